@@ -1,0 +1,33 @@
+"""What a benchmark says: one measurement per line, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import msgspec
+
+
+class Measurement(msgspec.Struct, frozen=True):
+    """`ratio` is ours over what `against` names, measured in the same run; `bar` is what it should reach."""
+
+    bench: str
+    case: str
+    value: float
+    unit: str
+    against: str
+    ratio: float
+    bar: float | None
+    ok: bool
+
+
+class Bench(Protocol):
+    def __call__(self, *, quick: bool, seed: int) -> Iterator[Measurement]: ...
+
+
+def at_least(bar: float) -> Callable[[float], bool]:
+    return lambda ratio: ratio >= bar
+
+
+def line(measurement: Measurement) -> str:
+    return msgspec.json.encode(measurement).decode()

@@ -1,0 +1,135 @@
+"""One broker: the layers composed into a pure state machine, `handle(sender, message, now) → effects`.
+
+    network driver  ◀─▶  seam (overlay/)  ◀─▶  router (routing/)  ◀─▶  table
+                           ▲
+                     protocols: machines, each of which owns the messages of one reconfiguration
+
+The broker reads no clock, opens no socket and draws no random number. It knows which machine owns which message; what
+a protocol does is written in its own module, and adding one does not touch this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import get_args
+
+import msgspec
+
+from pleach.effects import Effect, Send
+from pleach.errors import ProtocolError
+from pleach.messages import ClientRequest, Marked, Message, Node, PubSub, pack, unpack
+from pleach.overlay.seam import Handled, HeldState, Machine, Seam
+from pleach.routing.router import Outcome, Router, RouterState, RoutingConfig
+from pleach.routing.sessions import ClientState, Sessions
+
+CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
+PUB_SUB: frozenset[type] = frozenset((*get_args(PubSub), Marked))
+
+
+class BrokerState(msgspec.Struct, frozen=True, array_like=True):
+    """All of a broker as plain data: for its disk, for the explorer's hash, for crash tests."""
+
+    router: RouterState
+    clients: dict[Node, ClientState]
+    held: HeldState
+    machines: dict[str, bytes]
+
+
+class Broker:
+    def __init__(
+        self,
+        name: Node,
+        config: RoutingConfig,
+        *,
+        neighbours: Iterable[Node] = (),
+        parent: Node | None = None,
+        machines: Sequence[Machine] = (),
+    ) -> None:
+        self.name = name
+        self.router = Router(config, parent=parent)
+        self.sessions = Sessions(self.router)
+        self.seam = Seam()
+        self._machines = {machine.name: machine for machine in machines}
+        self._owner = {kind: machine for machine in machines for kind in machine.accepts}
+        assert len(self._owner) == sum(len(m.accepts) for m in machines), "a message type has two owners"
+        for neighbour in neighbours:
+            self.router.connect(neighbour)
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        """Take in one message; returns what to do about it, in order."""
+        kind = message.__class__
+        if kind in PUB_SUB:
+            if sender not in self.router.neighbours:
+                raise ProtocolError(self.name, sender, message, "the sender is no neighbour")
+            return self._arrive(sender, message)  # type: ignore[arg-type]
+        if kind in CLIENT_REQUESTS:
+            if sender in self.router.neighbours:
+                raise ProtocolError(self.name, sender, message, "the sender is a neighbour, not a client")
+            return self._leave(sender, self.sessions.handle(sender, message))  # type: ignore[arg-type]
+        machine = self._owner.get(kind)
+        if machine is None:
+            raise ProtocolError(self.name, sender, message, "no protocol here owns this message")
+        return self._settle(machine.handle(sender, message, now=now))
+
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
+        """A timer is due; the name of the machine that set it stands before the first colon."""
+        machine = self._machines[name.partition(":")[0]]
+        return self._settle(machine.handle_timer(name, now=now))
+
+    # Pub/sub messages ----------------------------------------------------------------------------------------
+
+    def _arrive(self, sender: Node, message: PubSub | Marked) -> Sequence[Effect]:
+        passed = self.seam.arrive(sender, message)
+        if passed is None:
+            return ()
+        return self._finish(passed.sender, self.router.handle(passed.sender, passed.message))
+
+    def _finish(self, source: Node, outcome: Outcome) -> Sequence[Effect]:
+        return self._leave(source, [*outcome.sends, *self.sessions.settle(outcome.due)])
+
+    def _leave(self, source: Node, sends: Sequence[Send]) -> Sequence[Effect]:
+        return self.seam.leave(source, self.sessions.deliveries(sends, source))
+
+    # Reconfigurations ----------------------------------------------------------------------------------------
+
+    def _settle(self, handled: Handled) -> Sequence[Effect]:
+        """Carry out what a machine answered: its effects first, then what its released links held."""
+        self._join_seam()
+        effects = list(handled.effects)
+        for link in handled.released:
+            for message in self.seam.take_released(link):
+                effects += self._arrive(link, message)
+        return effects
+
+    def _join_seam(self) -> None:
+        under_way = [m.under_way for m in self._machines.values() if m.under_way is not None]
+        assert len(under_way) <= 1, "a broker takes part in one reconfiguration at a time"
+        self.seam.reconfiguration = under_way[0] if under_way else None
+
+    # Neighbours ----------------------------------------------------------------------------------------------
+
+    def connect(self, neighbour: Node) -> Sequence[Effect]:
+        """A link to a new neighbour is up."""
+        return self._finish(self.name, self.router.connect(neighbour))
+
+    def disconnect(self, neighbour: Node) -> Sequence[Effect]:
+        """The link to a neighbour is gone for good, and with it what the neighbour had asked for."""
+        return self._finish(self.name, self.router.disconnect(neighbour))
+
+    # State ---------------------------------------------------------------------------------------------------
+
+    def capture(self) -> bytes:
+        machines = {name: machine.capture() for name, machine in self._machines.items()}
+        return pack(BrokerState(self.router.capture(), self.sessions.capture(), self.seam.capture(), machines))
+
+    def restore(self, data: bytes) -> None:
+        """Take over a captured state, into a broker made with the same configuration and machines."""
+        state = unpack(data, BrokerState)
+        self.router = Router(self.router.config)
+        self.sessions = Sessions(self.router)
+        self.router.restore(state.router)
+        self.sessions.restore(state.clients)
+        self.seam.restore(state.held)
+        for name, machine in self._machines.items():
+            machine.restore(state.machines[name])
+        self._join_seam()

@@ -1,0 +1,1 @@
+"""The command line: commands parse, build a configuration, call, and print."""

@@ -1,0 +1,54 @@
+"""`pleach bench`: measurements, each against something timed in the same run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from pleach.bench import BENCHES
+from pleach.bench.report import Measurement, line
+from pleach.errors import InvalidInputError
+
+EXIT_BAR_MISSED = 1
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help=f"Which: {', '.join(BENCHES)}.", show_default=False)],
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions; ends within 40 seconds.")] = False,
+    seed: Annotated[int, typer.Option(help="For the workload.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per measurement.")] = False,
+) -> None:
+    """Measure; exit with 1 where a bar is missed.
+
+    Example: `pleach bench match --quick --json`
+    """
+    if name not in BENCHES:
+        raise InvalidInputError(f"there is no bench {name!r}; there are: {', '.join(BENCHES)}")
+    measurements = []
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(f"bench {name}")
+        for measurement in BENCHES[name](quick=quick, seed=seed):
+            measurements.append(measurement)
+            progress.update(task, description=f"bench {name}: {measurement.case}")
+            if as_json:
+                typer.echo(line(measurement))
+    if not as_json:
+        _print(measurements)
+    if not all(measurement.ok for measurement in measurements):
+        raise typer.Exit(EXIT_BAR_MISSED)
+
+
+def _print(measurements: list[Measurement]) -> None:
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("", "case", "value", "unit", "against", "ratio", "bar"):
+        table.add_column(column, justify="right" if column in ("value", "ratio", "bar") else "left")
+    for m in measurements:
+        mark = "[green]✓[/]" if m.ok else "[red]✗[/]"
+        bar = "" if m.bar is None else f"{m.bar:g}"
+        table.add_row(mark, m.case, f"{m.value:,.1f}", m.unit, m.against, f"{m.ratio:,.2f}", bar)
+    Console().print(table)

@@ -1,0 +1,64 @@
+"""`pleach`: the entry point. Each command lives in a module of its own; errors become one line and exit code 2."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import typer
+from rich.console import Console
+
+from pleach import __version__
+from pleach.cli import audit, bench, demo, doctor, explore, sim
+from pleach.errors import PleachError
+
+EXIT_UNUSABLE = 2
+
+app = typer.Typer(
+    name="pleach",
+    help="Content-based publish/subscribe whose broker tree re-weaves itself while events flow.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo.demo)
+app.command("sim")(sim.sim)
+app.command("audit")(audit.audit)
+app.command("explore")(explore.explore)
+app.command("bench")(bench.bench)
+app.command("doctor")(doctor.doctor)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"pleach {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Say which."),  # noqa: ARG001
+) -> None:
+    pass
+
+
+def run() -> None:
+    """Run a command and turn what it raises on purpose into a line on stderr."""
+    try:
+        code = app(standalone_mode=False)
+    except PleachError as error:
+        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {_escaped(error)}", soft_wrap=True)
+        code = EXIT_UNUSABLE
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+    except BrokenPipeError:
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _escaped(error: PleachError) -> str:
+    return str(error).replace("[", r"\[")

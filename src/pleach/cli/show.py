@@ -1,0 +1,91 @@
+"""How results look in a terminal: the tree, the summary of a run, the verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.tree import Tree
+
+from pleach.scenario.assemble import tree_of
+from pleach.scenario.model import Scenario
+from pleach.sim.run import SimResult
+from pleach.trace import Record, Rule, Verdict, explain
+
+EXPLAINED_MAX = 3
+DRAWN_BROKERS_MAX = 60
+
+
+def show_tree(console: Console, scenario: Scenario) -> None:
+    """The broker tree with its clients, unless it is too large to read."""
+    if len(scenario.brokers) > DRAWN_BROKERS_MAX:
+        console.print(f"{len(scenario.brokers)} brokers, {len(scenario.clients)} clients")
+        return
+    tree = tree_of(scenario)
+    clients: dict[str, list[str]] = {}
+    for client in scenario.clients:
+        clients.setdefault(client.broker, []).append(client.id)
+
+    def grow(branch: Tree, broker: str) -> None:
+        for child in tree.neighbours[broker]:
+            if child != tree.parent[broker]:
+                grow(branch.add(_label(child, clients)), child)
+
+    root = Tree(_label(scenario.root, clients), guide_style="dim")
+    grow(root, scenario.root)
+    console.print(root)
+
+
+def _label(broker: str, clients: dict[str, list[str]]) -> str:
+    found = clients.get(broker, [])
+    names = " ".join(found[:6]) + (f" … {len(found)} in all" if len(found) > 6 else "")
+    return f"[bold]{escape(broker)}[/]" + (f"  [cyan]{escape(names)}[/]" if found else "")
+
+
+def show_result(console: Console, result: SimResult, path: Path | None) -> None:
+    console.print(
+        f"{escape(result.scenario.name)}: seed {result.seed}, {result.hops:,} message hops,"
+        f" quiet at {result.ended_at:.3f} s of virtual time"
+    )
+    for refusal in result.refusals:
+        console.print(f"[yellow]refused[/] at {refusal.at:g} s: {refusal.step}: {escape(refusal.reason)}")
+    sent = Counter(record.message for record in result.records if record.kind == "send")
+    if sent:
+        console.print("sent: " + ", ".join(f"{kind} {count:,}" for kind, count in sent.most_common()))
+    if path:
+        console.print(f"trace: {escape(str(path))}")
+
+
+def show_verdict(console: Console, verdict: Verdict, records: Sequence[Record]) -> None:
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("published", "delivered", *(rule.value for rule in Rule)):
+        table.add_column(column, justify="right")
+    counts = [verdict.counts.published, verdict.counts.deliveries, *(verdict.count(rule) for rule in Rule)]
+    table.add_row(*(f"{count:,}" for count in counts))
+    console.print(table)
+    colour = {"clean": "green", "violated": "red"}.get(verdict.outcome.value, "yellow")
+    console.print(f"verdict: [bold {colour}]{verdict.outcome.value}[/] (ordering {verdict.ordering.value})")
+    if verdict.unusable:
+        console.print(escape(verdict.unusable))
+    for violation in verdict.violations[:EXPLAINED_MAX]:
+        console.print(escape(explain(violation, records)))
+    if len(verdict.violations) > EXPLAINED_MAX:
+        console.print(f"… and {len(verdict.violations) - EXPLAINED_MAX:,} more")
+
+
+@contextmanager
+def progress_of_run(duration: float, *, quiet: bool) -> Iterator[Callable[[float], None] | None]:
+    """A bar over virtual time, on stderr, gone when the run is over."""
+    if quiet:
+        yield None
+        return
+    columns = (TextColumn("simulating"), BarColumn(), TextColumn("{task.completed:.1f} s"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=duration)
+        yield lambda now: progress.update(task, completed=min(now, duration))

@@ -1,0 +1,148 @@
+"""One client, as a pure machine: what an application asks for becomes messages, what arrives becomes observations.
+
+A client counts its own events, so that ids are given where events are made. While an advertisement is not yet in effect,
+publishing waits: an event sent earlier would be refused. Drivers put an event loop (or virtual time) around this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from pleach.effects import Effect, Observe, Observed, Send
+from pleach.errors import ProtocolError
+from pleach.events.event import Event, EventId, Value, check_attributes
+from pleach.events.filter import Filter
+from pleach.messages import (
+    Advertise,
+    Advertised,
+    Attach,
+    Attached,
+    ClientReply,
+    Deliver,
+    Detach,
+    Message,
+    Node,
+    Publish,
+    Published,
+    PublishRefused,
+    Refused,
+    Subscribe,
+    Subscribed,
+    Unadvertise,
+    Unadvertised,
+    Unsubscribe,
+    Unsubscribed,
+    pack,
+    unpack,
+)
+
+
+class ClientMachineState(msgspec.Struct, array_like=True):
+    broker: Node
+    sequence: int
+    unconfirmed: list[str]  # advertisements that are not yet in effect
+    waiting: list[Publish | Unadvertise]  # what must not go out before they are, in order
+
+
+class Client:
+    def __init__(self, name: Node, broker: Node, *, own_events: bool = True, incarnation: int = 0) -> None:
+        self.name = name
+        self.own_events = own_events
+        self.incarnation = incarnation
+        self._state = ClientMachineState(broker, 0, [], [])
+
+    @property
+    def broker(self) -> Node:
+        return self._state.broker
+
+    # What the application asks for ---------------------------------------------------------------------------
+
+    def attach(self) -> Sequence[Effect]:
+        return [self._send(Attach(self.own_events))]
+
+    def detach(self) -> Sequence[Effect]:
+        return [self._send(Detach())]
+
+    def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> Sequence[Effect]:
+        """Publish an event; raises EventError for attributes that no event may have, with nothing published."""
+        check_attributes(attributes)
+        self._state.sequence += 1
+        event = Event(EventId(self.name, self.incarnation, self._state.sequence), dict(attributes), payload)
+        return [Observe(Observed.PUBLISH, event=event), *self._send_in_turn(Publish(event))]
+
+    def subscribe(self, subscription: str, wanted: Filter, *, network_wide: bool = True) -> Sequence[Effect]:
+        detail = "" if self.own_events else "no-own"
+        return [
+            Observe(Observed.SUBSCRIBE, subscription=subscription, filter=wanted.text, detail=detail),
+            self._send(Subscribe(subscription, wanted, network_wide)),
+        ]
+
+    def unsubscribe(self, subscription: str) -> Sequence[Effect]:
+        return [Observe(Observed.UNSUBSCRIBE, subscription=subscription), self._send(Unsubscribe(subscription))]
+
+    def advertise(self, advertisement: str, advertised: Filter) -> Sequence[Effect]:
+        self._state.unconfirmed.append(advertisement)
+        return [
+            Observe(Observed.ADVERTISE, subscription=advertisement, filter=advertised.text),
+            self._send(Advertise(advertisement, advertised)),
+        ]
+
+    def unadvertise(self, advertisement: str) -> Sequence[Effect]:
+        observed = Observe(Observed.UNADVERTISE, subscription=advertisement)
+        return [observed, *self._send_in_turn(Unadvertise(advertisement))]
+
+    # What the broker says ------------------------------------------------------------------------------------
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
+        if sender != self._state.broker:
+            raise ProtocolError(self.name, sender, message, f"this client's broker is {self._state.broker}")
+        reply: ClientReply = message  # type: ignore[assignment]
+        match reply:
+            case Deliver(event):
+                return [Observe(Observed.DELIVER, event=event)]
+            case Published(event_id):
+                return [Observe(Observed.PUBLISH_ACK, event_id=str(event_id))]
+            case PublishRefused(event_id, reason):
+                return [Observe(Observed.PUBLISH_FAIL, event_id=str(event_id), detail=reason)]
+            case Subscribed(name):
+                return [Observe(Observed.SUBSCRIBE_ACK, subscription=name)]
+            case Unsubscribed(name):
+                return [Observe(Observed.UNSUBSCRIBE_ACK, subscription=name)]
+            case Advertised(name):
+                return self._confirmed(name)
+            case Attached() | Unadvertised():
+                return []
+            case Refused(subject, reason):
+                refused = Observe(Observed.STATE, subscription=subject, detail=f"refused: {reason}")
+                return [refused, *self._confirmed(subject)]
+            case _:
+                raise ProtocolError(self.name, sender, message, "brokers do not send this to clients")
+
+    def _confirmed(self, advertisement: str) -> Sequence[Effect]:
+        """Once nothing is outstanding, what waited goes out, in order."""
+        state = self._state
+        if advertisement in state.unconfirmed:
+            state.unconfirmed.remove(advertisement)
+        if state.unconfirmed:
+            return []
+        waiting, state.waiting = state.waiting, []
+        return [self._send(message) for message in waiting]
+
+    def _send_in_turn(self, message: Publish | Unadvertise) -> Sequence[Effect]:
+        if self._state.unconfirmed:
+            self._state.waiting.append(message)
+            return []
+        return [self._send(message)]
+
+    def _send(self, message: Message) -> Send:
+        return Send(self._state.broker, message)
+
+    # State ---------------------------------------------------------------------------------------------------
+
+    def capture(self) -> bytes:
+        return pack(self._state)
+
+    def restore(self, data: bytes) -> None:
+        self._state = unpack(data, ClientMachineState)

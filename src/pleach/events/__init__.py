@@ -1,0 +1,1 @@
+"""Events and filters: what is published, what is wanted, and the algebra between filters."""

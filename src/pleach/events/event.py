@@ -1,0 +1,107 @@
+"""Events: an id, typed attributes, an opaque payload.
+
+The id `(publisher, incarnation, sequence)` is unique in the network: a publisher counts its events from 1
+within an incarnation, and takes a higher incarnation when it has lost count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from pleach.errors import EventError
+
+Value: TypeAlias = str | int | float | bool | bytes
+
+ATTRIBUTES_MAX = 256
+ATTRIBUTE_NAME_BYTES_MAX = 256
+EVENT_BYTES_MAX = 1_048_576
+INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
+
+
+class EventId(NamedTuple):
+    publisher: str
+    incarnation: int
+    sequence: int
+
+    def __str__(self) -> str:
+        return f"{self.publisher}/{self.incarnation}/{self.sequence}"
+
+    @classmethod
+    def parse(cls, text: str) -> EventId:
+        """The inverse of `str`. A publisher's name may itself contain slashes."""
+        parts = text.rsplit("/", 2)
+        if len(parts) != 3 or not parts[0] or not parts[1].isdecimal() or not parts[2].isdecimal():
+            raise EventError(f"{text!r} is not an event id: publisher/incarnation/sequence is wanted")
+        return cls(parts[0], int(parts[1]), int(parts[2]))
+
+
+class Event(msgspec.Struct, frozen=True, array_like=True):
+    id: EventId
+    attributes: dict[str, Any]  # of Value: msgspec cannot say str | bytes; `checked` does
+    payload: bytes = b""
+
+
+def checked(event: Event) -> Event:
+    """The event itself, if it may be published; raises EventError otherwise."""
+    if not event.id.publisher or event.id.incarnation < 0 or event.id.sequence < 1:
+        raise EventError(f"event id {event.id}: the publisher needs a name, sequences count from 1")
+    check_attributes(event.attributes)
+    if not isinstance(event.payload, bytes):
+        raise EventError(f"event {event.id}: the payload is {type(event.payload).__name__}; bytes are wanted")
+    size = len(event.payload) + sum(map(_size, event.attributes.values()))
+    if size > EVENT_BYTES_MAX:
+        raise EventError(f"event {event.id} has {size:,} bytes; at most {EVENT_BYTES_MAX:,} are allowed")
+    return event
+
+
+def check_attributes(attributes: Mapping[str, Any]) -> None:
+    if len(attributes) > ATTRIBUTES_MAX:
+        raise EventError(f"{len(attributes)} attributes; at most {ATTRIBUTES_MAX} are allowed")
+    for name, value in attributes.items():
+        _check_name(name)
+        _check_value(name, value)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise EventError(f"attribute name {name!r}: a non-empty string is wanted")
+    if len(_utf8(name, name)) > ATTRIBUTE_NAME_BYTES_MAX:
+        raise EventError(f"attribute name {name[:20]!r}… is longer than {ATTRIBUTE_NAME_BYTES_MAX} bytes")
+
+
+def _check_value(name: str, value: object) -> None:
+    match value:
+        case bool() | bytes():
+            pass
+        case str():
+            _utf8(name, value)
+        case int():
+            if not INTEGER_MIN <= value <= INTEGER_MAX:
+                raise EventError(
+                    f"attribute {name!r}: {value} does not fit 64 bits; send it as a string or float"
+                )
+        case float():
+            if not math.isfinite(value):
+                raise EventError(
+                    f"attribute {name!r} is {value}: a finite number is wanted; leave it out instead"
+                )
+        case _:
+            kind = type(value).__name__
+            raise EventError(
+                f"attribute {name!r} is of type {kind}: str, int, float, bool or bytes is wanted"
+            )
+
+
+def _utf8(name: str, value: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise EventError(f"attribute {name!r}: the text is not valid Unicode (a lone surrogate)") from None
+
+
+def _size(value: Value) -> int:
+    return len(value) if isinstance(value, (str, bytes)) else 8

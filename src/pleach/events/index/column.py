@@ -1,0 +1,130 @@
+"""One attribute of a grid: which conjunctions an attribute's value certainly rules out.
+
+The values of each kind are cut into at most BUCKETS_MAX + 1 buckets at the endpoints that the constraints mention.
+Bucket i holds the values from boundary i-1 (included) up to boundary i (excluded); its *row* has the bit of every
+conjunction whose constraint no value of that bucket can satisfy:
+
+    price > 50          bit 0          boundaries      50    80
+    price < 80          bit 1          rows         01    00    10
+    symbol = 'IBM'      bit 2          (bit 2 does not constrain price and is in no row)
+
+Rows err on one side only: a bit in a row is certain, a bit that is missing has to be verified. So a bucket may be coarse,
+rows stay few, and a new conjunction is a bit in some of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from types import NoneType
+from typing import Any, TypeAlias
+
+from pleach.events.constraint import KIND_OF, Kind, Pattern
+from pleach.events.index.predicates import Predicate
+from pleach.events.ranges import AFTER, BEFORE, Cut, Ranges
+
+BUCKETS_MAX = 64  # boundaries per attribute and kind
+PATTERN_MEMO_MAX = 256  # values whose failing patterns are remembered, per attribute
+
+Axis: TypeAlias = tuple[list[Any], list[int]]  # boundaries, and one row more than these
+
+AXIS_KINDS = (Kind.ABSENT, Kind.NUMBER, Kind.STRING, Kind.BOOLEAN, Kind.BYTES)
+
+
+class Column:
+    """What one attribute rules out. `axes` is read directly by the matching loop: class of the value → axis."""
+
+    __slots__ = ("_memo", "_patterns", "axes", "constraining", "kinds", "patterned")
+
+    def __init__(self, predicates: Iterable[Predicate] = ()) -> None:
+        """`predicates` are those that will be added: they decide the boundaries, for good."""
+        endpoints: dict[Kind, list[Any]] = {}
+        for _, kind, _, cuts, _ in predicates:
+            endpoints.setdefault(kind, []).extend(value for value, _ in cuts)
+        self.kinds: dict[Kind, Axis] = {kind: _axis(endpoints.get(kind, ())) for kind in AXIS_KINDS}
+        self.axes: dict[type, Axis] = {cls: self.kinds[kind] for cls, kind in KIND_OF.items()}
+        self.axes[NoneType] = self.kinds[Kind.ABSENT]
+        self.constraining = 0  # the bits that constrain this attribute
+        self.patterned = 0  # those of them with patterns, of which rows know nothing
+        self._patterns: dict[Pattern, int] = {}
+        self._memo: dict[str, int] = {}
+
+    def add(self, bit: int, predicate: Predicate) -> None:
+        _, kind, inside_first, cuts, patterns = predicate
+        self.constraining |= bit
+        for axis_kind, (boundaries, rows) in self.kinds.items():
+            if axis_kind is kind:
+                _mark_impossible(rows, bit, buckets(boundaries, Ranges(inside_first, cuts)))
+            elif kind is not Kind.ANY or axis_kind is Kind.ABSENT:
+                _mark_impossible(rows, bit, ())
+        if patterns:
+            self.patterned |= bit
+        for pattern in patterns:
+            self._add_pattern(bit, pattern)
+
+    def _add_pattern(self, bit: int, pattern: Pattern) -> None:
+        self._patterns[pattern] = self._patterns.get(pattern, 0) | bit
+        for value, row in self._memo.items():
+            if not pattern.matches(value):
+                self._memo[value] = row | bit
+
+    def failing_patterns(self, value: Any) -> int:
+        """The conjunctions whose patterns reject the value. Exact, and remembered: strings tend to come again."""
+        if value.__class__ is not str:
+            return 0  # ruled out by kind already
+        row = self._memo.get(value)
+        if row is None:
+            row = 0
+            for pattern, bits in self._patterns.items():
+                if not pattern.matches(value):
+                    row |= bits
+            if len(self._memo) >= PATTERN_MEMO_MAX:
+                self._memo.clear()
+            self._memo[value] = row
+        return row
+
+
+def buckets(boundaries: list[Any], ranges: Ranges) -> Iterator[tuple[int, int]]:
+    """The buckets that hold a value of the set, as inclusive spans, lowest first; spans may touch."""
+    for low, high in ranges.intervals():
+        first = 0 if low is None else bisect_right(boundaries, _least(low))
+        yield first, len(boundaries) if high is None else _last_bucket(boundaries, high)
+
+
+def _least(low: Cut) -> Any:
+    """The least value above the cut; for numbers, which have none, the value beside which all of them are."""
+    value, side = low
+    match value:
+        case str() if side == AFTER:
+            return value + "\0"
+        case bytes() if side == AFTER:
+            return value + b"\0"
+        case bool() if side == AFTER:
+            return True
+        case _:
+            return value
+
+
+def _last_bucket(boundaries: list[Any], high: Cut) -> int:
+    value, side = high
+    return bisect_left(boundaries, value) if side == BEFORE else bisect_right(boundaries, value)
+
+
+def _mark_impossible(rows: list[int], bit: int, possible: Iterable[tuple[int, int]]) -> None:
+    """Set the bit in every row outside the possible spans."""
+    start = 0
+    for first, last in possible:
+        if start < first:
+            rows[start:first] = [row | bit for row in rows[start:first]]
+        start = max(start, last + 1)
+    if start < len(rows):
+        rows[start:] = [row | bit for row in rows[start:]]
+
+
+def _axis(endpoints: Iterable[Any]) -> Axis:
+    """Boundaries at the endpoints; where these are too many, at quantiles, so that each bucket is about as uncertain."""
+    boundaries = sorted(set(endpoints))
+    if len(boundaries) > BUCKETS_MAX:
+        every = sorted(endpoints)
+        boundaries = sorted({every[i * len(every) // BUCKETS_MAX] for i in range(BUCKETS_MAX)})
+    return boundaries, [0] * (len(boundaries) + 1)

@@ -1,0 +1,87 @@
+"""Where a conjunction goes in the matching index: under the equalities that the fewest conjunctions share.
+
+What subscribers ask for often is, as a rule, published often; a rare equality is rarely opened by an event and its
+cluster is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
+
+from pleach.events.constraint import Conjunction, Constraint
+
+POINTS_MAX = 4  # an IN of at most so many values is taken as that many equalities
+PLACES_MAX = 8  # entries of one conjunction
+
+
+class Equality(NamedTuple):
+    name: str
+    value: Any
+
+
+class Place(NamedTuple):
+    equalities: tuple[Equality, ...]  # none, one or two, the rarest first
+    rest: list[tuple[str, Constraint]]  # what remains to be verified there
+
+
+Choice: TypeAlias = tuple[
+    str, tuple[Any, ...]
+]  # an attribute, and the values that a conjunction admits for it
+
+
+class Popularity:
+    """How many conjunctions have each equality, whether it was chosen for their place or not."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, dict[Any, int]] = {}
+
+    def of(self, choice: Choice) -> int:
+        name, values = choice
+        counts = self._counts.get(name, {})
+        return sum(counts.get(value, 0) for value in values)
+
+    def add(self, conjunction: Conjunction) -> None:
+        for name, values in choices(conjunction):
+            counts = self._counts.setdefault(name, {})
+            for value in values:
+                counts[value] = counts.get(value, 0) + 1
+
+    def remove(self, conjunction: Conjunction) -> None:
+        for name, values in choices(conjunction):
+            counts = self._counts[name]
+            for value in values:
+                counts[value] -= 1
+                if not counts[value]:
+                    del counts[value]
+            if not counts:
+                del self._counts[name]
+
+
+def choices(conjunction: Conjunction) -> Iterator[Choice]:
+    for name, constraint in conjunction.constraints.items():
+        points = constraint.points()
+        if points is not None and len(points) <= POINTS_MAX:
+            yield name, points
+
+
+def places(conjunction: Conjunction, popularity: Popularity) -> Iterator[Place]:
+    """One place per combination of the chosen equalities' values; none for a conjunction that admits nothing."""
+    chosen = _chosen(sorted(choices(conjunction), key=lambda choice: (popularity.of(choice), choice[0])))
+    settled = {name for name, values in chosen if not _is_ambiguous(values)}
+    rest = [item for item in conjunction.constraints.items() if item[0] not in settled]
+    for values in product(*(values for _, values in chosen)):
+        equalities = (Equality(name, value) for (name, _), value in zip(chosen, values, strict=True))
+        yield Place(tuple(equalities), rest)
+
+
+def _chosen(ranked: list[Choice]) -> list[Choice]:
+    if len(ranked) > 1 and len(ranked[0][1]) * len(ranked[1][1]) > PLACES_MAX:
+        return ranked[:1]
+    return ranked[:2]
+
+
+def _is_ambiguous(values: tuple[Any, ...]) -> bool:
+    """0 and 1 are the same dictionary keys as False and True: there the kind has to be verified."""
+    return 0 in values or 1 in values

@@ -1,0 +1,75 @@
+"""The routing policies: what is left of a set of entries when it is told to a neighbour.
+
+What a broker exports to neighbour N is `reduce(entries of every destination but N)`; the policies differ in `reduce`
+alone (S1 §2.2.3). Each stands here twice: as a pure function of the whole set, to read and to test against, and as the row of
+incremental stages that a broker runs.
+
+    flooding   nothing: events go everywhere          covering   filters that no other covers
+    simple     every subscription                      merging    the cover, merged where the union is exact, covered again
+    identity   equal filters once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeAlias
+
+from pleach.events.filter import Filter
+from pleach.routing.entries import Entry
+from pleach.routing.merged import Bucket, Merged, bucket_of, merged
+from pleach.routing.stages import Distinct, MinimalCover, Stage, hides
+
+Entries: TypeAlias = frozenset[Entry]
+
+
+def flooding(_entries: Iterable[Entry], _bound: float = 0.0) -> Entries:
+    return frozenset()
+
+
+def simple(entries: Iterable[Entry], _bound: float = 0.0) -> Entries:
+    return frozenset(entries)
+
+
+def identity(entries: Iterable[Entry], _bound: float = 0.0) -> Entries:
+    return frozenset(Entry("", entry.filter) for entry in entries)
+
+
+def covering(entries: Iterable[Entry], _bound: float = 0.0) -> Entries:
+    distinct = identity(entries)
+    return frozenset(e for e in distinct if not any(hides(other.filter, e.filter) for other in distinct - {e}))
+
+
+def merging(entries: Iterable[Entry], bound: float = 0.0) -> Entries:
+    buckets: dict[Bucket | Filter, list[Filter]] = {}
+    for entry in covering(entries):
+        buckets.setdefault(bucket_of(entry.filter) or entry.filter, []).append(entry.filter)
+    filters: set[Filter] = set()
+    for key, members in buckets.items():
+        filters |= merged(key, members, bound) if isinstance(key, Bucket) else set(members)
+    return covering(Entry("", merger) for merger in filters)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """`floods`: events go to every neighbour, and nothing is exported."""
+
+    name: str
+    reduce: Callable[[Iterable[Entry], float], Entries]
+    stages: Callable[[float], Sequence[Stage]]
+    floods: bool = False
+
+
+POLICIES = MappingProxyType(
+    {
+        policy.name: policy
+        for policy in (
+            Policy("flooding", flooding, lambda _: (), floods=True),
+            Policy("simple", simple, lambda _: ()),
+            Policy("identity", identity, lambda _: (Distinct(),)),
+            Policy("covering", covering, lambda _: (Distinct(), MinimalCover())),
+            Policy("merging", merging, lambda bound: (Distinct(), MinimalCover(), Merged(bound), MinimalCover())),
+        )
+    }
+)

@@ -1,0 +1,221 @@
+"""Carrying entries through the tree: what was received from whom, what was told to whom, and who waits for it.
+
+Invariant, after every call: what neighbour N has been told equals `reduce(entries of every destination but N that the gate
+lets through)`. A change of what is received becomes the difference between two such sets, installs before
+withdrawals, so that there is no moment in between at which too little is known.
+
+When is an entry in effect everywhere? A neighbour answers each `Install` with `Installed` once the entry is in effect
+at itself and behind it. A request is confirmed when every install that it caused is answered; where it caused none
+because a wider entry was told before, it waits for whatever is still unanswered on that link, for one of those may be the
+wider entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from pleach.effects import Send
+from pleach.events.filter import Filter
+from pleach.messages import Install, Layer, Node, Withdraw
+from pleach.routing.entries import Change, Entry
+from pleach.routing.stages import Stage
+
+Gate: TypeAlias = Callable[[Node, Filter], bool]
+
+
+class Ticket(NamedTuple):
+    """Whom to tell that a request is in effect: a neighbour by number, or a client by the name it gave."""
+
+    layer: Layer
+    requester: Node
+    token: int | str
+
+
+class Export:
+    """What one neighbour has been told."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self._stages = stages
+        self.told: dict[Entry, None] = {}
+        self.installs = 0  # sent so far; the number of the last one
+        self.unanswered: set[int] = set()
+
+    def apply(self, change: Change) -> Change:
+        for stage in self._stages:
+            change = stage.apply(change)
+        for entry in change.removed:
+            del self.told[entry]
+        for entry in change.added:
+            self.told[entry] = None
+        return change
+
+
+class PropagationState(msgspec.Struct, frozen=True, array_like=True):
+    """All that a `Propagation` cannot compute anew, as plain sorted data."""
+
+    received: dict[Node, list[Entry]]
+    installs: dict[Node, int]
+    unanswered: dict[Node, list[int]]
+    waits: list[tuple[Ticket, list[tuple[Node, int]]]]
+
+
+class Propagation:
+    def __init__(self, layer: Layer, make_stages: Callable[[], Sequence[Stage]], gate: Gate) -> None:
+        self._layer = layer
+        self._make_stages = make_stages
+        self._gate = gate
+        self._received: dict[Node, dict[Entry, None]] = {}
+        self._exports: dict[Node, Export] = {}
+        self._waits: dict[Ticket, set[tuple[Node, int]]] = {}
+        self._waiting_for: dict[tuple[Node, int], list[Ticket]] = {}
+
+    # Neighbours ----------------------------------------------------------------------------------------------
+
+    def connect(self, neighbour: Node) -> list[Send]:
+        """Tell a new neighbour what it has to know."""
+        assert neighbour not in self._exports, neighbour
+        self._exports[neighbour] = Export(self._make_stages())
+        entries = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
+        return self._tell(neighbour, Change(added=tuple(entries)))[0]
+
+    def disconnect(self, neighbour: Node) -> list[Ticket]:
+        """Forget what a neighbour was told; returns the tickets that only waited for it.
+
+        What it had asked for stays until it is removed entry by entry (`received_from`).
+        """
+        export = self._exports.pop(neighbour)
+        return [ticket for number in sorted(export.unanswered) for ticket in self._answered(neighbour, number)]
+
+    # Entries -------------------------------------------------------------------------------------------------
+
+    def entries(self) -> Iterator[tuple[Node, Entry]]:
+        return ((source, entry) for source, entries in self._received.items() for entry in entries)
+
+    def received_from(self, source: Node) -> Sequence[Entry]:
+        return sorted(self._received.get(source, ()))
+
+    def told(self, neighbour: Node) -> frozenset[Entry]:
+        return frozenset(self._exports[neighbour].told)
+
+    def has(self, source: Node, entry: Entry) -> bool:
+        return entry in self._received.get(source, ())
+
+    def add(self, source: Node, entry: Entry, ticket: Ticket | None = None) -> tuple[list[Send], bool]:
+        """Take an entry in. Returns what to send, and whether the ticket is due at once.
+
+        An entry that is already there changes nothing (S1 §2.2.1: subscribing is idempotent).
+        """
+        known = self._received.setdefault(source, {})
+        is_new = entry not in known
+        known[entry] = None
+        sends: list[Send] = []
+        needs: set[tuple[Node, int]] = set()
+        for neighbour, export in self._exports.items():
+            if neighbour == source or not self._gate(neighbour, entry.filter):
+                continue
+            numbers: Iterable[int] = ()
+            if is_new:
+                told, numbers = self._tell(neighbour, Change(added=(entry,)))
+                sends += told
+            needs.update((neighbour, number) for number in numbers or export.unanswered)
+        return sends, self._await(ticket, needs)
+
+    def remove(self, source: Node, entry: Entry) -> list[Send]:
+        """Take an entry back; one that is not there changes nothing."""
+        known = self._received.get(source, {})
+        if entry not in known:
+            return []
+        del known[entry]
+        if not known:
+            del self._received[source]
+        sends: list[Send] = []
+        for neighbour in self._exports:
+            if neighbour != source and self._gate(neighbour, entry.filter):
+                sends += self._tell(neighbour, Change(removed=(entry,)))[0]
+        return sends
+
+    def admit(self, neighbour: Node, entries: Iterable[Entry]) -> list[Send]:
+        """The gate to `neighbour` has opened for these entries."""
+        return self._tell(neighbour, Change(added=tuple(entries)))[0]
+
+    def exclude(self, neighbour: Node, entries: Iterable[Entry]) -> list[Send]:
+        """The gate to `neighbour` has closed for these entries."""
+        return self._tell(neighbour, Change(removed=tuple(entries)))[0]
+
+    def _tell(self, neighbour: Node, change: Change) -> tuple[list[Send], list[int]]:
+        """Pass a change through the neighbour's reduction and number the installs that come out."""
+        export = self._exports[neighbour]
+        change = export.apply(change)
+        sends: list[Send] = []
+        numbers: list[int] = []
+        for entry in sorted(change.added):
+            export.installs += 1
+            export.unanswered.add(export.installs)
+            numbers.append(export.installs)
+            sends.append(Send(neighbour, Install(self._layer, export.installs, entry.owner, entry.filter)))
+        sends += [Send(neighbour, Withdraw(self._layer, e.owner, e.filter)) for e in sorted(change.removed)]
+        return sends, numbers
+
+    # Confirmations -------------------------------------------------------------------------------------------
+
+    def installed(self, neighbour: Node, number: int) -> list[Ticket]:
+        """`neighbour` has answered; returns the tickets that are due now."""
+        export = self._exports.get(neighbour)
+        if export is None or number not in export.unanswered:
+            return []
+        return self._answered(neighbour, number)
+
+    def forget(self, ticket: Ticket) -> None:
+        """Nobody wants to know any more."""
+        for need in self._waits.pop(ticket, ()):
+            self._waiting_for[need].remove(ticket)
+
+    def _await(self, ticket: Ticket | None, needs: set[tuple[Node, int]]) -> bool:
+        if ticket is None:
+            return False
+        if not needs:
+            return True
+        self.forget(ticket)
+        self._waits[ticket] = needs
+        for need in sorted(needs):
+            self._waiting_for.setdefault(need, []).append(ticket)
+        return False
+
+    def _answered(self, neighbour: Node, number: int) -> list[Ticket]:
+        export = self._exports.get(neighbour)
+        if export is not None:
+            export.unanswered.discard(number)
+        due = []
+        for ticket in self._waiting_for.pop((neighbour, number), ()):
+            needs = self._waits[ticket]
+            needs.discard((neighbour, number))
+            if not needs:
+                del self._waits[ticket]
+                due.append(ticket)
+        return due
+
+    # State ---------------------------------------------------------------------------------------------------
+
+    def capture(self) -> PropagationState:
+        return PropagationState(
+            received={source: sorted(entries) for source, entries in sorted(self._received.items())},
+            installs={n: export.installs for n, export in sorted(self._exports.items())},
+            unanswered={n: sorted(export.unanswered) for n, export in sorted(self._exports.items())},
+            waits=[(ticket, sorted(needs)) for ticket, needs in sorted(self._waits.items(), key=str)],
+        )
+
+    def restore(self, state: PropagationState) -> None:
+        """Take over a captured state, into a fresh instance; what was told follows from what was received."""
+        for source, entries in state.received.items():
+            self._received[source] = dict.fromkeys(entries)
+        for neighbour, installs in state.installs.items():
+            export = self._exports[neighbour] = Export(self._make_stages())
+            told = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
+            export.apply(Change(added=tuple(told)))
+            export.installs = installs
+            export.unanswered = set(state.unanswered[neighbour])
+        for ticket, needs in state.waits:
+            self._await(ticket, set(needs))

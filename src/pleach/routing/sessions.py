@@ -1,0 +1,204 @@
+"""The clients of one broker: what they asked for by name, turned into routing requests, and the answers to them.
+
+Requests are idempotent (S1 §2.2.1): asking again for what is there is confirmed again, taking back what is not there too. A name
+stands for one filter until it is taken back; using it for another one is refused. Where the network uses
+advertisements, an event is taken only from a client with a confirmed advertisement that matches it: without
+one, subscriptions that the event concerns need not be known here, and it might get lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pleach.effects import Send
+from pleach.errors import EventError
+from pleach.events.event import Event, checked
+from pleach.events.filter import Filter
+from pleach.messages import (
+    Advertise,
+    Advertised,
+    Attach,
+    Attached,
+    ClientRequest,
+    Deliver,
+    Detach,
+    Forward,
+    Layer,
+    Message,
+    Node,
+    Publish,
+    Published,
+    PublishRefused,
+    Refused,
+    Subscribe,
+    Subscribed,
+    Unadvertise,
+    Unadvertised,
+    Unsubscribe,
+    Unsubscribed,
+)
+from pleach.routing.entries import Entry
+from pleach.routing.propagation import Ticket
+from pleach.routing.router import Router
+
+NAMES_PER_CLIENT_MAX = 10_000  # subscriptions, and advertisements, of one client
+
+CONFIRMATIONS: dict[Layer, type[Subscribed | Advertised]] = {
+    Layer.SUBSCRIPTIONS: Subscribed,
+    Layer.ADVERTISEMENTS: Advertised,
+}
+
+
+class ClientState(msgspec.Struct, array_like=True):
+    own_events: bool
+    subscriptions: dict[str, Filter]
+    advertisements: dict[str, Filter]
+    confirmed: dict[str, None]  # advertisements in effect
+
+    def names(self, layer: Layer) -> dict[str, Filter]:
+        return self.subscriptions if layer is Layer.SUBSCRIPTIONS else self.advertisements
+
+
+def owner(client: Node, name: str) -> str:
+    """The owner of a client's entry, unique in the network."""
+    return f"{client}/{name}"
+
+
+class Sessions:
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._clients: dict[Node, ClientState] = {}
+
+    def __contains__(self, node: Node) -> bool:
+        return node in self._clients
+
+    @property
+    def clients(self) -> Sequence[Node]:
+        return sorted(self._clients)
+
+    def subscriptions(self, client: Node) -> dict[str, Filter]:
+        return dict(self._clients[client].subscriptions)
+
+    def handle(self, client: Node, message: ClientRequest) -> list[Send]:
+        if isinstance(message, Attach):
+            return self._attach(client, own_events=message.own_events)
+        if client not in self._clients:
+            return [_refusal(client, message, "not attached: send Attach first")]
+        match message:
+            case Publish(event):
+                return self._publish(client, event)
+            case Subscribe(name, wanted, network_wide):
+                return self._add(Layer.SUBSCRIPTIONS, client, name, wanted, wait=network_wide)
+            case Advertise(name, advertised):
+                return self._add(Layer.ADVERTISEMENTS, client, name, advertised, wait=True)
+            case Unsubscribe(name):
+                return [*self._remove(Layer.SUBSCRIPTIONS, client, name), Send(client, Unsubscribed(name))]
+            case Unadvertise(name):
+                return [*self._remove(Layer.ADVERTISEMENTS, client, name), Send(client, Unadvertised(name))]
+            case Detach():
+                return self._detach(client)
+
+    def settle(self, due: Sequence[Ticket]) -> list[Send]:
+        """Tell clients that their requests are in effect."""
+        sends = []
+        for layer, client, name in due:
+            state = self._clients.get(client)
+            if state is None or not isinstance(name, str) or name not in state.names(layer):
+                continue
+            if layer is Layer.ADVERTISEMENTS:
+                state.confirmed[name] = None
+            sends.append(Send(client, CONFIRMATIONS[layer](name)))
+        return sends
+
+    def deliveries(self, forwards: Sequence[Send], publisher: Node) -> list[Send]:
+        """Turn what routing sends to clients into deliveries, but for publishers that want nothing back."""
+        sends: list[Send] = []
+        for send in forwards:
+            state = self._clients.get(send.to)
+            if state is None or not isinstance(send.message, Forward):
+                sends.append(send)
+            elif state.own_events or send.to != publisher:
+                sends.append(Send(send.to, Deliver(send.message.event)))
+        return sends
+
+    # Requests ------------------------------------------------------------------------------------------------
+
+    def _attach(self, client: Node, *, own_events: bool) -> list[Send]:
+        if client in self._clients:
+            self._clients[client].own_events = own_events
+        else:
+            self._clients[client] = ClientState(own_events, {}, {}, {})
+        return [Send(client, Attached())]
+
+    def _detach(self, client: Node) -> list[Send]:
+        state = self._clients[client]
+        sends: list[Send] = []
+        for layer in Layer:
+            for name in list(state.names(layer)):
+                sends += self._remove(layer, client, name)
+        del self._clients[client]
+        return sends
+
+    def _publish(self, client: Node, event: Event) -> list[Send]:
+        reason = self._why_not(client, event)
+        if reason:
+            return [Send(client, PublishRefused(event.id, reason))]
+        forwards = self._router.handle(client, Forward(event)).sends
+        return [*forwards, Send(client, Published(event.id))]
+
+    def _why_not(self, client: Node, event: Event) -> str:
+        """Why an event cannot be taken; empty where it can."""
+        if event.id.publisher != client:
+            return f"the event's publisher is {event.id.publisher!r}, but {client!r} sent it"
+        try:
+            checked(event)
+        except EventError as error:
+            return str(error)
+        state = self._clients[client]
+        if not self._router.config.advertisements:
+            return ""
+        if any(state.advertisements[name].matches(event.attributes) for name in state.confirmed):
+            return ""
+        return "no confirmed advertisement matches it: advertise first, and wait for the confirmation"
+
+    def _add(self, layer: Layer, client: Node, name: str, wanted: Filter, *, wait: bool) -> list[Send]:
+        names = self._clients[client].names(layer)
+        if name in names and names[name] != wanted:
+            return [Send(client, Refused(name, f"the name stands for {names[name].text!r}; take that back first"))]
+        if name not in names and len(names) == NAMES_PER_CLIENT_MAX:
+            return [Send(client, Refused(name, f"a client has at most {NAMES_PER_CLIENT_MAX} of these"))]
+        names[name] = wanted
+        ticket = Ticket(layer, client, name)
+        outcome = self._router.add(layer, client, Entry(owner(client, name), wanted), ticket if wait else None)
+        due = outcome.due if wait else [ticket]
+        return [*outcome.sends, *self.settle(due)]
+
+    def _remove(self, layer: Layer, client: Node, name: str) -> Sequence[Send]:
+        state = self._clients[client]
+        wanted = state.names(layer).pop(name, None)
+        if wanted is None:
+            return []
+        self._router.forget(Ticket(layer, client, name))
+        if layer is Layer.ADVERTISEMENTS:
+            state.confirmed.pop(name, None)
+        return self._router.remove(layer, client, Entry(owner(client, name), wanted)).sends
+
+    # State ---------------------------------------------------------------------------------------------------
+
+    def capture(self) -> dict[Node, ClientState]:
+        return dict(sorted(self._clients.items()))
+
+    def restore(self, clients: dict[Node, ClientState]) -> None:
+        self._clients = clients
+
+
+def _refusal(client: Node, message: Message, reason: str) -> Send:
+    match message:
+        case Publish(event):
+            return Send(client, PublishRefused(event.id, reason))
+        case Subscribe(name) | Unsubscribe(name) | Advertise(name) | Unadvertise(name):
+            return Send(client, Refused(name, reason))
+        case _:
+            return Send(client, Refused(type(message).__name__, reason))

@@ -1,0 +1,74 @@
+"""What follows from a client: advertisements of what it publishes, ids of what it subscribes to."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pleach.events.constraint import ANY, KIND_OF, Conjunction, Constraint, Kind
+from pleach.events.filter import Filter
+from pleach.events.language import parse_filter
+from pleach.events.ranges import Ranges, above, below, intersection, point, union
+from pleach.scenario.model import Client, Scenario
+from pleach.scenario.steps import PublishStep, SubscribeStep
+from pleach.scenario.values import Attribute, Attributes, Choice, Constant, Sequence, Uniform
+
+
+def derived_advertisements(client: Client) -> tuple[str, ...]:
+    """One filter text for each different kind of event that the client publishes or replies with."""
+    specifications = [
+        *(load.attributes for load in client.publish),
+        *(reply.attributes for reply in client.reply),
+    ]
+    return tuple(dict.fromkeys(_advertisement(attributes).text for attributes in specifications))
+
+
+def _advertisement(attributes: Attributes) -> Filter:
+    return Filter([Conjunction({name: _constraint(attribute) for name, attribute in attributes.items()})])
+
+
+def _constraint(attribute: Attribute) -> Constraint:
+    match attribute:
+        case Uniform(low, high):
+            return Constraint(
+                Kind.NUMBER, intersection(above(low, inclusive=True), below(high, inclusive=True))
+            )
+        case Choice(values):
+            return _any_of(values)
+        case Sequence():
+            return Constraint(Kind.NUMBER, above(1, inclusive=True))
+        case _:
+            return _any_of((attribute,))
+
+
+def _any_of(values: tuple[Constant, ...]) -> Constraint:
+    """One attribute has one kind in a conjunction; where kinds mix, any value is admitted."""
+    kinds = {KIND_OF[type(value)] for value in values}
+    if len(kinds) > 1:
+        return ANY
+    ranges: list[Ranges] = [point(value) for value in values]
+    return Constraint(kinds.pop(), reduce(union, ranges))
+
+
+def subscription_ids(scenario: Scenario, client: Client) -> dict[str, str]:
+    """The id of each filter text that the client ever subscribes to: `s1`, `s2`, … in order of appearance.
+
+    Texts of equal meaning share an id, since subscribing twice to the same is subscribing once.
+    """
+    later = [s.filter for s in scenario.steps if isinstance(s, SubscribeStep) and s.client == client.id]
+    numbers: dict[Filter, int] = {}
+    ids = {}
+    for text in [*client.subscribe, *later]:
+        number = numbers.setdefault(parse_filter(text), len(numbers) + 1)
+        ids[text] = f"s{number}"
+    return ids
+
+
+def initial_advertisements(scenario: Scenario, client: Client) -> tuple[str, ...]:
+    """What the client advertises at the start: what the file says, or what follows from all that it will publish."""
+    if not scenario.advertisements:
+        return ()
+    if client.advertise:
+        return client.advertise
+    single = [s.attributes for s in scenario.steps if isinstance(s, PublishStep) and s.client == client.id]
+    texts = [*derived_advertisements(client), *(_advertisement(dict(attributes)).text for attributes in single)]
+    return tuple(dict.fromkeys(texts))

@@ -1,0 +1,60 @@
+"""From a scenario to machines: its brokers, connected as a tree, and its clients. Worlds put time and links around them."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from pleach.broker import Broker
+from pleach.client import Client
+from pleach.messages import Node
+from pleach.routing.router import RoutingConfig
+from pleach.scenario.model import Scenario
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Neighbours of each broker, and its neighbour towards the root (None for the root)."""
+
+    neighbours: dict[Node, tuple[Node, ...]]
+    parent: dict[Node, Node | None]
+
+
+def tree_of(scenario: Scenario) -> Tree:
+    neighbours: dict[Node, list[Node]] = {broker: [] for broker in scenario.brokers}
+    for a, b in scenario.links:
+        neighbours[a].append(b)
+        neighbours[b].append(a)
+    parent: dict[Node, Node | None] = {scenario.root: None}
+    waiting = deque([scenario.root])
+    while waiting:
+        broker = waiting.popleft()
+        for neighbour in neighbours[broker]:
+            if neighbour not in parent:
+                parent[neighbour] = broker
+                waiting.append(neighbour)
+    return Tree({broker: tuple(sorted(found)) for broker, found in neighbours.items()}, parent)
+
+
+def routing_config(scenario: Scenario) -> RoutingConfig:
+    return RoutingConfig(
+        policy=scenario.routing.value,
+        hierarchical=scenario.hierarchical,
+        advertisements=scenario.advertisements,
+        merge_bound=scenario.merge_bound,
+    )
+
+
+def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
+    """A broker without any state, as it is started for the first time (or before its state is restored)."""
+    config = routing_config(scenario)
+    return Broker(name, config, neighbours=tree.neighbours[name], parent=tree.parent[name])
+
+
+def make_brokers(scenario: Scenario) -> dict[Node, Broker]:
+    tree = tree_of(scenario)
+    return {name: make_broker(scenario, tree, name) for name in scenario.brokers}
+
+
+def make_clients(scenario: Scenario) -> dict[Node, Client]:
+    return {c.id: Client(c.id, c.broker, own_events=c.own_events) for c in scenario.clients}

@@ -1,0 +1,126 @@
+"""A scenario as values: what a file says, checked, with every default filled in.
+
+Scenarios are frozen and travel as JSON (`msgspec.json` reads back what it wrote), so that a campaign can send
+them to other machines and a manifest can name them by `scenario_digest`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from hashlib import sha256
+from typing import Annotated, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from pleach.scenario.steps import Step
+from pleach.scenario.values import (
+    Attributes,
+    Bytes,
+    Count,
+    FilterText,
+    FilterTexts,
+    Fraction,
+    Links,
+    Name,
+    Names,
+    PositiveSeconds,
+    PositiveSpan,
+    Seconds,
+    Span,
+)
+
+T = TypeVar("T")
+
+
+class Routing(StrEnum):
+    FLOODING = "flooding"
+    SIMPLE = "simple"
+    IDENTITY = "identity"
+    COVERING = "covering"
+    MERGING = "merging"
+
+
+class Ordering(StrEnum):
+    NONE = "none"
+    FIFO = "fifo"
+    CAUSAL = "causal"
+
+
+class Publish(msgspec.Struct, frozen=True, kw_only=True):
+    """A load: an event `every` so often, the first at `start`, the last before `until` or after `count`."""
+
+    every: PositiveSpan
+    start: Seconds = msgspec.field(default=0.0, name="from")
+    until: Seconds | None = None  # None: the scenario's duration
+    count: Count | None = None
+    attributes: Attributes
+    payload_bytes: Bytes = 0
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer to events that are delivered to the client and match `to`."""
+
+    to: FilterText
+    attributes: Attributes = msgspec.field(name="with")
+    probability: Fraction = 1.0
+    delay: Span = Span(0.0, 0.0)
+
+
+Publishes: TypeAlias = Annotated[tuple[Publish, ...], "one table or a list of them"]
+Replies: TypeAlias = Annotated[tuple[Reply, ...], "one table or a list of them"]
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    """`advertise` is what the file says; where it says nothing, see `derived_advertisements`."""
+
+    id: Name
+    broker: Name
+    publish: Publishes = ()
+    reply: Replies = ()
+    subscribe: FilterTexts = ()
+    advertise: FilterTexts = ()
+    own_events: bool = True
+
+
+class PerLink(msgspec.Struct, Generic[T], frozen=True):
+    """A value for every link: its own where the file gives one, else the default. Links have no direction."""
+
+    default: T
+    links: tuple[tuple[str, str, T], ...] = ()
+
+    def of(self, x: str, y: str) -> T:
+        for a, b, value in self.links:
+            if (x, y) in ((a, b), (b, a)):
+                return value
+        return self.default
+
+
+LATENCY_DEFAULT = Span(0.001, 0.005)  # S0's default scenario
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """`brokers` are in the order in which they appear; `steps` are in the order in which they happen."""
+
+    name: str
+    routing: Routing
+    hierarchical: bool = False
+    root: Name = ""  # filled in: the first broker
+    advertisements: bool = False
+    merge_bound: Fraction = 0.0  # imperfect merging: the share of a merger that nobody asked for
+    ordering: Ordering = Ordering.CAUSAL
+    exchange: Name = "swaplink"
+    links: Links = ()
+    brokers: Names = ()  # filled in
+    duration: PositiveSeconds
+    latency: PerLink[Span] = PerLink(LATENCY_DEFAULT)
+    loss: PerLink[float] = PerLink(0.0)
+    clients: tuple[Client, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+    def client(self, client_id: str) -> Client:
+        return next(client for client in self.clients if client.id == client_id)
+
+
+def scenario_digest(scenario: Scenario) -> str:
+    """A name for the content: equal for equal scenarios, on every machine and in every process."""
+    return sha256(msgspec.json.encode(scenario, order="deterministic")).hexdigest()

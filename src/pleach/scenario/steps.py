@@ -1,0 +1,137 @@
+"""The timeline of a scenario: one struct per kind of step, told apart by `do`."""
+
+from __future__ import annotations
+
+from typing import TypeAlias, get_args
+
+import msgspec
+
+from pleach.scenario.values import Constants, FilterText, Link, Name, Seconds, Span, Triple
+
+
+class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
+    """`at`: seconds after the start."""
+
+    at: Seconds
+
+
+# The tree ---------------------------------------------------------------------------------------------------
+
+
+class Swap(StepBase, frozen=True, tag="swap"):
+    """a-b-c becomes a-c-b. Whether they are neighbours by then, the network decides."""
+
+    brokers: Triple
+
+
+class Exchange(StepBase, frozen=True, tag="exchange"):
+    """Replace one link by another one; the result must again be a tree."""
+
+    remove: Link
+    add: Link
+
+
+class AddBroker(StepBase, frozen=True, tag="add_broker"):
+    broker: Name
+    to: Name
+
+
+class RemoveBroker(StepBase, frozen=True, tag="remove_broker"):
+    broker: Name
+
+
+# Clients ----------------------------------------------------------------------------------------------------
+
+
+class MoveClient(StepBase, frozen=True, tag="move_client"):
+    client: Name
+    to: Name
+
+
+class SubscribeStep(StepBase, frozen=True, tag="subscribe"):
+    client: Name
+    filter: FilterText
+
+
+class UnsubscribeStep(StepBase, frozen=True, tag="unsubscribe"):
+    client: Name
+    filter: FilterText
+
+
+class AdvertiseStep(StepBase, frozen=True, tag="advertise"):
+    client: Name
+    filter: FilterText
+
+
+class UnadvertiseStep(StepBase, frozen=True, tag="unadvertise"):
+    client: Name
+    filter: FilterText
+
+
+class PublishStep(StepBase, frozen=True, tag="publish"):
+    """A single event. Constants only, so that a run without random numbers can have it too."""
+
+    client: Name
+    attributes: Constants
+
+
+# Faults -----------------------------------------------------------------------------------------------------
+
+
+class Crash(StepBase, frozen=True, tag="crash"):
+    """The broker loses its memory and keeps its disk."""
+
+    broker: Name
+
+
+class Restart(StepBase, frozen=True, tag="restart"):
+    broker: Name
+
+
+class Cut(StepBase, frozen=True, tag="cut"):
+    link: Link
+
+
+class Heal(StepBase, frozen=True, tag="heal"):
+    link: Link
+
+
+class Slow(StepBase, frozen=True, tag="slow"):
+    """From now on the link has this latency."""
+
+    link: Link
+    latency: Span
+
+
+class Corrupt(StepBase, frozen=True, tag="corrupt"):
+    """Damage the broker's state. Which parts can be damaged (`what`), the running world knows."""
+
+    broker: Name
+    what: Name
+
+
+class Drain(StepBase, frozen=True, tag="drain"):
+    """Wait until all is quiet, and note it in the trace."""
+
+
+Step: TypeAlias = (
+    Swap
+    | Exchange
+    | AddBroker
+    | RemoveBroker
+    | MoveClient
+    | SubscribeStep
+    | UnsubscribeStep
+    | AdvertiseStep
+    | UnadvertiseStep
+    | PublishStep
+    | Crash
+    | Restart
+    | Cut
+    | Heal
+    | Slow
+    | Corrupt
+    | Drain
+)
+
+STEP_KINDS: dict[str, type[Step]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Step)}

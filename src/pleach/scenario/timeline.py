@@ -1,0 +1,181 @@
+"""The steps of a scenario, checked in the order in which they happen.
+
+What is followed: which brokers and clients there are, which brokers are down, what was ever subscribed and
+advertised. What is not: the shape of the tree once a step has changed it. From then on the network itself
+decides, at run time, what it refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from pleach.events.filter import Filter
+from pleach.events.language import parse_filter
+from pleach.scenario.advertisements import derived_advertisements
+from pleach.scenario.locate import FlawError, Path
+from pleach.scenario.model import Scenario
+from pleach.scenario.read import instead
+from pleach.scenario.steps import (
+    AddBroker,
+    AdvertiseStep,
+    Corrupt,
+    Crash,
+    Cut,
+    Drain,
+    Exchange,
+    Heal,
+    MoveClient,
+    PublishStep,
+    RemoveBroker,
+    Restart,
+    Slow,
+    Step,
+    SubscribeStep,
+    Swap,
+    UnadvertiseStep,
+    UnsubscribeStep,
+)
+
+
+def in_order(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """By time; steps of one moment keep the order of the file."""
+    return tuple(sorted(steps, key=lambda step: step.at))
+
+
+def check_steps(scenario: Scenario) -> None:
+    world = _World(scenario)
+    for i, step in sorted(enumerate(scenario.steps), key=lambda numbered: numbered[1].at):
+        path: Path = ("steps", i)
+        if step.at > scenario.duration:
+            reason = f"`at` is {step.at:g} s, after the end at `duration` = {scenario.duration:g} s"
+            raise FlawError((*path, "at"), f"{reason}; move the step or prolong the scenario")
+        world.apply(step, path)
+
+
+class _World:
+    """What there is at one moment, as far as the file alone can tell."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._brokers = set(scenario.brokers)
+        self._broker_of = {client.id: client.broker for client in scenario.clients}
+        self._links = {frozenset(link) for link in scenario.links}
+        self._links_known = True  # until the tree changes
+        self._down: set[str] = set()
+        self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
+        self._advertised = {
+            client.id: _filters(
+                client.advertise or derived_advertisements(client) if scenario.advertisements else ()
+            )
+            for client in scenario.clients
+        }
+
+    def apply(self, step: Step, path: Path) -> None:
+        match step:
+            case Swap() | Exchange() | AddBroker() | RemoveBroker():
+                self._change_tree(step, path)
+            case MoveClient() | PublishStep():
+                self._act(step, path)
+            case SubscribeStep() | UnsubscribeStep() | AdvertiseStep() | UnadvertiseStep():
+                self._declare(step, path)
+            case Crash() | Restart() | Corrupt():
+                self._strike_broker(step, path)
+            case Cut() | Heal() | Slow():
+                self._need_link(step.link, (*path, "link"))
+            case Drain():
+                pass
+            case _:
+                assert_never(step)
+
+    def _change_tree(self, step: Swap | Exchange | AddBroker | RemoveBroker, path: Path) -> None:
+        match step:
+            case Swap():
+                self._need_brokers(step.brokers, (*path, "brokers"))
+                self._links_known = False
+            case Exchange():
+                self._need_brokers(step.remove, (*path, "remove"))
+                self._need_brokers(step.add, (*path, "add"))
+                self._links_known = False
+            case AddBroker():
+                self._need_broker(step.to, (*path, "to"))
+                self._add(step.broker, step.to, (*path, "broker"))
+            case RemoveBroker():
+                self._need_broker(step.broker, (*path, "broker"))
+                self._brokers.remove(step.broker)
+                self._down.discard(step.broker)
+                self._links_known = False
+
+    def _add(self, broker: str, to: str, path: Path) -> None:
+        if broker in self._brokers:
+            raise FlawError(path, f"broker {broker!r} is there already; choose another name")
+        if broker in self._broker_of:
+            raise FlawError(path, f"broker {broker!r} is named as a client; nodes share one name space")
+        self._brokers.add(broker)
+        self._links.add(frozenset((broker, to)))
+
+    def _act(self, step: MoveClient | PublishStep, path: Path) -> None:
+        self._need_client(step.client, path)
+        if isinstance(step, MoveClient):
+            self._need_broker(step.to, (*path, "to"))
+            self._broker_of[step.client] = step.to
+
+    def _declare(
+        self, step: SubscribeStep | UnsubscribeStep | AdvertiseStep | UnadvertiseStep, path: Path
+    ) -> None:
+        self._need_client(step.client, path)
+        declared = parse_filter(step.filter)
+        match step:
+            case SubscribeStep():
+                self._subscribed[step.client].add(declared)
+            case AdvertiseStep():
+                self._advertised[step.client].add(declared)
+            case UnsubscribeStep() if declared not in self._subscribed[step.client]:
+                raise FlawError(
+                    (*path, "filter"), f"client {step.client!r} has not subscribed to this by then"
+                )
+            case UnadvertiseStep() if declared not in self._advertised[step.client]:
+                raise FlawError((*path, "filter"), f"client {step.client!r} has not advertised this by then")
+
+    def _strike_broker(self, step: Crash | Restart | Corrupt, path: Path) -> None:
+        where = (*path, "broker")
+        self._need_broker(step.broker, where)
+        match step:
+            case Crash():
+                if step.broker in self._down:
+                    raise FlawError(where, f"broker {step.broker!r} has crashed already; restart it first")
+                self._down.add(step.broker)
+            case Restart():
+                if step.broker not in self._down:
+                    raise FlawError(
+                        where, f"broker {step.broker!r} is running; only a crashed one can restart"
+                    )
+                self._down.remove(step.broker)
+
+    def _need_brokers(self, brokers: Iterable[str], path: Path) -> None:
+        for i, broker in enumerate(brokers):
+            self._need_broker(broker, (*path, i))
+
+    def _need_broker(self, broker: str, path: Path) -> None:
+        if broker not in self._brokers:
+            raise FlawError(path, f"there is no broker {broker!r} by then{instead(broker, self._brokers)}")
+
+    def _need_client(self, client: str, path: Path) -> None:
+        if client not in self._broker_of:
+            raise FlawError(
+                (*path, "client"), f"there is no client {client!r}{instead(client, self._broker_of)}"
+            )
+
+    def _need_link(self, link: tuple[str, str], path: Path) -> None:
+        for i, node in enumerate(link):
+            if node not in self._brokers and node not in self._broker_of:
+                known = {*self._brokers, *self._broker_of}
+                raise FlawError((*path, i), f"there is no node {node!r} by then{instead(node, known)}")
+        a, b = link
+        is_attachment = self._broker_of.get(a) == b or self._broker_of.get(b) == a
+        if self._links_known and not is_attachment and frozenset(link) not in self._links:
+            known = {"-".join(sorted(pair)) for pair in self._links}
+            raise FlawError(path, f"there is no link {a}-{b} by then{instead(f'{a}-{b}', known)}")
+
+
+def _filters(texts: Iterable[str]) -> set[Filter]:
+    return {parse_filter(text) for text in texts}

@@ -1,0 +1,141 @@
+"""What must hold between the parts of a scenario before it starts: the tree, the settings, the clients.
+
+Steps, which change what there is, are checked in `timeline.py`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import chain
+
+import msgspec
+
+from pleach.errors import FilterError
+from pleach.events.language import parse_filter
+from pleach.scenario.advertisements import derived_advertisements
+from pleach.scenario.locate import FlawError, Path
+from pleach.scenario.model import Client, Publish, Routing, Scenario
+from pleach.scenario.read import instead
+
+LOAD_EVENTS_MAX = 10_000_000  # of one `publish`: more is a slip of the pen
+PARTS_SHOWN_MAX = 5
+
+
+def with_brokers(scenario: Scenario) -> Scenario:
+    """Fill in the brokers, in order of appearance, and the root."""
+    brokers = tuple(dict.fromkeys(chain(scenario.brokers, chain.from_iterable(scenario.links))))
+    if not brokers:
+        raise FlawError(
+            (), '`links` is missing: pairs of brokers such as [["a", "b"]], or `brokers` = ["a"] for one'
+        )
+    return msgspec.structs.replace(scenario, brokers=brokers, root=scenario.root or brokers[0])
+
+
+# The tree ---------------------------------------------------------------------------------------------------
+
+
+def check_tree(scenario: Scenario) -> None:
+    """The links join all brokers, without a cycle."""
+    part_of = {broker: [broker] for broker in scenario.brokers}  # brokers of one part share one list
+    for i, (a, b) in enumerate(scenario.links):
+        if part_of[a] is part_of[b]:
+            raise FlawError(("links", i), _superfluous(scenario, i))
+        joined, smaller = sorted((part_of[a], part_of[b]), key=len, reverse=True)
+        joined.extend(smaller)
+        part_of.update(dict.fromkeys(smaller, joined))
+    parts = [part for broker, part in part_of.items() if part[0] == broker]
+    if len(parts) > 1:
+        shown = " and ".join("{" + ", ".join(sorted(part)) + "}" for part in parts[:PARTS_SHOWN_MAX])
+        more = " and …" if len(parts) > PARTS_SHOWN_MAX else ""
+        reason = f"the brokers fall into {len(parts)} parts: {shown}{more}; add a link between them"
+        raise FlawError(("links",) if scenario.links else ("brokers",), reason)
+
+
+def _superfluous(scenario: Scenario, index: int) -> str:
+    a, b = scenario.links[index]
+    if a == b:
+        return f"link {a}-{b} joins a broker to itself; a link needs two brokers"
+    way = _way(scenario.links[:index], a, b)
+    if len(way) == 2:
+        return f"link {a}-{b} is there twice; leave one out"
+    return f"link {a}-{b} closes a cycle: {'-'.join([*way, a])}; leave one of these links out"
+
+
+def _way(links: tuple[tuple[str, str], ...], start: str, end: str) -> list[str]:
+    """The brokers on the way through the tree; both ends are known to be joined."""
+    before = {start: start}
+    queue = deque([start])
+    while end not in before:
+        here = queue.popleft()
+        for a, b in links:
+            there = b if here == a else a if here == b else here
+            if there not in before:
+                before[there] = here
+                queue.append(there)
+    way = [end]
+    while way[-1] != start:
+        way.append(before[way[-1]])
+    return way[::-1]
+
+
+def check_settings(scenario: Scenario) -> None:
+    if scenario.root not in scenario.brokers:
+        reason = (
+            f"`root` is {scenario.root!r}, which is not a broker{instead(scenario.root, scenario.brokers)}"
+        )
+        raise FlawError(("root",), reason)
+    if scenario.merge_bound and scenario.routing is not Routing.MERGING:
+        reason = f'`merge_bound` has no meaning with {scenario.routing} routing; set routing = "merging"'
+        raise FlawError(("merge_bound",), reason)
+
+
+# Clients ----------------------------------------------------------------------------------------------------
+
+
+def check_clients(scenario: Scenario) -> None:
+    seen: set[str] = set()
+    brokers = set(scenario.brokers)
+    for i, client in enumerate(scenario.clients):
+        path: Path = ("clients", i)
+        if client.id in seen:
+            raise FlawError((*path, "id"), f"client {client.id!r} is there twice; ids are unique")
+        if client.id in brokers:
+            raise FlawError(
+                (*path, "id"), f"client {client.id!r} is named as a broker; nodes share one name space"
+            )
+        if client.broker not in brokers:
+            reason = f"client {client.id!r} is at {client.broker!r}, which is not a broker"
+            raise FlawError((*path, "broker"), reason + instead(client.broker, brokers))
+        seen.add(client.id)
+        for j, load in enumerate(client.publish):
+            _check_load(load, scenario.duration, (*path, "publish", j))
+        if scenario.advertisements and not client.advertise:
+            _check_derived(client, path)
+
+
+def _check_load(load: Publish, duration: float, path: Path) -> None:
+    until = duration if load.until is None else load.until
+    if until > duration:
+        reason = f"`until` is {until:g} s, after `duration` = {duration:g} s; prolong that or end before"
+        raise FlawError((*path, "until"), reason)
+    if load.start > until:
+        reason = (
+            f"`from` is {load.start:g} s, after `until` ({until:g} s, by default the duration); swap them"
+        )
+        raise FlawError((*path, "from"), reason)
+    events = 2 * (until - load.start) / (load.every.low + load.every.high)
+    if min(events, load.count or events) > LOAD_EVENTS_MAX:
+        reason = f"about {events:.0e} events, more than {LOAD_EVENTS_MAX:,}; raise `every` or set `count`"
+        raise FlawError((*path, "every"), reason)
+
+
+def _check_derived(client: Client, path: Path) -> None:
+    """What is derived can be longer than a filter may be."""
+    try:
+        for text in derived_advertisements(client):
+            parse_filter(text)
+    except FilterError as error:
+        reason = (
+            f"client {client.id!r}: no advertisement can be derived ({error.reason}); give it `advertise`"
+        )
+        raise FlawError(path, reason) from None

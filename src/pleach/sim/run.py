@@ -1,0 +1,241 @@
+"""Run a scenario in virtual time and write down what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from pleach.broker import Broker
+from pleach.client import Client
+from pleach.effects import Observe, Observed
+from pleach.events.event import Event
+from pleach.events.language import parse_filter
+from pleach.messages import Message, Node, encode
+from pleach.scenario import model, steps
+from pleach.scenario.advertisements import initial_advertisements, subscription_ids
+from pleach.scenario.assemble import make_broker, make_brokers, make_clients, tree_of
+from pleach.scenario.behaviour import Publication, Replies, publications
+from pleach.sim.simulator import Simulator
+from pleach.trace import Record, Recorder, RecordKind, attributes_text
+
+NETWORK = ""  # the node to which records belong that concern the run as a whole
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A step that the network did not carry out, and why."""
+
+    at: float
+    step: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SimResult:
+    scenario: model.Scenario
+    seed: int
+    records: list[Record]
+    hops: int
+    ended_at: float
+    quiet: bool  # whether the run ended with a drain
+    refusals: tuple[Refusal, ...] = ()
+
+
+def run_scenario(
+    scenario: model.Scenario,
+    seed: int,
+    *,
+    kinds: frozenset[RecordKind] | None = None,
+    watch: Callable[[dict[Node, Broker]], None] | None = None,
+) -> SimResult:
+    """Run to the end: all of the timeline, then until all is quiet.
+
+    `kinds`: what to record (None: everything). `watch` is called with the brokers at every drain.
+    """
+    return _Run(scenario, seed, kinds, watch).go()
+
+
+@dataclass
+class _Run:
+    scenario: model.Scenario
+    seed: int
+    kinds: frozenset[RecordKind] | None
+    watch: Callable[[dict[Node, Broker]], None] | None
+    refusals: list[Refusal] = field(default_factory=list)
+    disks: dict[Node, bytes] = field(default_factory=dict)  # states of brokers that are down
+
+    def __post_init__(self) -> None:
+        self.stream = f"{self.scenario.name}/{self.seed}"
+        self.recorder = Recorder(run_name(self.scenario, self.seed), kinds=self.kinds)
+        self.sim = Simulator(self.stream)
+        self.brokers: dict[Node, Broker] = make_brokers(self.scenario)
+        self.clients: dict[Node, Client] = make_clients(self.scenario)
+        self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
+        self.subscriptions = {c.id: subscription_ids(self.scenario, c) for c in self.scenario.clients}
+
+    def go(self) -> SimResult:
+        self._record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
+        self._build()
+        self._plan()
+        self.sim.run()
+        quiet = self._drain()
+        return SimResult(
+            self.scenario, self.seed, self.recorder.records, self.sim.hops, self.sim.now, quiet, tuple(self.refusals)
+        )
+
+    # Before the start ----------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        for name, machine in (*self.brokers.items(), *self.clients.items()):
+            self.sim.add(name, machine)
+        for a, b in (*self.scenario.links, *((c.id, c.broker) for c in self.scenario.clients)):
+            latency = self.scenario.latency.of(a, b)
+            self.sim.link(a, b, (latency.low, latency.high))
+            for link in self.sim.links_between(a, b):
+                link.loss = self.scenario.loss.of(a, b)
+        self.sim.on_observe = self._observe
+        if self.recorder.wants(RecordKind.SEND):
+            self.sim.on_send = self._sent
+
+    def _plan(self) -> None:
+        for client in self.scenario.clients:
+            self.sim.at(0.0, partial(self._introduce, client))
+        for step in self.scenario.steps:
+            self.sim.at(step.at, partial(self._take, step))
+        for client in self.scenario.clients:
+            for index in range(len(client.publish)):
+                self._publish_next(client.id, publications(client, index, self.scenario.duration, self.stream))
+
+    def _introduce(self, client: model.Client) -> None:
+        """Attach a client, with what it asks for from the beginning."""
+        machine = self.clients[client.id]
+        self.sim.perform(client.id, machine.attach())
+        for text in initial_advertisements(self.scenario, client):
+            self._advertise(client.id, text)
+        for text in client.subscribe:
+            self._subscribe(client.id, text)
+
+    # Clients -------------------------------------------------------------------------------------------------
+
+    def _publish(self, client: Node, publication: Publication) -> None:
+        self.sim.perform(client, self.clients[client].publish(publication.attributes, publication.payload))
+
+    def _publish_next(self, client: Node, load: Iterator[Publication]) -> None:
+        """Plan the next event of a load; publishing it plans the one after."""
+        publication = next(load, None)
+        if publication is not None:
+            self.sim.at(publication.at, partial(self._publish_and_go_on, client, publication, load))
+
+    def _publish_and_go_on(self, client: Node, publication: Publication, load: Iterator[Publication]) -> None:
+        self._publish(client, publication)
+        self._publish_next(client, load)
+
+    def _advertise(self, client: Node, text: str) -> None:
+        advertised = parse_filter(text)
+        self.sim.perform(client, self.clients[client].advertise(advertised.text, advertised))
+
+    def _subscribe(self, client: Node, text: str) -> None:
+        name = self.subscriptions[client][text]
+        self.sim.perform(client, self.clients[client].subscribe(name, parse_filter(text)))
+
+    def _answer(self, client: Node, event: Event) -> None:
+        if client not in self.replies or self.sim.now >= self.scenario.duration:
+            return
+        for publication in self.replies[client].to(event):
+            self.sim.at(self.sim.now + publication.at, partial(self._publish, client, publication))
+
+    # The timeline --------------------------------------------------------------------------------------------
+
+    def _take(self, step: steps.Step) -> None:
+        match step:
+            case steps.SubscribeStep(client=client, filter=text):
+                self._subscribe(client, text)
+            case steps.UnsubscribeStep(client=client, filter=text):
+                self.sim.perform(client, self.clients[client].unsubscribe(self.subscriptions[client][text]))
+            case steps.AdvertiseStep(client=client, filter=text):
+                self._advertise(client, text)
+            case steps.UnadvertiseStep(client=client, filter=text):
+                self.sim.perform(client, self.clients[client].unadvertise(parse_filter(text).text))
+            case steps.PublishStep(client=client, attributes=attributes):
+                self._publish(client, Publication(self.sim.now, dict(attributes)))
+            case steps.Crash(broker=broker):
+                self._crash(broker)
+            case steps.Restart(broker=broker):
+                self._restart(broker)
+            case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
+                self._change_link(step, link)
+            case steps.Drain():
+                self._drain()
+            case _:
+                self._refuse(step, "no protocol for this is installed")
+
+    def _refuse(self, step: steps.Step, reason: str) -> None:
+        name = type(step).__struct_config__.tag
+        self.refusals.append(Refusal(self.sim.now, str(name), reason))
+        self._record(RecordKind.STATE, NETWORK, detail=f"refused: {name}: {reason}")
+
+    def _crash(self, broker: Node) -> None:
+        """The broker's memory is gone. Each step of it was committed, so its disk holds all."""
+        self._record(RecordKind.FAULT, broker, detail="crash")
+        self.disks[broker] = self.brokers[broker].capture()
+        self.sim.crash(broker)
+
+    def _restart(self, broker: Node) -> None:
+        self._record(RecordKind.FAULT, broker, detail="restart")
+        fresh = make_broker(self.scenario, tree_of(self.scenario), broker)
+        fresh.restore(self.disks.pop(broker))
+        self.brokers[broker] = fresh
+        self.sim.restart(broker, fresh)
+
+    def _change_link(self, step: steps.Cut | steps.Heal | steps.Slow, ends: tuple[Node, Node]) -> None:
+        if not self.sim.has_link(*ends):
+            self._refuse(step, f"there is no link {ends[0]}-{ends[1]}")
+            return
+        self._record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
+        for link in self.sim.links_between(*ends):
+            match step:
+                case steps.Cut():
+                    self.sim.block(link)
+                case steps.Heal():
+                    self.sim.unblock(link)
+                case steps.Slow(latency=latency):
+                    link.set_latency((latency.low, latency.high))
+
+    def _drain(self) -> bool:
+        quiet = self.sim.drain()
+        if quiet:
+            self._record(RecordKind.DRAIN, NETWORK)
+        if quiet and self.watch:
+            self.watch(self.brokers)
+        return quiet
+
+    # The trace -----------------------------------------------------------------------------------------------
+
+    def _record(self, kind: RecordKind, node: Node, **columns: str) -> None:
+        self.recorder.add(kind, at=self.sim.now, node=node, **columns)
+
+    def _observe(self, at: float, node: Node, seen: Observe) -> None:
+        self.recorder.add(
+            RecordKind(seen.kind),
+            at=at,
+            node=node,
+            client=node,
+            event=str(seen.event.id) if seen.event else seen.event_id,
+            attributes=attributes_text(seen.event.attributes) if seen.event else "",
+            subscription=seen.subscription,
+            filter=seen.filter,
+            detail=seen.detail,
+        )
+        if seen.kind is Observed.DELIVER and seen.event:
+            self._answer(node, seen.event)
+
+    def _sent(self, at: float, sender: Node, to: Node, message: Message) -> None:
+        kind = type(message).__name__
+        self.recorder.add(RecordKind.SEND, at=at, node=sender, peer=to, message=kind, bytes=len(encode(message)))
+
+
+def run_name(scenario: model.Scenario, seed: int) -> str:
+    """The name of a run: what identifies it among traces."""
+    plain = "".join(c if c.isalnum() else "-" for c in scenario.name.lower())
+    return f"{plain}-{seed}"

@@ -1,0 +1,310 @@
+"""The oracle: reads the records of one run and says which promises were broken. It knows traces and filters, nothing else.
+
+"Before" and "after" mean the total order of the trace (order.py). A client is its name, wherever it is attached. The publisher of
+an event is the client that its id names. *e matches c* if the filter of some subscription of c matches e; a
+subscription with `no-own` in its detail neither is owed nor may get the client's own events. A `subscribe_ack` with `local` in
+its detail is the early one that promises nothing.
+
+Lost       c had a matching subscription that was acknowledged before e was published; e was acknowledged or anyone got
+           it; c did not end that subscription, or did so after a drain after e was accepted, or after it had got a later event
+           of that publisher that matches the same subscription; and c had not got e by the final drain. The third clause
+           needs FIFO order; where a network promises none it is left out.
+Duplicate  c got e before, whatever moves and resubscriptions lie between.
+Spurious   c has no matching subscription between its `subscribe` and `unsubscribe_ack`; or e was never published, or only later; or
+           its publication had failed; or the attributes are not those published (a delivery without any is not compared).
+FIFO       c got a later event of that publisher before: (incarnation, sequence) does not rise.
+Causal     the publisher is another client, and e or a later event of it is in the causal past of c: of what c published or got
+           before, or of the causal past of that.
+
+Each rule is judged by itself, with two exceptions, so that one error has one name: a duplicate is not also out of order, and
+what breaks FIFO is not also reported as causal (it always is both). Deliveries of events that do not exist (never published,
+failed) have no place in any order. FIFO and causal are always computed; whether they count depends on the ordering
+that the network promises: the argument, else a `state` record without node whose detail has `ordering=…`, else causal.
+
+A publication may be tried again with the same id after its `publish_fail`; what counts is the latest attempt. A fault
+whose detail has `stabilises=S` suspends the checks in [at, at + S]: what is delivered then, and every event that is published
+then, is not judged; what a client knows and has got is still noted. With `flight=F` beside it, events that were published
+at most F before the fault may be lost too, since they may have been under way.
+
+What cannot be judged gives a verdict with `unusable` set: records out of order, an unknown kind, filters, ids or attributes that
+do not parse, an id published twice, acknowledged and failed. No final drain, or publications after it: everything is judged but what is lost.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+
+from pleach.errors import InvalidInputError, TraceError
+from pleach.events.event import EventId
+from pleach.trace.candidates import Candidates
+from pleach.trace.ledger import NEVER, Client, Clients, Past, Publication, Subscription
+from pleach.trace.records import Record, RecordKind, attributes_from
+from pleach.trace.survey import Survey, survey
+from pleach.trace.verdict import Counts, Ordering, Rule, Verdict, Violation
+
+NO_PAST: Past = {}
+LOCAL = "local"  # in the detail of `subscribe_ack`: known to the client's broker only, which promises nothing yet
+
+
+def judge(records: Sequence[Record], ordering: Ordering | str | None = None) -> Verdict:
+    """The verdict on one run, whose records are in total order. Never raises on account of the trace."""
+    promised = None if ordering is None else Ordering(ordering)
+    run = records[0].run if records else ""
+    try:
+        known = survey(records)
+        oracle = _Oracle(known, promised or known.ordering or Ordering.CAUSAL)
+        oracle.read(records)
+    except InvalidInputError as error:
+        return Verdict(run, promised or Ordering.CAUSAL, unusable=str(error), counts=Counts(records=len(records)))
+    return oracle.verdict(len(records))
+
+
+class _Oracle:
+    """One pass over the records. `_found` is in the order in which the violations show."""
+
+    def __init__(self, known: Survey, ordering: Ordering) -> None:
+        self._known = known
+        self._ordering = ordering
+        self._candidates = Candidates(known.filters)
+        self._clients = Clients()
+        self._events: dict[str, Publication] = {}  # the latest attempt of each
+        self._attempts: list[Publication] = []
+        self._drains: list[int] = []
+        self._found: list[Violation] = []
+        self._set_aside = 0
+        self._unpaired = 0
+        self._deliveries = 0
+        self._on: dict[str, Callable[[int, Record], None]] = {
+            RecordKind.PUBLISH: self._publish,
+            RecordKind.PUBLISH_ACK: self._publish_ack,
+            RecordKind.PUBLISH_FAIL: self._publish_fail,
+            RecordKind.SUBSCRIBE: self._clients.subscribe,
+            RecordKind.SUBSCRIBE_ACK: self._subscribe_ack,
+            RecordKind.UNSUBSCRIBE: self._unsubscribe,
+            RecordKind.UNSUBSCRIBE_ACK: self._unsubscribe_ack,
+            RecordKind.DELIVER: self._deliver,
+            RecordKind.DRAIN: self._drain,
+        }
+
+    def read(self, records: Sequence[Record]) -> None:
+        for index, record in enumerate(records):
+            handle = self._on.get(record.kind)
+            if handle is not None:
+                handle(index, record)
+
+    def verdict(self, records: int) -> Verdict:
+        tolerated = self._ordering.tolerates
+        return Verdict(
+            self._known.run,
+            self._ordering,
+            violations=tuple(found for found in self._found if found.rule not in tolerated),
+            tolerated=tuple(found for found in self._found if found.rule in tolerated),
+            unusable=self._why_unusable(),
+            counts=self._counts(records),
+        )
+
+    def _why_unusable(self) -> str:
+        if self._known.final_drain < 0:
+            return "the trace has no drain: what was still under way at its end cannot be told from what was lost"
+        if self._known.last_publication > self._known.final_drain:
+            return "events were published after the final drain: whether they were lost cannot be told"
+        return ""
+
+    def _counts(self, records: int) -> Counts:
+        return Counts(
+            records=records,
+            clients=len(self._clients),
+            subscriptions=self._clients.subscribed,
+            published=len(self._attempts),
+            acknowledged=sum(attempt.acknowledged for attempt in self._attempts),
+            failed=sum(attempt.failed for attempt in self._attempts),
+            deliveries=self._deliveries,
+            drains=len(self._drains),
+            suspensions=len(self._known.suspensions),
+            set_aside=self._set_aside,
+            unpaired=self._unpaired,
+        )
+
+    # Publications
+
+    def _publish(self, index: int, record: Record) -> None:
+        publisher, incarnation, sequence = EventId.parse(record.event)
+        if record.client not in ("", publisher):
+            raise TraceError(f"record {index}: client {record.client!r} publishes {record.event}, an id of another client")
+        earlier = self._events.get(record.event)
+        if earlier and not earlier.failed:
+            raise TraceError(f"record {index}: {record.event} is published twice; was a file read twice?")
+        matching = self._candidates.matching(record.attributes)
+        awaited = self._known.deliveries[record.event]
+        publication = Publication(
+            record.event,
+            publisher,
+            (incarnation, sequence),
+            index,
+            record.at,
+            record.attributes,
+            matching,
+            past=self._clients.client(publisher).current_past() if awaited else NO_PAST,
+            deliveries_left=awaited,
+            got=earlier.got if earlier else set(),
+            owed=list(self._clients.owing(matching, publisher)),
+        )
+        self._events[record.event] = publication
+        self._attempts.append(publication)
+
+    def _publish_ack(self, index: int, record: Record) -> None:
+        publication = self._events.get(record.event)
+        if publication is None:
+            self._unpaired += 1
+            return
+        if publication.failed:
+            raise TraceError(f"record {index}: {record.event} is acknowledged after it failed")
+        publication.acknowledged = True
+        if publication.accepted is None:
+            publication.accepted = index
+
+    def _publish_fail(self, index: int, record: Record) -> None:
+        publication = self._events.get(record.event)
+        if publication is None:
+            self._unpaired += 1
+            return
+        if publication.acknowledged:
+            raise TraceError(f"record {index}: {record.event} fails after it was acknowledged")
+        publication.failed = True
+
+    # Subscriptions
+
+    def _subscribe_ack(self, index: int, record: Record) -> None:
+        if LOCAL in record.detail.split():
+            return
+        self._unpaired += not self._clients.acknowledge(index, record)
+
+    def _unsubscribe(self, index: int, record: Record) -> None:
+        self._unpaired += not self._clients.unsubscribe(index, record)
+
+    def _unsubscribe_ack(self, _index: int, record: Record) -> None:
+        self._unpaired += not self._clients.end(record)
+
+    # Deliveries
+
+    def _deliver(self, index: int, record: Record) -> None:
+        self._deliveries += 1
+        client = self._clients.client(record.who)
+        publication = self._events.get(record.event)
+        before = len(self._found)
+        if publication is None or publication.failed:
+            self._report(Rule.SPURIOUS, index, record, self._why_unreal(record.event))
+        else:
+            self._judge_delivery(index, record, client, publication)
+        if len(self._found) > before and self._suspended(record, publication):
+            self._set_aside += len(self._found) - before
+            del self._found[before:]
+
+    def _why_unreal(self, event: str) -> str:
+        if event in self._events:
+            return "its publication had failed"
+        return "it was published only later" if event in self._known.published else "it was never published"
+
+    def _judge_delivery(self, index: int, record: Record, client: Client, publication: Publication) -> None:
+        self._judge_right(index, record, client, publication)
+        if client.name in publication.got:
+            self._report(Rule.DUPLICATE, index, record, "the client got it before")
+        else:
+            publication.got.add(client.name)
+            self._judge_order(index, record, client, publication)
+        if publication.accepted is None:
+            publication.accepted = index
+        publication.deliveries_left -= 1
+        if not publication.deliveries_left:
+            publication.past = NO_PAST
+
+    def _judge_right(self, index: int, record: Record, client: Client, publication: Publication) -> None:
+        """Spurious: did the client want it, and is it what was published?"""
+        publisher, mark = publication.publisher, publication.mark
+        wanted = False
+        for text in publication.matching & client.open.keys():
+            for taken in client.open[text]:
+                if not taken.wants_from(publisher):
+                    continue
+                wanted = True
+                if taken.ended is None and mark > taken.highest.get(publisher, NEVER):
+                    taken.highest[publisher] = mark
+        if not wanted:
+            self._report(Rule.SPURIOUS, index, record, "the client has no matching subscription")
+        elif _altered(publication.attributes, record.attributes):
+            self._report(Rule.SPURIOUS, index, record, "its attributes are not those that were published")
+
+    def _judge_order(self, index: int, record: Record, client: Client, publication: Publication) -> None:
+        publisher, mark = publication.publisher, publication.mark
+        last = client.last.get(publisher)
+        if last is not None and mark < last.mark:
+            self._report(Rule.FIFO, index, record, f"the client got {last.event} before", last.event)
+            return
+        client.last[publisher] = publication
+        if publisher == client.name:
+            return
+        if mark <= client.past.get(publisher, NEVER):
+            witness = client.learnt_from[publisher]
+            self._report(Rule.CAUSAL, index, record, f"the client got {witness} before, which came after it", witness)
+        client.learn(publication)
+
+    def _report(self, rule: Rule, index: int, record: Record, reason: str, other: str = "") -> None:
+        self._found.append(Violation(rule, record.who, record.event, reason, index, record.at, other))
+
+    def _suspended(self, record: Record, publication: Publication | None) -> bool:
+        times = [record.at] if publication is None else [record.at, publication.at]
+        return any(suspension.covers(at) for suspension in self._known.suspensions for at in times)
+
+    # Drains and what is lost
+
+    def _drain(self, index: int, _record: Record) -> None:
+        self._drains.append(index)
+        if index == self._known.final_drain:
+            for publication in self._attempts:
+                self._find_lost(publication)
+
+    def _find_lost(self, publication: Publication) -> None:
+        if publication.accepted is None or not publication.owed:
+            return
+        missed: dict[str, str] = {}
+        for taken in publication.owed:
+            if taken.client not in publication.got:
+                missed[taken.client] = missed.get(taken.client) or self._why_lost(publication, taken)
+        lost = [
+            Violation(Rule.LOST, client, publication.event, reason, publication.index, publication.at)
+            for client, reason in missed.items()
+            if reason
+        ]
+        if lost and any(suspension.may_lose(publication.at) for suspension in self._known.suspensions):
+            self._set_aside += len(lost)
+        else:
+            self._found.extend(lost)
+
+    def _why_lost(self, publication: Publication, taken: Subscription) -> str:
+        """Why the event is owed to this subscription, or the empty string if it is not."""
+        name = taken.name or taken.filter
+        assert publication.accepted is not None
+        if taken.ended is None:
+            return f"subscription {name!r} was acknowledged before and not ended"
+        if _any_between(self._drains, publication.accepted, taken.ended):
+            return f"subscription {name!r} was ended only after a drain"
+        if self._ordering is Ordering.NONE or taken.highest.get(publication.publisher, NEVER) < publication.mark:
+            return ""
+        return f"subscription {name!r} was ended only after a later event of the publisher had come"
+
+
+def _altered(published: str, delivered: str) -> bool:
+    if not delivered or delivered == published:
+        return False
+    before, after = attributes_from(published), attributes_from(delivered)
+    return before != after or any(_is_bool(before[name]) != _is_bool(after[name]) for name in before)
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _any_between(indices: Sequence[int], low: int, high: int) -> bool:
+    place = bisect_right(indices, low)
+    return place < len(indices) and indices[place] < high
