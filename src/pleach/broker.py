@@ -15,9 +15,9 @@ from typing import get_args
 
 import msgspec
 
-from pleach.effects import Effect, Send
+from pleach.effects import Effect
 from pleach.errors import ProtocolError
-from pleach.messages import ClientRequest, Marked, Message, Node, PubSub, pack, unpack
+from pleach.messages import ClientRequest, Forward, Marked, Message, Node, PubSub, pack, unpack
 from pleach.overlay.seam import Handled, HeldState, Machine, Seam
 from pleach.routing.router import Outcome, Router, RouterState, RoutingConfig
 from pleach.routing.sessions import ClientState, Sessions
@@ -58,6 +58,8 @@ class Broker:
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         """Take in one message; returns what to do about it, in order."""
         kind = message.__class__
+        if kind is Forward and self.seam.is_idle and sender in self.router.neighbours:
+            return self.sessions.forward(message, sender)  # type: ignore[arg-type]
         if kind in PUB_SUB:
             if sender not in self.router.neighbours:
                 raise ProtocolError(self.name, sender, message, "the sender is no neighbour")
@@ -65,7 +67,7 @@ class Broker:
         if kind in CLIENT_REQUESTS:
             if sender in self.router.neighbours:
                 raise ProtocolError(self.name, sender, message, "the sender is a neighbour, not a client")
-            return self._leave(sender, self.sessions.handle(sender, message))  # type: ignore[arg-type]
+            return self.seam.leave(sender, self.sessions.handle(sender, message))  # type: ignore[arg-type]
         machine = self._owner.get(kind)
         if machine is None:
             raise ProtocolError(self.name, sender, message, "no protocol here owns this message")
@@ -82,13 +84,12 @@ class Broker:
         passed = self.seam.arrive(sender, message)
         if passed is None:
             return ()
+        if isinstance(passed.message, Forward):
+            return self.seam.leave(passed.sender, self.sessions.forward(passed.message, passed.sender))
         return self._finish(passed.sender, self.router.handle(passed.sender, passed.message))
 
     def _finish(self, source: Node, outcome: Outcome) -> Sequence[Effect]:
-        return self._leave(source, [*outcome.sends, *self.sessions.settle(outcome.due)])
-
-    def _leave(self, source: Node, sends: Sequence[Send]) -> Sequence[Effect]:
-        return self.seam.leave(source, self.sessions.deliveries(sends, source))
+        return self.seam.leave(source, [*outcome.sends, *self.sessions.settle(outcome.due)])
 
     # Reconfigurations ----------------------------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class Broker:
     def _join_seam(self) -> None:
         under_way = [m.under_way for m in self._machines.values() if m.under_way is not None]
         assert len(under_way) <= 1, "a broker takes part in one reconfiguration at a time"
-        self.seam.reconfiguration = under_way[0] if under_way else None
+        self.seam.join(under_way[0] if under_way else None)
 
     # Neighbours ----------------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ def parse_filter(text: str) -> Filter:
 
 
 def parse_internal(text: str) -> Filter:
-    """Like `parse_filter`, for texts from `Filter.text`, which merging may have made longer than users may."""
+    """Like `parse_filter`, for `Filter.text`, which merging may have made longer than users may write."""
     return _parsed(text, INTERNAL_LIMITS)
 
 

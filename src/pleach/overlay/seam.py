@@ -90,12 +90,17 @@ class Seam:
     """Asks the reconfiguration under way, and keeps what it holds."""
 
     def __init__(self) -> None:
-        self.reconfiguration: Reconfiguration | None = None
+        self._reconfiguration: Reconfiguration | None = None
         self._held: dict[Node, list[PubSub | Marked]] = {}
+        self.is_idle = True  # nothing under way, nothing held: messages need not come by
 
-    @property
-    def is_idle(self) -> bool:
-        return self.reconfiguration is None and not self._held
+    def join(self, reconfiguration: Reconfiguration | None) -> None:
+        """Who has a say from now on."""
+        self._reconfiguration = reconfiguration
+        self._note_idle()
+
+    def _note_idle(self) -> None:
+        self.is_idle = self._reconfiguration is None and not self._held
 
     def arrive(self, sender: Node, message: PubSub | Marked) -> Pass | None:
         """What routing gets of an arriving message now, if anything."""
@@ -105,20 +110,23 @@ class Seam:
         return self._judge(sender, message)
 
     def leave(self, source: Node, sends: Sequence[Send]) -> Sequence[Send]:
-        return sends if self.reconfiguration is None else self.reconfiguration.leaving(source, sends)
+        return sends if self._reconfiguration is None else self._reconfiguration.leaving(source, sends)
 
     def take_released(self, link: Node) -> list[PubSub | Marked]:
         """What the link held, in order; the caller lets each arrive again, so that a new hold holds the rest."""
-        return self._held.pop(link, [])
+        released = self._held.pop(link, [])
+        self._note_idle()
+        return released
 
     def _judge(self, sender: Node, message: PubSub | Marked) -> Pass | None:
-        if self.reconfiguration is None:
+        if self._reconfiguration is None:
             return Pass(sender, _unmarked(message))
-        match self.reconfiguration.arriving(sender, message):
+        match self._reconfiguration.arriving(sender, message):
             case Pass() as passed:
                 return passed
             case Hold():
                 self._held[sender] = [message]
+                self._note_idle()
             case Drop():
                 pass
         return None
@@ -128,6 +136,7 @@ class Seam:
 
     def restore(self, state: HeldState) -> None:
         self._held = {link: list(messages) for link, messages in state.held.items()}
+        self._note_idle()
 
 
 def _unmarked(message: PubSub | Marked) -> PubSub:

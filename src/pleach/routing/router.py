@@ -23,7 +23,7 @@ from pleach.effects import Send
 from pleach.events.event import Event
 from pleach.events.filter import Filter
 from pleach.events.index import MatchingIndex
-from pleach.messages import Forward, Install, Installed, Layer, Node, PubSub, Withdraw
+from pleach.messages import Install, Installed, Layer, Node, Withdraw
 from pleach.routing.entries import Entry
 from pleach.routing.interests import FilterMap
 from pleach.routing.policies import POLICIES
@@ -90,13 +90,13 @@ class Router:
 
     def destinations(self, event: Event, source: Node) -> list[Node]:
         """Everyone the event goes to, sorted, but not back to the neighbour that it came from."""
-        found: set[Node] = set(self._table.match(event.attributes))
+        found = self._table.match(event.attributes)
         if self._policy.floods:
             found.update(self.neighbours)
         elif self.config.hierarchical and self.parent is not None:
             found.add(self.parent)
-        if source in self.neighbours:
-            found.discard(source)
+        if source in found and source in self.neighbours:
+            found.remove(source)
         return sorted(found)
 
     # Requests, of clients and of neighbours ------------------------------------------------------------------
@@ -117,7 +117,7 @@ class Router:
         sends += self._note_removed(layer, source, entry)
         return Outcome(sends)
 
-    def handle(self, sender: Node, message: PubSub) -> Outcome:
+    def handle(self, sender: Node, message: Install | Withdraw | Installed) -> Outcome:
         match message:
             case Install(layer, number, owner, wanted):
                 return self.add(layer, sender, Entry(owner, wanted), Ticket(layer, sender, number))
@@ -125,8 +125,6 @@ class Router:
                 return self.remove(layer, sender, Entry(owner, wanted))
             case Installed(layer, number):
                 return self._outcome([], self._layers[layer].installed(sender, number))
-            case Forward(event):
-                return Outcome([Send(to, message) for to in self.destinations(event, sender)])
 
     def forget(self, ticket: Ticket) -> None:
         self._layers[ticket.layer].forget(ticket)

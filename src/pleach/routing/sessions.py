@@ -112,15 +112,17 @@ class Sessions:
             sends.append(Send(client, CONFIRMATIONS[layer](name)))
         return sends
 
-    def deliveries(self, forwards: Sequence[Send], publisher: Node) -> list[Send]:
-        """Turn what routing sends to clients into deliveries, but for publishers that want nothing back."""
-        sends: list[Send] = []
-        for send in forwards:
-            state = self._clients.get(send.to)
-            if state is None or not isinstance(send.message, Forward):
-                sends.append(send)
-            elif state.own_events or send.to != publisher:
-                sends.append(Send(send.to, Deliver(send.message.event)))
+    def forward(self, message: Forward, source: Node) -> list[Send]:
+        """Send an event on: as it is to neighbours, as a delivery to clients."""
+        clients = self._clients
+        event = message.event
+        delivery = Deliver(event)
+        sends = []
+        for to in self._router.destinations(event, source):
+            if to not in clients:
+                sends.append(Send(to, message))
+            elif to != source or clients[to].own_events:
+                sends.append(Send(to, delivery))
         return sends
 
     # Requests ------------------------------------------------------------------------------------------------
@@ -145,8 +147,7 @@ class Sessions:
         reason = self._why_not(client, event)
         if reason:
             return [Send(client, PublishRefused(event.id, reason))]
-        forwards = self._router.handle(client, Forward(event)).sends
-        return [*forwards, Send(client, Published(event.id))]
+        return [*self.forward(Forward(event), client), Send(client, Published(event.id))]
 
     def _why_not(self, client: Node, event: Event) -> str:
         """Why an event cannot be taken; empty where it can."""

@@ -64,11 +64,14 @@ def subscription_ids(scenario: Scenario, client: Client) -> dict[str, str]:
 
 
 def initial_advertisements(scenario: Scenario, client: Client) -> tuple[str, ...]:
-    """What the client advertises at the start: what the file says, or what follows from all that it will publish."""
+    """What the client advertises at the start: what the file says, or what follows from all its events."""
     if not scenario.advertisements:
         return ()
     if client.advertise:
         return client.advertise
     single = [s.attributes for s in scenario.steps if isinstance(s, PublishStep) and s.client == client.id]
-    texts = [*derived_advertisements(client), *(_advertisement(dict(attributes)).text for attributes in single)]
+    texts = [
+        *derived_advertisements(client),
+        *(_advertisement(dict(attributes)).text for attributes in single),
+    ]
     return tuple(dict.fromkeys(texts))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pleach.scenario.locate import FlawError
 from pleach.scenario.model import LATENCY_DEFAULT, PerLink, Scenario
-from pleach.scenario.read import Reader, fraction, instead, read_table, span
+from pleach.scenario.read import Reader, all_known, fraction, read_table, span
 from pleach.scenario.steps import AddBroker, Exchange, MoveClient, RemoveBroker, Swap
 from pleach.scenario.values import Span
 
@@ -75,9 +75,7 @@ def _ends(table: str, key: str, nodes: _Nodes) -> tuple[str, str]:
         raise FlawError((table, key), f'"{key}" in [{table}] is ambiguous: {shown}; rename one of the nodes')
     if not meant:
         known = ["-".join(sorted(link)) for link in nodes.links]
-        raise FlawError(
-            (table, key), f'"{key}" in [{table}] is not a link{instead(key, ["default", *known])}'
-        )
+        raise FlawError((table, key), f'"{key}" in [{table}] is not a link{all_known(["default", *known])}')
     return meant[0]
 
 

@@ -19,7 +19,10 @@ from pleach.scenario.read import read_scenario, spelled
 from pleach.scenario.timeline import check_steps, in_order
 from pleach.scenario.validate import check_clients, check_settings, check_tree, with_brokers
 
-SCENARIO_BYTES_MAX = 4 * 1_048_576
+SCENARIO_CHARACTERS_MAX = 4 * 1_048_576
+NESTING_MAX = 32  # of lists and tables; a legal file needs 7
+
+TOO_DEEP = f"lists and tables are nested too deeply; at most {NESTING_MAX} levels are allowed"
 
 _TOMLLIB_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
@@ -39,11 +42,12 @@ def load_scenario(path: str | FilePath) -> Scenario:
 
 def parse_scenario(text: str, file: str = "") -> Scenario:
     """The scenario in a text; `file` is the name that errors give."""
-    if len(text) > SCENARIO_BYTES_MAX:
-        raise ScenarioError(
-            f"more than {SCENARIO_BYTES_MAX:,} characters: generate such scenarios in code", file=file
-        )
+    if len(text) > SCENARIO_CHARACTERS_MAX:
+        reason = f"more than {SCENARIO_CHARACTERS_MAX:,} characters: generate such scenarios in code"
+        raise ScenarioError(reason, file=file)
     tables = _parse_toml(text, file)
+    if _is_nested_deeper_than(NESTING_MAX, tables):
+        raise ScenarioError(TOO_DEEP, file=file)
     try:
         return _checked(tables)
     except FlawError as flaw:
@@ -54,7 +58,7 @@ def _parse_toml(text: str, file: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise ScenarioError("brackets are nested too deeply", file=file) from None
+        raise ScenarioError(TOO_DEEP, file=file) from None
     except ValueError as error:  # a TOMLDecodeError, or an integer of thousands of digits
         reason = str(error)
         place = _TOMLLIB_PLACE.search(reason)
@@ -63,6 +67,11 @@ def _parse_toml(text: str, file: str) -> dict[str, Any]:
         line = int(place[1]) if place[1] else text.count("\n") + 1
         column = f" (column {place[2]})" if place[2] else " (the text ends too early)"
         raise ScenarioError(f"not TOML: {reason[: place.start()]}{column}", file=file, line=line) from None
+
+
+def _is_nested_deeper_than(levels: int, value: Any) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels == 0 or any(_is_nested_deeper_than(levels - 1, item) for item in inner)
 
 
 def _checked(tables: dict[str, Any]) -> Scenario:

@@ -23,6 +23,7 @@ from pleach.scenario.steps import STEP_KINDS, Step
 from pleach.scenario.values import Choice, Sequence, Span, Uniform
 
 NAME_CHARACTERS_MAX = 100
+NAMES_SHOWN_MAX = 20
 GENERATORS = ("uniform", "choice", "sequence")
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -61,12 +62,14 @@ def refuse_unknown_keys(given: Iterable[str], known: Iterable[str], path: Path) 
 
 def instead(wrong: str, known: Iterable[str]) -> str:
     """The end of a sentence about a wrong name: the one probably meant, or all there are."""
+    close = get_close_matches(wrong, sorted(known), n=1)
+    return f"; did you mean `{close[0]}`?" if close else all_known(known)
+
+
+def all_known(known: Iterable[str]) -> str:
     names = sorted(known)
-    close = get_close_matches(wrong, names, n=1)
-    if close:
-        return f"; did you mean `{close[0]}`?"
-    listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-    return f"; known: {listed}" if names else "; there are none"
+    more = ", …" if len(names) > NAMES_SHOWN_MAX else ""
+    return f"; known: {', '.join(names[:NAMES_SHOWN_MAX])}{more}" if names else "; there are none"
 
 
 def _of(path: Path) -> str:

@@ -12,10 +12,10 @@ from typing import assert_never
 
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
-from pleach.scenario.advertisements import derived_advertisements
+from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import Scenario
-from pleach.scenario.read import instead
+from pleach.scenario.read import all_known, instead
 from pleach.scenario.steps import (
     AddBroker,
     AdvertiseStep,
@@ -64,10 +64,7 @@ class _World:
         self._down: set[str] = set()
         self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
         self._advertised = {
-            client.id: _filters(
-                client.advertise or derived_advertisements(client) if scenario.advertisements else ()
-            )
-            for client in scenario.clients
+            client.id: _filters(initial_advertisements(scenario, client)) for client in scenario.clients
         }
 
     def apply(self, step: Step, path: Path) -> None:
@@ -174,7 +171,7 @@ class _World:
         is_attachment = self._broker_of.get(a) == b or self._broker_of.get(b) == a
         if self._links_known and not is_attachment and frozenset(link) not in self._links:
             known = {"-".join(sorted(pair)) for pair in self._links}
-            raise FlawError(path, f"there is no link {a}-{b} by then{instead(f'{a}-{b}', known)}")
+            raise FlawError(path, f"there is no link {a}-{b} by then{all_known(known)}")
 
 
 def _filters(texts: Iterable[str]) -> set[Filter]:

@@ -12,7 +12,7 @@ import msgspec
 
 from pleach.errors import FilterError
 from pleach.events.language import parse_filter
-from pleach.scenario.advertisements import derived_advertisements
+from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import Client, Publish, Routing, Scenario
 from pleach.scenario.read import instead
@@ -26,7 +26,8 @@ def with_brokers(scenario: Scenario) -> Scenario:
     brokers = tuple(dict.fromkeys(chain(scenario.brokers, chain.from_iterable(scenario.links))))
     if not brokers:
         raise FlawError(
-            (), '`links` is missing: pairs of brokers such as [["a", "b"]], or `brokers` = ["a"] for one'
+            ("links",),
+            '`links` is missing: pairs of brokers such as [["a", "b"]], or `brokers` = ["a"] for one',
         )
     return msgspec.structs.replace(scenario, brokers=brokers, root=scenario.root or brokers[0])
 
@@ -109,8 +110,7 @@ def check_clients(scenario: Scenario) -> None:
         seen.add(client.id)
         for j, load in enumerate(client.publish):
             _check_load(load, scenario.duration, (*path, "publish", j))
-        if scenario.advertisements and not client.advertise:
-            _check_derived(client, path)
+        _check_advertisements(scenario, client, path)
 
 
 def _check_load(load: Publish, duration: float, path: Path) -> None:
@@ -129,10 +129,10 @@ def _check_load(load: Publish, duration: float, path: Path) -> None:
         raise FlawError((*path, "every"), reason)
 
 
-def _check_derived(client: Client, path: Path) -> None:
+def _check_advertisements(scenario: Scenario, client: Client, path: Path) -> None:
     """What is derived can be longer than a filter may be."""
     try:
-        for text in derived_advertisements(client):
+        for text in initial_advertisements(scenario, client):
             parse_filter(text)
     except FilterError as error:
         reason = (

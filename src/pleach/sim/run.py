@@ -19,6 +19,7 @@ from pleach.scenario.behaviour import Publication, Replies, publications
 from pleach.sim.simulator import Simulator
 from pleach.trace import Record, Recorder, RecordKind, attributes_text
 
+PROGRESS_TICKS = 100
 NETWORK = ""  # the node to which records belong that concern the run as a whole
 
 
@@ -48,12 +49,17 @@ def run_scenario(
     *,
     kinds: frozenset[RecordKind] | None = None,
     watch: Callable[[dict[Node, Broker]], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> SimResult:
     """Run to the end: all of the timeline, then until all is quiet.
 
-    `kinds`: what to record (None: everything). `watch` is called with the brokers at every drain.
+    `kinds`: what to record (None: everything). `watch` is called with the brokers at every drain, `on_progress` with
+    the virtual time a hundred times on the way.
     """
-    return _Run(scenario, seed, kinds, watch).go()
+    run = _Run(scenario, seed, kinds, watch)
+    if on_progress:
+        run.report_to(on_progress)
+    return run.go()
 
 
 @dataclass
@@ -83,6 +89,11 @@ class _Run:
         return SimResult(
             self.scenario, self.seed, self.recorder.records, self.sim.hops, self.sim.now, quiet, tuple(self.refusals)
         )
+
+    def report_to(self, on_progress: Callable[[float], None]) -> None:
+        for tick in range(PROGRESS_TICKS):
+            time = self.scenario.duration * tick / PROGRESS_TICKS
+            self.sim.at(time, partial(on_progress, time))
 
     # Before the start ----------------------------------------------------------------------------------------
 
@@ -216,6 +227,12 @@ class _Run:
         self.recorder.add(kind, at=self.sim.now, node=node, **columns)
 
     def _observe(self, at: float, node: Node, seen: Observe) -> None:
+        if self.recorder.wants(seen.kind):  # type: ignore[arg-type] - both are the trace's kinds, by name
+            self._write(at, node, seen)
+        if self.replies and seen.kind is Observed.DELIVER and seen.event:
+            self._answer(node, seen.event)
+
+    def _write(self, at: float, node: Node, seen: Observe) -> None:
         self.recorder.add(
             RecordKind(seen.kind),
             at=at,
@@ -227,8 +244,6 @@ class _Run:
             filter=seen.filter,
             detail=seen.detail,
         )
-        if seen.kind is Observed.DELIVER and seen.event:
-            self._answer(node, seen.event)
 
     def _sent(self, at: float, sender: Node, to: Node, message: Message) -> None:
         kind = type(message).__name__

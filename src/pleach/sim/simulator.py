@@ -103,20 +103,22 @@ class Simulator:
         if self._steps_left < 0:
             raise LivenessError(f"not quiet at {self.now:.3f} s: the bound on steps is used up; a protocol may be looping")
         self.now, serial, target, what = heappop(self._network)
-        if target.__class__ is Link:
-            self._hand_over(target, what)  # type: ignore[arg-type]
-        elif self._timers.get((target, what)) == serial:  # type: ignore[arg-type]
-            self._fire(target, what)  # type: ignore[arg-type]
+        if target.__class__ is not Link:
+            self._fire(target, what, serial)  # type: ignore[arg-type]
+        elif target.blocked:  # type: ignore[union-attr]
+            target.kept.append(what)  # type: ignore[union-attr, arg-type]
+        else:
+            self.hand_over(target, what)  # type: ignore[arg-type]
 
-    def _hand_over(self, link: Link, message: Message) -> None:
-        if link.blocked:
-            link.kept.append(message)
-            return
+    def hand_over(self, link: Link, message: Message) -> None:
         self.hops += 1
         receiver = link.receiver
         self.perform(receiver, self._machines[receiver].handle(link.sender, message, now=self.now))
 
-    def _fire(self, node: Node, name: str) -> None:
+    def _fire(self, node: Node, name: str, serial: int) -> None:
+        """A timer is due, unless it was set anew or cancelled meanwhile."""
+        if self._timers.get((node, name)) != serial:
+            return
         del self._timers[node, name]
         machine: TimedMachine = self._machines[node]  # type: ignore[assignment]
         self.perform(node, machine.handle_timer(name, now=self.now))
@@ -125,33 +127,36 @@ class Simulator:
         """Carry out what a machine wants done."""
         out = self._out[node]
         for effect in effects:
-            if effect.__class__ is Send:  # nine of ten effects
+            if effect.__class__ is Send:  # nearly all are
                 self._send(out[effect.to], effect.message)  # type: ignore[union-attr]
-                continue
-            match effect:
-                case Observe():
-                    if self.on_observe:
-                        self.on_observe(self.now, node, effect)
-                case SetTimer(name, after):
-                    self._serial += 1
-                    self._timers[node, name] = self._serial
-                    heappush(self._network, (self.now + after, self._serial, node, name))
-                case CancelTimer(name):
-                    self._timers.pop((node, name), None)
-                case LinkUp() | LinkDown():
-                    raise NotImplementedError("no protocol that changes links is installed yet")
-                case Send():
-                    raise AssertionError("handled above")
-                case _:
-                    assert_never(effect)
+            else:
+                self._perform_other(node, effect)
 
     def _send(self, link: Link, message: Message) -> None:
         if self.on_send:
             self.on_send(self.now, link.sender, link.receiver, message)
         if link.loss and link.loses():
             return
-        self._serial += 1
-        heappush(self._network, (link.arrival(self.now), self._serial, link, message))
+        self._serial = serial = self._serial + 1
+        heappush(self._network, (link.arrival(self.now), serial, link, message))
+
+    def _perform_other(self, node: Node, effect: Effect) -> None:
+        match effect:
+            case Observe():
+                if self.on_observe:
+                    self.on_observe(self.now, node, effect)
+            case SetTimer(name, after):
+                self._serial += 1
+                self._timers[node, name] = self._serial
+                heappush(self._network, (self.now + after, self._serial, node, name))
+            case CancelTimer(name):
+                self._timers.pop((node, name), None)
+            case LinkUp() | LinkDown():
+                raise NotImplementedError("no protocol that changes links is installed yet")
+            case Send(to, message):
+                self._send(self._out[node][to], message)
+            case _:
+                assert_never(effect)
 
     # Faults --------------------------------------------------------------------------------------------------
 

@@ -1,15 +1,15 @@
 """Traces: what happened in a run, written the same way by every world, and the oracle that judges it.
 
-    records.py    one row of a trace, and the text form of attributes
-    recorder.py   collects records while a run goes on
-    order.py      the total order of a run's records
-    store.py      traces as Parquet files
-    oracle.py     the rules: lost, duplicate, spurious, fifo, causal
-    ledger.py     … what the oracle keeps per client, subscription and event while it reads
-    survey.py     … what it must know of the whole trace beforehand
-    candidates.py … which filters match an event
-    verdict.py    what it answers
-    explain.py    a violation with the records around it, for people
+records.py    one row of a trace, and the text form of attributes
+recorder.py   collects records while a run goes on
+order.py      the total order of a run's records
+store.py      traces as Parquet files
+oracle.py     the rules: lost, duplicate, spurious, fifo, causal
+ledger.py     … what the oracle keeps per client, subscription and event while it reads
+survey.py     … what it must know of the whole trace beforehand
+candidates.py … which filters match an event
+verdict.py    what it answers
+explain.py    a violation with the records around it, for people
 """
 
 from pleach.trace.explain import explain

@@ -1,8 +1,8 @@
 """Which of a trace's filters match an event, without asking each of them.
 
-The network's own index is one of the things that the oracle checks, so it has this simple one: a filter that wants
-one of a few values of some attribute (`topic = 't1'`) is asked only about events that have such a value. The answer is always
-`Filter.matches`; the buckets only spare questions.
+The network's own index is one of the things that the oracle checks, so it has this simple one: a filter
+that wants one of a few values of some attribute (`topic = 't1'`) is asked only about events that have such
+a value. The answer is always `Filter.matches`; the buckets only spare questions.
 """
 
 from __future__ import annotations

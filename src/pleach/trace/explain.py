@@ -1,11 +1,11 @@
 """A violation with the few records that show it, as lines for people.
 
-    lost: client c, event p/1/3, at 2.5: subscription 's1' was acknowledged before and not ended
-          1.000000  c    subscribe       s1  topic = 't1'
-          1.200000  c    subscribe_ack   s1
-      >   2.500000  p    publish         p/1/3  {"topic":"t1"}
-          2.600000  p    publish_ack     p/1/3
-          9.000000       drain
+lost: client c, event p/1/3, at 2.5: subscription 's1' was acknowledged before and not ended
+      1.000000  c    subscribe       s1  topic = 't1'
+      1.200000  c    subscribe_ack   s1
+  >   2.500000  p    publish         p/1/3  {"topic":"t1"}
+      2.600000  p    publish_ack     p/1/3
+      9.000000       drain
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the oracle keeps while it reads: publications, subscriptions, clients.
 
-A *subscription* here is one stretch from `subscribe` to `unsubscribe_ack`; an id that is used again starts another.
+A *subscription* here is one stretch from `subscribe` to `unsubscribe_ack`; an id used again starts another.
 
     subscribe ────── subscribe_ack ────── unsubscribe ────── unsubscribe_ack
     │ may get events │ is owed events     │ may get events   │
@@ -31,7 +31,9 @@ class Subscription:
     asked: int  # indices of its records
     acknowledged: int | None = None
     ended: int | None = None
-    highest: Past = field(default_factory=dict)  # of the matching events that the client got before it unsubscribed
+    highest: Past = field(
+        default_factory=dict
+    )  # of the matching events that the client got before it unsubscribed
 
     def wants_from(self, publisher: str) -> bool:
         return self.own or publisher != self.client
@@ -52,13 +54,17 @@ class Publication:
     owed: list[Subscription] = field(default_factory=list)
     acknowledged: bool = False
     failed: bool = False
-    accepted: int | None = None  # index of its acknowledgement or first delivery: from then on the network has it
+    accepted: int | None = (
+        None  # index of its acknowledgement or first delivery: from then on the network has it
+    )
 
 
 @dataclass(slots=True, eq=False)
 class Client:
     name: str
-    open: dict[str, list[Subscription]] = field(default_factory=dict)  # by filter, until their unsubscribe_ack
+    open: dict[str, list[Subscription]] = field(
+        default_factory=dict
+    )  # by filter, until their unsubscribe_ack
     last: dict[str, Publication] = field(default_factory=dict)  # per publisher the highest event that it got
     past: Past = field(default_factory=dict)
     learnt_from: dict[str, str] = field(default_factory=dict)  # per publisher the event that told of `past`
@@ -73,7 +79,9 @@ class Client:
     def learn(self, publication: Publication) -> None:
         """The event and its causal past are now in the client's past."""
         past, publisher = self.past, publication.publisher
-        if publication.past is not self.merged.get(publisher):  # a publisher that gets nothing has always the same past
+        if publication.past is not self.merged.get(
+            publisher
+        ):  # a publisher that gets nothing has always the same past
             self.merged[publisher] = publication.past
             for other, mark in publication.past.items():
                 if mark > past.get(other, NEVER):
@@ -90,8 +98,12 @@ class Clients:
 
     def __init__(self) -> None:
         self._clients: dict[str, Client] = {}
-        self._stretches: dict[tuple[str, str], list[Subscription]] = defaultdict(list)  # by client and id, unfinished
-        self._owing: dict[str, dict[Subscription, None]] = defaultdict(dict)  # by filter: acknowledged, not ended
+        self._stretches: dict[tuple[str, str], list[Subscription]] = defaultdict(
+            list
+        )  # by client and id, unfinished
+        self._owing: dict[str, dict[Subscription, None]] = defaultdict(
+            dict
+        )  # by filter: acknowledged, not ended
         self.subscribed = 0
 
     def __len__(self) -> int:
@@ -115,8 +127,8 @@ class Clients:
             if stretches[-1].filter == record.filter:
                 return
             raise TraceError(
-                f"record {index}: client {record.who!r} uses subscription {record.subscription!r} for another filter "
-                f"without an unsubscribe between"
+                f"record {index}: client {record.who!r} uses subscription {record.subscription!r} "
+                f"for another filter without an unsubscribe between"
             )
         own = NO_OWN not in record.detail.split()
         taken = Subscription(record.who, record.subscription, record.filter, own, index)
@@ -125,7 +137,10 @@ class Clients:
         self.subscribed += 1
 
     def acknowledge(self, index: int, record: Record) -> bool:
-        """Acknowledgements come in the order of the requests: this one is for the oldest that has none."""
+        """Acknowledgements come in the order of the requests: this one is for the oldest that has none.
+
+        Where one never came, a younger stretch passes as not acknowledged: rather that than a false alarm.
+        """
         stretches = self._stretches.get(_key(record), ())
         for taken in stretches:
             if taken.acknowledged is None:
@@ -145,7 +160,10 @@ class Clients:
         return True
 
     def end(self, record: Record) -> bool:
-        """An `unsubscribe_ack`: the oldest stretch that waits for one is over."""
+        """An `unsubscribe_ack`: the oldest stretch that waits for one is over.
+
+        If it was meant for a younger one, the oldest is over all the same: requests under one id are handled in order.
+        """
         key = _key(record)
         stretches = self._stretches.get(key)
         if not stretches or stretches[0].ended is None:

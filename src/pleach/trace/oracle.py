@@ -1,33 +1,40 @@
-"""The oracle: reads the records of one run and says which promises were broken. It knows traces and filters, nothing else.
+"""The oracle: reads the records of one run and says which promises were broken, from the trace alone.
 
-"Before" and "after" mean the total order of the trace (order.py). A client is its name, wherever it is attached. The publisher of
-an event is the client that its id names. *e matches c* if the filter of some subscription of c matches e; a
-subscription with `no-own` in its detail neither is owed nor may get the client's own events. A `subscribe_ack` with `local` in
-its detail is the early one that promises nothing.
+"Before" and "after" mean the total order of the trace (order.py). A client is its name, wherever it is
+attached. The publisher of an event is the client that its id names. An event matches a client if the filter
+of some subscription of it matches. A subscription with `no-own` in its detail neither is owed nor may get
+the client's own events. A `subscribe_ack` with `local` in its detail is the early one that promises
+nothing.
 
-Lost       c had a matching subscription that was acknowledged before e was published; e was acknowledged or anyone got
-           it; c did not end that subscription, or did so after a drain after e was accepted, or after it had got a later event
-           of that publisher that matches the same subscription; and c had not got e by the final drain. The third clause
-           needs FIFO order; where a network promises none it is left out.
+Lost       c had a matching subscription that was acknowledged before e was published; e was acknowledged or
+           anyone got it; c did not end that subscription, or there was a drain between e's acknowledgement
+           (or first delivery) and the unsubscribe, or c got a later event of that publisher that matches
+           the same subscription before it unsubscribed; and c has not got e by the final drain. The clause
+           on later events rests on FIFO order: it is left out where a network promises none.
 Duplicate  c got e before, whatever moves and resubscriptions lie between.
-Spurious   c has no matching subscription between its `subscribe` and `unsubscribe_ack`; or e was never published, or only later; or
-           its publication had failed; or the attributes are not those published (a delivery without any is not compared).
+Spurious   c has no matching subscription between its `subscribe` and `unsubscribe_ack`; or e was never
+           published, or only later; or its publication had failed; or its attributes are not those that
+           were published (a delivery recorded without attributes is not compared).
 FIFO       c got a later event of that publisher before: (incarnation, sequence) does not rise.
-Causal     the publisher is another client, and e or a later event of it is in the causal past of c: of what c published or got
-           before, or of the causal past of that.
+Causal     the publisher is another client, and e or a later event of it is in c's causal past: in what c
+           published or got before, and in the causal past of that.
 
-Each rule is judged by itself, with two exceptions, so that one error has one name: a duplicate is not also out of order, and
-what breaks FIFO is not also reported as causal (it always is both). Deliveries of events that do not exist (never published,
-failed) have no place in any order. FIFO and causal are always computed; whether they count depends on the ordering
-that the network promises: the argument, else a `state` record without node whose detail has `ordering=…`, else causal.
+Each rule is judged by itself, with two exceptions, so that one error has one name: a duplicate is not also
+out of order, and what breaks FIFO, and therefore causal order, is reported as FIFO. Events that do not
+exist (never published, failed) have no place in any order. FIFO and causal are always computed; whether
+they count depends on the ordering that the network promises: the argument, else what a `state` record
+without node says (`ordering=none|fifo|causal`), else causal.
 
-A publication may be tried again with the same id after its `publish_fail`; what counts is the latest attempt. A fault
-whose detail has `stabilises=S` suspends the checks in [at, at + S]: what is delivered then, and every event that is published
-then, is not judged; what a client knows and has got is still noted. With `flight=F` beside it, events that were published
-at most F before the fault may be lost too, since they may have been under way.
+A publication may be tried again with the same id after its `publish_fail`; the latest attempt is the one
+that counts. A fault whose detail has `stabilises=S` suspends the checks in [at, at + S]: what is delivered
+then, and events that are published then, are not judged; what clients know and have got is still noted.
+With `flight=F` beside it, events that were published at most F before the fault may be lost: they may have
+been under way.
 
-What cannot be judged gives a verdict with `unusable` set: records out of order, an unknown kind, filters, ids or attributes that
-do not parse, an id published twice, acknowledged and failed. No final drain, or publications after it: everything is judged but what is lost.
+What cannot be judged gives a verdict with `unusable` set. Nothing is judged: records out of order, an
+unknown kind, filters, ids or attributes that do not parse, an id published twice, or acknowledged and
+failed, or published by another client, one subscription id for two filters at a time. All but losses are
+judged: no drain, or publications after the last one.
 """
 
 from __future__ import annotations
@@ -44,7 +51,9 @@ from pleach.trace.survey import Survey, survey
 from pleach.trace.verdict import Counts, Ordering, Rule, Verdict, Violation
 
 NO_PAST: Past = {}
-LOCAL = "local"  # in the detail of `subscribe_ack`: known to the client's broker only, which promises nothing yet
+LOCAL = (
+    "local"  # in the detail of `subscribe_ack`: known to the client's broker only, which promises nothing yet
+)
 
 
 def judge(records: Sequence[Record], ordering: Ordering | str | None = None) -> Verdict:
@@ -56,7 +65,9 @@ def judge(records: Sequence[Record], ordering: Ordering | str | None = None) -> 
         oracle = _Oracle(known, promised or known.ordering or Ordering.CAUSAL)
         oracle.read(records)
     except InvalidInputError as error:
-        return Verdict(run, promised or Ordering.CAUSAL, unusable=str(error), counts=Counts(records=len(records)))
+        return Verdict(
+            run, promised or Ordering.CAUSAL, unusable=str(error), counts=Counts(records=len(records))
+        )
     return oracle.verdict(len(records))
 
 
@@ -106,7 +117,7 @@ class _Oracle:
 
     def _why_unusable(self) -> str:
         if self._known.final_drain < 0:
-            return "the trace has no drain: what was still under way at its end cannot be told from what was lost"
+            return "the trace has no drain: what was under way at its end cannot be told from what was lost"
         if self._known.last_publication > self._known.final_drain:
             return "events were published after the final drain: whether they were lost cannot be told"
         return ""
@@ -131,7 +142,9 @@ class _Oracle:
     def _publish(self, index: int, record: Record) -> None:
         publisher, incarnation, sequence = EventId.parse(record.event)
         if record.client not in ("", publisher):
-            raise TraceError(f"record {index}: client {record.client!r} publishes {record.event}, an id of another client")
+            raise TraceError(
+                f"record {index}: client {record.client!r} publishes {record.event}, an id of another client"
+            )
         earlier = self._events.get(record.event)
         if earlier and not earlier.failed:
             raise TraceError(f"record {index}: {record.event} is published twice; was a file read twice?")
@@ -246,7 +259,9 @@ class _Oracle:
             return
         if mark <= client.past.get(publisher, NEVER):
             witness = client.learnt_from[publisher]
-            self._report(Rule.CAUSAL, index, record, f"the client got {witness} before, which came after it", witness)
+            self._report(
+                Rule.CAUSAL, index, record, f"the client got {witness} before, which came after it", witness
+            )
         client.learn(publication)
 
     def _report(self, rule: Rule, index: int, record: Record, reason: str, other: str = "") -> None:
@@ -289,7 +304,10 @@ class _Oracle:
             return f"subscription {name!r} was acknowledged before and not ended"
         if _any_between(self._drains, publication.accepted, taken.ended):
             return f"subscription {name!r} was ended only after a drain"
-        if self._ordering is Ordering.NONE or taken.highest.get(publication.publisher, NEVER) < publication.mark:
+        if (
+            self._ordering is Ordering.NONE
+            or taken.highest.get(publication.publisher, NEVER) < publication.mark
+        ):
             return ""
         return f"subscription {name!r} was ended only after a later event of the publisher had come"
 

@@ -1,8 +1,8 @@
 """The total order of a run's records.
 
 Rule 1: records are ordered by `at`.
-Rule 2: within one instant, by their place in the files (files by path, rows as written), where that agrees with
-        rules 3 and 4; a trace written in order of arrival is therefore read back in that order.
+Rule 2: within one instant, by their place in the files (files by path, rows as written), where that agrees
+        with rules 3 and 4; a trace written in order of arrival is therefore read back in that order.
 Rule 3: records of one node are ordered by `n`.
 Rule 4: what became of an event comes after its publication.
 
@@ -54,7 +54,7 @@ def _untangled(instant: Sequence[Record]) -> list[Record]:
     ordered: list[Record] = []
     while queues:
         heads = sorted((queue[0] for queue in queues.values()), key=lambda head: head[0])
-        # If all wait for each other the instant contradicts itself; the oracle then sees a delivery before its cause.
+        # If all wait for each other the instant contradicts itself: the oracle will see effect before cause.
         record = next((record for _, record in heads if not _waits(record, awaited)), heads[0][1])
         queues[record.node].popleft()
         if not queues[record.node]:

@@ -42,6 +42,19 @@ class Recorder:
             return
         self._counts[node] = n = self._counts[node] + 1
         record = Record(
-            self.run, at, node, n, kind, event, client, subscription, filter, attributes, peer, message, bytes, detail
+            self.run,
+            at,
+            node,
+            n,
+            kind,
+            event,
+            client,
+            subscription,
+            filter,
+            attributes,
+            peer,
+            message,
+            bytes,
+            detail,
         )
         self.records.append(record)

@@ -1,6 +1,6 @@
 """One row of a trace: the columns, the kinds, and the text form of an event's attributes.
 
-What does not apply to a kind is the empty string or 0, never null: two records are equal exactly if their rows are.
+What does not apply to a kind is the empty string or 0, never null: two records are equal if their rows are.
 """
 
 from __future__ import annotations
@@ -86,10 +86,12 @@ def _from_json(name: str, value: object) -> Value:
     match value:
         case str() | bool() | int() | float():
             return value
-        case {"$bytes": str(encoded)} if len(value) == 1:
+        case {"$bytes": str(encoded), **others} if not others:
             try:
                 return base64.b64decode(encoded, validate=True)
             except binascii.Error:
                 raise TraceError(f"attribute {name!r}: {encoded[:40]!r} is not base64") from None
         case _:
-            raise TraceError(f"attribute {name!r} is {value!r:.60}: a text, number, boolean or {BYTES_KEY} is wanted")
+            raise TraceError(
+                f"attribute {name!r} is {value!r:.60}: a text, number, boolean or {BYTES_KEY} is wanted"
+            )

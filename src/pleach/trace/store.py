@@ -1,54 +1,33 @@
-"""Traces as Parquet files: one file per run when we write, any number of runs and files when we read.
+"""Traces on disk: one Parquet file per run when we write, any number of runs and files when we read.
 
-What we write is the schema of `COLUMNS`, rows in order of arrival, the same bytes for the same records. What we read may come from
-others: `attributes` as JSON, as a map or as a struct, any width of integer and float, optional columns missing, nulls for
-what does not apply, the run in a folder named `run=…` as Spark writes it. In a map of texts a value that reads as a JSON
-number, boolean, quoted text or `{"$bytes": …}` is that, anything else is the text itself.
+The same records give the same bytes. Rows are in order of arrival; reading restores the total order
+(order.py) over all files of a run, since others may write one file per node.
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
 
-import msgspec
-
-from pleach.errors import MissingPartError, TraceError
+from pleach.errors import TraceError
 from pleach.trace.order import total_order
-from pleach.trace.records import BYTES_KEY, Record, attributes_text
+from pleach.trace.parquet import COLUMNS, load_arrow, records_in, runs_in
+from pleach.trace.records import Record
 
-COLUMNS = {
-    "run": "string",
-    "at": "double",
-    "node": "string",
-    "n": "int64",
-    "kind": "string",
-    "event": "string",
-    "client": "string",
-    "subscription": "string",
-    "filter": "string",
-    "attributes": "string",
-    "peer": "string",
-    "message": "string",
-    "bytes": "int64",
-    "detail": "string",
-}
-OPTIONAL = frozenset({"peer", "message", "bytes", "detail"})
 SUFFIX = ".parquet"
 ROW_GROUP_ROWS = 131_072
 COMPRESSION, COMPRESSION_LEVEL = "zstd", 3
-PARTITION = "run="  # the folder name that stands for the column
 
 
 def write_trace(records: Sequence[Record], directory: Path | str, run: str) -> Path:
-    """Writes `<directory>/<run>.parquet`; nobody ever sees half of it. An older trace of that run is replaced."""
-    arrow = _arrow()
+    """Writes `<directory>/<run>.parquet`; nobody ever sees half of it. An older one is replaced."""
+    arrow = load_arrow()
     if not run or run.startswith((".", "_")) or "/" in run or os.sep in run:
-        raise TraceError(f"run {run!r} cannot name a file: leave out slashes, and a dot or underscore in front")
+        raise TraceError(
+            f"run {run!r} cannot name a file: leave out slashes, and a dot or underscore in front"
+        )
     stranger = next((record.run for record in records if record.run != run), None)
     if stranger is not None:
         raise TraceError(f"a record of run {stranger!r} among those of run {run!r}: write each run by itself")
@@ -73,29 +52,20 @@ def write_trace(records: Sequence[Record], directory: Path | str, run: str) -> P
 def read_traces(path: Path | str) -> Iterator[tuple[str, list[Record]]]:
     """The runs in a file, or in all Parquet files under a folder, each with its records in total order.
 
-    One run at a time is in memory, or those that share files. Raises TraceError, with file and column, at what cannot be read.
+    One run at a time is in memory, or those that share files. Raises TraceError, naming file and column, at
+    what cannot be read, and where there is nothing to read.
     """
-    files = [_TraceFile(_arrow(), file) for file in _files(Path(path))]
     empty = True
-    for group in _sharing_runs(files):
+    for files in _sharing_runs(_files(Path(path))):
         records: dict[str, list[Record]] = defaultdict(list)
-        for file in group:
-            for record in file.records():
+        for file in files:
+            for record in records_in(file):
                 records[record.run].append(record)
-        for run, found in records.items():
+        for run in list(records):
             empty = False
-            yield run, total_order(found)
+            yield run, total_order(records.pop(run))
     if empty:
-        raise TraceError(f"{path}: the files hold no records")
-
-
-def _arrow() -> Any:
-    try:
-        import pyarrow as arrow  # noqa: PLC0415 an optional part, and slow to load
-        import pyarrow.parquet  # noqa: PLC0415
-    except ImportError:
-        raise MissingPartError("traces are Parquet files, which need pyarrow: pip install 'pleach[trace]'") from None
-    return arrow
+        raise TraceError(f"{path}: there are no records in it")
 
 
 def _files(path: Path) -> list[Path]:
@@ -110,30 +80,22 @@ def _files(path: Path) -> list[Path]:
     return [path / file for file in sorted(visible)]
 
 
-def _sharing_runs(files: Iterable[_TraceFile]) -> list[list[_TraceFile]]:
-    """The files in groups, so that no run is in two groups."""
-    group_of: dict[str, list[_TraceFile]] = {}
-    groups: dict[int, list[_TraceFile]] = {}
+def _sharing_runs(files: Sequence[Path]) -> list[list[Path]]:
+    """The files in groups, so that no run is in two of them; files and groups keep their order."""
+    leader: dict[Path, Path] = {}  # of each file, towards the first file of its group
+    first_with: dict[str, Path] = {}
     for file in files:
-        runs = file.runs()
-        joined = {id(group_of[run]): group_of[run] for run in runs if run in group_of}
-        group, *others = joined.values() if joined else ([],)
-        groups[id(group)] = group
-        group.append(file)
-        for other in others:
-            group.extend(groups.pop(id(other)))
-            runs |= {run for run, its_group in group_of.items() if its_group is other}
-        group_of.update(dict.fromkeys(runs, group))
-    return [sorted(group) for group in groups.values()]
+        leader[file] = file
+        for run in sorted(runs_in(file)):
+            low, high = sorted((_first(leader, first_with.setdefault(run, file)), _first(leader, file)))
+            leader[high] = low
+    groups: dict[Path, list[Path]] = defaultdict(list)
+    for file in files:
+        groups[_first(leader, file)].append(file)
+    return list(groups.values())
 
 
-class _TraceFile:
-    """One Parquet file whose schema has been checked."""
-
-    def __init__(self, arrow: Any, path: Path) -> None:
-        self._arrow = arrow
-        self._path = path
-        try:
-            self._file = arrow.parquet.ParquetFile(path)
-        except (OSError, arrow.ArrowException) as error:
-            raise TraceError(f"{path}: cannot be read as Parquet: {error}") from None
+def _first(leader: dict[Path, Path], file: Path) -> Path:
+    while leader[file] != file:
+        leader[file] = file = leader[leader[file]]
+    return file

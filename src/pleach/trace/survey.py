@@ -1,4 +1,4 @@
-"""A first reading of a trace: is it in order, and what must be known of its end before its beginning is judged."""
+"""A first reading of a trace: is it in order, and what must be known of its end to judge its beginning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ SETTING = re.compile(r"\b(stabilises|flight|ordering)=([^\s,;]*)")
 class Suspension:
     """A fault that corrupts state: nothing that falls into [start, end] is judged.
 
-    `flight` is how long an event may be under way: what was published that little before the fault may be lost in it.
+    `flight` is how long an event may be under way: what was published so little before may be lost in the
+    fault.
     """
 
     start: float
@@ -62,11 +63,15 @@ def _check_order(records: Sequence[Record]) -> None:
     last: dict[str, int] = {}
     for index, record in enumerate(records):
         if record.kind not in KINDS:
-            raise TraceError(f"record {index}: kind {record.kind!r} is unknown; {', '.join(RecordKind)} are known")
+            raise TraceError(
+                f"record {index}: kind {record.kind!r} is unknown; {', '.join(RecordKind)} are known"
+            )
         if record.run != run:
             raise TraceError(f"record {index} is of run {record.run!r}, not {run!r}: judge one run at a time")
         if not now <= record.at < math.inf:
-            raise TraceError(f"record {index} is at {record.at} after one at {now}: put the records in total order")
+            raise TraceError(
+                f"record {index} is at {record.at} after one at {now}: put the records in total order"
+            )
         if record.n < last.get(record.node, record.n):
             raise TraceError(
                 f"record {index}: node {record.node!r} wrote n = {record.n} after n = {last[record.node]}, "

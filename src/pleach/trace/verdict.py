@@ -47,8 +47,9 @@ class Outcome(StrEnum):
 class Violation(msgspec.Struct, frozen=True):
     """One rule broken at one client by one event.
 
-    `index` and `at` name the record that shows it: the delivery, or, for a lost event, its publication. `other` is the event
-    that came first although it should have come later (fifo), or through which the client knew already (causal).
+    `index` and `at` name the record that shows it: the delivery, or, for a lost event, its publication.
+    `other` is the event that the client got too early: a later one of that publisher (fifo), an effect of
+    it (causal).
     """
 
     rule: Rule
@@ -80,8 +81,8 @@ class Counts(msgspec.Struct, frozen=True):
 class Verdict(msgspec.Struct, frozen=True):
     """The judgement of one run.
 
-    `violations` break what the network promises, `tolerated` are breaches of an order that it does not promise.
-    `unusable` says why the trace, or a part of it, cannot be judged; what was found in the rest stands beside it.
+    `violations` break what the network promises, `tolerated` breach an order that it does not promise.
+    `unusable` says why the trace, or a part of it, cannot be judged; what the rest shows stands beside it.
     """
 
     run: str

@@ -43,20 +43,22 @@ class Popularity:
         return sum(counts.get(value, 0) for value in values)
 
     def add(self, conjunction: Conjunction) -> None:
-        for name, values in choices(conjunction):
+        for name, value in _equalities(conjunction):
             counts = self._counts.setdefault(name, {})
-            for value in values:
-                counts[value] = counts.get(value, 0) + 1
+            counts[value] = counts.get(value, 0) + 1
 
     def remove(self, conjunction: Conjunction) -> None:
-        for name, values in choices(conjunction):
+        for name, value in _equalities(conjunction):
             counts = self._counts[name]
-            for value in values:
-                counts[value] -= 1
-                if not counts[value]:
-                    del counts[value]
+            counts[value] -= 1
+            if not counts[value]:
+                del counts[value]
             if not counts:
                 del self._counts[name]
+
+
+def _equalities(conjunction: Conjunction) -> Iterator[Equality]:
+    return (Equality(name, value) for name, values in choices(conjunction) for value in values)
 
 
 def choices(conjunction: Conjunction) -> Iterator[Choice]:

@@ -1,0 +1,44 @@
+# Everything that a fresh machine with Python 3.11 needs: `make demo` shows Pleach at work, `make test` checks it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-long lint types imports pytest bench clean
+
+demo: $(STAMP)
+	$(BIN)/pleach demo
+
+test: lint types imports pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+imports: $(STAMP)
+	$(BIN)/lint-imports
+
+pytest: $(STAMP)
+	$(BIN)/pytest
+
+# The long form of the property tests and the seeds: an hour or so on two cores.
+test-long: $(STAMP)
+	PLEACH_THOROUGH=20 $(BIN)/pytest --timeout 0
+	$(BIN)/python -m tests.contract.long_run --seeds 2000 --workers 2
+
+bench: $(STAMP)
+	$(BIN)/pleach bench match
+	$(BIN)/pleach bench cover
+	$(BIN)/pleach bench sim
+
+$(STAMP): pyproject.toml requirements-dev.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

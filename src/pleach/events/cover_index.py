@@ -1,0 +1,222 @@
+"""The cover index: which filters cover, are covered by, or overlap a given one, without looking at all of them.
+
+Members lie in the grids of the matching index (`index/grid.py`). A question is put to each grid as a few operations on
+whole rows of bits, which leave the candidates; the algebra then decides. So the answers are those of a scan with
+`covers` and `overlaps`, and the rows may err towards too many candidates only:
+
+    g covers f      g constrains only what f constrains, and rules out no bucket in which f has values
+    f covers g      g constrains all that f constrains, and rules out every bucket that f rules out
+    g overlaps f    for each attribute that both constrain there is a bucket that neither rules out
+
+A filter of several conjunctions is a member with each of them. Several may cover together what none covers alone, but
+only if one of them overlaps it: between such filters that is the criterion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import TypeAlias
+
+from pleach.events.algebra import covers, is_satisfiable, overlaps
+from pleach.events.constraint import Conjunction, Constraint, Kind
+from pleach.events.filter import Filter
+from pleach.events.index.column import Column, buckets
+from pleach.events.index.grid import Entry, Field, Grid
+from pleach.events.index.predicates import predicates_of
+
+Question: TypeAlias = Callable[[Grid[Entry], Conjunction], int]  # the bits of the candidates
+
+
+class CoverIndex:
+    """A set of filters. Answers never contain the filter asked about, and come in the order of insertion."""
+
+    def __init__(self) -> None:
+        self._sequence: dict[Filter, int] = {}
+        self._entries: dict[Filter, tuple[Entry, ...]] = {}
+        self._next = 0
+        self._simple: Field[Entry] = Field([])  # members of one conjunction
+        self._compound: Field[Entry] = Field([])  # of several
+        self._empty: dict[Filter, None] = {}  # of none that admits anything: everything covers them
+
+    def __len__(self) -> int:
+        return len(self._sequence)
+
+    def __contains__(self, member: Filter) -> bool:
+        return member in self._sequence
+
+    def add(self, member: Filter) -> None:
+        """Adding a member again changes nothing."""
+        if member in self._sequence:
+            return
+        self._sequence[member] = self._next
+        self._next += 1
+        parts = _satisfiable(member)
+        if not parts:
+            self._empty[member] = None
+        field = self._field_for(len(parts))
+        entries = tuple(Entry(member, predicates_of(part.constraints.items())) for part in parts)
+        for entry in entries:
+            field.add(entry)
+        self._entries[member] = entries
+
+    def remove(self, member: Filter) -> None:
+        """Removing what is no member changes nothing."""
+        if self._sequence.pop(member, None) is None:
+            return
+        self._empty.pop(member, None)
+        entries = self._entries.pop(member)
+        field = self._field_for(len(entries))
+        for entry in entries:
+            field.remove(entry)
+
+    def _field_for(self, parts: int) -> Field[Entry]:
+        return self._simple if parts == 1 else self._compound
+
+    def covering(self, probe: Filter) -> list[Filter]:
+        """The members that cover `probe`."""
+        return self._sorted(member for member in self._may_cover(probe) if covers(member, probe))
+
+    def any_covering(self, probe: Filter) -> Filter | None:
+        """Some member that covers `probe`: the same one for the same history of changes."""
+        return next((member for member in self._may_cover(probe) if covers(member, probe)), None)
+
+    def covered(self, probe: Filter) -> list[Filter]:
+        """The members that `probe` covers."""
+        return self._sorted(member for member in self._may_be_covered(probe) if covers(probe, member))
+
+    def overlapping(self, probe: Filter) -> list[Filter]:
+        """The members that some event matches together with `probe`."""
+        candidates = self._owners(_satisfiable(probe), may_overlap, self._simple, self._compound)
+        return self._sorted(member for member in candidates if member != probe and overlaps(member, probe))
+
+    def _may_cover(self, probe: Filter) -> Iterator[Filter]:
+        parts = _satisfiable(probe)
+        if not parts:
+            return (member for member in self._sequence if member != probe)
+        first = parts[:1]  # whoever covers the probe covers its first part
+        candidates = chain(
+            self._owners(first, may_cover, self._simple), self._owners(first, may_overlap, self._compound)
+        )
+        return (member for member in candidates if member != probe)
+
+    def _may_be_covered(self, probe: Filter) -> Iterator[Filter]:
+        parts = _satisfiable(probe)
+        question = may_be_covered if len(parts) == 1 else may_overlap
+        candidates = chain(self._empty, self._owners(parts, question, self._simple, self._compound))
+        return (member for member in candidates if member != probe)
+
+    def _owners(
+        self, parts: list[Conjunction], question: Question, *fields: Field[Entry]
+    ) -> Iterator[Filter]:
+        """The members among the candidates, each once."""
+        seen: set[Filter] = set()
+        for field in fields:
+            for grid in field.grids:
+                candidates = 0
+                for part in parts:
+                    candidates |= question(grid, part)
+                yield from _fresh_owners(grid, candidates, seen)
+
+    def _sorted(self, members: Iterable[Filter]) -> list[Filter]:
+        return sorted(members, key=self._sequence.__getitem__)
+
+
+def _satisfiable(probe: Filter) -> list[Conjunction]:
+    return [part for part in probe.conjunctions if is_satisfiable(part)]
+
+
+def _fresh_owners(grid: Grid[Entry], candidates: int, seen: set[Filter]) -> Iterator[Filter]:
+    while candidates:
+        entry = grid.entries[candidates.bit_length() - 1]
+        assert entry is not None, "only living entries are candidates"
+        candidates &= ~grid.masks[entry.owner]
+        owner = entry.owner
+        assert isinstance(owner, Filter), "the owner of a member's entry is the member"
+        if owner not in seen:
+            seen.add(owner)
+            yield owner
+
+
+def may_cover(grid: Grid[Entry], probe: Conjunction) -> int:
+    """The entries that may cover `probe`."""
+    failed = 0
+    for name, column in grid.columns.items():
+        constraint = probe.constraints.get(name)
+        failed |= column.constraining if constraint is None else _narrower(column, constraint)
+    return grid.alive & ~failed
+
+
+def may_be_covered(grid: Grid[Entry], probe: Conjunction) -> int:
+    """The entries that `probe` may cover."""
+    candidates = grid.alive
+    for name in probe.constraints:
+        column = grid.columns.get(name)
+        candidates &= 0 if column is None else column.constraining
+        if not candidates:
+            return 0
+    for name, constraint in probe.constraints.items():
+        candidates &= _within(grid.columns[name], constraint)
+    return candidates
+
+
+def may_overlap(grid: Grid[Entry], probe: Conjunction) -> int:
+    """The entries that may overlap `probe`."""
+    failed = 0
+    for name, constraint in probe.constraints.items():
+        column = grid.columns.get(name)
+        if column is not None:
+            failed |= _disjoint(column, constraint)
+    return grid.alive & ~failed
+
+
+def _narrower(column: Column, constraint: Constraint) -> int:
+    """The bits that rule out a value which the constraint admits."""
+    if constraint.kind is Kind.ANY:
+        return _or(row for kind in _PRESENT for row in column.kinds[kind][1])
+    if constraint.patterns:  # in which buckets these leave values is not known
+        return _disjoint(column, constraint)
+    boundaries, rows = column.kinds[constraint.kind]
+    spans = buckets(boundaries, constraint.ranges)
+    return _or(rows[edge] for span in spans for edge in span)  # what lies between the edges seldom tells more
+
+
+def _within(column: Column, constraint: Constraint) -> int:
+    """The bits that rule out all that the constraint rules out, among those that constrain the attribute."""
+    admitted = _PRESENT if constraint.kind is Kind.ANY else (constraint.kind,)
+    bits = column.constraining
+    for kind, (boundaries, rows) in column.kinds.items():
+        spans = buckets(boundaries, constraint.ranges) if kind in admitted else iter(())
+        for row in _outside(rows, spans):
+            bits &= row | column.patterned
+    return bits
+
+
+def _disjoint(column: Column, constraint: Constraint) -> int:
+    """The bits that rule out all that the constraint admits."""
+    admitted = _PRESENT if constraint.kind is Kind.ANY else (constraint.kind,)
+    bits = column.constraining
+    for kind in admitted:
+        boundaries, rows = column.kinds[kind]
+        for first, last in buckets(boundaries, constraint.ranges):
+            for row in rows[first : last + 1]:
+                bits &= row
+    return bits
+
+
+_PRESENT = (Kind.NUMBER, Kind.STRING, Kind.BOOLEAN, Kind.BYTES)
+
+
+def _outside(rows: list[int], spans: Iterator[tuple[int, int]]) -> Iterator[int]:
+    start = 0
+    for first, last in spans:
+        yield from rows[start:first]
+        start = max(start, last + 1)
+    yield from rows[start:]
+
+
+def _or(rows: Iterable[int]) -> int:
+    bits = 0
+    for row in rows:
+        bits |= row
+    return bits
