@@ -1,7 +1,8 @@
 """One client, as a pure machine: what an application asks for becomes messages, what arrives becomes observations.
 
-A client counts its own events, so that ids are given where events are made. While an advertisement is not yet in effect,
-publishing waits: an event sent earlier would be refused. Drivers put an event loop (or virtual time) around this machine.
+A client counts its own events, so that ids are given where events are made. While an advertisement is not yet in
+effect, publishing waits: an event sent earlier would be refused. Drivers put an event loop (or virtual time) around
+this machine.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ class Client:
         ]
 
     def unsubscribe(self, subscription: str) -> Sequence[Effect]:
-        return [Observe(Observed.UNSUBSCRIBE, subscription=subscription), self._send(Unsubscribe(subscription))]
+        return [
+            Observe(Observed.UNSUBSCRIBE, subscription=subscription),
+            self._send(Unsubscribe(subscription)),
+        ]
 
     def advertise(self, advertisement: str, advertised: Filter) -> Sequence[Effect]:
         self._state.unconfirmed.append(advertisement)

@@ -45,8 +45,14 @@ class ScenarioError(InvalidInputError):
         self.line = line
 
     def __str__(self) -> str:
-        place = f"{self.file or 'scenario'}:{self.line}: " if self.line else f"{self.file}: " if self.file else ""
+        place = (
+            f"{self.file or 'scenario'}:{self.line}: " if self.line else f"{self.file}: " if self.file else ""
+        )
         return f"{place}{self.reason}"
+
+
+class ScheduleError(InvalidInputError):
+    """A schedule that cannot be read, or that does not fit the scenario it is replayed on."""
 
 
 class TraceError(InvalidInputError):

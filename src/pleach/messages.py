@@ -35,21 +35,21 @@ class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
 # Client to broker ----------------------------------------------------------------------------------------------
 
 
-class Attach(Message):
+class Attach(Message, frozen=True):
     """The first message of a client. `own_events`: whether it wants to get what it publishes itself."""
 
     own_events: bool = True
 
 
-class Detach(Message):
+class Detach(Message, frozen=True):
     """The last message of a client: its subscriptions and advertisements end with it."""
 
 
-class Publish(Message):
+class Publish(Message, frozen=True):
     event: Event
 
 
-class Subscribe(Message):
+class Subscribe(Message, frozen=True):
     """`network_wide`: confirm only once every broker that must know the subscription does (else: at once)."""
 
     subscription: str
@@ -57,64 +57,64 @@ class Subscribe(Message):
     network_wide: bool = True
 
 
-class Unsubscribe(Message):
+class Unsubscribe(Message, frozen=True):
     subscription: str
 
 
-class Advertise(Message):
+class Advertise(Message, frozen=True):
     advertisement: str
     filter: Filter
 
 
-class Unadvertise(Message):
+class Unadvertise(Message, frozen=True):
     advertisement: str
 
 
 # Broker to client ----------------------------------------------------------------------------------------------
 
 
-class Attached(Message):
+class Attached(Message, frozen=True):
     pass
 
 
-class Deliver(Message):
+class Deliver(Message, frozen=True):
     event: Event
 
 
-class Published(Message):
+class Published(Message, frozen=True):
     """The broker has taken the event over: it will be delivered."""
 
     event: EventId
 
 
-class PublishRefused(Message):
+class PublishRefused(Message, frozen=True):
     """The event was not taken over and nobody will get it."""
 
     event: EventId
     reason: str
 
 
-class Subscribed(Message):
+class Subscribed(Message, frozen=True):
     subscription: str
 
 
-class Unsubscribed(Message):
+class Unsubscribed(Message, frozen=True):
     """Nothing is delivered for the subscription after this message."""
 
     subscription: str
 
 
-class Advertised(Message):
+class Advertised(Message, frozen=True):
     """Every subscription that the advertisement concerns is known where the publisher is."""
 
     advertisement: str
 
 
-class Unadvertised(Message):
+class Unadvertised(Message, frozen=True):
     advertisement: str
 
 
-class Refused(Message):
+class Refused(Message, frozen=True):
     """A request other than Publish that was not carried out."""
 
     subject: str
@@ -124,13 +124,13 @@ class Refused(Message):
 # Broker to broker ----------------------------------------------------------------------------------------------
 
 
-class Forward(Message):
+class Forward(Message, frozen=True):
     """An event on its way through the tree."""
 
     event: Event
 
 
-class Install(Message):
+class Install(Message, frozen=True):
     """Add an entry to what the sender wants (or advertises). `number` counts the sender's installs on this link."""
 
     layer: Layer
@@ -139,7 +139,7 @@ class Install(Message):
     filter: Filter
 
 
-class Withdraw(Message):
+class Withdraw(Message, frozen=True):
     """Take back an entry that was installed before."""
 
     layer: Layer
@@ -147,25 +147,31 @@ class Withdraw(Message):
     filter: Filter
 
 
-class Installed(Message):
+class Installed(Message, frozen=True):
     """The entry with this number is in effect at the sender of this message and everywhere behind it."""
 
     layer: Layer
     number: int
 
 
-class Marked(Message):
+class Marked(Message, frozen=True):
     """A pub/sub message that carries a mark of a reconfiguration (S0 §IV-A: the `flood` header, the relay flag)."""
 
     mark: str
     message: Forward | Install | Withdraw | Installed
 
 
-ClientRequest: TypeAlias = (
-    Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
-)
+ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
 ClientReply: TypeAlias = (
-    Attached | Deliver | Published | PublishRefused | Subscribed | Unsubscribed | Advertised | Unadvertised | Refused
+    Attached
+    | Deliver
+    | Published
+    | PublishRefused
+    | Subscribed
+    | Unsubscribed
+    | Advertised
+    | Unadvertised
+    | Refused
 )
 PubSub: TypeAlias = Forward | Install | Withdraw | Installed
 AnyMessage: TypeAlias = ClientRequest | ClientReply | PubSub | Marked
@@ -187,7 +193,7 @@ def _from_wire(kind: type, value: Any) -> Any:
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_to_wire)
-_decoder = msgspec.msgpack.Decoder(AnyMessage, dec_hook=_from_wire)
+_decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage, dec_hook=_from_wire)
 
 Plain = TypeVar("Plain")
 

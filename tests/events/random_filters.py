@@ -71,7 +71,10 @@ def random_ranges(random: Random, kind: Kind) -> Ranges:
                 ranges = union(ranges, point(random.choice(values)))
             return ranges
         case 6:
-            bounds = above(some, inclusive=True), below(random.choice(values), inclusive=random.random() < 0.5)
+            bounds = (
+                above(some, inclusive=True),
+                below(random.choice(values), inclusive=random.random() < 0.5),
+            )
             return intersection(*bounds) if random.random() < 0.5 else union(*bounds)
         case _:
             return complement(point(some)) if random.random() < 0.7 else EVERYTHING
@@ -79,7 +82,5 @@ def random_ranges(random: Random, kind: Kind) -> Ranges:
 
 def random_patterns(random: Random) -> tuple[Pattern, ...]:
     count = random.choice((0, 0, 0, 1, 2))
-    drawn = {
-        Pattern(random.choice(list(Shape)), random.choice(TEXTS), random.random() < 0.3) for _ in range(count)
-    }
+    drawn = {Pattern(random.choice(list(Shape)), random.choice(TEXTS), random.random() < 0.3) for _ in range(count)}
     return tuple(sorted(drawn))

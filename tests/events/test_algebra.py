@@ -5,7 +5,16 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from algebra_domain import FEW_VALUES, VALUES, conjunctions, constraints, examples, string_constraints
+from algebra_domain import (
+    FEW_VALUES,
+    VALUES,
+    WORDS,
+    conjunctions,
+    constraints,
+    examples,
+    patterns,
+    string_constraints,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +27,7 @@ from pleach.events.algebra import (
     covers,
     equivalent,
     implies,
+    intersect,
     is_satisfiable,
     overlaps,
 )
@@ -42,20 +52,20 @@ def check_covers(a, b):
         assert not a.admits(found[0])
 
 
-@examples(1500)
+@examples(600)
 @given(constraints, constraints)
 def test_constraint_covers_is_sound_and_complete(a, b):
     check_covers(a, b)
     check_covers(b, a)
 
 
-@examples(2000)
+@examples(800)
 @given(string_constraints, string_constraints)
 def test_constraint_covers_on_strings_is_sound_and_complete(a, b):
     check_covers(a, b)
 
 
-@examples(1500)
+@examples(500)
 @given(constraints, constraints)
 def test_constraints_overlap_exactly_if_they_share_a_value(a, b):
     shared = [value for value in admitted(a) if b.admits(value)]
@@ -63,19 +73,13 @@ def test_constraints_overlap_exactly_if_they_share_a_value(a, b):
         assert constraints_overlap(a, b)
     assert constraints_overlap(a, b) == constraints_overlap(b, a)
     if a.kind is b.kind and constraints_overlap(a, b):
-        both = member(text_constraint_of_both(a, b))
+        both = member(intersect(a, b))
         assert both is not None
         assert a.admits(both[0])
         assert b.admits(both[0])
 
 
-def text_constraint_of_both(a, b):
-    from pleach.events.algebra import intersect  # noqa: PLC0415 the only use
-
-    return intersect(a, b)
-
-
-@examples(1500)
+@examples(300)
 @given(conjunctions, conjunctions)
 def test_conjunction_covers_is_sound_and_complete(a, b):
     attributes = counterexample(a, b)
@@ -87,7 +91,7 @@ def test_conjunction_covers_is_sound_and_complete(a, b):
         assert not a.matches(attributes)
 
 
-@examples(500)
+@examples(150)
 @given(conjunctions, st.dictionaries(st.sampled_from("xyz"), constraints, max_size=2))
 def test_a_narrower_conjunction_is_covered(a, more):
     narrower = {name: c for name, c in more.items() if name not in a.constraints}
@@ -96,7 +100,7 @@ def test_a_narrower_conjunction_is_covered(a, more):
     assert covers(Filter([a]), Filter([b]))
 
 
-@examples(250)
+@examples(120)
 @given(st.data())
 def test_covers_and_overlaps_of_disjunctions_are_sound(data):
     few = st.dictionaries(st.sampled_from("xy"), constraints, max_size=2).map(Conjunction)
@@ -109,7 +113,7 @@ def test_covers_and_overlaps_of_disjunctions_are_sound(data):
             assert overlapping or not a.matches(attributes)
 
 
-@examples(500)
+@examples(120)
 @given(conjunctions, conjunctions, conjunctions)
 def test_overlaps_is_monotone(narrow, wide, other):
     joined = Filter([narrow, wide])  # covers both
@@ -121,7 +125,7 @@ def test_overlaps_is_monotone(narrow, wide, other):
         assert conjunctions_overlap(wide, other)
 
 
-@examples(300)
+@examples(100)
 @given(conjunctions, conjunctions)
 def test_conjunctions_that_overlap_nothing_are_unsatisfiable(a, b):
     everything = Conjunction({})
@@ -217,23 +221,20 @@ def test_overlaps(a, b, expected):
 
 
 def test_beyond_the_bound_the_answers_are_the_safe_ones(monkeypatch):
-    wide = "s NOT LIKE '%qq%'"
-    entangled = " AND ".join(f"s NOT LIKE '%{letter}'" for letter in "abcdefghijklmnopqrstuvwxyz")
-    a, b = f(wide), f(f"s LIKE '%zq%' AND s < 'zqz' AND {entangled} AND s NOT LIKE '%q%'")
-    assert covers(a, b)
+    holding, begun, without = f("s LIKE '%a%'"), f("s LIKE 'ba%'"), f("s NOT LIKE '%a%'")
+    assert covers(holding, begun)
+    assert not overlaps(begun, without)
     text_automaton.find_word.cache_clear()
-    monkeypatch.setattr(text_automaton, "PRODUCT_STATES_MAX", 2)
-    hard_a, hard_b = f("s LIKE '%aab%' AND s < 'aac'"), f("s NOT LIKE '%b' AND s LIKE '%ba%' AND s < 'ab'")
-    assert overlaps(hard_a, hard_b)
-    assert not covers(f("s LIKE '%aab%'"), f("s < 'aac' AND s >= 'aabb' AND s NOT LIKE '%c'"))
+    with monkeypatch.context() as patched:
+        patched.setattr(text_automaton, "PRODUCT_STATES_MAX", 1)
+        assert not covers(holding, begun)
+        assert overlaps(begun, without)
     text_automaton.find_word.cache_clear()
 
 
-@examples(500)
+@examples(300)
 @given(st.data())
 def test_a_pattern_implied_by_another_covers_it(data):
-    from algebra_domain import WORDS, patterns  # noqa: PLC0415
-
     a, b = data.draw(patterns), data.draw(patterns)
     if implies(a, b):
         assert all(b.matches(word) for word in WORDS if a.matches(word))

@@ -54,7 +54,7 @@ def sets(draw, values):
 
 
 @pytest.mark.parametrize("axis", AXES)
-@examples(300)
+@examples(120)
 @given(st.data())
 def test_operations_agree_with_membership(axis, data):
     mentioned, domain = AXES[axis]

@@ -20,7 +20,7 @@ def suffix(text, *, negated=False):
     return Pattern(Shape.SUFFIX, text, negated)
 
 
-@examples(1500)
+@examples(600)
 @given(string_constraints)
 def test_a_string_is_found_exactly_if_there_is_one(constraint):
     for search in (find_word, _explore):
@@ -54,7 +54,7 @@ def test_texts_overlap_in_the_string_where_they_must():
 
 def test_characters_at_the_rim():
     last = "\U0010ffff"
-    assert find_word(above(last, inclusive=False), (suffix(last),)).word == last * 2
+    assert _explore(above(last, inclusive=False), (suffix(last),)).word == last * 2
     assert find_word(below("\0", inclusive=False), (suffix("\0"),)).word is None
     gap = intersection(above("\ud7ff", inclusive=False), below("\ue000", inclusive=False))
     word = find_word(gap, (suffix("\ud7ff", negated=True),)).word

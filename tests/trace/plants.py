@@ -96,9 +96,7 @@ def lost_later_event_before_unsubscribe(story: Story, draw: random.Random) -> Pl
     return _lost(story, draw, overtaken, "later event")
 
 
-def _lost(
-    story: Story, draw: random.Random, fits: Callable[[Delivered, Taken], bool], reason: str
-) -> Plant | None:
+def _lost(story: Story, draw: random.Random, fits: Callable[[Delivered, Taken], bool], reason: str) -> Plant | None:
     """Takes away a delivery that was owed for the one reason only."""
     chosen = pick(
         draw,
@@ -232,12 +230,7 @@ def spurious_never_published(story: Story, draw: random.Random) -> Plant | None:
 def spurious_after_publish_fail(story: Story, draw: random.Random) -> Plant | None:
     times = Counter(one.id for one in story.published)
     failed = [one for one in story.published if one.fate == "failed" and times[one.id] == 1]
-    pairs = [
-        (event, taken)
-        for event in failed
-        for taken in story.taken
-        if taken.wants(event) and taken.ended is None
-    ]
+    pairs = [(event, taken) for event in failed for taken in story.taken if taken.wants(event) and taken.ended is None]
     chosen = pick(draw, pairs)
     if chosen is None:
         return None
@@ -267,9 +260,7 @@ def fifo_swapped(story: Story, draw: random.Random) -> Plant | None:
         (one, other)
         for one in lasting(story)
         for other in story.delivered
-        if other.client == one.client
-        and other.event.publisher == one.event.publisher
-        and other.index > one.index
+        if other.client == one.client and other.event.publisher == one.event.publisher and other.index > one.index
     ]
     chosen = pick(draw, pairs)
     if chosen is None:
@@ -284,9 +275,7 @@ def _highest(story: Story, one: Delivered, last: Delivered) -> str:
     return [
         other.event.id
         for other in story.delivered
-        if other.client == one.client
-        and other.event.publisher == one.event.publisher
-        and other.index <= last.index
+        if other.client == one.client and other.event.publisher == one.event.publisher and other.index <= last.index
     ][-1]
 
 
@@ -314,8 +303,7 @@ def causal_effect_first(story: Story, draw: random.Random) -> Plant | None:
 def _answers(story: Story, effect: Published, cause: Published) -> bool:
     """The publisher of the effect had itself got the cause."""
     return any(
-        one.client == effect.publisher and one.event is cause and one.index < effect.index
-        for one in story.delivered
+        one.client == effect.publisher and one.event is cause and one.index < effect.index for one in story.delivered
     )
 
 

@@ -11,7 +11,7 @@ from tiny_network import clean_story
 from pleach.trace import Ordering, Outcome, Rule, Verdict, explain, judge
 
 THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
-PLANTS = 30 * min(THOROUGH, 7)  # PLEACH_THOROUGH=7 or more makes 200 of each kind
+PLANTS = 50 * min(THOROUGH, 4)  # PLEACH_THOROUGH=4 or more makes 200 of each kind
 STORIES_MAX = 200 * PLANTS
 
 

@@ -1,8 +1,8 @@
 """How fast the simulator is: message hops per second, against a SimPy model of the same tree.
 
-Both carry the same events through the same tree of 100 brokers, every event to every broker and on to every client, over
-links with latency. SimPy's model does no more than store and forward: an inbox per node, a process per link. Ours runs
-the real broker, with its table, its seam and its confirmations.
+Both carry the same events through the same tree of 100 brokers, every event to every broker and on to every client,
+over links with latency. SimPy's model does no more than store and forward: an inbox per node, a process per link.
+Ours runs the real broker, with its table, its seam and its confirmations.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import gc
 from collections.abc import Callable, Iterator
 from random import Random
 from time import perf_counter
-from typing import Any
 
 from pleach.bench.report import Measurement
-from pleach.errors import MissingPartError
+from pleach.bench.simpy_model import simpy_hops
 from pleach.scenario.model import Client, PerLink, Publish, Routing, Scenario
 from pleach.scenario.values import Span
 from pleach.sim.run import run_scenario
@@ -33,7 +32,7 @@ def run(*, quick: bool, seed: int) -> Iterator[Measurement]:
         ratios = []
         rates = []
         for _ in range(REPEATS):  # side by side, so that a busy machine slows both
-            simpy_rate = _rate(lambda s=scenario: _simpy_hops(s, seed))  # type: ignore[misc]
+            simpy_rate = _rate(lambda s=scenario: simpy_hops(s, LATENCY, seed))  # type: ignore[misc]
             our_rate = _rate(lambda s=scenario: _our_hops(s, seed))  # type: ignore[misc]
             rates.append(our_rate)
             ratios.append(our_rate / simpy_rate)
@@ -87,58 +86,3 @@ def _our_hops(scenario: Scenario, seed: int) -> int:
     result = run_scenario(scenario, seed, kinds=frozenset())
     assert result.quiet
     return result.hops
-
-
-def _simpy_hops(scenario: Scenario, seed: int) -> int:
-    """The same events over the same tree, each to every broker and client."""
-    try:
-        import simpy  # noqa: PLC0415 - only this measurement needs it
-    except ImportError:
-        raise MissingPartError("SimPy is not installed: pip install 'pleach[bench]'") from None
-    env = simpy.Environment()
-    rng = Random(seed)
-    counter = [0]
-    inboxes: dict[str, Any] = {name: simpy.Store(env) for name in scenario.brokers}
-    ports: dict[str, dict[str, Any]] = {name: {} for name in scenario.brokers}
-
-    def wire(store: Any, sender: str, inbox: Any) -> Iterator[Any]:
-        while True:
-            event = yield store.get()
-            yield env.timeout(rng.uniform(LATENCY.low, LATENCY.high))
-            counter[0] += 1
-            yield inbox.put((sender, event))
-
-    def broker(name: str) -> Iterator[Any]:
-        while True:
-            sender, event = yield inboxes[name].get()
-            for port, store in ports[name].items():
-                if port != sender:
-                    yield store.put(event)
-
-    def sink(inbox: Any) -> Iterator[Any]:
-        while True:
-            yield inbox.get()
-
-    def connect(a: str, b: str, inbox: Any) -> None:
-        ports[a][b] = simpy.Store(env)
-        env.process(wire(ports[a][b], a, inbox))
-
-    for a, b in scenario.links:
-        connect(a, b, inboxes[b])
-        connect(b, a, inboxes[a])
-    for client in scenario.clients[:-1]:
-        inbox = simpy.Store(env)
-        connect(client.broker, client.id, inbox)
-        env.process(sink(inbox))
-    for name in scenario.brokers:
-        env.process(broker(name))
-    load = scenario.clients[-1].publish[0]
-
-    def publisher() -> Iterator[Any]:
-        for number in range(load.count or 0):
-            yield inboxes[scenario.clients[-1].broker].put(("p", number))
-            yield env.timeout(load.every.low)
-
-    env.process(publisher())
-    env.run()
-    return counter[0]

@@ -86,7 +86,9 @@ def _string_operator(random: Random) -> Constraint:
         case "contains":
             return Constraint(Kind.STRING, patterns=(Pattern(Shape.CONTAINS, text[2:5]),))
         case "in":
-            return Constraint(Kind.STRING, union(point(text), union(point(word(random)), point(word(random)))))
+            return Constraint(
+                Kind.STRING, union(point(text), union(point(word(random)), point(word(random))))
+            )
         case _:
             return ANY
 

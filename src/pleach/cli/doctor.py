@@ -31,7 +31,9 @@ class Finding:
         return bool(self.found)
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per part.")] = False) -> None:
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per part.")] = False,
+) -> None:
     """Say which parts are here, which are missing, what for, and how to get them.
 
     Exits with 1 if a required part is missing. Example: `pleach doctor`
@@ -74,7 +76,9 @@ def _package(name: str, needed_for: str, remedy: str, *, required: bool = False)
 
 
 def _java() -> Finding:
-    return Finding("java ≥ 17", "Spark", _java_version(), "install a Java 17 runtime, such as openjdk-17-jre-headless")
+    return Finding(
+        "java ≥ 17", "Spark", _java_version(), "install a Java 17 runtime, such as openjdk-17-jre-headless"
+    )
 
 
 def _java_version() -> str:

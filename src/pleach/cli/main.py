@@ -38,7 +38,9 @@ def _print_version(value: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Say which."),  # noqa: ARG001
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Say which."
+    ),
 ) -> None:
     pass
 

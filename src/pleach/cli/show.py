@@ -71,12 +71,10 @@ def show_verdict(console: Console, verdict: Verdict, records: Sequence[Record]) 
     console.print(table)
     colour = {"clean": "green", "violated": "red"}.get(verdict.outcome.value, "yellow")
     console.print(f"verdict: [bold {colour}]{verdict.outcome.value}[/] (ordering {verdict.ordering.value})")
-    if verdict.unusable:
+    if verdict.violations:
+        console.print(escape(explain(verdict, records, EXPLAINED_MAX)), soft_wrap=True)
+    elif verdict.unusable:
         console.print(escape(verdict.unusable))
-    for violation in verdict.violations[:EXPLAINED_MAX]:
-        console.print(escape(explain(violation, records)))
-    if len(verdict.violations) > EXPLAINED_MAX:
-        console.print(f"… and {len(verdict.violations) - EXPLAINED_MAX:,} more")
 
 
 @contextmanager
@@ -85,7 +83,12 @@ def progress_of_run(duration: float, *, quiet: bool) -> Iterator[Callable[[float
     if quiet:
         yield None
         return
-    columns = (TextColumn("simulating"), BarColumn(), TextColumn("{task.completed:.1f} s"), TimeRemainingColumn())
+    columns = (
+        TextColumn("simulating"),
+        BarColumn(),
+        TextColumn("{task.completed:.1f} s"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=duration)
         yield lambda now: progress.update(task, completed=min(now, duration))

@@ -146,9 +146,7 @@ def _disjunction_covers(conjunctions: tuple[Conjunction, ...], inner: Conjunctio
         return True
     if not is_satisfiable(inner):
         return True
-    return len(conjunctions) > 1 and any(
-        _cover_along(name, conjunctions, inner) for name in inner.constraints
-    )
+    return len(conjunctions) > 1 and any(_cover_along(name, conjunctions, inner) for name in inner.constraints)
 
 
 def _cover_along(name: str, conjunctions: tuple[Conjunction, ...], inner: Conjunction) -> bool:

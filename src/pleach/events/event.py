@@ -7,6 +7,7 @@ within an incarnation, and takes a higher incarnation when it has lost count.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,10 +17,13 @@ from pleach.errors import EventError
 
 Value: TypeAlias = str | int | float | bool | bytes
 
+PUBLISHER_BYTES_MAX = 4096
 ATTRIBUTES_MAX = 256
 ATTRIBUTE_NAME_BYTES_MAX = 256
 EVENT_BYTES_MAX = 1_048_576
 INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
+
+_EVENT_ID = re.compile(r"(.+)/([0-9]{1,19})/([0-9]{1,19})", re.DOTALL)
 
 
 class EventId(NamedTuple):
@@ -33,10 +37,10 @@ class EventId(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> EventId:
         """The inverse of `str`. A publisher's name may itself contain slashes."""
-        parts = text.rsplit("/", 2)
-        if len(parts) != 3 or not parts[0] or not parts[1].isdecimal() or not parts[2].isdecimal():
+        match = _EVENT_ID.fullmatch(text)
+        if match is None:
             raise EventError(f"{text!r} is not an event id: publisher/incarnation/sequence is wanted")
-        return cls(parts[0], int(parts[1]), int(parts[2]))
+        return cls(match[1], int(match[2]), int(match[3]))
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True):
@@ -47,12 +51,11 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
 
 def checked(event: Event) -> Event:
     """The event itself, if it may be published; raises EventError otherwise."""
-    if not event.id.publisher or event.id.incarnation < 0 or event.id.sequence < 1:
-        raise EventError(f"event id {event.id}: the publisher needs a name, sequences count from 1")
+    _check_id(event.id)
     check_attributes(event.attributes)
     if not isinstance(event.payload, bytes):
         raise EventError(f"event {event.id}: the payload is {type(event.payload).__name__}; bytes are wanted")
-    size = len(event.payload) + sum(map(_size, event.attributes.values()))
+    size = len(event.payload) + sum(len(name) + _size(value) for name, value in event.attributes.items())
     if size > EVENT_BYTES_MAX:
         raise EventError(f"event {event.id} has {size:,} bytes; at most {EVENT_BYTES_MAX:,} are allowed")
     return event
@@ -64,6 +67,18 @@ def check_attributes(attributes: Mapping[str, Any]) -> None:
     for name, value in attributes.items():
         _check_name(name)
         _check_value(name, value)
+
+
+def _check_id(event_id: EventId) -> None:
+    publisher, incarnation, sequence = event_id
+    if not publisher or not 0 <= incarnation <= INTEGER_MAX or not 1 <= sequence <= INTEGER_MAX:
+        raise EventError(f"event id {event_id}: the publisher needs a name, 64-bit sequences count from 1")
+    try:
+        size = len(publisher.encode())
+    except UnicodeEncodeError:
+        raise EventError("the publisher's name is not valid Unicode (a lone surrogate)") from None
+    if size > PUBLISHER_BYTES_MAX:
+        raise EventError(f"publisher {publisher[:20]!r}… has {size:,} bytes; {PUBLISHER_BYTES_MAX:,} are allowed")
 
 
 def _check_name(name: object) -> None:
@@ -81,19 +96,13 @@ def _check_value(name: str, value: object) -> None:
             _utf8(name, value)
         case int():
             if not INTEGER_MIN <= value <= INTEGER_MAX:
-                raise EventError(
-                    f"attribute {name!r}: {value} does not fit 64 bits; send it as a string or float"
-                )
+                raise EventError(f"attribute {name!r}: {value} does not fit 64 bits; send it as a string or float")
         case float():
             if not math.isfinite(value):
-                raise EventError(
-                    f"attribute {name!r} is {value}: a finite number is wanted; leave it out instead"
-                )
+                raise EventError(f"attribute {name!r} is {value}: a finite number is wanted; leave it out instead")
         case _:
             kind = type(value).__name__
-            raise EventError(
-                f"attribute {name!r} is of type {kind}: str, int, float, bool or bytes is wanted"
-            )
+            raise EventError(f"attribute {name!r} is of type {kind}: str, int, float, bool or bytes is wanted")
 
 
 def _utf8(name: str, value: str) -> bytes:
@@ -104,4 +113,5 @@ def _utf8(name: str, value: str) -> bytes:
 
 
 def _size(value: Value) -> int:
+    """Characters count as one byte: a bound on size, not a measure of what travels."""
     return len(value) if isinstance(value, (str, bytes)) else 8

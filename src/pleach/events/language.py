@@ -149,9 +149,7 @@ class _Parser:
     def _deeper(self, parse: Callable[[], Expression]) -> Expression:
         opening = self._advance()
         if self._depth == self._limits.depth:
-            raise self._error(
-                f"parentheses and NOT are nested deeper than {self._limits.depth} levels", opening
-            )
+            raise self._error(f"parentheses and NOT are nested deeper than {self._limits.depth} levels", opening)
         self._depth += 1
         expression = parse()
         self._depth -= 1
@@ -252,9 +250,7 @@ class _Parser:
                 case "%":
                     pieces.append("")
                 case "_":
-                    raise self._error(
-                        "_ is no wildcard here: % alone is possible, and \\_ for an underscore", token
-                    )
+                    raise self._error("_ is no wildcard here: % alone is possible, and \\_ for an underscore", token)
                 case "\\":
                     pieces[-1] += self._escaped(next(characters, ""), token)
                 case _:
@@ -300,17 +296,13 @@ class _Parser:
     def _check_same_kind(self, first: Any, other: Any, token: Token) -> None:
         if kind_of(first) is not kind_of(other):
             wanted, found = KIND_NAMES[kind_of(first)], KIND_NAMES[kind_of(other)]
-            raise self._error(
-                f"found {shown(token)}, {found}, beside {wanted}: literals of one type are wanted", token
-            )
+            raise self._error(f"found {shown(token)}, {found}, beside {wanted}: literals of one type are wanted", token)
 
     def _count(self, token: Token) -> None:
         self._predicates += 1
         if self._predicates > self._limits.predicates:
             limit = self._limits.predicates
-            raise self._error(
-                f"more than {limit} predicates (each element of IN is one): use several filters", token
-            )
+            raise self._error(f"more than {limit} predicates (each element of IN is one): use several filters", token)
 
     @property
     def _next(self) -> Token:

@@ -20,7 +20,7 @@ from pleach.events.ranges import Interval, Ranges, intersection, union
 def merge(a: Filter, b: Filter) -> Filter | None:
     """The filter that matches exactly what a or b matches, if it is no longer than they are.
 
-    That is so where one covers the other, or where both are conjunctions that differ in one attribute's ranges.
+    That is so where one covers the other, or where both are conjunctions that differ in one attribute.
     """
     if covers(a, b):
         return a
@@ -57,9 +57,7 @@ def fill_gaps(ranges: Ranges, bound: float) -> Ranges:
     if bound <= 0 or not ranges.cuts or not _is_number(ranges.cuts[0][0]):
         return ranges
     solid = sum(high[0] - low[0] for low, high in ranges.intervals() if low is not None and high is not None)
-    gaps = [
-        (low[0] - high[0], high, low) for (_, high), (low, _) in pairwise(ranges.intervals()) if high and low
-    ]
+    gaps = [(low[0] - high[0], high, low) for (_, high), (low, _) in pairwise(ranges.intervals()) if high and low]
     added: float = 0
     closed = set()
     for width, high, low in sorted(gaps):

@@ -36,9 +36,7 @@ from pleach.events.text_automaton import find_word
 
 CONJUNCTIONS_MAX = 256
 DISTRIBUTED_MAX = 4  # times the allowed conjunctions: what one AND may make before simplification
-SEARCHED_CONJUNCTIONS_MAX = (
-    16  # among more than these, covers are found by comparing constraints part by part
-)
+SEARCHED_CONJUNCTIONS_MAX = 16  # among more than these, covers are found by comparing constraints part by part
 CONSTRAINTS_REMEMBERED = 4096
 
 Conjunctions: TypeAlias = list[Conjunction]

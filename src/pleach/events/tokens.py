@@ -97,9 +97,7 @@ def _token(match: re.Match[str], text: str) -> Token:
 def _bytes(written: str, text: str, column: int) -> bytes:
     digits = written[2:-1]
     if len(digits) % 2 or not re.fullmatch(r"[0-9A-Fa-f]*", digits):
-        raise FilterError(
-            "bytes are written in pairs of hexadecimal digits: X'0aff'", text=text, column=column
-        )
+        raise FilterError("bytes are written in pairs of hexadecimal digits: X'0aff'", text=text, column=column)
     return bytes.fromhex(digits)
 
 
@@ -144,7 +142,5 @@ def _refuse_character(text: str, position: int) -> NoReturn:
         case _ if character.isalpha():
             reason = f'{character!r} is no letter of a plain name: write it in double quotes, such as "größe"'
         case _:
-            reason = (
-                f"{character!r} means nothing here: a name, a literal, an operator or a parenthesis is wanted"
-            )
+            reason = f"{character!r} means nothing here: a name, a literal, an operator or a parenthesis is wanted"
     raise FilterError(reason, text=text, column=position + 1)

@@ -1,8 +1,9 @@
 """The seam between the network and routing, where reconfigurations work.
 
-Every pub/sub message passes here twice: when it arrives, before routing sees it, and when it leaves, after
-routing has decided where it goes. A reconfiguration under way may let it pass (perhaps in the name of another sender, or with
-a mark taken off), hold it, or drop it on arrival; and choose other receivers or put a mark on it on departure (S0 §II, S0 §IV-A).
+Every pub/sub message passes here twice: when it arrives, before routing sees it, and when it leaves, after routing
+has decided where it goes. A reconfiguration under way may let it pass (perhaps in the name of another sender, or
+with a mark taken off), hold it, or drop it on arrival; and choose other receivers or put a mark on it on departure
+(S0 §II, S0 §IV-A).
 
 Rule 1: without a reconfiguration the seam changes nothing and costs one test.
 Rule 2: nothing overtakes a held message of its link: while a link holds, all that arrives on it is held behind.

@@ -1,14 +1,15 @@
 """Merging-based routing (S1 §2.2.3): filters that differ in one attribute travel as their union.
 
-Which attribute is decided by the shape of a filter alone (its attributes and their kinds): the first numeric one, or
-else the first of another kind. So all filters that agree on the rest fall into one bucket at every broker, whatever
-came first, and merging merged filters further up the tree gives the same as merging their parts at once.
+Which attribute is decided by the shape of a filter alone (its attributes and their kinds): the first numeric one,
+or else the first of another kind. So all filters that agree on the rest fall into one bucket at every broker,
+whatever came first, and merging merged filters further up the tree gives the same as merging their parts at once.
 
-Perfect merging unites ranges exactly. With a bound, numeric gaps are closed while the share of what nobody asked for stays
-within it (imperfect merging); the last broker still matches clients' own filters, so nothing spurious is delivered.
+Perfect merging unites ranges exactly. With a bound, numeric gaps are closed while the share of what nobody asked
+for stays within it (imperfect merging); the last broker still matches clients' own filters, so nothing spurious is
+delivered.
 
-A union of very many ranges is cut into filters at ranges picked by their content, so that one change rewrites
-one piece and not the whole.
+A union of very many ranges is cut into filters at ranges picked by their content, so that one change rewrites one
+piece and not the whole.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def bucket_of(candidate: Filter) -> Bucket | None:
     if len(candidate.conjunctions) != 1:
         return None
     constraints = candidate.conjunctions[0].constraints
-    ranged = [(constraint.kind, name) for name, constraint in constraints.items() if constraint.kind >= Kind.NUMBER]
+    ranged = [
+        (constraint.kind, name) for name, constraint in constraints.items() if constraint.kind >= Kind.NUMBER
+    ]
     if not ranged:
         return None
     kind, attribute = min(ranged)
@@ -61,7 +64,9 @@ def merged(bucket: Bucket, members: Iterable[Filter], bound: float) -> frozenset
 
 
 def _filter(bucket: Bucket, piece: Ranges) -> Filter:
-    return Filter([Conjunction({**bucket.rest.constraints, bucket.attribute: Constraint(bucket.kind, piece)})])
+    return Filter(
+        [Conjunction({**bucket.rest.constraints, bucket.attribute: Constraint(bucket.kind, piece)})]
+    )
 
 
 def _pieces(united: Ranges) -> Iterable[Ranges]:

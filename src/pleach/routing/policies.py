@@ -1,12 +1,12 @@
 """The routing policies: what is left of a set of entries when it is told to a neighbour.
 
-What a broker exports to neighbour N is `reduce(entries of every destination but N)`; the policies differ in `reduce`
-alone (S1 §2.2.3). Each stands here twice: as a pure function of the whole set, to read and to test against, and as the row of
-incremental stages that a broker runs.
+What a broker exports to neighbour N is `reduce(entries of every destination but N)`; the policies differ in
+`reduce` alone (S1 §2.2.3). Each stands here twice: as a pure function of the whole set, to read and to test
+against, and as the row of incremental stages that a broker runs.
 
     flooding   nothing: events go everywhere          covering   filters that no other covers
-    simple     every subscription                      merging    the cover, merged where the union is exact, covered again
-    identity   equal filters once
+    simple     every subscription                     merging    the cover, its filters united where they differ in
+    identity   equal filters once                                one attribute, and the cover of that
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def identity(entries: Iterable[Entry], _bound: float = 0.0) -> Entries:
 
 def covering(entries: Iterable[Entry], _bound: float = 0.0) -> Entries:
     distinct = identity(entries)
-    return frozenset(e for e in distinct if not any(hides(other.filter, e.filter) for other in distinct - {e}))
+    return frozenset(
+        e for e in distinct if not any(hides(other.filter, e.filter) for other in distinct - {e})
+    )
 
 
 def merging(entries: Iterable[Entry], bound: float = 0.0) -> Entries:
@@ -69,7 +71,9 @@ POLICIES = MappingProxyType(
             Policy("simple", simple, lambda _: ()),
             Policy("identity", identity, lambda _: (Distinct(),)),
             Policy("covering", covering, lambda _: (Distinct(), MinimalCover())),
-            Policy("merging", merging, lambda bound: (Distinct(), MinimalCover(), Merged(bound), MinimalCover())),
+            Policy(
+                "merging", merging, lambda bound: (Distinct(), MinimalCover(), Merged(bound), MinimalCover())
+            ),
         )
     }
 )

@@ -1,13 +1,13 @@
 """Carrying entries through the tree: what was received from whom, what was told to whom, and who waits for it.
 
-Invariant, after every call: what neighbour N has been told equals `reduce(entries of every destination but N that the gate
-lets through)`. A change of what is received becomes the difference between two such sets, installs before
+Invariant, after every call: what neighbour N has been told equals `reduce(entries of every destination but N that
+the gate lets through)`. A change of what is received becomes the difference between two such sets, installs before
 withdrawals, so that there is no moment in between at which too little is known.
 
-When is an entry in effect everywhere? A neighbour answers each `Install` with `Installed` once the entry is in effect
-at itself and behind it. A request is confirmed when every install that it caused is answered; where it caused none
-because a wider entry was told before, it waits for whatever is still unanswered on that link, for one of those may be the
-wider entry.
+When is an entry in effect everywhere? A neighbour answers each `Install` with `Installed` once the entry is in
+effect at itself and behind it. A request is confirmed when every install that it caused is answered; where it
+caused none because a wider entry was told before, it waits for whatever is still unanswered on that link, for one
+of those may be the wider entry.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ class Propagation:
         """Tell a new neighbour what it has to know."""
         assert neighbour not in self._exports, neighbour
         self._exports[neighbour] = Export(self._make_stages())
-        entries = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
+        entries = [
+            e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)
+        ]
         return self._tell(neighbour, Change(added=tuple(entries)))[0]
 
     def disconnect(self, neighbour: Node) -> list[Ticket]:
@@ -87,7 +89,9 @@ class Propagation:
         What it had asked for stays until it is removed entry by entry (`received_from`).
         """
         export = self._exports.pop(neighbour)
-        return [ticket for number in sorted(export.unanswered) for ticket in self._answered(neighbour, number)]
+        return [
+            ticket for number in sorted(export.unanswered) for ticket in self._answered(neighbour, number)
+        ]
 
     # Entries -------------------------------------------------------------------------------------------------
 
@@ -213,7 +217,9 @@ class Propagation:
             self._received[source] = dict.fromkeys(entries)
         for neighbour, installs in state.installs.items():
             export = self._exports[neighbour] = Export(self._make_stages())
-            told = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
+            told = [
+                e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)
+            ]
             export.apply(Change(added=tuple(told)))
             export.installs = installs
             export.unanswered = set(state.unanswered[neighbour])

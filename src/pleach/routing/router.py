@@ -5,9 +5,9 @@
                         ├─ advertisements  Propagation (only where the network uses them)
                         └─ table           MatchingIndex: filter → destination
 
-Peer-to-peer: entries go to every neighbour, events where they match. Hierarchical (S1 §2.2.3): subscriptions go only towards the
-root, and every event goes at least there. With advertisements a subscription goes only to neighbours from which an overlapping
-advertisement came; advertisements themselves go everywhere, in either mode.
+Peer-to-peer: entries go to every neighbour, events where they match. Hierarchical (S1 §2.2.3): subscriptions go
+only towards the root, and every event goes at least there. With advertisements a subscription goes only to
+neighbours from which an overlapping advertisement came; advertisements themselves go everywhere, in either mode.
 
 The router knows nothing of reconfigurations, clocks or sessions.
 """
@@ -66,8 +66,12 @@ class Router:
         self._subscriptions = Propagation(Layer.SUBSCRIPTIONS, self._stages, self._subscription_gate)
         self._advertisements = Propagation(Layer.ADVERTISEMENTS, self._stages, self._advertisement_gate)
         self._layers = {Layer.SUBSCRIPTIONS: self._subscriptions, Layer.ADVERTISEMENTS: self._advertisements}
-        self._wanted: FilterMap[tuple[Node, Entry]] = FilterMap()  # subscriptions by filter, to find what overlaps
-        self._advertised: dict[Node, FilterMap[Entry]] = {}  # advertisements by the destination they came from
+        self._wanted: FilterMap[tuple[Node, Entry]] = (
+            FilterMap()
+        )  # subscriptions by filter, to find what overlaps
+        self._advertised: dict[
+            Node, FilterMap[Entry]
+        ] = {}  # advertisements by the destination they came from
 
     def _stages(self) -> Sequence[Stage]:
         return self._policy.stages(self.config.merge_bound)

@@ -1,9 +1,9 @@
 """The clients of one broker: what they asked for by name, turned into routing requests, and the answers to them.
 
-Requests are idempotent (S1 §2.2.1): asking again for what is there is confirmed again, taking back what is not there too. A name
-stands for one filter until it is taken back; using it for another one is refused. Where the network uses
-advertisements, an event is taken only from a client with a confirmed advertisement that matches it: without
-one, subscriptions that the event concerns need not be known here, and it might get lost.
+Requests are idempotent (S1 §2.2.1): asking again for what is there is confirmed again, taking back what is not
+there too. A name stands for one filter until it is taken back; using it for another one is refused. Where the
+network uses advertisements, an event is taken only from a client with a confirmed advertisement that matches it:
+without one, subscriptions that the event concerns need not be known here, and it might get lost.
 """
 
 from __future__ import annotations
@@ -167,12 +167,16 @@ class Sessions:
     def _add(self, layer: Layer, client: Node, name: str, wanted: Filter, *, wait: bool) -> list[Send]:
         names = self._clients[client].names(layer)
         if name in names and names[name] != wanted:
-            return [Send(client, Refused(name, f"the name stands for {names[name].text!r}; take that back first"))]
+            return [
+                Send(client, Refused(name, f"the name stands for {names[name].text!r}; take that back first"))
+            ]
         if name not in names and len(names) == NAMES_PER_CLIENT_MAX:
             return [Send(client, Refused(name, f"a client has at most {NAMES_PER_CLIENT_MAX} of these"))]
         names[name] = wanted
         ticket = Ticket(layer, client, name)
-        outcome = self._router.add(layer, client, Entry(owner(client, name), wanted), ticket if wait else None)
+        outcome = self._router.add(
+            layer, client, Entry(owner(client, name), wanted), ticket if wait else None
+        )
         due = outcome.due if wait else [ticket]
         return [*outcome.sends, *self.settle(due)]
 

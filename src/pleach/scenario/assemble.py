@@ -1,4 +1,4 @@
-"""From a scenario to machines: its brokers, connected as a tree, and its clients. Worlds put time and links around them."""
+"""From a scenario to machines: its brokers, connected as a tree, and its clients. Worlds put links around them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A simulated link: one direction between two nodes, reliable and FIFO, with latency.
 
-Messages on a link never overtake each other. A link that is cut, or whose receiver is down, keeps what arrives and hands it
-over once it is whole again, as a resending session does. Loss is the exception: a link that loses is what the network
-promises not to be, and there to show that the oracle sees it.
+Messages on a link never overtake each other. A link that is cut, or whose receiver is down, keeps what arrives and
+hands it over once it is whole again, as a resending session does. Loss is the exception: a link that loses is what
+the network promises not to be, and there to show that the oracle sees it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Link:
     def arrival(self, now: float) -> float:
         """When a message sent now arrives."""
         at = now + self._low + self._span * self._draw()
-        if at < self.free_at:
+        if at < self.free_at:  # noqa: PLR1730 - max() costs a call on the hottest line there is
             at = self.free_at
         self.free_at = at
         return at

@@ -20,6 +20,7 @@ from pleach.sim.simulator import Simulator
 from pleach.trace import Record, Recorder, RecordKind, attributes_text
 
 PROGRESS_TICKS = 100
+KINDS = {observed: RecordKind(observed.value) for observed in Observed}
 NETWORK = ""  # the node to which records belong that concern the run as a whole
 
 
@@ -87,7 +88,13 @@ class _Run:
         self.sim.run()
         quiet = self._drain()
         return SimResult(
-            self.scenario, self.seed, self.recorder.records, self.sim.hops, self.sim.now, quiet, tuple(self.refusals)
+            self.scenario,
+            self.seed,
+            self.recorder.records,
+            self.sim.hops,
+            self.sim.now,
+            quiet,
+            tuple(self.refusals),
         )
 
     def report_to(self, on_progress: Callable[[float], None]) -> None:
@@ -98,8 +105,10 @@ class _Run:
     # Before the start ----------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        for name, machine in (*self.brokers.items(), *self.clients.items()):
-            self.sim.add(name, machine)
+        for name, broker in self.brokers.items():
+            self.sim.add(name, broker)
+        for name, client in self.clients.items():
+            self.sim.add(name, client)
         for a, b in (*self.scenario.links, *((c.id, c.broker) for c in self.scenario.clients)):
             latency = self.scenario.latency.of(a, b)
             self.sim.link(a, b, (latency.low, latency.high))
@@ -116,7 +125,9 @@ class _Run:
             self.sim.at(step.at, partial(self._take, step))
         for client in self.scenario.clients:
             for index in range(len(client.publish)):
-                self._publish_next(client.id, publications(client, index, self.scenario.duration, self.stream))
+                self._publish_next(
+                    client.id, publications(client, index, self.scenario.duration, self.stream)
+                )
 
     def _introduce(self, client: model.Client) -> None:
         """Attach a client, with what it asks for from the beginning."""
@@ -203,7 +214,9 @@ class _Run:
         if not self.sim.has_link(*ends):
             self._refuse(step, f"there is no link {ends[0]}-{ends[1]}")
             return
-        self._record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
+        self._record(
+            RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag)
+        )
         for link in self.sim.links_between(*ends):
             match step:
                 case steps.Cut():
@@ -223,18 +236,18 @@ class _Run:
 
     # The trace -----------------------------------------------------------------------------------------------
 
-    def _record(self, kind: RecordKind, node: Node, **columns: str) -> None:
-        self.recorder.add(kind, at=self.sim.now, node=node, **columns)
+    def _record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None:
+        self.recorder.add(kind, at=self.sim.now, node=node, detail=detail, peer=peer)
 
     def _observe(self, at: float, node: Node, seen: Observe) -> None:
-        if self.recorder.wants(seen.kind):  # type: ignore[arg-type] - both are the trace's kinds, by name
+        if self.recorder.wants(KINDS[seen.kind]):
             self._write(at, node, seen)
         if self.replies and seen.kind is Observed.DELIVER and seen.event:
             self._answer(node, seen.event)
 
     def _write(self, at: float, node: Node, seen: Observe) -> None:
         self.recorder.add(
-            RecordKind(seen.kind),
+            KINDS[seen.kind],
             at=at,
             node=node,
             client=node,
@@ -247,7 +260,9 @@ class _Run:
 
     def _sent(self, at: float, sender: Node, to: Node, message: Message) -> None:
         kind = type(message).__name__
-        self.recorder.add(RecordKind.SEND, at=at, node=sender, peer=to, message=kind, bytes=len(encode(message)))
+        self.recorder.add(
+            RecordKind.SEND, at=at, node=sender, peer=to, message=kind, bytes=len(encode(message))
+        )
 
 
 def run_name(scenario: model.Scenario, seed: int) -> str:

@@ -1,10 +1,11 @@
 """Virtual time: machines, links between them, and a heap of what happens next.
 
-Two queues, so that "all is quiet" can be told from "more is planned": the *network* (messages in flight, timers) and the
-*agenda* (what the scenario still wants done). `drain` runs the network dry and leaves the agenda where it is.
+Two queues, so that "all is quiet" can be told from "more is planned": the *network* (messages in flight, timers)
+and the *agenda* (what the scenario still wants done). `drain` runs the network dry and leaves the agenda where it
+is.
 
-Determinism: ties are broken by a serial number, every link draws from its own seeded stream, and nothing iterates over a set. The
-same seed gives the same run in every process.
+Determinism: ties are broken by a serial number, every link draws from its own seeded stream, and nothing iterates
+over a set. The same seed gives the same run in every process.
 """
 
 from __future__ import annotations
@@ -101,12 +102,14 @@ class Simulator:
         """Hand over the next message, or fire the next timer."""
         self._steps_left -= 1
         if self._steps_left < 0:
-            raise LivenessError(f"not quiet at {self.now:.3f} s: the bound on steps is used up; a protocol may be looping")
+            raise LivenessError(
+                f"not quiet at {self.now:.3f} s: the bound on steps is used up; a protocol may be looping"
+            )
         self.now, serial, target, what = heappop(self._network)
-        if target.__class__ is not Link:
+        if not isinstance(target, Link):
             self._fire(target, what, serial)  # type: ignore[arg-type]
-        elif target.blocked:  # type: ignore[union-attr]
-            target.kept.append(what)  # type: ignore[union-attr, arg-type]
+        elif target.blocked:
+            target.kept.append(what)  # type: ignore[arg-type]
         else:
             self.hand_over(target, what)  # type: ignore[arg-type]
 
@@ -127,8 +130,8 @@ class Simulator:
         """Carry out what a machine wants done."""
         out = self._out[node]
         for effect in effects:
-            if effect.__class__ is Send:  # nearly all are
-                self._send(out[effect.to], effect.message)  # type: ignore[union-attr]
+            if isinstance(effect, Send):  # nearly all are
+                self._send(out[effect.to], effect.message)
             else:
                 self._perform_other(node, effect)
 
@@ -140,7 +143,7 @@ class Simulator:
         self._serial = serial = self._serial + 1
         heappush(self._network, (link.arrival(self.now), serial, link, message))
 
-    def _perform_other(self, node: Node, effect: Effect) -> None:
+    def _perform_other(self, node: Node, effect: SetTimer | CancelTimer | LinkUp | LinkDown | Observe) -> None:
         match effect:
             case Observe():
                 if self.on_observe:
@@ -153,8 +156,6 @@ class Simulator:
                 self._timers.pop((node, name), None)
             case LinkUp() | LinkDown():
                 raise NotImplementedError("no protocol that changes links is installed yet")
-            case Send(to, message):
-                self._send(self._out[node][to], message)
             case _:
                 assert_never(effect)
 

@@ -31,9 +31,7 @@ class Subscription:
     asked: int  # indices of its records
     acknowledged: int | None = None
     ended: int | None = None
-    highest: Past = field(
-        default_factory=dict
-    )  # of the matching events that the client got before it unsubscribed
+    highest: Past = field(default_factory=dict)  # of the matching events that the client got before it unsubscribed
 
     def wants_from(self, publisher: str) -> bool:
         return self.own or publisher != self.client
@@ -54,17 +52,13 @@ class Publication:
     owed: list[Subscription] = field(default_factory=list)
     acknowledged: bool = False
     failed: bool = False
-    accepted: int | None = (
-        None  # index of its acknowledgement or first delivery: from then on the network has it
-    )
+    accepted: int | None = None  # index of its acknowledgement or first delivery: from then on the network has it
 
 
 @dataclass(slots=True, eq=False)
 class Client:
     name: str
-    open: dict[str, list[Subscription]] = field(
-        default_factory=dict
-    )  # by filter, until their unsubscribe_ack
+    open: dict[str, list[Subscription]] = field(default_factory=dict)  # by filter, until their unsubscribe_ack
     last: dict[str, Publication] = field(default_factory=dict)  # per publisher the highest event that it got
     past: Past = field(default_factory=dict)
     learnt_from: dict[str, str] = field(default_factory=dict)  # per publisher the event that told of `past`
@@ -79,9 +73,7 @@ class Client:
     def learn(self, publication: Publication) -> None:
         """The event and its causal past are now in the client's past."""
         past, publisher = self.past, publication.publisher
-        if publication.past is not self.merged.get(
-            publisher
-        ):  # a publisher that gets nothing has always the same past
+        if publication.past is not self.merged.get(publisher):  # a publisher that gets nothing has always the same past
             self.merged[publisher] = publication.past
             for other, mark in publication.past.items():
                 if mark > past.get(other, NEVER):
@@ -98,12 +90,8 @@ class Clients:
 
     def __init__(self) -> None:
         self._clients: dict[str, Client] = {}
-        self._stretches: dict[tuple[str, str], list[Subscription]] = defaultdict(
-            list
-        )  # by client and id, unfinished
-        self._owing: dict[str, dict[Subscription, None]] = defaultdict(
-            dict
-        )  # by filter: acknowledged, not ended
+        self._stretches: dict[tuple[str, str], list[Subscription]] = defaultdict(list)  # by client and id, unfinished
+        self._owing: dict[str, dict[Subscription, None]] = defaultdict(dict)  # by filter: acknowledged, not ended
         self.subscribed = 0
 
     def __len__(self) -> int:

@@ -51,9 +51,7 @@ from pleach.trace.survey import Survey, survey
 from pleach.trace.verdict import Counts, Ordering, Rule, Verdict, Violation
 
 NO_PAST: Past = {}
-LOCAL = (
-    "local"  # in the detail of `subscribe_ack`: known to the client's broker only, which promises nothing yet
-)
+LOCAL = "local"  # in the detail of `subscribe_ack`: known to the client's broker only, which promises nothing yet
 
 
 def judge(records: Sequence[Record], ordering: Ordering | str | None = None) -> Verdict:
@@ -65,9 +63,7 @@ def judge(records: Sequence[Record], ordering: Ordering | str | None = None) -> 
         oracle = _Oracle(known, promised or known.ordering or Ordering.CAUSAL)
         oracle.read(records)
     except InvalidInputError as error:
-        return Verdict(
-            run, promised or Ordering.CAUSAL, unusable=str(error), counts=Counts(records=len(records))
-        )
+        return Verdict(run, promised or Ordering.CAUSAL, unusable=str(error), counts=Counts(records=len(records)))
     return oracle.verdict(len(records))
 
 
@@ -259,9 +255,7 @@ class _Oracle:
             return
         if mark <= client.past.get(publisher, NEVER):
             witness = client.learnt_from[publisher]
-            self._report(
-                Rule.CAUSAL, index, record, f"the client got {witness} before, which came after it", witness
-            )
+            self._report(Rule.CAUSAL, index, record, f"the client got {witness} before, which came after it", witness)
         client.learn(publication)
 
     def _report(self, rule: Rule, index: int, record: Record, reason: str, other: str = "") -> None:
@@ -304,10 +298,7 @@ class _Oracle:
             return f"subscription {name!r} was acknowledged before and not ended"
         if _any_between(self._drains, publication.accepted, taken.ended):
             return f"subscription {name!r} was ended only after a drain"
-        if (
-            self._ordering is Ordering.NONE
-            or taken.highest.get(publication.publisher, NEVER) < publication.mark
-        ):
+        if self._ordering is Ordering.NONE or taken.highest.get(publication.publisher, NEVER) < publication.mark:
             return ""
         return f"subscription {name!r} was ended only after a later event of the publisher had come"
 

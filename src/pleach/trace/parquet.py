@@ -46,9 +46,7 @@ def load_arrow() -> Any:
         import pyarrow as pa  # noqa: PLC0415 an optional part, and slow to load
         import pyarrow.parquet  # noqa: PLC0415
     except ImportError:
-        raise MissingPartError(
-            "traces are Parquet files, which need pyarrow: pip install 'pleach[trace]'"
-        ) from None
+        raise MissingPartError("traces are Parquet files, which need pyarrow: pip install 'pleach[trace]'") from None
     return pa
 
 

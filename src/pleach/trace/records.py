@@ -92,6 +92,4 @@ def _from_json(name: str, value: object) -> Value:
             except binascii.Error:
                 raise TraceError(f"attribute {name!r}: {encoded[:40]!r} is not base64") from None
         case _:
-            raise TraceError(
-                f"attribute {name!r} is {value!r:.60}: a text, number, boolean or {BYTES_KEY} is wanted"
-            )
+            raise TraceError(f"attribute {name!r} is {value!r:.60}: a text, number, boolean or {BYTES_KEY} is wanted")

@@ -25,9 +25,7 @@ def write_trace(records: Sequence[Record], directory: Path | str, run: str) -> P
     """Writes `<directory>/<run>.parquet`; nobody ever sees half of it. An older one is replaced."""
     arrow = load_arrow()
     if not run or run.startswith((".", "_")) or "/" in run or os.sep in run:
-        raise TraceError(
-            f"run {run!r} cannot name a file: leave out slashes, and a dot or underscore in front"
-        )
+        raise TraceError(f"run {run!r} cannot name a file: leave out slashes, and a dot or underscore in front")
     stranger = next((record.run for record in records if record.run != run), None)
     if stranger is not None:
         raise TraceError(f"a record of run {stranger!r} among those of run {run!r}: write each run by itself")

@@ -63,15 +63,11 @@ def _check_order(records: Sequence[Record]) -> None:
     last: dict[str, int] = {}
     for index, record in enumerate(records):
         if record.kind not in KINDS:
-            raise TraceError(
-                f"record {index}: kind {record.kind!r} is unknown; {', '.join(RecordKind)} are known"
-            )
+            raise TraceError(f"record {index}: kind {record.kind!r} is unknown; {', '.join(RecordKind)} are known")
         if record.run != run:
             raise TraceError(f"record {index} is of run {record.run!r}, not {run!r}: judge one run at a time")
         if not now <= record.at < math.inf:
-            raise TraceError(
-                f"record {index} is at {record.at} after one at {now}: put the records in total order"
-            )
+            raise TraceError(f"record {index} is at {record.at} after one at {now}: put the records in total order")
         if record.n < last.get(record.node, record.n):
             raise TraceError(
                 f"record {index}: node {record.node!r} wrote n = {record.n} after n = {last[record.node]}, "

@@ -120,7 +120,7 @@ class Verdict(msgspec.Struct, frozen=True):
             "unusable": self.unusable,
             "ordering": self.ordering.value,
             "found": {rule.value: self.count(rule) for rule in Rule},
-            "violations": msgspec.to_builtins(self.violations[:VIOLATIONS_IN_JSON_MAX]),
-            "tolerated": msgspec.to_builtins(self.tolerated[:VIOLATIONS_IN_JSON_MAX]),
+            "violations": list(map(msgspec.to_builtins, self.violations[:VIOLATIONS_IN_JSON_MAX])),
+            "tolerated": list(map(msgspec.to_builtins, self.tolerated[:VIOLATIONS_IN_JSON_MAX])),
             "counts": msgspec.to_builtins(self.counts),
         }

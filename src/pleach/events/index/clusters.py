@@ -52,9 +52,9 @@ def collect(cluster: Cluster, get: Getter, found: set[Hashable]) -> None:
 
 def _candidates(grid: Grid[Entry], get: Getter) -> int:
     failed = 0
-    for name, column in grid.columns.items():
+    for name, axes in grid.axes.items():
         value = get(name)
-        boundaries, rows = column.axes[value.__class__]
+        boundaries, rows = axes[value.__class__]
         failed |= rows[bisect_right(boundaries, value)]
     for name, column in grid.patterned.items():
         failed |= column.failing_patterns(get(name))

@@ -39,8 +39,8 @@ class Column:
     def __init__(self, predicates: Iterable[Predicate] = ()) -> None:
         """`predicates` are those that will be added: they decide the boundaries, for good."""
         endpoints: dict[Kind, list[Any]] = {}
-        for _, kind, _, cuts, _ in predicates:
-            endpoints.setdefault(kind, []).extend(value for value, _ in cuts)
+        for _, kind, _, _, constraint in predicates:
+            endpoints.setdefault(kind, []).extend(value for value, _ in constraint.ranges.cuts)
         self.kinds: dict[Kind, Axis] = {kind: _axis(endpoints.get(kind, ())) for kind in AXIS_KINDS}
         self.axes: dict[type, Axis] = {cls: self.kinds[kind] for cls, kind in KIND_OF.items()}
         self.axes[NoneType] = self.kinds[Kind.ABSENT]
@@ -50,11 +50,11 @@ class Column:
         self._memo: dict[str, int] = {}
 
     def add(self, bit: int, predicate: Predicate) -> None:
-        _, kind, inside_first, cuts, patterns = predicate
+        _, kind, _, _, (_, ranges, patterns) = predicate
         self.constraining |= bit
         for axis_kind, (boundaries, rows) in self.kinds.items():
             if axis_kind is kind:
-                _mark_impossible(rows, bit, buckets(boundaries, Ranges(inside_first, cuts)))
+                _mark_impossible(rows, bit, buckets(boundaries, ranges))
             elif kind is not Kind.ANY or axis_kind is Kind.ABSENT:
                 _mark_impossible(rows, bit, ())
         if patterns:

@@ -34,9 +34,9 @@ E = TypeVar("E", bound=Entry)
 
 
 class Grid(Generic[E]):
-    """`alive`, `columns`, `entries` and `masks` (the bits of each owner) are there to be read by the loops outside."""
+    """Its attributes are there to be read by the loops outside: `masks` has the bits of each owner."""
 
-    __slots__ = ("_slots_max", "alive", "columns", "entries", "masks", "patterned")
+    __slots__ = ("_slots_max", "alive", "axes", "columns", "entries", "masks", "patterned")
 
     def __init__(self, entries: list[E]) -> None:
         self._build(entries)
@@ -74,6 +74,7 @@ class Grid(Generic[E]):
             for predicate in entry.predicates:
                 by_name.setdefault(predicate[0], []).append(predicate)
         self.columns = {name: Column(predicates) for name, predicates in by_name.items()}
+        self.axes = {name: column.axes for name, column in self.columns.items()}
         self.patterned: dict[str, Column] = {}
         for entry in entries:
             self._place(entry)
@@ -90,6 +91,7 @@ class Grid(Generic[E]):
             column = self.columns.get(name)
             if column is None:
                 column = self.columns[name] = Column((predicate,))
+                self.axes[name] = column.axes
             column.add(bit, predicate)
             if column.patterned:
                 self.patterned[name] = column

@@ -98,7 +98,7 @@ class MatchingIndex:
             if len(found) == enough:
                 break
             children = node.children
-            if children:
+            if children and not children.keys().isdisjoint(serials):
                 for serial in children.keys() & serials:
                     collect(children[serial], get, found)
         return cast("set[str]", found)

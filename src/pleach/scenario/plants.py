@@ -1,0 +1,115 @@
+"""Planted bugs: brokers that are wrong in a known way, to show that the tools find it.
+
+A planted broker wraps a right one and spoils what it wants done; the core has no flags for this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
+
+from pleach.broker import Broker
+from pleach.effects import Effect, Send
+from pleach.errors import ScenarioError
+from pleach.messages import Forward, Install, Installed, Message, Node, Withdraw
+from pleach.routing.router import Router
+
+
+class BrokerMachine(Protocol):
+    """What drivers need of a broker."""
+
+    @property
+    def name(self) -> Node: ...
+
+    @property
+    def router(self) -> Router: ...
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]: ...
+
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]: ...
+
+    def capture(self) -> bytes: ...
+
+    def restore(self, data: bytes) -> None: ...
+
+
+# What a right broker wants done about a message, spoilt.
+Spoil: TypeAlias = Callable[[Node, Message, Sequence[Effect]], Sequence[Effect]]
+
+
+class PlantedBroker:
+    def __init__(self, broker: Broker, spoil: Spoil) -> None:
+        self._broker = broker
+        self._spoil = spoil
+
+    @property
+    def name(self) -> Node:
+        return self._broker.name
+
+    @property
+    def router(self) -> Router:
+        return self._broker.router
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        return self._spoil(sender, message, self._broker.handle(sender, message, now=now))
+
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
+        return self._broker.handle_timer(name, now=now)
+
+    def capture(self) -> bytes:
+        return self._broker.capture()
+
+    def restore(self, data: bytes) -> None:
+        self._broker.restore(data)
+
+
+def overtaking_unsubscription(_sender: Node, _message: Message, effects: Sequence[Effect]) -> Sequence[Effect]:
+    """A withdrawal overtakes what was sent before it: what a wide filter hid is told too late."""
+    first = [e for e in effects if _sends(e, Withdraw)]
+    return [*first, *(e for e in effects if not _sends(e, Withdraw))]
+
+
+def forgotten_reexport(_sender: Node, _message: Message, effects: Sequence[Effect]) -> Sequence[Effect]:
+    """Withdrawing a wide filter does not bring back what it hid."""
+    withdrawn = {e.to for e in effects if isinstance(e, Send) and isinstance(e.message, Withdraw)}
+    return [e for e in effects if not (isinstance(e, Send) and _sends(e, Install) and e.to in withdrawn)]
+
+
+def hasty_ack(sender: Node, message: Message, effects: Sequence[Effect]) -> Sequence[Effect]:
+    """An install is answered before the installs further on are."""
+    rest = [e for e in effects if not _sends(e, Installed)]
+    if isinstance(message, Install):
+        return [Send(sender, Installed(message.layer, message.number)), *rest]
+    return rest
+
+
+def doubled_forward(_sender: Node, _message: Message, effects: Sequence[Effect]) -> Sequence[Effect]:
+    """An event goes to each neighbour twice."""
+    return [e for effect in effects for e in ([effect, effect] if _sends(effect, Forward) else [effect])]
+
+
+def _sends(effect: Effect, kind: type[Message]) -> bool:
+    return isinstance(effect, Send) and isinstance(effect.message, kind)
+
+
+def _planted(spoil: Spoil) -> Callable[[Broker], BrokerMachine]:
+    return partial(PlantedBroker, spoil=spoil)
+
+
+PLANTS: MappingProxyType[str, Callable[[Broker], BrokerMachine]] = MappingProxyType(
+    {
+        spoil.__name__.replace("_", "-"): _planted(spoil)
+        for spoil in (overtaking_unsubscription, forgotten_reexport, hasty_ack, doubled_forward)
+    }
+)
+
+
+def plant(name: str, broker: Broker) -> BrokerMachine:
+    """The broker with the bug of this name; as it is where the name is empty."""
+    if not name:
+        return broker
+    if name not in PLANTS:
+        raise ScenarioError(f"there is no plant {name!r}; {', '.join(sorted(PLANTS))} are known")
+    return PLANTS[name](broker)

@@ -1,0 +1,284 @@
+"""A scenario without its clock: who does what in which order, but not when.
+
+    prologue   every client attaches, advertises and subscribes; run to quiet in one fixed order
+    scripts    per actor its own actions in its own order of time; actors are not ordered against each other
+
+Actors are clients (loads and steps) and brokers (crash and restart). A client's replies are no part of its script: each is owed
+from the delivery that it answers, and may come before or after whatever else the client does.
+
+What cannot be said without a clock is refused. A reconfiguration will be one more case in `_action`, an action
+of the broker that starts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+from typing import Any, TypeAlias, assert_never
+
+import msgspec
+
+from pleach.client import Client
+from pleach.effects import Effect, Observe, Observed
+from pleach.errors import ScenarioError
+from pleach.events.event import Event
+from pleach.events.filter import Filter
+from pleach.events.language import parse_filter
+from pleach.messages import Message, Node, pack, unpack
+from pleach.scenario import model, steps
+from pleach.scenario.advertisements import initial_advertisements, subscription_ids
+from pleach.scenario.behaviour import draw_attributes, publications
+from pleach.scenario.values import Choice, Uniform
+
+ACTIONS_MAX = 200  # of all actors; orders grow exponentially with them
+DRAWS_SEED = 1  # what loads draw is what they draw in a simulation with this seed
+NO_DRAWS = Random(0)  # replies that draw are refused; nothing is ever taken from this
+
+
+# Actions -----------------------------------------------------------------------------------------------------
+
+
+class Attaches(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+class Publishes(msgspec.Struct, frozen=True, tag=True):
+    attributes: dict[str, Any]
+    payload: bytes = b""
+
+
+class Subscribes(msgspec.Struct, frozen=True, tag=True):
+    subscription: str
+    filter: Filter
+
+
+class Unsubscribes(msgspec.Struct, frozen=True, tag=True):
+    subscription: str
+    filter: Filter
+
+
+class Advertises(msgspec.Struct, frozen=True, tag=True):
+    filter: Filter
+
+
+class Unadvertises(msgspec.Struct, frozen=True, tag=True):
+    filter: Filter
+
+
+class Crashes(msgspec.Struct, frozen=True, tag=True):
+    """The broker's memory is gone; each step of it was committed, so its disk holds all."""
+
+
+class Restarts(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
+ClientAction: TypeAlias = Attaches | Publishes | Subscribes | Unsubscribes | Advertises | Unadvertises
+BrokerAction: TypeAlias = Crashes | Restarts
+Action: TypeAlias = ClientAction | BrokerAction
+
+
+def describe(action: Action) -> str:
+    match action:
+        case Publishes(attributes):
+            return "publish " + ", ".join(f"{name}={value}" for name, value in attributes.items())
+        case Subscribes(name, wanted):
+            return f"subscribe {wanted.text} ({name})"
+        case Unsubscribes(name, wanted):
+            return f"unsubscribe {wanted.text} ({name})"
+        case Advertises(advertised):
+            return f"advertise {advertised.text}"
+        case Unadvertises(advertised):
+            return f"unadvertise {advertised.text}"
+        case Attaches() | Crashes() | Restarts():
+            return type(action).__name__.lower().removesuffix("es").removesuffix("s")
+        case _:
+            assert_never(action)
+
+
+# Scripts -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Script:
+    """`links` has both directions of every link, in the order in which a prologue looks for messages."""
+
+    scenario: model.Scenario
+    links: tuple[tuple[Node, Node], ...]
+    prologue: tuple[tuple[Node, ClientAction], ...]
+    actions: dict[Node, tuple[Action, ...]]  # per actor that has any
+
+    def clients(self) -> dict[Node, ScriptedClient]:
+        return {c.id: ScriptedClient(c) for c in self.scenario.clients}
+
+
+def script_of(scenario: model.Scenario) -> Script:
+    """Raises ScenarioError for what has no meaning without a clock."""
+    _check(scenario)
+    timed: dict[Node, list[tuple[float, Action]]] = {}
+    for at, actor, action in _all_actions(scenario):
+        timed.setdefault(actor, []).append((at, action))
+    actions = {}
+    for actor in (*(c.id for c in scenario.clients), *scenario.brokers):
+        if actor in timed:
+            in_time = sorted(timed[actor], key=lambda timed_action: timed_action[0])
+            actions[actor] = tuple(action for _, action in in_time)
+    for broker in scenario.brokers:
+        if broker in actions and isinstance(actions[broker][-1], Crashes):
+            raise ScenarioError(f"broker {broker!r} stays down: what is sent to it never arrives; add a `restart`")
+    return Script(scenario, _links(scenario), tuple(_prologue(scenario)), actions)
+
+
+def _all_actions(scenario: model.Scenario) -> list[tuple[float, Node, Action]]:
+    found = list(islice(_actions(scenario), ACTIONS_MAX + 1))
+    if len(found) > ACTIONS_MAX:
+        raise ScenarioError(
+            f"more than {ACTIONS_MAX} actions: their orders cannot be counted out; set a `count` of 1 or 2 for each load"
+        )
+    return found
+
+
+def _actions(scenario: model.Scenario) -> Iterator[tuple[float, Node, Action]]:
+    """Steps before loads: where their times are equal, the simulator has the same order."""
+    names = {c.id: _names(scenario, c) for c in scenario.clients}
+    for step in scenario.steps:
+        yield step.at, *_action(step, names)
+    for client in scenario.clients:
+        for index in range(len(client.publish)):
+            for load in publications(client, index, scenario.duration, f"{scenario.name}/{DRAWS_SEED}"):
+                yield load.at, client.id, Publishes(load.attributes, load.payload)
+
+
+def _action(step: steps.Step, names: dict[Node, dict[Filter, str]]) -> tuple[Node, Action]:
+    match step:
+        case steps.PublishStep(client=client, attributes=attributes):
+            return client, Publishes(dict(attributes))
+        case steps.SubscribeStep(client=client, filter=text):
+            wanted = parse_filter(text)
+            return client, Subscribes(names[client][wanted], wanted)
+        case steps.UnsubscribeStep(client=client, filter=text):
+            wanted = parse_filter(text)
+            return client, Unsubscribes(names[client][wanted], wanted)
+        case steps.AdvertiseStep(client=client, filter=text):
+            return client, Advertises(parse_filter(text))
+        case steps.UnadvertiseStep(client=client, filter=text):
+            return client, Unadvertises(parse_filter(text))
+        case steps.Crash(broker=broker):
+            return broker, Crashes()
+        case steps.Restart(broker=broker):
+            return broker, Restarts()
+        case steps.Cut() | steps.Heal() | steps.Slow():
+            raise _refused(step, "has no meaning without time: every delay is tried anyway")
+        case steps.Drain():
+            raise _refused(step, "is not needed: every quiet state is judged anyway")
+        case _:
+            raise _refused(step, "has no protocol here yet")
+
+
+def _refused(step: steps.Step, reason: str) -> ScenarioError:
+    name = type(step).__struct_config__.tag
+    return ScenarioError(f"step `{name}` at {step.at:g} s {reason}; leave it out of what you explore")
+
+
+def _names(scenario: model.Scenario, client: model.Client) -> dict[Filter, str]:
+    return {parse_filter(text): name for text, name in subscription_ids(scenario, client).items()}
+
+
+def _prologue(scenario: model.Scenario) -> Iterator[tuple[Node, ClientAction]]:
+    for client in scenario.clients:
+        names = _names(scenario, client)
+        yield client.id, Attaches()
+        for text in initial_advertisements(scenario, client):
+            yield client.id, Advertises(parse_filter(text))
+        for text in client.subscribe:
+            wanted = parse_filter(text)
+            yield client.id, Subscribes(names[wanted], wanted)
+
+
+def _links(scenario: model.Scenario) -> tuple[tuple[Node, Node], ...]:
+    pairs = (*scenario.links, *((c.id, c.broker) for c in scenario.clients))
+    return tuple(link for a, b in pairs for link in ((a, b), (b, a)))
+
+
+def _check(scenario: model.Scenario) -> None:
+    if scenario.loss.default or any(loss for _, _, loss in scenario.loss.links):
+        raise ScenarioError("`loss` needs draws; without a clock and a seed links are reliable; leave it out")
+    for client in scenario.clients:
+        for reply in client.reply:
+            if reply.probability != 1.0:
+                reason = f"client {client.id!r} replies with probability {reply.probability:g}"
+                raise ScenarioError(f"{reason}: a draw would need a seed; set it to 1")
+            for name, value in reply.attributes.items():
+                if isinstance(value, Uniform | Choice):
+                    reason = f"client {client.id!r} draws {name!r} of its reply"
+                    raise ScenarioError(f"{reason}: a draw would need a seed; give it a constant or a sequence")
+
+
+# Clients -----------------------------------------------------------------------------------------------------
+
+
+class ScriptedClientState(msgspec.Struct, array_like=True):
+    client: bytes
+    counts: list[int]  # answers so far, per reply rule
+    owed: list[Publishes]  # answers that are not given yet, in order
+
+
+class ScriptedClient:
+    """A client with its reply rules: a machine that notes what it has to answer, and answers when told to."""
+
+    def __init__(self, described: model.Client) -> None:
+        self.name = described.id
+        self._client = Client(described.id, described.broker, own_events=described.own_events)
+        self._rules = [(parse_filter(reply.to), reply.attributes) for reply in described.reply]
+        self._counts = [0] * len(self._rules)
+        self._owed: list[Publishes] = []
+
+    @property
+    def owed(self) -> Sequence[Publishes]:
+        return self._owed
+
+    def perform(self, action: ClientAction) -> Sequence[Effect]:
+        client = self._client
+        match action:
+            case Attaches():
+                return client.attach()
+            case Publishes(attributes, payload):
+                return client.publish(attributes, payload)
+            case Subscribes(name, wanted):
+                return client.subscribe(name, wanted)
+            case Unsubscribes(name):
+                return client.unsubscribe(name)
+            case Advertises(advertised):
+                return client.advertise(advertised.text, advertised)
+            case Unadvertises(advertised):
+                return client.unadvertise(advertised.text)
+            case _:
+                assert_never(action)
+
+    def answer(self) -> Sequence[Effect]:
+        """Give the answer that is owed longest."""
+        return self.perform(self._owed.pop(0))
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        effects = self._client.handle(sender, message, now=now)
+        for effect in effects:
+            match effect:
+                case Observe(kind=Observed.DELIVER, event=Event() as event):
+                    self._note(event)
+        return effects
+
+    def _note(self, event: Event) -> None:
+        for index, (wanted, attributes) in enumerate(self._rules):
+            if wanted.matches(event.attributes):
+                self._counts[index] += 1
+                self._owed.append(Publishes(draw_attributes(attributes, NO_DRAWS, self._counts[index])))
+
+    def capture(self) -> bytes:
+        return pack(ScriptedClientState(self._client.capture(), self._counts, self._owed))
+
+    def restore(self, data: bytes) -> None:
+        state = unpack(data, ScriptedClientState)
+        self._client.restore(state.client)
+        self._counts, self._owed = state.counts, state.owed

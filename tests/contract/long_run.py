@@ -1,0 +1,140 @@
+"""The longer run of the contract: thousands of random networks for every combination of policy and mode.
+
+    python tests/contract/long_run.py --seeds 2000 --workers 2
+    python tests/contract/long_run.py --only covering/peer-to-peer --first 17 --seeds 1
+
+Prints one line for each combination: seeds, flaws, messages and table sizes. The exit code is 1 if anything does not hold;
+the command that replays the first failing seed is printed then, with what does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from judgement import COUNTED, Judgement, judge_network
+from networks import BY_NAME, COMBINATIONS, Combination
+
+SEEDS_PER_TASK = 10
+PROGRESS_SECONDS = 2.0
+
+Runs = Callable[[Combination, Sequence[range]], Iterator[list[Judgement]]]
+
+
+@dataclass
+class Tally:
+    """The runs of one combination, added up."""
+
+    seeds: int = 0
+    published: int = 0
+    deliveries: int = 0
+    remote_entries: int = 0
+    messages: Counter[str] = field(default_factory=Counter)
+    failed: list[Judgement] = field(default_factory=list)
+
+    def add(self, judgement: Judgement) -> None:
+        self.seeds += 1
+        self.published += judgement.published
+        self.deliveries += judgement.deliveries
+        self.remote_entries += judgement.remote_entries
+        self.messages += judgement.messages
+        if judgement.flaws:
+            self.failed.append(judgement)
+
+
+def judged(combination: Combination, seeds: range) -> list[Judgement]:
+    return [_judged(combination, seed) for seed in seeds]
+
+
+def _judged(combination: Combination, seed: int) -> Judgement:
+    try:
+        return judge_network(combination, seed, count_messages=True)
+    except Exception as error:  # noqa: BLE001 whatever it raises, the other seeds are still to be judged
+        return Judgement(combination, seed, flaws=[f"raised {type(error).__name__}: {error}"])
+
+
+def tally(combination: Combination, seeds: range, runs: Runs) -> Tally:
+    total = Tally()
+    started = shown = time.monotonic()
+    for judgements in runs(combination, _parts(seeds)):
+        for judgement in judgements:
+            total.add(judgement)
+        if time.monotonic() - shown >= PROGRESS_SECONDS:
+            shown = time.monotonic()
+            _progress(combination, total, len(seeds), shown - started)
+    return total
+
+
+def _parts(seeds: range) -> list[range]:
+    return [seeds[i : i + SEEDS_PER_TASK] for i in range(0, len(seeds), SEEDS_PER_TASK)]
+
+
+def _progress(combination: Combination, total: Tally, wanted: int, elapsed: float) -> None:
+    if sys.stderr.isatty():
+        text = f"{combination.name}: {total.seeds}/{wanted}, {total.seeds / elapsed:.1f}/s, {len(total.failed)} failed"
+        print(f"\r{text:<100}", end="\r", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _runner(workers: int) -> Iterator[Runs]:
+    if workers == 1:
+        yield lambda combination, parts: map(partial(judged, combination), parts)
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        yield lambda combination, parts: pool.map(partial(judged, combination), parts)
+
+
+# Output -------------------------------------------------------------------------------------------------------
+
+
+def header() -> str:
+    counted = "".join(f"{kind:>12}" for kind in COUNTED)
+    return f"{'combination':<42}{'seeds':>7}{'failed':>7}{'events':>10}{'delivered':>11}{counted}{'remote':>10}{'s':>8}"
+
+
+def line(combination: Combination, total: Tally, seconds: float) -> str:
+    counted = "".join(f"{total.messages[kind]:>12,}" for kind in COUNTED)
+    return (
+        f"{combination.name:<42}{total.seeds:>7}{len(total.failed):>7}{total.published:>10,}{total.deliveries:>11,}"
+        f"{counted}{total.remote_entries:>10,}{seconds:>8.0f}"
+    )
+
+
+def replay(judgement: Judgement) -> str:
+    script = Path(__file__).name
+    command = f"python tests/contract/{script} --only {judgement.combination.name} --first {judgement.seed} --seeds 1"
+    return "\n".join([f"replay: {command}", *(f"  {flaw}" for flaw in judgement.flaws)])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=2000, help="for each combination (default: 2000)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--only", choices=sorted(BY_NAME), action="append", help="may be given several times")
+    options = parser.parse_args(arguments)
+    chosen = [BY_NAME[name] for name in options.only] if options.only else COMBINATIONS
+    seeds = range(options.first, options.first + options.seeds)
+    failed: list[Judgement] = []
+    print(header())
+    with _runner(options.workers) as runs:
+        for combination in chosen:
+            started = time.monotonic()
+            total = tally(combination, seeds, runs)
+            print(line(combination, total, time.monotonic() - started), flush=True)
+            failed += total.failed
+    if failed:
+        print(replay(failed[0]))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
