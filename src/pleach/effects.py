@@ -10,33 +10,35 @@ The driver's duties (every world):
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 from pleach.events.event import Event
 from pleach.messages import Message, Node
 
 
-class Send(NamedTuple):
+class Send(msgspec.Struct, frozen=True, gc=False):
     to: Node
     message: Message
 
 
-class SetTimer(NamedTuple):
+class SetTimer(msgspec.Struct, frozen=True, gc=False):
     name: str
     after: float  # seconds
 
 
-class CancelTimer(NamedTuple):
+class CancelTimer(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-class LinkUp(NamedTuple):
+class LinkUp(msgspec.Struct, frozen=True, gc=False):
     """Open a link to another broker; messages to it may follow at once."""
 
     to: Node
 
 
-class LinkDown(NamedTuple):
+class LinkDown(msgspec.Struct, frozen=True, gc=False):
     to: Node
 
 
@@ -57,7 +59,7 @@ class Observed(StrEnum):
     MOVE = "move"
 
 
-class Observe(NamedTuple):
+class Observe(msgspec.Struct, frozen=True, gc=False):
     kind: Observed
     event: Event | None = None
     event_id: str = ""

@@ -212,11 +212,9 @@ def spurious_after_unsubscribe_ack(story: Story, draw: random.Random) -> Plant |
 
 
 def _unsubscribe_ack(story: Story, taken: Taken) -> int | None:
-    for index, record in enumerate(story.records):
-        if record.kind == RecordKind.UNSUBSCRIBE_ACK and record.client == taken.client:
-            if record.subscription == taken.name and index > taken.asked:
-                return index
-    return None
+    wanted = (RecordKind.UNSUBSCRIBE_ACK, taken.client, taken.name)
+    found = [i for i, one in enumerate(story.records) if (one.kind, one.client, one.subscription) == wanted]
+    return found[0] if found else None
 
 
 def spurious_never_published(story: Story, draw: random.Random) -> Plant | None:

@@ -10,9 +10,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
-from pleach.trace import Record, RecordKind
+import msgspec
 
+from pleach.trace import Record, RecordKind, Verdict, judge
+
+T1 = '{"topic":"t1"}'
+SUBSCRIBED = """
+    1 c subscribe s1 | topic = 't1'
+    2 c subscribe_ack s1
+"""
 OF_SUBSCRIPTIONS = ("subscribe", "subscribe_ack", "unsubscribe", "unsubscribe_ack")
 
 
@@ -36,3 +44,18 @@ def _columns(kind: str, words: list[str], tail: str) -> dict[str, str]:
     if kind in ("fault", "state"):
         return {"detail": " ".join(words)}
     return {"event": words[0] if words else "", "attributes": tail}
+
+
+def broken(text: str, **options: Any) -> list[str]:
+    """`rule client event` of each violation; the trace must be usable."""
+    verdict = judge(script(text), **options)
+    assert verdict.usable, verdict.unusable
+    return spelt(verdict)
+
+
+def spelt(verdict: Verdict) -> list[str]:
+    return [f"{one.rule} {one.client} {one.event}" for one in verdict.violations]
+
+
+def replaced(record: Record, **changes: Any) -> Record:
+    return msgspec.structs.replace(record, **changes)

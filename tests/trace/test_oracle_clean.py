@@ -18,7 +18,7 @@ def test_clean_traces_are_judged_clean():
 
 
 def test_the_generator_makes_what_the_rules_speak_of():
-    """A false alarm can only show where the traces have churn, answers, deliveries that are owed and ones that are not."""
+    """A false alarm can only show where there is churn, and where deliveries are owed and others are not."""
     stories = [clean_story(seed) for seed in range(50)]
     delivered = [one for story in stories for one in story.delivered]
     assert sum(one.owed_to is not None for one in delivered) > 500

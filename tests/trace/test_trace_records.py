@@ -98,3 +98,10 @@ def test_any_order_of_rows_is_put_right(seed: int):
 def test_an_instant_that_contradicts_itself_loses_no_record():
     rows = script("1 c deliver p/0/1\n 1 c publish c/0/1\n 1 p deliver c/0/1\n 1 p publish p/0/1")
     assert sorted(total_order(rows), key=str) == sorted(rows, key=str)
+
+
+def test_kinds_are_those_of_the_design():
+    assert " ".join(RecordKind) == (
+        "publish publish_ack publish_fail subscribe subscribe_ack unsubscribe unsubscribe_ack advertise unadvertise "
+        "deliver drain send state fault move"
+    )

@@ -27,13 +27,14 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from pleach.errors import EventError
-from pleach.events.event import Event, EventId, checked
+from pleach.events.event import PUBLISHER_BYTES_MAX, Event, EventId, checked
 
 SPEC_VERSION = "1.0"
 DEFAULT_TYPE = "pleach.event"
 REST = "pleachattributes"
 FOREIGN = "cloudevents:"
 HEADER_PREFIX = "ce-"
+IDENTITY_CHARACTERS_MAX = 3 * PUBLISHER_BYTES_MAX + 64  # the longest publisher percent-encoded, and two numbers
 
 Pair: TypeAlias = tuple[str, str]  # source, id
 
@@ -102,6 +103,8 @@ def from_binary(headers: Mapping[str, str], body: bytes) -> Event:
 
 def event_id_of(source: str, identifier: str) -> EventId:
     """The id of the event that CloudEvents knows by `source` and `identifier`."""
+    if len(source) + len(identifier) > IDENTITY_CHARACTERS_MAX:
+        raise EventError(f"the CloudEvent's source and id have more than {IDENTITY_CHARACTERS_MAX:,} characters")
     native = _native(source, identifier)
     if native is not None and _foreign_pair(native) is None:
         return native

@@ -114,7 +114,8 @@ class _Run:
             self.sim.link(a, b, (latency.low, latency.high))
             for link in self.sim.links_between(a, b):
                 link.loss = self.scenario.loss.of(a, b)
-        self.sim.on_observe = self._observe
+        if self.replies or self.kinds != frozenset():
+            self.sim.on_observe = self._observe
         if self.recorder.wants(RecordKind.SEND):
             self.sim.on_send = self._sent
 

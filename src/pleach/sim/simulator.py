@@ -110,8 +110,10 @@ class Simulator:
             self._fire(target, what, serial)  # type: ignore[arg-type]
         elif target.blocked:
             target.kept.append(what)  # type: ignore[arg-type]
-        else:
-            self.hand_over(target, what)  # type: ignore[arg-type]
+        else:  # `hand_over`, written out: this is the inner loop
+            self.hops += 1
+            receiver = target.receiver
+            self.perform(receiver, self._machines[receiver].handle(target.sender, what, now=self.now))  # type: ignore[arg-type]
 
     def hand_over(self, link: Link, message: Message) -> None:
         self.hops += 1
@@ -128,20 +130,19 @@ class Simulator:
 
     def perform(self, node: Node, effects: Sequence[Effect]) -> None:
         """Carry out what a machine wants done."""
+        now = self.now
         out = self._out[node]
         for effect in effects:
-            if isinstance(effect, Send):  # nearly all are
-                self._send(out[effect.to], effect.message)
-            else:
+            if not isinstance(effect, Send):  # few are
                 self._perform_other(node, effect)
-
-    def _send(self, link: Link, message: Message) -> None:
-        if self.on_send:
-            self.on_send(self.now, link.sender, link.receiver, message)
-        if link.loss and link.loses():
-            return
-        self._serial = serial = self._serial + 1
-        heappush(self._network, (link.arrival(self.now), serial, link, message))
+                continue
+            link = out[effect.to]
+            if self.on_send:
+                self.on_send(now, node, effect.to, effect.message)
+            if link.loss and link.loses():
+                continue
+            self._serial = serial = self._serial + 1
+            heappush(self._network, (link.arrival(now), serial, link, effect.message))
 
     def _perform_other(self, node: Node, effect: SetTimer | CancelTimer | LinkUp | LinkDown | Observe) -> None:
         match effect:

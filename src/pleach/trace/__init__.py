@@ -3,7 +3,8 @@
 records.py    one row of a trace, and the text form of attributes
 recorder.py   collects records while a run goes on
 order.py      the total order of a run's records
-store.py      traces as Parquet files
+store.py      traces on disk
+parquet.py    … one Parquet file as records, ours or another's
 oracle.py     the rules: lost, duplicate, spurious, fifo, causal
 ledger.py     … what the oracle keeps per client, subscription and event while it reads
 survey.py     … what it must know of the whole trace beforehand

@@ -9,6 +9,7 @@ quoted text or `{"$bytes": …}` is that, and anything else is the text itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -51,35 +52,47 @@ def load_arrow() -> Any:
 
 
 def runs_in(path: Path) -> frozenset[str]:
-    file = _open(path)
-    if "run" not in file.schema_arrow.names:
+    if "run" not in _columns_of(path):
         return frozenset({_run_of_folder(path)})
-    batches = file.iter_batches(BATCH_ROWS, columns=["run"])
+    batches = _batches(path, ["run"])
     return frozenset(run for batch in batches for run in _values(path, "run", batch.column(0)))
 
 
 def records_in(path: Path) -> Iterator[Record]:
     """The file's records, row by row."""
-    file = _open(path)
-    names = [name for name in COLUMNS if name in file.schema_arrow.names]
-    for batch in file.iter_batches(BATCH_ROWS, columns=names):
+    present = _columns_of(path)
+    names = [name for name in COLUMNS if name in present]
+    for batch in _batches(path, names):
         given = {name: _values(path, name, batch.column(name)) for name in names}
         columns = [given.get(name) or [_missing(path, name)] * len(batch) for name in COLUMNS]
         yield from map(Record, *columns)
 
 
-def _open(path: Path) -> Any:
+def _columns_of(path: Path) -> frozenset[str]:
+    """The names of a file's columns, once all that we need are found to be there and of the right type."""
     arrow = load_arrow()
-    try:
-        file = arrow.parquet.ParquetFile(path)
-    except (OSError, arrow.ArrowException) as error:
-        raise TraceError(f"{path}: cannot be read as Parquet: {error}") from None
+    with _unreadable_as_trace_error(path):
+        schema = arrow.parquet.read_schema(path)
     for name in COLUMNS:
-        if name in file.schema_arrow.names:
-            _check_type(path, name, file.schema_arrow.field(name).type)
+        if name in schema.names:
+            _check_type(path, name, schema.field(name).type)
         else:
             _missing(path, name)
-    return file
+    return frozenset(schema.names)
+
+
+def _batches(path: Path, names: list[str]) -> Iterator[Any]:
+    arrow = load_arrow()
+    with _unreadable_as_trace_error(path), arrow.parquet.ParquetFile(path) as file:
+        yield from file.iter_batches(BATCH_ROWS, columns=names)
+
+
+@contextmanager
+def _unreadable_as_trace_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, load_arrow().ArrowException) as error:
+        raise TraceError(f"{path}: cannot be read as Parquet: {error}") from None
 
 
 def _missing(path: Path, name: str) -> str | int:

@@ -32,13 +32,12 @@ from pleach.events.index.predicates import predicates_of
 class Node:
     """One (attribute, value) of equalities; the root stands for none."""
 
-    __slots__ = ("children", "cluster", "equality", "partners", "serial")
+    __slots__ = ("children", "cluster", "equality", "partners")
 
-    def __init__(self, serial: int, equality: Equality | None = None) -> None:
-        self.serial = serial
+    def __init__(self, equality: Equality | None = None) -> None:
         self.equality = equality
         self.cluster: Cluster | None = None  # conjunctions with this equality only
-        self.children: dict[int, Cluster] = {}  # with a second, more frequent one: by the serial of its node
+        self.children: dict[Node, Cluster] = {}  # with a second, more frequent one: by the node of that
         self.partners = 0  # in how many entries it is the second
 
     @property
@@ -47,7 +46,7 @@ class Node:
 
 
 class _Placed(Entry):
-    """An entry that knows its cluster: `node.children[partner.serial]`, or `node.cluster` without a partner."""
+    """An entry that knows its cluster: `node.children[partner]`, or `node.cluster` without a partner."""
 
     __slots__ = ("node", "partner")
 
@@ -70,9 +69,8 @@ class MatchingIndex:
         self._records: dict[Hashable, _Record] = {}
         self._destinations: dict[str, int] = {}  # with the number of their keys
         self._popularity = Popularity()
-        self._root = Node(serial=0)
+        self._root = Node()
         self._nodes: dict[str, dict[Any, Node]] = {}  # attribute → value → node
-        self._serial = 0
 
     def __len__(self) -> int:
         return len(self._records)
@@ -86,33 +84,27 @@ class MatchingIndex:
         get = attributes.get
         if self._root.cluster is not None:
             collect(self._root.cluster, get, found)
+        if len(found) == len(self._destinations):
+            return cast("set[str]", found)
         nodes = self._nodes_of(attributes)
-        enough = len(self._destinations)
         for node in nodes:
-            if len(found) == enough:
-                break
             if node.cluster is not None:
                 collect(node.cluster, get, found)
-        serials = {node.serial for node in nodes}
-        for node in nodes:
-            if len(found) == enough:
-                break
             children = node.children
-            if children and not children.keys().isdisjoint(serials):
-                for serial in children.keys() & serials:
-                    collect(children[serial], get, found)
+            if children and not children.keys().isdisjoint(nodes):
+                for partner in children.keys() & nodes:
+                    collect(children[partner], get, found)
         return cast("set[str]", found)
 
-    def _nodes_of(self, attributes: Mapping[str, Any]) -> list[Node]:
-        by_name = self._nodes
-        nodes = []
-        for name, value in attributes.items():
-            by_value = by_name.get(name)
-            if by_value is not None:
-                node = by_value.get(value)
-                if node is not None:
-                    nodes.append(node)
-        return nodes
+    def _nodes_of(self, attributes: Mapping[str, Any]) -> set[Node]:
+        """The nodes of the event's values. The shorter way: over its attributes, or over those with nodes."""
+        by_name, get = self._nodes, attributes.get
+        if len(by_name) <= len(attributes):
+            nodes = {by_value.get(get(name)) for name, by_value in by_name.items()}
+        else:
+            nodes = {by_name[name].get(value) for name, value in attributes.items() if name in by_name}
+        nodes.discard(None)
+        return cast("set[Node]", nodes)
 
     def add(self, key: Hashable, filter: Filter, destination: str) -> None:  # noqa: A002
         self.remove(key)
@@ -143,7 +135,7 @@ class MatchingIndex:
                 node.cluster = added(node.cluster, entry)
             else:
                 partner.partners += 1
-                node.children[partner.serial] = added(node.children.get(partner.serial), entry)
+                node.children[partner] = added(node.children.get(partner), entry)
             yield entry
         self._popularity.add(conjunction)
 
@@ -154,9 +146,9 @@ class MatchingIndex:
             node.cluster = removed(node.cluster, entry)
         else:
             partner.partners -= 1
-            left = removed(node.children.pop(partner.serial), entry)
+            left = removed(node.children.pop(partner), entry)
             if left is not None:
-                node.children[partner.serial] = left
+                node.children[partner] = left
             self._forget_if_idle(partner)
         self._forget_if_idle(node)
 
@@ -164,8 +156,7 @@ class MatchingIndex:
         by_value = self._nodes.setdefault(equality.name, {})
         node = by_value.get(equality.value)
         if node is None:
-            self._serial += 1
-            node = by_value[equality.value] = Node(self._serial, equality)
+            node = by_value[equality.value] = Node(equality)
         return node
 
     def _forget_if_idle(self, node: Node) -> None:

@@ -1,0 +1,52 @@
+"""What must hold between brokers whenever nothing is under way, beside what clients can see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pleach.messages import Layer, Node
+from pleach.scenario.plants import BrokerMachine
+
+TABLES_DISAGREE = "tables disagree"
+NEVER_ANSWERED = "never answered"
+
+
+def check(brokers: Mapping[Node, BrokerMachine]) -> dict[str, str]:
+    """What does not hold, by kind, with an explanation; empty if all is well.
+
+    The two ends of a link agree on what was told over it, and every request has been answered.
+    """
+    found = {}
+    for name in sorted(brokers):
+        disagreement = _disagreement(brokers, name)
+        if disagreement:
+            found.setdefault(TABLES_DISAGREE, disagreement)
+        waiting = _unanswered(brokers[name])
+        if waiting:
+            found.setdefault(NEVER_ANSWERED, waiting)
+    return found
+
+
+def _disagreement(brokers: Mapping[Node, BrokerMachine], name: Node) -> str:
+    router = brokers[name].router
+    for neighbour in router.neighbours:
+        for layer in Layer:
+            told = router.told(layer, neighbour)
+            known = frozenset(brokers[neighbour].router.received_from(layer, name))
+            if told != known:
+                missing = ", ".join(e.filter.text for e in sorted(told - known)) or "nothing"
+                stale = ", ".join(e.filter.text for e in sorted(known - told)) or "nothing"
+                where = f"{layer.name.lower()} told by {name} to {neighbour}"
+                return f"{where}: {neighbour} does not know {missing} and should have forgotten {stale}"
+    return ""
+
+
+def _unanswered(broker: BrokerMachine) -> str:
+    state = broker.router.capture()
+    for layer in (state.subscriptions, state.advertisements):
+        for neighbour, numbers in sorted(layer.unanswered.items()):
+            if numbers:
+                return f"{broker.name} waits for ever for {neighbour} to confirm install {numbers[0]}"
+        if layer.waits:
+            return f"{broker.name} never confirms {layer.waits[0][0].token!r} to {layer.waits[0][0].requester}"
+    return ""

@@ -1,0 +1,295 @@
+"""Depth first through every state of a scenario.
+
+Every move uses something up (a message, an action), so states form a graph without cycles, and what lies behind a state is
+known once all its moves have been tried: how many schedules, how long the shortest and longest are, how far the nearest
+failure is. A state that is reached again is not searched again.
+
+At every quiet state, also where scripts are not at their end, the oracle judges what clients saw on the way there
+(a *violation*), and the brokers are looked into (a *flaw*, as is a machine that raises). A violation is the better
+finding, since a client can see it: the schedule that is reported leads to a flaw only where there is no violation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from pleach.errors import LivenessError
+from pleach.explore.history import records_of, steps_of
+from pleach.explore.invariants import check
+from pleach.explore.world import BrokenError, State, World
+from pleach.scenario.model import Scenario
+from pleach.scenario.script import Schedule, script_of
+from pleach.trace import Record, Verdict, judge
+
+STATES_MAX = 2_000_000
+PROGRESS_STATES = 4_096  # between two reports
+RAISED = "raised"
+UNUSABLE = "unusable"
+FAR = 1 << 30  # a distance: there is none
+
+OnProgress = Callable[[int, int], None]  # states so far, present depth
+
+
+class Outcome(StrEnum):
+    CLEAN = "clean"
+    FAILING = "failing"
+    UNKNOWN = "unknown"  # the bound came before the end, and nothing had failed by then
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A failure and a schedule that leads to it: the shortest one, if the search came to its end."""
+
+    kinds: tuple[str, ...]
+    reason: str
+    schedule: Schedule
+    records: list[Record] = field(repr=False)
+    verdict: Verdict | None  # of the oracle; None where only the brokers' insides are wrong
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """`schedules` are the orders from the start to an end at which nothing is left to do."""
+
+    scenario: str
+    plant: str
+    complete: bool
+    states: int
+    transitions: int
+    quiet: int
+    failing: int
+    kinds: dict[str, int]  # failing states by what failed
+    schedules: int = 0  # these three are known only if `complete`
+    shortest: int = 0
+    longest: int = 0
+    finding: Finding | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        if self.finding:
+            return Outcome.FAILING
+        return Outcome.CLEAN if self.complete else Outcome.UNKNOWN
+
+
+class Tally(NamedTuple):
+    """What lies behind a state; lengths and distances in moves."""
+
+    schedules: int
+    shortest: int
+    longest: int
+    to_violation: int
+    to_flaw: int
+
+
+def explore(
+    scenario: Scenario,
+    *,
+    plant: str = "",
+    states_max: int = STATES_MAX,
+    on_progress: OnProgress | None = None,
+) -> Exploration:
+    """Try every order; raises ScenarioError for what has no meaning without a clock."""
+    return Search(World(script_of(scenario), plant), scenario.name, plant, states_max, on_progress).run()
+
+
+class _Frame:
+    """A state whose moves are being tried."""
+
+    __slots__ = ("key", "longest", "moves", "schedules", "shortest", "state", "taken", "to_flaw", "to_violation")
+
+    def __init__(self, key: bytes, state: State, moves: list[int]) -> None:
+        self.key = key
+        self.state = state
+        self.moves = moves  # left to try; the next one is the last
+        self.taken = -1  # the one that is being tried
+        self.schedules = 0 if moves else 1
+        self.shortest = FAR if moves else 0
+        self.longest = 0
+        self.to_violation = FAR
+        self.to_flaw = FAR
+
+    def add(self, behind: Tally) -> None:
+        """Count what lies behind the move that is being tried."""
+        self.schedules += behind.schedules
+        self.shortest = min(self.shortest, behind.shortest + 1)
+        self.longest = max(self.longest, behind.longest + 1)
+        self.to_violation = min(self.to_violation, behind.to_violation + 1)
+        self.to_flaw = min(self.to_flaw, behind.to_flaw + 1)
+
+    def tally(self) -> Tally:
+        return Tally(self.schedules, self.shortest, self.longest, self.to_violation, self.to_flaw)
+
+
+class Search:
+    def __init__(
+        self, world: World, scenario: str, plant: str, states_max: int, on_progress: OnProgress | None = None
+    ) -> None:
+        self.verdicts: dict[int, Verdict] = {}  # by past: equal pasts have equal verdicts
+        self._flaws: dict[State, dict[str, str]] = {}  # by the states of the brokers
+        self._world = world
+        self._scenario = scenario
+        self._plant = plant
+        self._states_max = states_max
+        self._on_progress = on_progress
+        self._known: dict[bytes, Tally | None] = {}  # None: being searched
+        self._stack: list[_Frame] = []
+        self._transitions = 0
+        self._quiet = 0
+        self._failing = 0
+        self._kinds: Counter[str] = Counter()
+        self._first_failure: list[int] = []  # moves, for want of shorter ones
+
+    def run(self) -> Exploration:
+        self._enter(self._world.key(self._world.start), self._world.start)
+        while self._stack and len(self._known) <= self._states_max:
+            self._go_on()
+        return self._exploration(complete=not self._stack)
+
+    # Walking -------------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Try the next move of the state on top, or leave it."""
+        frame = self._stack[-1]
+        if not frame.moves:
+            self._leave()
+            return
+        frame.taken = frame.moves.pop()
+        self._transitions += 1
+        try:
+            state = self._world.take(frame.state, frame.taken)
+        except BrokenError:
+            self._note_failure({RAISED})
+            frame.to_flaw = 1
+            return
+        key = self._world.key(state)
+        if key not in self._known:
+            self._enter(key, state)
+            return
+        behind = self._known[key]
+        if behind is None:
+            raise LivenessError("a state leads back to itself: a protocol goes round in circles")
+        frame.add(behind)
+
+    def _enter(self, key: bytes, state: State) -> None:
+        self._known[key] = None
+        frame = _Frame(key, state, self._world.moves(state)[::-1])
+        self._stack.append(frame)
+        if self._world.is_quiet(state):
+            self._judge(frame)
+        if self._on_progress and len(self._known) % PROGRESS_STATES == 0:
+            self._on_progress(len(self._known), len(self._stack))
+
+    def _leave(self) -> None:
+        frame = self._stack.pop()
+        tally = self._known[frame.key] = frame.tally()
+        if self._stack:
+            self._stack[-1].add(tally)
+
+    def _path(self) -> list[int]:
+        """The moves that are being tried, from the start on."""
+        return [frame.taken for frame in self._stack if frame.taken >= 0]
+
+    # Judging -------------------------------------------------------------------------------------------------
+
+    def _judge(self, frame: _Frame) -> None:
+        self._quiet += 1
+        violations = kinds_of(self._verdict(frame.state))
+        flaws = self._flaws_in(frame.state)
+        if violations:
+            frame.to_violation = 0
+        if flaws:
+            frame.to_flaw = 0
+        if violations or flaws:
+            self._note_failure({*violations, *flaws})
+
+    def _verdict(self, state: State) -> Verdict:
+        past = self._world.past(state)
+        if past not in self.verdicts:
+            self.verdicts[past] = judge(records_of(self._world, self._path()))
+        return self.verdicts[past]
+
+    def _flaws_in(self, state: State) -> dict[str, str]:
+        tables = self._world.tables(state)
+        if tables not in self._flaws:
+            self._flaws[tables] = check(self._world.brokers(state))
+        return self._flaws[tables]
+
+    def _note_failure(self, kinds: set[str]) -> None:
+        self._failing += 1
+        self._kinds.update(kinds)
+        path = self._path()
+        if not self._first_failure or len(path) < len(self._first_failure):
+            self._first_failure = path
+
+    # The result ----------------------------------------------------------------------------------------------
+
+    def _exploration(self, *, complete: bool) -> Exploration:
+        total = self._known[self._world.key(self._world.start)] if complete else None
+        return Exploration(
+            self._scenario,
+            self._plant,
+            complete,
+            states=len(self._known),
+            transitions=self._transitions,
+            quiet=self._quiet,
+            failing=self._failing,
+            kinds=dict(sorted(self._kinds.items())),
+            schedules=total.schedules if total else 0,
+            shortest=total.shortest if total else 0,
+            longest=total.longest if total else 0,
+            finding=self._finding(total) if self._failing else None,
+        )
+
+    def _finding(self, total: Tally | None) -> Finding:
+        moves = self._shortest_failure(total) if total else self._first_failure
+        schedule = Schedule(self._scenario, self._plant, steps_of(self._world, moves))
+        try:
+            state = self._walk(moves)
+        except BrokenError as error:
+            return Finding((RAISED,), str(error), schedule, records_of(self._world, moves[:-1]), None)
+        records = records_of(self._world, moves)
+        verdict = judge(records)
+        flaws = check(self._world.brokers(state))
+        kinds = (*kinds_of(verdict), *flaws)
+        if verdict.clean:
+            return Finding(kinds, "; ".join(flaws.values()), schedule, records, None)
+        return Finding(kinds, str((*verdict.violations, verdict.unusable)[0]), schedule, records, verdict)
+
+    def _walk(self, moves: list[int]) -> State:
+        state = self._world.start
+        for number in moves:
+            state = self._world.take(state, number)
+        return state
+
+    def _shortest_failure(self, total: Tally) -> list[int]:
+        """Always to a neighbour from which the nearest failure is one move less away."""
+        field_name = "to_violation" if total.to_violation < FAR else "to_flaw"
+        moves: list[int] = []
+        state = self._world.start
+        for left in range(getattr(total, field_name), 0, -1):
+            number, state = self._nearer(state, field_name, left - 1)
+            moves.append(number)
+        return moves
+
+    def _nearer(self, state: State, field_name: str, distance: int) -> tuple[int, State]:
+        for number in self._world.moves(state):
+            try:
+                after = self._world.take(state, number)
+            except BrokenError:
+                if distance == 0:
+                    return number, state
+                continue
+            if getattr(self._known[self._world.key(after)], field_name) == distance:
+                return number, after
+        raise AssertionError("a distance that no move keeps")
+
+
+def kinds_of(verdict: Verdict) -> tuple[str, ...]:
+    """What a verdict complains of, sorted; empty if it is clean."""
+    if verdict.violations:
+        return tuple(sorted({violation.rule.value for violation in verdict.violations}))
+    return (UNUSABLE,) if verdict.unusable else ()

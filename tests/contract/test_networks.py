@@ -1,0 +1,94 @@
+"""The oracle over random networks: every policy, peer-to-peer and hierarchical, with and without advertisements.
+
+`long_run.py` runs the same by the thousand.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from judgement import disagreements, judge_network
+from long_run import replay
+from networks import COMBINATIONS, combined, random_scenario
+from thorough import FACTOR
+
+from pleach.messages import Layer
+from pleach.scenario.model import PerLink, scenario_digest
+from pleach.scenario.timeline import check_steps
+from pleach.scenario.validate import check_clients, check_tree
+from pleach.sim.run import run_scenario
+from pleach.trace import Rule, judge
+
+MODES = list(dict.fromkeys(combination.mode for combination in COMBINATIONS))
+SEEDS_PER_MODE = 12 * FACTOR  # × 6 policies × 4 modes
+SEEDS_APART = 100_000  # modes meet different networks, also with a large factor
+CASES = [(mode, SEEDS_APART * i + n) for i, mode in enumerate(MODES) for n in range(SEEDS_PER_MODE)]
+BY_SIZE = ("merging", "covering", "identity", "simple")
+
+
+@pytest.mark.parametrize(("mode", "seed"), CASES)
+def test_no_event_is_lost_doubled_spurious_or_out_of_order(mode, seed):
+    """S1 Definition 5, FIFO and causal order; and at every drain the tables are what PROTOCOLS §1 says."""
+    entries = {}
+    for combination in COMBINATIONS:
+        if combination.mode != mode:
+            continue
+        judgement = judge_network(combination, seed)
+        assert not judgement.flaws, replay(judgement)
+        assert judgement.drains, "nothing was looked at"
+        if not combination.merge_bound:
+            entries[combination.routing] = judgement.remote_entries
+    sizes = [entries[policy] for policy in BY_SIZE]
+    assert sizes == sorted(sizes), f"remote entries of {BY_SIZE}: {sizes}"
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 10))
+def test_the_networks_are_scenarios_that_a_file_could_hold(seed):
+    scenario = random_scenario(seed)
+    check_tree(scenario)
+    check_clients(scenario)
+    check_steps(scenario)
+    for mode in COMBINATIONS:
+        check_steps(combined(scenario, mode))
+
+
+def test_the_seed_alone_decides():
+    assert scenario_digest(random_scenario(5)) == scenario_digest(random_scenario(5))
+    assert scenario_digest(random_scenario(5)) != scenario_digest(random_scenario(6))
+
+
+def test_together_the_networks_have_every_kind_of_step():
+    kinds = {type(step).__name__ for seed in range(60) for step in random_scenario(seed).steps}
+    wanted = "AdvertiseStep Crash Cut Drain Heal Restart SubscribeStep UnadvertiseStep UnsubscribeStep"
+    assert kinds == set(wanted.split())
+
+
+# Mutants: the checks see what they are there for ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS, ids=lambda c: c.name)
+def test_a_lossy_link_is_seen(combination):
+    """A network that breaks its promise, under every combination."""
+    scenario = combined(random_scenario(3), combination)
+    lossy = msgspec.structs.replace(scenario, loss=PerLink(0.0, tuple((a, b, 0.5) for a, b in scenario.links)))
+    assert judge(run_scenario(lossy, 3).records).count(Rule.LOST)
+
+
+def test_a_lost_entry_is_seen():
+    """Take one entry out of one table, behind the routing's back."""
+    combination = next(c for c in COMBINATIONS if c.name == "covering/peer-to-peer")
+    seen = []
+
+    def damage(brokers):
+        before = disagreements(brokers)
+        for broker in brokers.values():
+            for neighbour in broker.router.neighbours:
+                for entry in broker.router.received_from(Layer.SUBSCRIPTIONS, neighbour):
+                    broker.router.remove(Layer.SUBSCRIPTIONS, neighbour, entry)
+                    seen.append((before, disagreements(brokers)))
+                    return
+
+    run_scenario(combined(random_scenario(3), combination), 3, watch=damage)
+    before, after = seen[0]
+    assert not before
+    assert after
