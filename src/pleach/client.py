@@ -43,6 +43,7 @@ from pleach.messages import (
 class ClientMachineState(msgspec.Struct, array_like=True):
     broker: Node
     sequence: int
+    local: list[str]  # subscriptions whose confirmation was asked for early, and promises less
     unconfirmed: list[str]  # advertisements that are not yet in effect
     waiting: list[Publish | Unadvertise]  # what must not go out before they are, in order
 
@@ -52,7 +53,7 @@ class Client:
         self.name = name
         self.own_events = own_events
         self.incarnation = incarnation
-        self._state = ClientMachineState(broker, 0, [], [])
+        self._state = ClientMachineState(broker, 0, [], [], [])
 
     @property
     def broker(self) -> Node:
@@ -74,6 +75,8 @@ class Client:
         return [Observe(Observed.PUBLISH, event=event), *self._send_in_turn(Publish(event))]
 
     def subscribe(self, subscription: str, wanted: Filter, *, network_wide: bool = True) -> Sequence[Effect]:
+        if not network_wide:
+            self._state.local.append(subscription)
         detail = "" if self.own_events else "no-own"
         return [
             Observe(Observed.SUBSCRIBE, subscription=subscription, filter=wanted.text, detail=detail),
@@ -111,7 +114,7 @@ class Client:
             case PublishRefused(event_id, reason):
                 return [Observe(Observed.PUBLISH_FAIL, event_id=str(event_id), detail=reason)]
             case Subscribed(name):
-                return [Observe(Observed.SUBSCRIBE_ACK, subscription=name)]
+                return [Observe(Observed.SUBSCRIBE_ACK, subscription=name, detail=self._reach(name))]
             case Unsubscribed(name):
                 return [Observe(Observed.UNSUBSCRIBE_ACK, subscription=name)]
             case Advertised(name):
@@ -133,6 +136,13 @@ class Client:
             return []
         waiting, state.waiting = state.waiting, []
         return [self._send(message) for message in waiting]
+
+    def _reach(self, subscription: str) -> str:
+        """What the trace has to know of a confirmation: `local` where it came early, by wish."""
+        if subscription not in self._state.local:
+            return ""
+        self._state.local.remove(subscription)
+        return "local"
 
     def _send_in_turn(self, message: Publish | Unadvertise) -> Sequence[Effect]:
         if self._state.unconfirmed:

@@ -71,12 +71,17 @@ BY_NAME = {combination.name: combination for combination in COMBINATIONS}
 
 
 def combined(scenario: Scenario, combination: Combination) -> Scenario:
+    """The scenario under one way of routing; steps that only advertisements give a meaning to go with them."""
+    steps = scenario.steps
+    if not combination.advertisements:
+        steps = tuple(step for step in steps if not isinstance(step, (AdvertiseStep, UnadvertiseStep)))
     return msgspec.structs.replace(
         scenario,
         routing=combination.routing,
         hierarchical=combination.hierarchical,
         advertisements=combination.advertisements,
         merge_bound=combination.merge_bound,
+        steps=steps,
     )
 
 

@@ -160,6 +160,16 @@ class TestDuplicate:
         records = script(f"{SUBSCRIBED} 3 p publish p/0/1 | {T1}\n 4 c deliver p/0/1\n 5 - drain")
         assert spelt(judge([*records[:4], records[3], *records[4:]])) == ["duplicate c p/0/1"]
 
+    def test_both_attempts_of_a_publication_delivered(self):
+        text = f"""{SUBSCRIBED}
+            3 p publish p/0/1 | {T1}
+            4 c deliver p/0/1
+            5 p publish_fail p/0/1
+            6 p publish p/0/1 | {T1}
+            7 c deliver p/0/1
+            8 - drain"""
+        assert broken(text) == ["duplicate c p/0/1"]
+
     def test_after_the_subscription_it_is_spurious_too(self):
         text = f"""{SUBSCRIBED}
             3 p publish p/0/1 | {T1}

@@ -16,7 +16,7 @@ def check(brokers: Mapping[Node, BrokerMachine]) -> dict[str, str]:
 
     The two ends of a link agree on what was told over it, and every request has been answered.
     """
-    found = {}
+    found: dict[str, str] = {}
     for name in sorted(brokers):
         disagreement = _disagreement(brokers, name)
         if disagreement:

@@ -3,16 +3,16 @@
 Two ways to the same configuration may be taken for one only if no continuation of them is judged differently. The
 oracle (trace/oracle.py) reads a total order, but asks little of it:
 
-- what one client subscribed, published, got and ended, in that client's own order (duplicate, spurious, FIFO; and causal,
-  since the past of an event is its publisher's own order up to it): `lived`;
+- what one client subscribed, published, got and ended, in that client's own order (duplicate, spurious, FIFO; and
+  causal, since the past of an event is its publisher's own order up to it): `lived`;
 - to which subscriptions an event is owed when it is published: matching, acknowledged before, not ended (lost).
   This is the one place where orders of different clients meet, and it is noted with the publication in `lived`;
 - for that, which subscriptions are acknowledged now: `stretches`;
 - whether an event was acknowledged or failed at all: `answered`. When does not matter, but for a delivery after the
   failure, which is noted with the delivery.
 
-Drains need no place here. The oracle asks whether a drain lay between an event and an unsubscription; every quiet state is
-judged with a drain at its end, so what such a drain would show has been seen at that state.
+Drains need no place here. The oracle asks whether a drain lay between an event and an unsubscription; every quiet
+state is judged with a drain at its end, so what such a drain would show has been seen at that state.
 
 `Pasts` numbers the pasts that occur, so that a state holds one small number for all of it.
 """

@@ -1,8 +1,8 @@
 """Depth first through every state of a scenario.
 
-Every move uses something up (a message, an action), so states form a graph without cycles, and what lies behind a state is
-known once all its moves have been tried: how many schedules, how long the shortest and longest are, how far the nearest
-failure is. A state that is reached again is not searched again.
+Every move uses something up (a message, an action), so states form a graph without cycles, and what lies behind a
+state is known once all its moves have been tried: how many schedules, how long the shortest and longest are, how far
+the nearest failure is. A state that is reached again is not searched again.
 
 At every quiet state, also where scripts are not at their end, the oracle judges what clients saw on the way there
 (a *violation*), and the brokers are looked into (a *flaw*, as is a machine that raises). A violation is the better
@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import NamedTuple
 
 from pleach.errors import LivenessError
@@ -83,6 +84,10 @@ class Tally(NamedTuple):
     longest: int
     to_violation: int
     to_flaw: int
+
+
+_to_violation = attrgetter("to_violation")
+_to_flaw = attrgetter("to_flaw")
 
 
 def explore(
@@ -267,23 +272,24 @@ class Search:
 
     def _shortest_failure(self, total: Tally) -> list[int]:
         """Always to a neighbour from which the nearest failure is one move less away."""
-        field_name = "to_violation" if total.to_violation < FAR else "to_flaw"
+        distance_of = _to_violation if total.to_violation < FAR else _to_flaw
         moves: list[int] = []
         state = self._world.start
-        for left in range(getattr(total, field_name), 0, -1):
-            number, state = self._nearer(state, field_name, left - 1)
+        for left in range(distance_of(total), 0, -1):
+            number, state = self._nearer(state, distance_of, left - 1)
             moves.append(number)
         return moves
 
-    def _nearer(self, state: State, field_name: str, distance: int) -> tuple[int, State]:
+    def _nearer(self, state: State, distance_of: Callable[[Tally], int], distance: int) -> tuple[int, State]:
         for number in self._world.moves(state):
             try:
                 after = self._world.take(state, number)
             except BrokenError:
-                if distance == 0:
+                if distance == 0 and distance_of is _to_flaw:
                     return number, state
                 continue
-            if getattr(self._known[self._world.key(after)], field_name) == distance:
+            behind = self._known[self._world.key(after)]
+            if behind is not None and distance_of(behind) == distance:
                 return number, after
         raise AssertionError("a distance that no move keeps")
 

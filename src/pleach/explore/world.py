@@ -4,9 +4,9 @@ A state is a flat tuple of small numbers:
 
     node states …   messages queued on each link …   positions in the scripts …   past
 
-A machine is pure: the same state and the same message give the same answer. So each machine's reaction is computed once,
-by restoring that one machine, and remembered; moves then only exchange a few numbers. Restoring before every reaction also
-means that what a broker does never depends on anything that is not in its captured state.
+A machine is pure: the same state and the same message give the same answer. So each machine's reaction is computed
+once, by restoring that one machine, and remembered; moves then only exchange a few numbers. Restoring before every
+reaction also means that a broker does nothing that does not follow from its captured state.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Reaction(NamedTuple):
 
 
 class BrokenError(Exception):
-    """A machine raised where it should have reacted. This is a finding about the machine, not an error of the search."""
+    """A machine raised where it should have reacted: a finding about the machine, not an error of the search."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(f"{type(error).__name__}: {error}")

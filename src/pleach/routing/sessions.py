@@ -138,7 +138,7 @@ class Sessions:
         state = self._clients[client]
         sends: list[Send] = []
         for layer in Layer:
-            for name in list(state.names(layer)):
+            for name in sorted(state.names(layer)):
                 sends += self._remove(layer, client, name)
         del self._clients[client]
         return sends
@@ -193,7 +193,16 @@ class Sessions:
     # State ---------------------------------------------------------------------------------------------------
 
     def capture(self) -> dict[Node, ClientState]:
-        return dict(sorted(self._clients.items()))
+        """Sorted throughout: equal states are equal bytes, whatever came first."""
+        return {
+            name: ClientState(
+                state.own_events,
+                dict(sorted(state.subscriptions.items())),
+                dict(sorted(state.advertisements.items())),
+                dict(sorted(state.confirmed.items())),
+            )
+            for name, state in sorted(self._clients.items())
+        }
 
     def restore(self, clients: dict[Node, ClientState]) -> None:
         self._clients = clients

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pleach.events.algebra import covers
+from pleach.events.algebra import conjunction_covers
 from pleach.events.cover_index import CoverIndex
 from pleach.events.filter import Filter
 from pleach.routing.entries import Change, Difference, Entry
@@ -42,7 +42,16 @@ class Distinct:
 
 def hides(wide: Filter, narrow: Filter) -> bool:
     """Whether `wide` makes `narrow` superfluous. Of two equivalent filters the first by spelling stays."""
-    return covers(wide, narrow) and (wide < narrow or not covers(narrow, wide))
+    return _holds_each_part(wide, narrow) and (wide < narrow or not _holds_each_part(narrow, wide))
+
+
+def _holds_each_part(wide: Filter, narrow: Filter) -> bool:
+    """`covers`, conjunction by conjunction.
+
+    `covers` finds more where several conjunctions cover one together, but not all there is, and so is not transitive. Here
+    it must be: filters that hide each other in a circle would all be gone.
+    """
+    return all(any(conjunction_covers(x, y) for x in wide.conjunctions) for y in narrow.conjunctions)
 
 
 class MinimalCover:

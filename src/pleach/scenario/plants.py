@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
 from pleach.errors import ScenarioError
-from pleach.messages import Forward, Install, Installed, Message, Node, Withdraw
+from pleach.messages import Forward, Install, Installed, Message, Node, Unsubscribe, Withdraw
 from pleach.routing.router import Router
 
 
@@ -71,10 +71,11 @@ def overtaking_unsubscription(_sender: Node, _message: Message, effects: Sequenc
     return [*first, *(e for e in effects if not _sends(e, Withdraw))]
 
 
-def forgotten_reexport(_sender: Node, _message: Message, effects: Sequence[Effect]) -> Sequence[Effect]:
+def forgotten_reexport(_sender: Node, message: Message, effects: Sequence[Effect]) -> Sequence[Effect]:
     """Withdrawing a wide filter does not bring back what it hid."""
-    withdrawn = {e.to for e in effects if isinstance(e, Send) and isinstance(e.message, Withdraw)}
-    return [e for e in effects if not (isinstance(e, Send) and _sends(e, Install) and e.to in withdrawn)]
+    if isinstance(message, Unsubscribe | Withdraw):
+        return [e for e in effects if not _sends(e, Install)]
+    return effects
 
 
 def hasty_ack(sender: Node, message: Message, effects: Sequence[Effect]) -> Sequence[Effect]:

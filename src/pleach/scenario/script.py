@@ -3,8 +3,8 @@
     prologue   every client attaches, advertises and subscribes; run to quiet in one fixed order
     scripts    per actor its own actions in its own order of time; actors are not ordered against each other
 
-Actors are clients (loads and steps) and brokers (crash and restart). A client's replies are no part of its script: each is owed
-from the delivery that it answers, and may come before or after whatever else the client does.
+Actors are clients (loads and steps) and brokers (crash and restart). A client's replies are no part of its script:
+each is owed from the delivery that it answers, and may come before or after whatever else the client does.
 
 What cannot be said without a clock is refused. A reconfiguration will be one more case in `_action`, an action
 of the broker that starts it.
@@ -16,8 +16,8 @@ A schedule says what happens, one thing after the other, from the end of the pro
                {"deliver": ["p", "a"], "message": "Publish p/0/1 price=60"},
                {"answer": "s", "does": "publish order=1"}]}
 
-`act` performs the next action of an actor's script, `answer` the next reply that a client owes, `deliver` hands over the
-first message under way from one node to another. `does` and `message` are for readers and change nothing.
+`act` performs the next action of an actor's script, `answer` the next reply that a client owes, `deliver` hands over
+the first message under way from one node to another. `does` and `message` are for readers and change nothing.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _all_actions(scenario: model.Scenario) -> list[tuple[float, Node, Action]]:
     found = list(islice(_actions(scenario), ACTIONS_MAX + 1))
     if len(found) > ACTIONS_MAX:
         raise ScenarioError(
-            f"more than {ACTIONS_MAX} actions: their orders cannot be counted out; set a `count` of 1 or 2 for each load"
+            f"more than {ACTIONS_MAX} actions: too many to try every order; set a `count` of 1 or 2 for each load"
         )
     return found
 

@@ -25,8 +25,7 @@ from pleach.events.constraint import Conjunction
 from pleach.events.filter import Filter
 from pleach.events.index.clusters import Cluster, added, collect, removed
 from pleach.events.index.grid import Entry
-from pleach.events.index.placement import Equality, Place, Popularity, places
-from pleach.events.index.predicates import predicates_of
+from pleach.events.index.placement import Equality, Place, Popularity, choices, places
 
 
 class Node:
@@ -51,7 +50,7 @@ class _Placed(Entry):
     __slots__ = ("node", "partner")
 
     def __init__(self, destination: str, place: Place, node: Node, partner: Node | None) -> None:
-        super().__init__(destination, predicates_of(place.rest))
+        super().__init__(destination, place.rest)
         self.node = node
         self.partner = partner
 
@@ -119,14 +118,15 @@ class MatchingIndex:
         for entry in record.placed:
             self._withdraw(entry)
         for conjunction in record.filter.conjunctions:
-            self._popularity.remove(conjunction)
+            self._popularity.remove(choices(conjunction))
         self._destinations[record.destination] -= 1
         if not self._destinations[record.destination]:
             del self._destinations[record.destination]
 
     def _placed(self, conjunction: Conjunction, destination: str) -> Iterator[_Placed]:
         """Put the conjunction where it belongs, as often as it must."""
-        for place in places(conjunction, self._popularity):
+        options = choices(conjunction)
+        for place in places(conjunction, options, self._popularity):
             nodes = [self._node(equality) for equality in place.equalities]
             node = nodes[0] if nodes else self._root
             partner = nodes[1] if len(nodes) == 2 else None
@@ -137,7 +137,7 @@ class MatchingIndex:
                 partner.partners += 1
                 node.children[partner] = added(node.children.get(partner), entry)
             yield entry
-        self._popularity.add(conjunction)
+        self._popularity.add(options)
 
     def _withdraw(self, entry: _Placed) -> None:
         node, partner = entry.node, entry.partner

@@ -1,0 +1,139 @@
+"""`pleach explore`: try every order in which messages can arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from pleach.errors import ScheduleError
+from pleach.explore import search
+from pleach.explore.search import STATES_MAX, Exploration, Finding, Outcome
+from pleach.scenario.load import load_scenario
+from pleach.scenario.plants import PLANTS
+from pleach.scenario.script import schedule_text
+from pleach.trace import explain
+
+EXIT_CODES = {Outcome.CLEAN: 0, Outcome.FAILING: 1, Outcome.UNKNOWN: 2}
+COLOURS = {Outcome.CLEAN: "green", Outcome.FAILING: "red", Outcome.UNKNOWN: "yellow"}
+SCHEDULE_FILE = "schedule.json"  # in the hint, where no --out was given
+
+
+def explore(
+    file: Annotated[Path, typer.Argument(help="A small scenario file (TOML).", show_default=False)],
+    plant: Annotated[str, typer.Option(help=f"Plant a bug: {', '.join(sorted(PLANTS))}.")] = "",
+    out: Annotated[Path | None, typer.Option(help="Write the failing schedule to this file.")] = None,
+    states: Annotated[int, typer.Option(min=1, help="Give up after this many states.")] = STATES_MAX,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Try every order of deliveries and actions, judge every quiet state, print the shortest failing schedule.
+
+    Times in the scenario order only what one client does. Exits with 0 if nothing fails, 1 if something does, 2 if
+    the bound came first or the scenario cannot be explored.
+
+    Example: `pleach explore examples/chain-of-three.toml --plant overtaking-unsubscription --out schedule.json`
+    then `pleach sim examples/chain-of-three.toml --schedule schedule.json`
+    """
+    scenario = load_scenario(file)
+    with _progress(quiet=as_json) as on_progress:
+        result = search.explore(scenario, plant=plant, states_max=states, on_progress=on_progress)
+    if out and result.finding:
+        _write(out, schedule_text(result.finding.schedule))
+    if as_json:
+        typer.echo(msgspec.json.encode(_summary(result)).decode())
+    else:
+        _show(Console(), result, file, out)
+    raise typer.Exit(EXIT_CODES[result.outcome])
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise ScheduleError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _summary(result: Exploration) -> dict[str, object]:
+    finding = result.finding
+    return {
+        "scenario": result.scenario,
+        "plant": result.plant,
+        "outcome": result.outcome.value,
+        "complete": result.complete,
+        "states": result.states,
+        "transitions": result.transitions,
+        "schedules": str(result.schedules),  # may have more digits than a JSON number keeps
+        "quiet": result.quiet,
+        "failing": result.failing,
+        "kinds": result.kinds,
+        "shortest": result.shortest,
+        "longest": result.longest,
+        "reason": finding.reason if finding else "",
+        "schedule": finding.schedule if finding else None,
+        "verdict": finding.verdict.to_dict() if finding and finding.verdict else None,
+    }
+
+
+def _show(console: Console, result: Exploration, file: Path, out: Path | None) -> None:
+    planted = f" with {result.plant} planted" if result.plant else ""
+    console.print(f"{escape(result.scenario)}{planted}: {result.states:,} states, {result.transitions:,} transitions")
+    if result.complete:
+        length = f"{result.shortest} to {result.longest} steps" if result.longest else "no steps"
+        console.print(f"{result.schedules:,} schedules of {length}")
+    else:
+        console.print("[yellow]not all states were visited[/]: raise --states, or make the scenario smaller")
+    failures = ", ".join(f"{kind} {count:,}" for kind, count in result.kinds.items())
+    console.print(f"{result.quiet:,} quiet states judged, {result.failing:,} failing {failures}".rstrip())
+    console.print(f"verdict: [bold {COLOURS[result.outcome]}]{result.outcome.value}[/]")
+    if result.finding:
+        _show_finding(console, result.finding, complete=result.complete)
+        _show_replay(console, result.finding, file, out)
+
+
+def _show_finding(console: Console, finding: Finding, *, complete: bool) -> None:
+    steps = finding.schedule.steps
+    console.print(f"\n[bold]{'A shortest' if complete else 'A'} failing schedule[/], {len(steps)} steps:")
+    width = len(str(len(steps)))
+    for number, step in enumerate(steps, start=1):
+        console.print(f"  {number:>{width}}  {escape(str(step))}", soft_wrap=True, highlight=False)
+    shown = explain(finding.verdict, finding.records) if finding.verdict else finding.reason
+    console.print(f"\n{escape(shown)}", soft_wrap=True, highlight=False)
+
+
+def _show_replay(console: Console, finding: Finding, file: Path, out: Path | None) -> None:
+    if out is None:
+        console.print("\nwrite it with --out to replay it:", end=" ")
+    else:
+        console.print("\nreplay it:", end=" ")
+    command = f"pleach sim {file} --schedule {out or SCHEDULE_FILE}"
+    console.print(escape(command), soft_wrap=True, highlight=False)
+    if finding.verdict is None:
+        console.print("(clients notice nothing of it there: only the brokers' insides are wrong)")
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """States, depth and rate on stderr, gone when all is done."""
+    if quiet:
+        yield None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("exploring: {task.completed:,.0f} states, depth {task.fields[depth]}, {task.fields[rate]:,.0f}/s"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None, depth=0, rate=0.0)
+
+        def report(states: int, depth: int) -> None:
+            elapsed = progress.tasks[task].elapsed
+            progress.update(task, completed=states, depth=depth, rate=states / elapsed if elapsed else 0.0)
+
+        yield report

@@ -1,0 +1,75 @@
+"""Every message survives the wire; what is no message is refused."""
+
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pleach import messages
+from pleach.events.event import Event, EventId
+from pleach.events.language import parse_filter
+from pleach.messages import AnyMessage, Forward, Install, Layer, Marked, Publish, decode, encode
+
+FILTERS = [
+    parse_filter(text)
+    for text in ("TRUE", "x > 1 AND NOT EXISTS y", "s LIKE '%a%' OR b = X'00ff'", "x IN (1, 2.5) AND flag = TRUE")
+]
+names = st.text(max_size=8).filter(lambda text: text.isprintable())
+values = st.one_of(
+    names, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.binary(max_size=8)
+)
+event_ids = st.builds(EventId, names, st.integers(0, 2**31), st.integers(1, 2**62))
+events = st.builds(Event, event_ids, st.dictionaries(names, values, max_size=5), st.binary(max_size=20))
+
+OF_TYPE = {
+    "str": names,
+    "int": st.integers(0, 2**40),
+    "bool": st.booleans(),
+    "Filter": st.sampled_from(FILTERS),
+    "Event": events,
+    "EventId": event_ids,
+    "Layer": st.sampled_from(Layer),
+}
+
+
+def made(kind):
+    fields = msgspec.structs.fields(kind)
+    return st.builds(kind, *(OF_TYPE[field.type.__name__] for field in fields))
+
+
+PLAIN = [kind for kind in get_args(AnyMessage) if kind is not Marked]
+
+
+@given(st.one_of(*(made(kind) for kind in PLAIN)))
+def test_what_is_encoded_is_decoded(message):
+    again = decode(encode(message))
+    assert again == message
+    assert type(again) is type(message)
+
+
+@given(events)
+def test_values_keep_their_types(event):
+    again = decode(encode(Publish(event)))
+    assert {k: (type(v), v) for k, v in again.event.attributes.items()} == {
+        k: (type(v), v) for k, v in event.attributes.items()
+    }
+
+
+def test_a_marked_message_carries_its_message():
+    inner = Install(Layer.SUBSCRIPTIONS, 7, "", FILTERS[1])
+    assert decode(encode(Marked("flood", inner))) == Marked("flood", inner)
+
+
+def test_every_message_type_has_one_name_on_the_wire():
+    tags = [kind.__struct_config__.tag for kind in get_args(AnyMessage)]
+    assert len(tags) == len(set(tags))
+    declared = [m for m in vars(messages).values() if isinstance(m, type) and issubclass(m, messages.Message)]
+    assert set(declared) - {messages.Message} == set(get_args(AnyMessage))
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"\x91\xa4Nope", encode(Forward(Event(EventId("p", 0, 1), {})))[:-2]])
+def test_what_is_no_message_is_refused(data):
+    with pytest.raises(msgspec.DecodeError):
+        decode(data)
