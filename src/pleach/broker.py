@@ -121,9 +121,7 @@ class Broker:
 
     def capture(self) -> bytes:
         machines = {name: machine.capture() for name, machine in self._machines.items()}
-        return pack(
-            BrokerState(self.router.capture(), self.sessions.capture(), self.seam.capture(), machines)
-        )
+        return pack(BrokerState(self.router.capture(), self.sessions.capture(), self.seam.capture(), machines))
 
     def restore(self, data: bytes) -> None:
         """Take over a captured state, into a broker made with the same configuration and machines."""

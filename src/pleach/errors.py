@@ -45,9 +45,7 @@ class ScenarioError(InvalidInputError):
         self.line = line
 
     def __str__(self) -> str:
-        place = (
-            f"{self.file or 'scenario'}:{self.line}: " if self.line else f"{self.file}: " if self.file else ""
-        )
+        place = f"{self.file or 'scenario'}:{self.line}: " if self.line else f"{self.file}: " if self.file else ""
         return f"{place}{self.reason}"
 
 
@@ -68,6 +66,10 @@ class ProtocolError(PleachError):
         self.sender = sender
         self.message = message
         self.state = state
+
+
+class FrameError(PleachError):
+    """Bytes on a connection that are no frame: the connection is of no use any more."""
 
 
 class LivenessError(PleachError):

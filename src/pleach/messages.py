@@ -163,15 +163,7 @@ class Marked(Message, frozen=True):
 
 ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
 ClientReply: TypeAlias = (
-    Attached
-    | Deliver
-    | Published
-    | PublishRefused
-    | Subscribed
-    | Unsubscribed
-    | Advertised
-    | Unadvertised
-    | Refused
+    Attached | Deliver | Published | PublishRefused | Subscribed | Unsubscribed | Advertised | Unadvertised | Refused
 )
 PubSub: TypeAlias = Forward | Install | Withdraw | Installed
 AnyMessage: TypeAlias = ClientRequest | ClientReply | PubSub | Marked

@@ -78,7 +78,7 @@ def test_a_reconfiguration_without_a_protocol_is_refused_and_recorded(tmp_path):
 
 
 BAD_INPUT = {
-    "a filter that does not parse": (SCENARIO.replace("x = 1\"]", "x = \"]"), "x = "),
+    "a filter that does not parse": (SCENARIO.replace('x = 1"]', 'x = "]'), "x = "),
     "an unknown key": (SCENARIO.replace("every", "evry"), "evry"),
     "a cycle": (SCENARIO.replace('[["a", "b"]]', '[["a", "b"], ["b", "c"], ["c", "a"]]'), "cycle"),
     "an event with a bad type": (SCENARIO.replace("{ x = 1 }", "{ x = [1] }"), "x"),
@@ -87,8 +87,8 @@ BAD_INPUT = {
         SCENARIO + '[[steps]]\nat = 1.0\ndo = "crash"\nbroker = "zebra"\n',
         "zebra",
     ),
-    "a filter that is too large": (SCENARIO.replace("x = 1\"]", "x = 1" + " OR x = 1" * 500 + "\"]"), "4096"),
-    "a filter that is too deep": (SCENARIO.replace("x = 1\"]", "(" * 50 + "x = 1" + ")" * 50 + "\"]"), "deep"),
+    "a filter that is too large": (SCENARIO.replace('x = 1"]', "x = 1" + " OR x = 1" * 500 + '"]'), "4096"),
+    "a filter that is too deep": (SCENARIO.replace('x = 1"]', "(" * 50 + "x = 1" + ")" * 50 + '"]'), "deep"),
 }
 
 

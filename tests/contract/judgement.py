@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from networks import Combination, combined, random_scenario
+
 from pleach.broker import Broker
 from pleach.events.algebra import overlaps
 from pleach.messages import Layer, Node
@@ -40,9 +41,7 @@ def judge_network(combination: Combination, seed: int, *, count_messages: bool =
 
     def watch(brokers: dict[Node, Broker]) -> None:
         judgement.drains += 1
-        judgement.flaws += (
-            disagreements(brokers) if combination.routing != "flooding" else told_anything(brokers)
-        )
+        judgement.flaws += disagreements(brokers) if combination.routing != "flooding" else told_anything(brokers)
         judgement.remote_entries = sum(broker.router.remote_entries() for broker in brokers.values())
 
     kinds = frozenset(RecordKind) if count_messages else frozenset(RecordKind) - {RecordKind.SEND}

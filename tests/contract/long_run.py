@@ -3,8 +3,8 @@
     python tests/contract/long_run.py --seeds 2000 --workers 2
     python tests/contract/long_run.py --only covering/peer-to-peer --first 17 --seeds 1
 
-Prints one line for each combination: seeds, flaws, messages and table sizes. The exit code is 1 if anything does not hold;
-the command that replays the first failing seed is printed then, with what does not hold.
+Prints one line for each combination: seeds, failures, messages and table sizes. The exit code is 1 if anything
+does not hold; the command that replays the first failing seed is printed then, with what does not hold.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def _parts(seeds: range) -> list[range]:
 def _progress(combination: Combination, total: Tally, wanted: int, elapsed: float) -> None:
     if sys.stderr.isatty():
         text = f"{combination.name}: {total.seeds}/{wanted}, {total.seeds / elapsed:.1f}/s, {len(total.failed)} failed"
-        print(f"\r{text:<100}", end="\r", file=sys.stderr, flush=True)
+        sys.stderr.write(f"\r{text:<100}\r")
+        sys.stderr.flush()
 
 
 @contextmanager
@@ -114,6 +115,11 @@ def replay(judgement: Judgement) -> str:
     return "\n".join([f"replay: {command}", *(f"  {flaw}" for flaw in judgement.flaws)])
 
 
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=2000, help="for each combination (default: 2000)")
@@ -124,15 +130,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [BY_NAME[name] for name in options.only] if options.only else COMBINATIONS
     seeds = range(options.first, options.first + options.seeds)
     failed: list[Judgement] = []
-    print(header())
+    _say(header())
     with _runner(options.workers) as runs:
         for combination in chosen:
             started = time.monotonic()
             total = tally(combination, seeds, runs)
-            print(line(combination, total, time.monotonic() - started), flush=True)
+            _say(line(combination, total, time.monotonic() - started))
             failed += total.failed
     if failed:
-        print(replay(failed[0]))
+        _say(replay(failed[0]))
     return 1 if failed else 0
 
 

@@ -1,11 +1,11 @@
 """Random networks for the contract of all routing policies: trees, clients, loads, a timeline with faults.
 
-`random_scenario(seed)` is a function of the seed alone and says nothing about routing; `combined` adds that. So every
-combination of policy and mode meets the same clients and the same timeline, and combinations can be compared seed by seed.
+`random_scenario(seed)` is a function of the seed alone and says nothing about routing; `combined` adds that. So
+every combination of policy and mode meets the same clients and the same timeline, and can be compared seed by seed.
 
-What is drawn is what breaks routing: filters that equal, cover, overlap and merge with each other beside filters of one client
-alone (shared ones would hide a lost entry), wide subscriptions that go while narrow ones stay, subscriptions to the same
-filter again, links of which one is 25 times as slow as the next, crashes and cuts in between.
+What is drawn is what breaks routing: filters that equal, cover, overlap and merge with each other beside filters of
+one client alone (shared ones would hide a lost entry), wide subscriptions that go while narrow ones stay,
+subscriptions to the same filter again, links of which one is 25 times as slow as the next, crashes and cuts.
 """
 
 from __future__ import annotations
@@ -143,9 +143,7 @@ def _clients(stream: Random, brokers: tuple[str, ...]) -> list[Client]:
     return [_client(stream, i, brokers, lanes, publishes=i < publishers) for i in range(count)]
 
 
-def _client(
-    stream: Random, index: int, brokers: tuple[str, ...], lanes: tuple[str, ...], *, publishes: bool
-) -> Client:
+def _client(stream: Random, index: int, brokers: tuple[str, ...], lanes: tuple[str, ...], *, publishes: bool) -> Client:
     load = _load(stream, lanes) if publishes else None
     replies = (_reply(stream, lanes),) if stream.random() < 0.15 else ()
     wants = [] if publishes and stream.random() < 0.5 else filters_of(stream, index, stream.randint(0, 3))

@@ -19,27 +19,33 @@ from pleach.sim.run import run_scenario
 from pleach.trace import Rule, judge
 
 MODES = list(dict.fromkeys(combination.mode for combination in COMBINATIONS))
-SEEDS_PER_MODE = 12 * FACTOR  # × 6 policies × 4 modes
+SEEDS_PER_CASE = 3
+CASES_PER_MODE = 4 * FACTOR  # × 4 modes × 3 seeds × 6 policies
 SEEDS_APART = 100_000  # modes meet different networks, also with a large factor
-CASES = [(mode, SEEDS_APART * i + n) for i, mode in enumerate(MODES) for n in range(SEEDS_PER_MODE)]
+CASES = [(mode, SEEDS_APART * i + SEEDS_PER_CASE * n) for i, mode in enumerate(MODES) for n in range(CASES_PER_MODE)]
 MUTANT_SEEDS = 3
-BY_SIZE = ("merging", "covering", "identity", "simple")
 
 
-@pytest.mark.parametrize(("mode", "seed"), CASES)
-def test_no_event_is_lost_doubled_spurious_or_out_of_order(mode, seed):
-    """S1 Definition 5, FIFO and causal order; and at every drain the tables are what PROTOCOLS §1 says."""
-    entries = {}
-    for combination in COMBINATIONS:
-        if combination.mode != mode:
-            continue
-        judgement = judge_network(combination, seed)
-        assert not judgement.flaws, replay(judgement)
-        assert judgement.drains, "nothing was looked at"
-        if not combination.merge_bound:
-            entries[combination.routing] = judgement.remote_entries
-    sizes = [entries[policy] for policy in BY_SIZE]
-    assert sizes == sorted(sizes), f"remote entries of {BY_SIZE}: {sizes}"
+@pytest.mark.parametrize(("mode", "first"), CASES)
+def test_no_event_is_lost_doubled_spurious_or_out_of_order(mode, first):
+    """S1 Definition 5, FIFO and causal order; and at every drain the tables are what PROTOCOLS §1 says.
+
+    Tables shrink from policy to policy: always up to covering, and with merging on the whole (in a single network it may
+    hold more than covering, see `test_merging_may_need_more_entries_than_covering`).
+    """
+    sizes: dict[str, list[int]] = {}
+    for seed in range(first, first + SEEDS_PER_CASE):
+        for combination in COMBINATIONS:
+            if combination.mode != mode:
+                continue
+            judgement = judge_network(combination, seed)
+            assert not judgement.flaws, replay(judgement)
+            assert judgement.drains, "nothing was looked at"
+            if not combination.merge_bound:
+                sizes.setdefault(combination.routing, []).append(judgement.remote_entries)
+    by_seed = zip(sizes["covering"], sizes["identity"], sizes["simple"], strict=True)
+    assert all(list(each) == sorted(each) for each in by_seed), sizes
+    assert sum(sizes["merging"]) <= sum(sizes["covering"]), sizes
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -147,3 +147,15 @@ def test_many_members_of_one_shape():
     probe = number(x=point(300))
     assert index.covering(probe) == members[:301]  # x >= 300 holds the point, x > 301 and beyond do not
     assert index.covered(number(x=above(590, inclusive=True))) == members[591:]
+
+
+def test_members_given_at_once_are_as_good_as_added():
+    random = Random(3)
+    members = dict.fromkeys(random_filter(random) for _ in range(150))
+    index = CoverIndex(members)
+    for probe in [random_filter(random) for _ in range(30)]:
+        check(index, members, probe)
+    for member in list(members)[:140]:
+        index.remove(member)
+        del members[member]
+    check(index, members, random_filter(random))

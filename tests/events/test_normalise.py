@@ -184,6 +184,7 @@ EQUAL = [
     ("s LIKE '%ab%' AND s NOT LIKE '%b%'", "FALSE"),
     ("t = 'a' AND x < 5 OR t = 'a' AND x > 3", "t = 'a' AND (x < 0 OR x >= 0)"),
     ("t = 'a' OR t = 'a' AND x = 1", "t = 'a'"),
+    ("a = 1 AND b = 1 OR b = 1", "b = 1"),
     ("(a = 1 OR b = 1) AND (a = 1 OR b = 2)", "a = 1"),
 ]
 

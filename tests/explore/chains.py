@@ -86,7 +86,6 @@ ADVERTISING = Chain(
         publish("p", 60),
         subscribe("t", "price > 20"),
         unadvertise("p", "price > 0"),
-        publish("p", 70),
     ),
 )
 # A question at one end, an answer from the middle, and one who sees both at the other end.
@@ -97,6 +96,12 @@ ANSWERING = Chain(
         client("s", "c", "price > 50", "answer > 0"),
     ),
     steps=(publish("p", 60), publish("p", 70)),
+)
+# One event meets the end of the only subscription.
+RESTLESS = Chain(
+    brokers="ab",
+    clients=(client("p", "a"), client("s", "b", "price > 10")),
+    steps=(publish("p", 60), unsubscribe("s", "price > 10")),
 )
 # Small enough to walk through every schedule without remembering states.
 TINY = Chain(

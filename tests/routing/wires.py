@@ -1,7 +1,7 @@
 """Brokers joined by FIFO queues, with an adversary who decides which queue moves next.
 
-A tiny driver: what is sent lies in the queue of its link until `deliver` hands over the first message of one queue. There is no
-time. A schedule is a row of choices; `Adversary` draws them so that some links are far slower than others.
+A tiny driver: what is sent lies in the queue of its link until `deliver` hands over the first message of one queue.
+There is no time. A schedule is a row of choices; `Adversary` draws them so that some links are far slower than others.
 """
 
 from __future__ import annotations
@@ -81,10 +81,6 @@ def random_tree(stream: Random, brokers_max: int) -> Tree:
     return Tree(neighbours, parent)
 
 
-def make_broker(name: Node, tree: Tree, config: RoutingConfig) -> Broker:
-    return Broker(name, config, neighbours=tree.neighbours[name], parent=tree.parent[name])
-
-
 class Wires:
     """Brokers and the queues between them; clients are mailboxes."""
 
@@ -92,7 +88,7 @@ class Wires:
         self.tree = tree
         self.config = config
         self.home = dict(clients)
-        self.brokers = {name: make_broker(name, tree, config) for name in tree.brokers}
+        self.brokers = {name: self.make_broker(name) for name in tree.brokers}
         self.mailbox: dict[Node, list[Message]] = {client: [] for client in clients}
         self._queues: dict[tuple[Node, Node], deque[Message]] = {}
         self._handed_over = 0
@@ -102,6 +98,10 @@ class Wires:
             self.deliver(link)
         for client in sorted(clients):
             self.deliver((self.home[client], client))
+
+    def make_broker(self, name: Node) -> Broker:
+        """A broker without any state."""
+        return Broker(name, self.config, neighbours=self.tree.neighbours[name], parent=self.tree.parent[name])
 
     def request(self, client: Node, message: Message) -> None:
         self._put((client, self.home[client]), message)

@@ -331,9 +331,7 @@ def test_what_cannot_be_advertised():
         # brokers count from when they are added; what is down may be up again; a new name may come back
         steps("at = 1\ndo = 'add_broker'\nbroker = 'd'\nto = 'a'", "at = 1\ndo = 'crash'\nbroker = 'd'"),
         steps("at = 1\ndo = 'add_broker'\nbroker = 'd'\nto = 'a'", "at = 2\ndo = 'cut'\nlink = ['d', 'a']"),
-        steps(
-            "at = 1\ndo = 'remove_broker'\nbroker = 'c'", "at = 2\ndo = 'add_broker'\nbroker = 'c'\nto = 'a'"
-        ),
+        steps("at = 1\ndo = 'remove_broker'\nbroker = 'c'", "at = 2\ndo = 'add_broker'\nbroker = 'c'\nto = 'a'"),
         steps("at = 2\ndo = 'restart'\nbroker = 'a'", "at = 1\ndo = 'crash'\nbroker = 'a'"),
         # whether they are neighbours, the network decides
         steps("at = 1\ndo = 'swap'\nbrokers = ['a', 'c', 'b']"),

@@ -12,8 +12,9 @@ from pleach.scenario.model import Ordering, Publish, Reply, Routing
 from pleach.scenario.steps import PublishStep, Swap, UnsubscribeStep
 from pleach.scenario.values import Span, Uniform
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
-NAMES = {"swap-under-load", "churn", "chain-of-three", "advertisements", "crash-restart", "demo"}
+ROOT = Path(__file__).parents[2]
+EXAMPLES = [*sorted((ROOT / "examples").glob("*.toml")), ROOT / "src" / "pleach" / "scenario" / "demo.toml"]
+NAMES = {"swap-under-load", "churn", "chain-of-three", "advertisements", "crash-restart", "lossy", "demo"}
 
 # Word for word the example of the design.
 DESIGN = """
@@ -71,9 +72,7 @@ def test_the_design_example_says_what_it_says():
     assert client.publish == (
         Publish(every=Span(0.01, 0.01), start=0.0, until=10.0, attributes={"price": price, "topic": "t1"}),
     )
-    assert client.reply == (
-        Reply(to="topic = 'q'", attributes={"topic": "r"}, probability=0.5, delay=Span(0.0, 0.01)),
-    )
+    assert client.reply == (Reply(to="topic = 'q'", attributes={"topic": "r"}, probability=0.5, delay=Span(0.0, 0.01)),)
     assert client.subscribe == ("topic = 't1' AND price > 50",)
     assert scenario.steps == (Swap(at=2.0, brokers=("a", "b", "c")),)
 

@@ -74,19 +74,13 @@ def test_one_table_or_a_list_of_them():
     assert len(client(f"publish = [{one}, {one}]").publish) == 2
     assert len(client("[[clients.publish]]\nevery = 1\nattributes = {}\n" * 3).publish) == 3
     reply = "{ to = 'x = 1', with = {} }"
-    assert (
-        client(f"reply = {reply}").reply
-        == client(f"reply = [{reply}]").reply
-        == (Reply(to="x = 1", attributes={}),)
-    )
+    assert client(f"reply = {reply}").reply == client(f"reply = [{reply}]").reply == (Reply(to="x = 1", attributes={}),)
 
 
 def test_a_load_in_full():
     times = "every = [1, 2], from = 1, until = 9, count = 5"
     text = f"publish = {{ {times}, payload_bytes = 10, attributes = {{ a = true }} }}"
-    expected = Publish(
-        every=Span(1.0, 2.0), start=1.0, until=9.0, count=5, attributes={"a": True}, payload_bytes=10
-    )
+    expected = Publish(every=Span(1.0, 2.0), start=1.0, until=9.0, count=5, attributes={"a": True}, payload_bytes=10)
     assert client(text).publish == (expected,)
 
 
@@ -154,9 +148,7 @@ broker = "a-b"
 
 
 def test_keys_of_links_in_either_direction_with_dashes_and_clients():
-    latency = parse_scenario(
-        DASHED + '[latency]\n"c-a-b" = 1\n"a-c" = 2\n"p-1-a-b" = [3, 4]\ndefault = 5\n'
-    ).latency
+    latency = parse_scenario(DASHED + '[latency]\n"c-a-b" = 1\n"a-c" = 2\n"p-1-a-b" = [3, 4]\ndefault = 5\n').latency
     assert latency.of("a-b", "c") == latency.of("c", "a-b") == Span(1.0, 1.0)
     assert latency.of("c", "a") == Span(2.0, 2.0)
     assert latency.of("a-b", "p-1") == Span(3.0, 4.0)
@@ -253,8 +245,6 @@ def test_digests_tell_scenarios_apart_and_are_the_same_in_every_process():
     digests = [scenario_digest(scenario) for scenario in scenarios]
     assert len(set(digests)) == len(digests)
     program = "import sys; from pleach.scenario import *; print(scenario_digest(load_scenario(sys.argv[1])))"
-    elsewhere = subprocess.run(
-        [sys.executable, "-c", program, EXAMPLES[0]], capture_output=True, text=True, check=True
-    )
+    elsewhere = subprocess.run([sys.executable, "-c", program, EXAMPLES[0]], capture_output=True, text=True, check=True)
     assert elsewhere.stdout.strip() == digests[0]
     assert scenario_digest(msgspec.structs.replace(scenarios[0], duration=99.0)) != digests[0]

@@ -119,7 +119,7 @@ def test_a_drain_does_not_call_a_cut_network_quiet():
 def test_a_drain_leaves_the_agenda_alone():
     sim, sink = two((0.5, 0.5))
     sim.at(0.0, lambda: sim.perform("a", numbered(1)))
-    sim.at(0.1, lambda: sim.drain())
+    sim.at(0.1, sim.drain)
     sim.at(0.2, lambda: sim.perform("a", [Send("b", Unsubscribe("late"))]))
     sim.run()
     assert [(round(now, 3), m.subscription) for now, _, m in sink.got] == [(0.5, "0"), (1.0, "late")]

@@ -26,9 +26,7 @@ class NaiveLoop:
         self._subscriptions: list[Subscription] = []
         for filter_, destination in zip(filters, destinations, strict=True):
             for conjunction in filter_.conjunctions:
-                items = sorted(
-                    conjunction.constraints.items(), key=lambda item: _share(item[1], seen[item[0]])
-                )
+                items = sorted(conjunction.constraints.items(), key=lambda item: _share(item[1], seen[item[0]]))
                 self._subscriptions.append((destination, tuple((name, _test(c)) for name, c in items)))
 
     def match(self, attributes: Mapping[str, Any]) -> set[str]:
@@ -53,9 +51,7 @@ class GroupedLoop:
             self._groups.setdefault(destination, []).append(tests)
 
     def match(self, attributes: Mapping[str, Any]) -> set[str]:
-        return {
-            destination for destination, group in self._groups.items() if _any_matches(group, attributes.get)
-        }
+        return {destination for destination, group in self._groups.items() if _any_matches(group, attributes.get)}
 
 
 def _any_matches(group: list[tuple[tuple[str, Test], ...]], get: Callable[[str], Any]) -> bool:
@@ -79,9 +75,7 @@ def _values_by_attribute(sample: Iterable[Mapping[str, Any]]) -> dict[str, list[
 
 def _share(constraint: Constraint, seen: list[Any]) -> float:
     """The share of the values seen that the constraint's ranges admit; patterns are guessed."""
-    admitted = sum(
-        _position(seen, high) - _position(seen, low, 0) for low, high in constraint.ranges.intervals()
-    )
+    admitted = sum(_position(seen, high) - _position(seen, low, 0) for low, high in constraint.ranges.intervals())
     return admitted / len(seen) * 0.3 ** len(constraint.patterns)
 
 

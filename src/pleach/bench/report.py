@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 import msgspec
@@ -23,10 +23,6 @@ class Measurement(msgspec.Struct, frozen=True):
 
 class Bench(Protocol):
     def __call__(self, *, quick: bool, seed: int) -> Iterator[Measurement]: ...
-
-
-def at_least(bar: float) -> Callable[[float], bool]:
-    return lambda ratio: ratio >= bar
 
 
 def line(measurement: Measurement) -> str:

@@ -1,7 +1,7 @@
 """The workloads that the indexes are measured on.
 
-All have 20 attributes: ten strings `s0`..`s9` (900 values, Zipf 1.0), five integers `i0`..`i4` in 0..999 and five floats
-`f0`..`f4` in [0, 999); W4 has twenty integers instead. A subscription constrains 5 of them.
+All have 20 attributes: ten strings `s0`..`s9` (900 values, Zipf 1.0), five integers `i0`..`i4` in 0..999 and five
+floats `f0`..`f4` in [0, 999); W4 has twenty integers instead. A subscription constrains 5 of them.
 
     W1  strings `=`; numbers 70% one bound, 30% an interval of 0.2 to 0.8 of the domain; events carry all 20
     W2  as W1; events carry 10 of the 20
@@ -20,7 +20,7 @@ from typing import Any
 
 from pleach.events.constraint import ANY, Conjunction, Constraint, Kind, Pattern, Shape
 from pleach.events.filter import Filter
-from pleach.events.ranges import Ranges, above, below, complement, intersection, point, union
+from pleach.events.ranges import AFTER, BEFORE, Ranges, above, below, complement, union
 
 STRINGS = tuple(f"s{i}" for i in range(10))
 INTEGERS = tuple(f"i{i}" for i in range(5))
@@ -68,7 +68,7 @@ def _value(random: Random, name: str) -> Any:
 
 
 def _equality(random: Random) -> Constraint:
-    return Constraint(Kind.STRING, point(word(random)))
+    return Constraint(Kind.STRING, _equal(word(random)))
 
 
 def _string_operator(random: Random) -> Constraint:
@@ -76,9 +76,9 @@ def _string_operator(random: Random) -> Constraint:
     text = word(random)
     match random.choices(operators, weights=(50, 10, 10, 10, 10, 5, 5))[0]:
         case "=":
-            return Constraint(Kind.STRING, point(text))
+            return Constraint(Kind.STRING, _equal(text))
         case "<>":
-            return Constraint(Kind.STRING, complement(point(text)))
+            return Constraint(Kind.STRING, complement(_equal(text)))
         case "prefix":
             return Constraint(Kind.STRING, _from_to(text[:2], text[0] + chr(ord(text[1]) + 1)))
         case "suffix":
@@ -86,9 +86,7 @@ def _string_operator(random: Random) -> Constraint:
         case "contains":
             return Constraint(Kind.STRING, patterns=(Pattern(Shape.CONTAINS, text[2:5]),))
         case "in":
-            return Constraint(
-                Kind.STRING, union(point(text), union(point(word(random)), point(word(random))))
-            )
+            return Constraint(Kind.STRING, union(_equal(text), union(_equal(word(random)), _equal(word(random)))))
         case _:
             return ANY
 
@@ -109,7 +107,12 @@ def _interval(random: Random, name: str) -> Constraint:
 
 
 def _from_to(low: Any, high: Any) -> Ranges:
-    return intersection(above(low, inclusive=True), below(high, inclusive=False))
+    """low <= x < high, written down directly: workloads are large."""
+    return Ranges(inside_first=False, cuts=((low, BEFORE), (high, BEFORE)))
+
+
+def _equal(value: Any) -> Ranges:
+    return Ranges(inside_first=False, cuts=((value, BEFORE), (value, AFTER)))
 
 
 _MIXED = STRINGS + INTEGERS + FLOATS

@@ -16,9 +16,7 @@ EXIT_CODES = {Outcome.CLEAN: 0, Outcome.VIOLATED: 1, Outcome.UNUSABLE: 2}
 
 
 def audit(
-    path: Annotated[
-        Path, typer.Argument(help="A trace file, or a directory with traces.", show_default=False)
-    ],
+    path: Annotated[Path, typer.Argument(help="A trace file, or a directory with traces.", show_default=False)],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per run.")] = False,
 ) -> None:
     """Say what was lost, doubled, spurious, or out of FIFO or causal order.

@@ -18,9 +18,7 @@ EXIT_BAR_MISSED = 1
 
 def bench(
     name: Annotated[str, typer.Argument(help=f"Which: {', '.join(BENCHES)}.", show_default=False)],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer repetitions; ends within 40 seconds.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions; ends within 40 seconds.")] = False,
     seed: Annotated[int, typer.Option(help="For the workload.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per measurement.")] = False,
 ) -> None:

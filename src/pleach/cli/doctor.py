@@ -76,9 +76,7 @@ def _package(name: str, needed_for: str, remedy: str, *, required: bool = False)
 
 
 def _java() -> Finding:
-    return Finding(
-        "java ≥ 17", "Spark", _java_version(), "install a Java 17 runtime, such as openjdk-17-jre-headless"
-    )
+    return Finding("java ≥ 17", "Spark", _java_version(), "install a Java 17 runtime, such as openjdk-17-jre-headless")
 
 
 def _java_version() -> str:

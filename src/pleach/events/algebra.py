@@ -15,16 +15,23 @@ sides.
 
 from __future__ import annotations
 
-from pleach.events.constraint import Conjunction, Constraint, Kind, Pattern, Shape
+from functools import lru_cache
+
+from pleach.events.constraint import Conjunction, Constraint, Kind, Pattern
 from pleach.events.filter import Filter
-from pleach.events.ranges import Ranges, complement, includes, intersection, union_of
+from pleach.events.ranges import Ranges, complement, disjoint, includes, intersection, union_of
 from pleach.events.text_automaton import find_word
+
+CONJUNCTIONS_REMEMBERED = 65_536
 
 
 def covers(a: Filter, b: Filter) -> bool:
-    if a is b or a == b:
+    if a is b:
         return True
-    return all(_disjunction_covers(a.conjunctions, conjunction) for conjunction in b.conjunctions)
+    if len(a.conjunctions) == 1:
+        (outer,) = a.conjunctions
+        return all(conjunction_covers(outer, inner) for inner in b.conjunctions)
+    return all(_disjunction_covers(a.conjunctions, inner) for inner in b.conjunctions)
 
 
 def overlaps(a: Filter, b: Filter) -> bool:
@@ -37,36 +44,36 @@ def equivalent(a: Filter, b: Filter) -> bool:
 
 def conjunction_covers(a: Conjunction, b: Conjunction) -> bool:
     inner = b.constraints
-    if a.constraints.keys() <= inner.keys() and all(
-        constraint_covers(constraint, inner[name]) for name, constraint in a.constraints.items()
-    ):
-        return True
-    return not is_satisfiable(b)
+    for name, constraint in a.constraints.items():
+        asked = inner.get(name)
+        if asked is None or not constraint_covers(constraint, asked):
+            return not is_satisfiable(b)
+    return True
 
 
 def conjunctions_overlap(a: Conjunction, b: Conjunction) -> bool:
-    if not all(
-        constraints_overlap(constraint, b.constraints[name])
-        for name, constraint in a.constraints.items()
-        if name in b.constraints
-    ):
-        return False
+    other = b.constraints
+    for name, constraint in a.constraints.items():
+        asked = other.get(name)
+        if asked is not None and not constraints_overlap(constraint, asked):
+            return False
     return is_satisfiable(a) and is_satisfiable(b)
 
 
+@lru_cache(maxsize=CONJUNCTIONS_REMEMBERED)
 def is_satisfiable(conjunction: Conjunction) -> bool:
     return all(map(admits_something, conjunction.constraints.values()))
 
 
 def constraint_covers(a: Constraint, b: Constraint) -> bool:
     """True if a admits every value that b admits."""
-    if a == b or covers_syntactically(a, b):
+    if covers_syntactically(a, b):
         return True
+    if not a.patterns and not b.patterns:
+        return not admits_something(b)
     if not admits_something(b):
         return True
-    if a.kind is not b.kind or not (a.patterns or b.patterns):
-        return False
-    return all(_is_impossible(ranges, patterns) for ranges, patterns in separations(a, b))
+    return a.kind is b.kind and all(_is_impossible(*conditions) for conditions in separations(a, b))
 
 
 def covers_syntactically(a: Constraint, b: Constraint) -> bool:
@@ -75,7 +82,7 @@ def covers_syntactically(a: Constraint, b: Constraint) -> bool:
         return b.kind is not Kind.ABSENT
     if a.kind is not b.kind:
         return False
-    return _ranges_include(a, b) and all(any(implies(q, p) for q in b.patterns) for p in a.patterns)
+    return _ranges_include(a, b) and all(any(q.implies(p) for q in b.patterns) for p in a.patterns)
 
 
 def separations(a: Constraint, b: Constraint) -> list[tuple[Ranges, tuple[Pattern, ...]]]:
@@ -87,11 +94,12 @@ def separations(a: Constraint, b: Constraint) -> list[tuple[Ranges, tuple[Patter
 
 def constraints_overlap(a: Constraint, b: Constraint) -> bool:
     """True if some value is admitted by both; a missing attribute counts as a value."""
-    if a.kind is b.kind:
+    if a.kind is not b.kind:
+        one_is_any = Kind.ANY in (a.kind, b.kind) and Kind.ABSENT not in (a.kind, b.kind)
+        return one_is_any and admits_something(a) and admits_something(b)
+    if a.patterns or b.patterns or a.kind is Kind.BOOLEAN:
         return admits_something(intersect(a, b))
-    if Kind.ABSENT in (a.kind, b.kind) or Kind.ANY not in (a.kind, b.kind):
-        return False
-    return admits_something(a) and admits_something(b)
+    return not disjoint(a.ranges, b.ranges)
 
 
 def intersect(a: Constraint, b: Constraint) -> Constraint:
@@ -106,27 +114,6 @@ def admits_something(constraint: Constraint) -> bool:
     if constraint.kind is Kind.BOOLEAN:
         return bool(constraint.points())
     return not constraint.ranges.is_empty
-
-
-def implies(a: Pattern, b: Pattern) -> bool:
-    """True if every string that fits a fits b, as far as comparing their texts shows."""
-    match a.negated, b.negated:
-        case False, False:
-            return a == b or _finding_finds(a, b)
-        case True, True:
-            return a == b or _finding_finds(b, a)
-        case False, True:  # ends on the longer or an equally long other text, so not on this one
-            both_suffixes = a.shape is Shape.SUFFIX and b.shape is Shape.SUFFIX
-            return both_suffixes and not a.text.endswith(b.text) and not b.text.endswith(a.text)
-        case _:
-            return False
-
-
-def _finding_finds(a: Pattern, b: Pattern) -> bool:
-    """True if a string with a's text where a looks for it has b's text where b looks for it."""
-    if b.shape is Shape.CONTAINS:
-        return b.text in a.text
-    return a.shape is Shape.SUFFIX and a.text.endswith(b.text)
 
 
 def _ranges_include(a: Constraint, b: Constraint) -> bool:
@@ -144,9 +131,9 @@ def _is_impossible(ranges: Ranges, patterns: tuple[Pattern, ...]) -> bool:
 def _disjunction_covers(conjunctions: tuple[Conjunction, ...], inner: Conjunction) -> bool:
     if any(conjunction_covers(outer, inner) for outer in conjunctions):
         return True
-    if not is_satisfiable(inner):
+    if any(_cover_along(name, conjunctions, inner) for name in inner.constraints):
         return True
-    return len(conjunctions) > 1 and any(_cover_along(name, conjunctions, inner) for name in inner.constraints)
+    return not is_satisfiable(inner)
 
 
 def _cover_along(name: str, conjunctions: tuple[Conjunction, ...], inner: Conjunction) -> bool:

@@ -46,6 +46,25 @@ class Pattern(NamedTuple):
         found = value.endswith(self.text) if self.shape is Shape.SUFFIX else self.text in value
         return found != self.negated
 
+    def implies(self, other: Pattern) -> bool:
+        """True if every string that fits this fits `other`, as far as comparing the two texts shows."""
+        match self.negated, other.negated:
+            case False, False:
+                return self.finds(other)
+            case True, True:
+                return other.finds(self)
+            case False, True:  # who ends on one text does not end on another, unless one ends on the other
+                both_suffixes = self.shape is Shape.SUFFIX and other.shape is Shape.SUFFIX
+                return both_suffixes and not self.text.endswith(other.text) and not other.text.endswith(self.text)
+            case _:
+                return False
+
+    def finds(self, other: Pattern) -> bool:
+        """True if a string with this text in its place has the other's text in its place, negated or not."""
+        if other.shape is Shape.CONTAINS:
+            return other.text in self.text
+        return self.shape is Shape.SUFFIX and self.text.endswith(other.text)
+
 
 class Constraint(NamedTuple):
     """The values one attribute may take: of one kind, within ranges, and (strings) fitting all patterns."""

@@ -23,7 +23,6 @@ from pleach.events.algebra import (
     admits_something,
     conjunction_covers,
     covers_syntactically,
-    implies,
     intersect,
 )
 from pleach.events.constraint import Conjunction, Constraint, Kind, Pattern
@@ -36,7 +35,8 @@ from pleach.events.text_automaton import find_word
 
 CONJUNCTIONS_MAX = 256
 DISTRIBUTED_MAX = 4  # times the allowed conjunctions: what one AND may make before simplification
-SEARCHED_CONJUNCTIONS_MAX = 16  # among more than these, covers are found by comparing constraints part by part
+SEARCHED_CONJUNCTIONS_MAX = 8  # among more than these, covers are found by comparing constraints part by part
+SEARCHED_PATTERNS_MAX = 4  # of more than these on one attribute, only pairs are compared
 CONSTRAINTS_REMEMBERED = 4096
 
 Conjunctions: TypeAlias = list[Conjunction]
@@ -101,16 +101,20 @@ class _Distribution:
             case And(parts) | Or(parts):
                 lists = [self.conjunctions_of(part, negated=negated) for part in parts]
                 together = isinstance(expression, And) != negated
-                return reduce(self._both, lists, [TRUE]) if together else self._either(lists)
+                return self._all(lists) if together else self._either(lists)
 
     def _either(self, lists: list[Conjunctions]) -> Conjunctions:
         return self._simplified([conjunction for each in lists for conjunction in each])
+
+    def _all(self, lists: list[Conjunctions]) -> Conjunctions:
+        return reduce(self._both, sorted(lists, key=len), [TRUE])  # short ones first: few meet many only once
 
     def _both(self, left: Conjunctions, right: Conjunctions) -> Conjunctions:
         if len(left) * len(right) > self._limit * DISTRIBUTED_MAX:
             self._refuse(len(left) * len(right))
         joined = (_joined(a, b) for a, b in product(left, right))
-        return self._simplified([conjunction for conjunction in joined if conjunction is not None])
+        possible = [conjunction for conjunction in joined if conjunction is not None]
+        return self._simplified(possible) if len(possible) > self._limit else possible
 
     def _simplified(self, conjunctions: Conjunctions) -> Conjunctions:
         fewer = _reduced(conjunctions, _covers_cheaply)
@@ -179,14 +183,16 @@ def _needed(ranges: Ranges, patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...
     """`patterns` without those that ranges and the others imply anyway."""
     for pattern in patterns:
         others = tuple(other for other in patterns if other != pattern)
-        negation = pattern._replace(negated=not pattern.negated)
-        if any(implies(other, pattern) for other in others) or _none(ranges, (*others, negation)):
+        if any(other.implies(pattern) for other in others) or _imply(ranges, others, pattern):
             return _needed(ranges, others)
     return patterns
 
 
-def _none(ranges: Ranges, patterns: tuple[Pattern, ...]) -> bool:
-    search = find_word(ranges, patterns)
+def _imply(ranges: Ranges, patterns: tuple[Pattern, ...], pattern: Pattern) -> bool:
+    """True if every string in `ranges` that fits `patterns` fits `pattern` too, and few enough are asked for."""
+    if len(patterns) >= SEARCHED_PATTERNS_MAX:
+        return False
+    search = find_word(ranges, (*patterns, pattern._replace(negated=not pattern.negated)))
     return search.word is None and search.complete
 
 
@@ -222,7 +228,11 @@ def _absorbed(conjunctions: Conjunctions, covers: Callable[[Conjunction, Conjunc
 
 def _united(conjunctions: Conjunctions) -> Conjunctions:
     names = sorted({name for conjunction in conjunctions for name in conjunction.constraints})
-    return reduce(_united_along, names, conjunctions)
+    return reduce(_united_along, (name for name in names if _differ(conjunctions, name)), conjunctions)
+
+
+def _differ(conjunctions: Conjunctions, name: str) -> bool:
+    return len({conjunction.constraints.get(name) for conjunction in conjunctions}) > 1
 
 
 def _united_along(conjunctions: Conjunctions, name: str) -> Conjunctions:

@@ -15,7 +15,7 @@ and nothing lies before the empty string, so a set of strings that holds it star
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -143,14 +143,13 @@ def union_of(parts: Iterable[Ranges]) -> Ranges:
 
 
 def includes(outer: Ranges, inner: Ranges) -> bool:
-    """True if `outer` holds every value of `inner`. Stops at the first place that shows otherwise."""
-    in_outer, in_inner = outer.inside_first, inner.inside_first
-    if in_inner and not in_outer:
-        return False
-    for _, toggles_outer, toggles_inner in _merged(outer.cuts, inner.cuts):
-        in_outer ^= toggles_outer
-        in_inner ^= toggles_inner
-        if in_inner and not in_outer:
+    """True if `outer` holds every value of `inner`: it is inside where an interval starts, and stays until it ends."""
+    cuts = outer.cuts
+    for low, high in inner.intervals():
+        passed = 0 if low is None else bisect_right(cuts, low)
+        if outer.inside_first == bool(passed & 1):
+            return False
+        if passed != (len(cuts) if high is None else bisect_left(cuts, high)):
             return False
     return True
 

@@ -41,9 +41,7 @@ def bucket_of(candidate: Filter) -> Bucket | None:
     if len(candidate.conjunctions) != 1:
         return None
     constraints = candidate.conjunctions[0].constraints
-    ranged = [
-        (constraint.kind, name) for name, constraint in constraints.items() if constraint.kind >= Kind.NUMBER
-    ]
+    ranged = [(constraint.kind, name) for name, constraint in constraints.items() if constraint.kind >= Kind.NUMBER]
     if not ranged:
         return None
     kind, attribute = min(ranged)
@@ -64,9 +62,7 @@ def merged(bucket: Bucket, members: Iterable[Filter], bound: float) -> frozenset
 
 
 def _filter(bucket: Bucket, piece: Ranges) -> Filter:
-    return Filter(
-        [Conjunction({**bucket.rest.constraints, bucket.attribute: Constraint(bucket.kind, piece)})]
-    )
+    return Filter([Conjunction({**bucket.rest.constraints, bucket.attribute: Constraint(bucket.kind, piece)})])
 
 
 def _pieces(united: Ranges) -> Iterable[Ranges]:

@@ -38,9 +38,7 @@ def identity(entries: Iterable[Entry], _bound: float = 0.0) -> Entries:
 
 def covering(entries: Iterable[Entry], _bound: float = 0.0) -> Entries:
     distinct = identity(entries)
-    return frozenset(
-        e for e in distinct if not any(hides(other.filter, e.filter) for other in distinct - {e})
-    )
+    return frozenset(e for e in distinct if not any(hides(other.filter, e.filter) for other in distinct - {e}))
 
 
 def merging(entries: Iterable[Entry], bound: float = 0.0) -> Entries:
@@ -71,9 +69,7 @@ POLICIES = MappingProxyType(
             Policy("simple", simple, lambda _: ()),
             Policy("identity", identity, lambda _: (Distinct(),)),
             Policy("covering", covering, lambda _: (Distinct(), MinimalCover())),
-            Policy(
-                "merging", merging, lambda bound: (Distinct(), MinimalCover(), Merged(bound), MinimalCover())
-            ),
+            Policy("merging", merging, lambda bound: (Distinct(), MinimalCover(), Merged(bound), MinimalCover())),
         )
     }
 )

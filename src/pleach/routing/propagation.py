@@ -78,9 +78,7 @@ class Propagation:
         """Tell a new neighbour what it has to know."""
         assert neighbour not in self._exports, neighbour
         self._exports[neighbour] = Export(self._make_stages())
-        entries = [
-            e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)
-        ]
+        entries = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
         return self._tell(neighbour, Change(added=tuple(entries)))[0]
 
     def disconnect(self, neighbour: Node) -> list[Ticket]:
@@ -89,9 +87,7 @@ class Propagation:
         What it had asked for stays until it is removed entry by entry (`received_from`).
         """
         export = self._exports.pop(neighbour)
-        return [
-            ticket for number in sorted(export.unanswered) for ticket in self._answered(neighbour, number)
-        ]
+        return [ticket for number in sorted(export.unanswered) for ticket in self._answered(neighbour, number)]
 
     # Entries -------------------------------------------------------------------------------------------------
 
@@ -217,9 +213,7 @@ class Propagation:
             self._received[source] = dict.fromkeys(entries)
         for neighbour, installs in state.installs.items():
             export = self._exports[neighbour] = Export(self._make_stages())
-            told = [
-                e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)
-            ]
+            told = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
             export.apply(Change(added=tuple(told)))
             export.installs = installs
             export.unanswered = set(state.unanswered[neighbour])

@@ -66,12 +66,8 @@ class Router:
         self._subscriptions = Propagation(Layer.SUBSCRIPTIONS, self._stages, self._subscription_gate)
         self._advertisements = Propagation(Layer.ADVERTISEMENTS, self._stages, self._advertisement_gate)
         self._layers = {Layer.SUBSCRIPTIONS: self._subscriptions, Layer.ADVERTISEMENTS: self._advertisements}
-        self._wanted: FilterMap[tuple[Node, Entry]] = (
-            FilterMap()
-        )  # subscriptions by filter, to find what overlaps
-        self._advertised: dict[
-            Node, FilterMap[Entry]
-        ] = {}  # advertisements by the destination they came from
+        self._wanted: FilterMap[tuple[Node, Entry]] = FilterMap()  # subscriptions by filter, to find what overlaps
+        self._advertised: dict[Node, FilterMap[Entry]] = {}  # advertisements by the destination they came from
 
     def _stages(self) -> Sequence[Stage]:
         return self._policy.stages(self.config.merge_bound)

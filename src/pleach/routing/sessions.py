@@ -167,16 +167,12 @@ class Sessions:
     def _add(self, layer: Layer, client: Node, name: str, wanted: Filter, *, wait: bool) -> list[Send]:
         names = self._clients[client].names(layer)
         if name in names and names[name] != wanted:
-            return [
-                Send(client, Refused(name, f"the name stands for {names[name].text!r}; take that back first"))
-            ]
+            return [Send(client, Refused(name, f"the name stands for {names[name].text!r}; take that back first"))]
         if name not in names and len(names) == NAMES_PER_CLIENT_MAX:
             return [Send(client, Refused(name, f"a client has at most {NAMES_PER_CLIENT_MAX} of these"))]
         names[name] = wanted
         ticket = Ticket(layer, client, name)
-        outcome = self._router.add(
-            layer, client, Entry(owner(client, name), wanted), ticket if wait else None
-        )
+        outcome = self._router.add(layer, client, Entry(owner(client, name), wanted), ticket if wait else None)
         due = outcome.due if wait else [ticket]
         return [*outcome.sends, *self.settle(due)]
 

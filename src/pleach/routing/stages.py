@@ -48,8 +48,8 @@ def hides(wide: Filter, narrow: Filter) -> bool:
 def _holds_each_part(wide: Filter, narrow: Filter) -> bool:
     """`covers`, conjunction by conjunction.
 
-    `covers` finds more where several conjunctions cover one together, but not all there is, and so is not transitive. Here
-    it must be: filters that hide each other in a circle would all be gone.
+    `covers` finds more where several conjunctions cover one together, but not all there is, and so is not transitive.
+    Here it must be: filters that hide each other in a circle would all be gone.
     """
     return all(any(conjunction_covers(x, y) for x in wide.conjunctions) for y in narrow.conjunctions)
 

@@ -29,9 +29,7 @@ def _advertisement(attributes: Attributes) -> Filter:
 def _constraint(attribute: Attribute) -> Constraint:
     match attribute:
         case Uniform(low, high):
-            return Constraint(
-                Kind.NUMBER, intersection(above(low, inclusive=True), below(high, inclusive=True))
-            )
+            return Constraint(Kind.NUMBER, intersection(above(low, inclusive=True), below(high, inclusive=True)))
         case Choice(values):
             return _any_of(values)
         case Sequence():

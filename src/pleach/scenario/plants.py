@@ -1,11 +1,11 @@
 """Planted bugs: brokers that are wrong in a known way, to show that the tools find it.
 
-A planted broker wraps a right one and spoils what it wants done; the core has no flags for this.
+A planted broker wraps a right one and spoils what it does; the core has no flags for this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
 from pleach.errors import ScenarioError
-from pleach.messages import Forward, Install, Installed, Message, Node, Unsubscribe, Withdraw
+from pleach.messages import Forward, Install, Installed, Message, Node, Unsubscribe, Unsubscribed, Withdraw
 from pleach.routing.router import Router
 
 
@@ -35,8 +35,8 @@ class BrokerMachine(Protocol):
     def restore(self, data: bytes) -> None: ...
 
 
-# What a right broker wants done about a message, spoilt.
-Spoil: TypeAlias = Callable[[Node, Message, Sequence[Effect]], Sequence[Effect]]
+# What a spoilt broker does about a message; it may ask the right one.
+Spoil: TypeAlias = Callable[[Broker, Node, Message, float], Sequence[Effect]]
 
 
 class PlantedBroker:
@@ -53,7 +53,7 @@ class PlantedBroker:
         return self._broker.router
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
-        return self._spoil(sender, message, self._broker.handle(sender, message, now=now))
+        return self._spoil(self._broker, sender, message, now)
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         return self._broker.handle_timer(name, now=now)
@@ -65,30 +65,40 @@ class PlantedBroker:
         self._broker.restore(data)
 
 
-def overtaking_unsubscription(_sender: Node, _message: Message, effects: Sequence[Effect]) -> Sequence[Effect]:
+def overtaking_unsubscription(broker: Broker, sender: Node, message: Message, now: float) -> Sequence[Effect]:
     """A withdrawal overtakes what was sent before it: what a wide filter hid is told too late."""
-    first = [e for e in effects if _sends(e, Withdraw)]
-    return [*first, *(e for e in effects if not _sends(e, Withdraw))]
+    effects = broker.handle(sender, message, now=now)
+    first = [effect for effect in effects if _sends(effect, Withdraw)]
+    return [*first, *(effect for effect in effects if not _sends(effect, Withdraw))]
 
 
-def forgotten_reexport(_sender: Node, message: Message, effects: Sequence[Effect]) -> Sequence[Effect]:
+def forgotten_reexport(broker: Broker, sender: Node, message: Message, now: float) -> Sequence[Effect]:
     """Withdrawing a wide filter does not bring back what it hid."""
+    effects = broker.handle(sender, message, now=now)
     if isinstance(message, Unsubscribe | Withdraw):
-        return [e for e in effects if not _sends(e, Install)]
+        return [effect for effect in effects if not _sends(effect, Install)]
     return effects
 
 
-def hasty_ack(sender: Node, message: Message, effects: Sequence[Effect]) -> Sequence[Effect]:
+def hasty_ack(broker: Broker, sender: Node, message: Message, now: float) -> Sequence[Effect]:
     """An install is answered before the installs further on are."""
-    rest = [e for e in effects if not _sends(e, Installed)]
+    effects = [e for e in broker.handle(sender, message, now=now) if not _sends(e, Installed)]
     if isinstance(message, Install):
-        return [Send(sender, Installed(message.layer, message.number)), *rest]
-    return rest
+        return [Send(sender, Installed(message.layer, message.number)), *effects]
+    return effects
 
 
-def doubled_forward(_sender: Node, _message: Message, effects: Sequence[Effect]) -> Sequence[Effect]:
+def doubled_forward(broker: Broker, sender: Node, message: Message, now: float) -> Sequence[Effect]:
     """An event goes to each neighbour twice."""
-    return [e for effect in effects for e in ([effect, effect] if _sends(effect, Forward) else [effect])]
+    effects = broker.handle(sender, message, now=now)
+    return [again for e in effects for again in ((e, e) if _sends(e, Forward) else (e,))]
+
+
+def deaf_ear(broker: Broker, sender: Node, message: Message, now: float) -> Sequence[Effect]:
+    """An unsubscription is confirmed and not carried out."""
+    if isinstance(message, Unsubscribe):
+        return [Send(sender, Unsubscribed(message.subscription))]
+    return broker.handle(sender, message, now=now)
 
 
 def _sends(effect: Effect, kind: type[Message]) -> bool:
@@ -99,10 +109,10 @@ def _planted(spoil: Spoil) -> Callable[[Broker], BrokerMachine]:
     return partial(PlantedBroker, spoil=spoil)
 
 
-PLANTS: MappingProxyType[str, Callable[[Broker], BrokerMachine]] = MappingProxyType(
+PLANTS: Mapping[str, Callable[[Broker], BrokerMachine]] = MappingProxyType(
     {
         spoil.__name__.replace("_", "-"): _planted(spoil)
-        for spoil in (overtaking_unsubscription, forgotten_reexport, hasty_ack, doubled_forward)
+        for spoil in (overtaking_unsubscription, forgotten_reexport, hasty_ack, doubled_forward, deaf_ear)
     }
 )
 

@@ -112,9 +112,7 @@ def text(value: Any, path: Path) -> str:
 def name(value: Any, path: Path) -> str:
     """Names travel in messages, traces and command lines: printable, without blanks, short."""
     if not isinstance(value, str) or not 0 < len(value) <= NAME_CHARACTERS_MAX or not _is_plain(value):
-        raise _misfit(
-            value, path, f"a name of 1 to {NAME_CHARACTERS_MAX} printable characters without blanks"
-        )
+        raise _misfit(value, path, f"a name of 1 to {NAME_CHARACTERS_MAX} printable characters without blanks")
     return value
 
 
@@ -134,9 +132,7 @@ def one_of(kind: type[StrEnum]) -> Reader:
             return kind(value)
         except ValueError:
             known = [member.value for member in kind]
-            raise FlawError(
-                path, f"unknown {spelled(path)} {_shown(value)}{instead(str(value), known)}"
-            ) from None
+            raise FlawError(path, f"unknown {spelled(path)} {_shown(value)}{instead(str(value), known)}") from None
 
     return read
 
@@ -202,9 +198,7 @@ def _span(value: Any, path: Path, wanted: str, is_legal: Callable[[float], bool]
 def _refuse_reversed(ends: list[Any], path: Path) -> None:
     low, high = ends
     if low > high:
-        raise FlawError(
-            path, f"`{spelled(path)}` is [{low}, {high}]; the lower end comes first: [{high}, {low}]"
-        )
+        raise FlawError(path, f"`{spelled(path)}` is [{low}, {high}]; the lower end comes first: [{high}, {low}]")
 
 
 def constants(value: Any, path: Path) -> dict[str, values.Constant]:
@@ -294,9 +288,7 @@ def struct(kind: type[Any]) -> Reader:
 def step(value: Any, path: Path) -> Step:
     given = read_table(value, path)
     if "do" not in given:
-        raise FlawError(
-            path, f"`do` is missing{_of(path)}; it names the kind of step: {', '.join(STEP_KINDS)}"
-        )
+        raise FlawError(path, f"`do` is missing{_of(path)}; it names the kind of step: {', '.join(STEP_KINDS)}")
     do = given["do"]
     if not isinstance(do, str) or do not in STEP_KINDS:
         raise FlawError((*path, "do"), f"unknown step {_shown(do)}{instead(str(do), STEP_KINDS)}")

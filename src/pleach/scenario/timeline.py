@@ -116,9 +116,7 @@ class _World:
             self._need_broker(step.to, (*path, "to"))
             self._broker_of[step.client] = step.to
 
-    def _declare(
-        self, step: SubscribeStep | UnsubscribeStep | AdvertiseStep | UnadvertiseStep, path: Path
-    ) -> None:
+    def _declare(self, step: SubscribeStep | UnsubscribeStep | AdvertiseStep | UnadvertiseStep, path: Path) -> None:
         self._need_client(step.client, path)
         declared = parse_filter(step.filter)
         match step:
@@ -127,9 +125,7 @@ class _World:
             case AdvertiseStep():
                 self._advertised[step.client].add(declared)
             case UnsubscribeStep() if declared not in self._subscribed[step.client]:
-                raise FlawError(
-                    (*path, "filter"), f"client {step.client!r} has not subscribed to this by then"
-                )
+                raise FlawError((*path, "filter"), f"client {step.client!r} has not subscribed to this by then")
             case UnadvertiseStep() if declared not in self._advertised[step.client]:
                 raise FlawError((*path, "filter"), f"client {step.client!r} has not advertised this by then")
 
@@ -143,9 +139,7 @@ class _World:
                 self._down.add(step.broker)
             case Restart():
                 if step.broker not in self._down:
-                    raise FlawError(
-                        where, f"broker {step.broker!r} is running; only a crashed one can restart"
-                    )
+                    raise FlawError(where, f"broker {step.broker!r} is running; only a crashed one can restart")
                 self._down.remove(step.broker)
 
     def _need_brokers(self, brokers: Iterable[str], path: Path) -> None:
@@ -158,9 +152,7 @@ class _World:
 
     def _need_client(self, client: str, path: Path) -> None:
         if client not in self._broker_of:
-            raise FlawError(
-                (*path, "client"), f"there is no client {client!r}{instead(client, self._broker_of)}"
-            )
+            raise FlawError((*path, "client"), f"there is no client {client!r}{instead(client, self._broker_of)}")
 
     def _need_link(self, link: tuple[str, str], path: Path) -> None:
         for i, node in enumerate(link):

@@ -81,9 +81,7 @@ def _way(links: tuple[tuple[str, str], ...], start: str, end: str) -> list[str]:
 
 def check_settings(scenario: Scenario) -> None:
     if scenario.root not in scenario.brokers:
-        reason = (
-            f"`root` is {scenario.root!r}, which is not a broker{instead(scenario.root, scenario.brokers)}"
-        )
+        reason = f"`root` is {scenario.root!r}, which is not a broker{instead(scenario.root, scenario.brokers)}"
         raise FlawError(("root",), reason)
     if scenario.merge_bound and scenario.routing is not Routing.MERGING:
         reason = f'`merge_bound` has no meaning with {scenario.routing} routing; set routing = "merging"'
@@ -101,9 +99,7 @@ def check_clients(scenario: Scenario) -> None:
         if client.id in seen:
             raise FlawError((*path, "id"), f"client {client.id!r} is there twice; ids are unique")
         if client.id in brokers:
-            raise FlawError(
-                (*path, "id"), f"client {client.id!r} is named as a broker; nodes share one name space"
-            )
+            raise FlawError((*path, "id"), f"client {client.id!r} is named as a broker; nodes share one name space")
         if client.broker not in brokers:
             reason = f"client {client.id!r} is at {client.broker!r}, which is not a broker"
             raise FlawError((*path, "broker"), reason + instead(client.broker, brokers))
@@ -119,9 +115,7 @@ def _check_load(load: Publish, duration: float, path: Path) -> None:
         reason = f"`until` is {until:g} s, after `duration` = {duration:g} s; prolong that or end before"
         raise FlawError((*path, "until"), reason)
     if load.start > until:
-        reason = (
-            f"`from` is {load.start:g} s, after `until` ({until:g} s, by default the duration); swap them"
-        )
+        reason = f"`from` is {load.start:g} s, after `until` ({until:g} s, by default the duration); swap them"
         raise FlawError((*path, "from"), reason)
     events = 2 * (until - load.start) / (load.every.low + load.every.high)
     if min(events, load.count or events) > LOAD_EVENTS_MAX:
@@ -135,7 +129,5 @@ def _check_advertisements(scenario: Scenario, client: Client, path: Path) -> Non
         for text in initial_advertisements(scenario, client):
             parse_filter(text)
     except FilterError as error:
-        reason = (
-            f"client {client.id!r}: no advertisement can be derived ({error.reason}); give it `advertise`"
-        )
+        reason = f"client {client.id!r}: no advertisement can be derived ({error.reason}); give it `advertise`"
         raise FlawError(path, reason) from None

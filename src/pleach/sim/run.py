@@ -126,9 +126,7 @@ class _Run:
             self.sim.at(step.at, partial(self._take, step))
         for client in self.scenario.clients:
             for index in range(len(client.publish)):
-                self._publish_next(
-                    client.id, publications(client, index, self.scenario.duration, self.stream)
-                )
+                self._publish_next(client.id, publications(client, index, self.scenario.duration, self.stream))
 
     def _introduce(self, client: model.Client) -> None:
         """Attach a client, with what it asks for from the beginning."""
@@ -215,9 +213,7 @@ class _Run:
         if not self.sim.has_link(*ends):
             self._refuse(step, f"there is no link {ends[0]}-{ends[1]}")
             return
-        self._record(
-            RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag)
-        )
+        self._record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
         for link in self.sim.links_between(*ends):
             match step:
                 case steps.Cut():
@@ -261,9 +257,7 @@ class _Run:
 
     def _sent(self, at: float, sender: Node, to: Node, message: Message) -> None:
         kind = type(message).__name__
-        self.recorder.add(
-            RecordKind.SEND, at=at, node=sender, peer=to, message=kind, bytes=len(encode(message))
-        )
+        self.recorder.add(RecordKind.SEND, at=at, node=sender, peer=to, message=kind, bytes=len(encode(message)))
 
 
 def run_name(scenario: model.Scenario, seed: int) -> str:

@@ -40,7 +40,7 @@ def removed(cluster: Cluster, entry: Entry) -> Cluster | None:
 
 def collect(cluster: Cluster, get: Getter, found: set[Hashable]) -> None:
     """Add to `found` the owners that want the event; owners found already cost nothing more."""
-    if cluster.__class__ is list:
+    if isinstance(cluster, list):
         for entry in cluster:
             if entry.owner not in found and holds(entry.predicates, get):
                 found.add(entry.owner)

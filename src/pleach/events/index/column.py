@@ -8,14 +8,16 @@ conjunction whose constraint no value of that bucket can satisfy:
     price < 80          bit 1          rows         01    00    10
     symbol = 'IBM'      bit 2          (bit 2 does not constrain price and is in no row)
 
-Rows err on one side only: a bit in a row is certain, a bit that is missing has to be verified. So a bucket may be coarse,
-rows stay few, and a new conjunction is a bit in some of them.
+Rows err on one side only: a bit in a row is certain, a bit that is missing has to be verified. So a bucket may be
+coarse, rows stay few, and a new conjunction is a bit in some of them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from operator import xor
 from types import NoneType
 from typing import Any, TypeAlias
 
@@ -36,27 +38,35 @@ class Column:
 
     __slots__ = ("_memo", "_patterns", "axes", "constraining", "kinds", "patterned")
 
-    def __init__(self, predicates: Iterable[Predicate] = ()) -> None:
-        """`predicates` are those that will be added: they decide the boundaries, for good."""
-        endpoints: dict[Kind, list[Any]] = {}
-        for _, kind, _, _, constraint in predicates:
-            endpoints.setdefault(kind, []).extend(value for value, _ in constraint.ranges.cuts)
-        self.kinds: dict[Kind, Axis] = {kind: _axis(endpoints.get(kind, ())) for kind in AXIS_KINDS}
-        self.axes: dict[type, Axis] = {cls: self.kinds[kind] for cls, kind in KIND_OF.items()}
-        self.axes[NoneType] = self.kinds[Kind.ABSENT]
+    def __init__(self, items: Sequence[tuple[int, Predicate]]) -> None:
+        """With these bits and predicates to begin with: they decide the boundaries, for good."""
         self.constraining = 0  # the bits that constrain this attribute
         self.patterned = 0  # those of them with patterns, of which rows know nothing
         self._patterns: dict[Pattern, int] = {}
         self._memo: dict[str, int] = {}
+        by_kind: dict[Kind, list[tuple[int, Predicate]]] = {}
+        for bit, predicate in items:
+            self._note(bit, predicate)
+            by_kind.setdefault(predicate[1], []).append((bit, predicate))
+        tolerant = _union(by_kind.get(Kind.ANY, ()))
+        self.kinds: dict[Kind, Axis] = {}
+        for kind in AXIS_KINDS:
+            same = by_kind.get(kind, [])
+            others = self.constraining & ~_union(same)
+            self.kinds[kind] = _axis(kind, same, others if kind is Kind.ABSENT else others & ~tolerant)
+        self.axes: dict[type, Axis] = {cls: self.kinds[kind] for cls, kind in KIND_OF.items()}
+        self.axes[NoneType] = self.kinds[Kind.ABSENT]
 
     def add(self, bit: int, predicate: Predicate) -> None:
-        _, kind, _, _, (_, ranges, patterns) = predicate
+        for kind, (boundaries, rows) in self.kinds.items():
+            for start, end in _ruled_out(predicate, kind, boundaries):
+                rows[start:end] = [row | bit for row in rows[start:end]]
+        self._note(bit, predicate)
+
+    def _note(self, bit: int, predicate: Predicate) -> None:
+        """All of a predicate but its rows."""
+        patterns = predicate[4].patterns
         self.constraining |= bit
-        for axis_kind, (boundaries, rows) in self.kinds.items():
-            if axis_kind is kind:
-                _mark_impossible(rows, bit, buckets(boundaries, ranges))
-            elif kind is not Kind.ANY or axis_kind is Kind.ABSENT:
-                _mark_impossible(rows, bit, ())
         if patterns:
             self.patterned |= bit
         for pattern in patterns:
@@ -110,21 +120,46 @@ def _last_bucket(boundaries: list[Any], high: Cut) -> int:
     return bisect_left(boundaries, value) if side == BEFORE else bisect_right(boundaries, value)
 
 
-def _mark_impossible(rows: list[int], bit: int, possible: Iterable[tuple[int, int]]) -> None:
-    """Set the bit in every row outside the possible spans."""
+def _ruled_out(predicate: Predicate, kind: Kind, boundaries: list[Any]) -> Iterator[tuple[int, int]]:
+    """The rows, as half-open spans, of the buckets of one kind in which no value satisfies the predicate."""
+    _, wanted, _, _, constraint = predicate
     start = 0
-    for first, last in possible:
-        if start < first:
-            rows[start:first] = [row | bit for row in rows[start:first]]
-        start = max(start, last + 1)
-    if start < len(rows):
-        rows[start:] = [row | bit for row in rows[start:]]
+    if wanted is kind:
+        for first, last in buckets(boundaries, constraint.ranges):
+            if start < first:
+                yield start, first
+            start = max(start, last + 1)
+    elif wanted is Kind.ANY and kind is not Kind.ABSENT:
+        return
+    if start <= len(boundaries):
+        yield start, len(boundaries) + 1
 
 
-def _axis(endpoints: Iterable[Any]) -> Axis:
-    """Boundaries at the endpoints; where these are too many, at quantiles, so that each bucket is about as uncertain."""
+def _axis(kind: Kind, items: Sequence[tuple[int, Predicate]], always: int) -> Axis:
+    """The axis for predicates of this kind; the bits in `always` are those of others, ruled out in every bucket.
+
+    Adding the items one by one would give the same rows. Here each bit toggles where its spans begin and end.
+    """
+    boundaries = _boundaries([value for _, predicate in items for value, _ in predicate[4].ranges.cuts])
+    toggles = [always] + [0] * (len(boundaries) + 1)
+    for bit, predicate in items:
+        for start, end in _ruled_out(predicate, kind, boundaries):
+            toggles[start] ^= bit
+            toggles[end] ^= bit
+    return boundaries, list(accumulate(toggles[:-1], xor))
+
+
+def _union(items: Iterable[tuple[int, Predicate]]) -> int:
+    bits = 0
+    for bit, _ in items:
+        bits |= bit
+    return bits
+
+
+def _boundaries(endpoints: list[Any]) -> list[Any]:
+    """The endpoints; where these are too many, quantiles, so that every bucket is about as uncertain."""
     boundaries = sorted(set(endpoints))
     if len(boundaries) > BUCKETS_MAX:
         every = sorted(endpoints)
         boundaries = sorted({every[i * len(every) // BUCKETS_MAX] for i in range(BUCKETS_MAX)})
-    return boundaries, [0] * (len(boundaries) + 1)
+    return boundaries

@@ -1,8 +1,8 @@
 """Many conjunctions as the bits of integers: a few operations on whole numbers rule most of them out.
 
-Each conjunction has a slot, that is, a bit. `columns` say per attribute which bits a value rules out (`column.py`); what
-remains are candidates, to be verified one by one. A slot is never used twice: what is removed leaves a dead bit, and a
-grid with too many of them, or grown beyond what its boundaries were chosen for, is built anew.
+Each conjunction has a slot, that is, a bit. `columns` say per attribute which bits a value rules out (`column.py`);
+what remains are candidates, to be verified one by one. A slot is never used twice: what is removed leaves a dead bit,
+and a grid with too many of them, or grown beyond what its boundaries were chosen for, is built anew.
 """
 
 from __future__ import annotations
@@ -69,32 +69,36 @@ class Grid(Generic[E]):
         self.alive = 0
         self.entries: list[E | None] = []
         self.masks: dict[Hashable, int] = {}
-        by_name: dict[str, list[Predicate]] = {}
+        by_name: dict[str, list[tuple[int, Predicate]]] = {}
         for entry in entries:
+            bit = self._take_slot(entry)
             for predicate in entry.predicates:
-                by_name.setdefault(predicate[0], []).append(predicate)
-        self.columns = {name: Column(predicates) for name, predicates in by_name.items()}
+                by_name.setdefault(predicate[0], []).append((bit, predicate))
+        self.columns = {name: Column(items) for name, items in by_name.items()}
         self.axes = {name: column.axes for name, column in self.columns.items()}
-        self.patterned: dict[str, Column] = {}
-        for entry in entries:
-            self._place(entry)
+        self.patterned = {name: column for name, column in self.columns.items() if column.patterned}
 
     def _place(self, entry: E) -> None:
+        bit = self._take_slot(entry)
+        for predicate in entry.predicates:
+            name = predicate[0]
+            column = self.columns.get(name)
+            if column is None:
+                column = self.columns[name] = Column([(bit, predicate)])
+                self.axes[name] = column.axes
+            else:
+                column.add(bit, predicate)
+            if column.patterned:
+                self.patterned[name] = column
+
+    def _take_slot(self, entry: E) -> int:
         slot = len(self.entries)
         bit = 1 << slot
         self.entries.append(entry)
         self.alive |= bit
         self.masks[entry.owner] = self.masks.get(entry.owner, 0) | bit
         entry.grid, entry.slot = self, slot  # type: ignore[assignment]
-        for predicate in entry.predicates:
-            name = predicate[0]
-            column = self.columns.get(name)
-            if column is None:
-                column = self.columns[name] = Column((predicate,))
-                self.axes[name] = column.axes
-            column.add(bit, predicate)
-            if column.patterned:
-                self.patterned[name] = column
+        return bit
 
 
 class Field(Generic[E]):
@@ -103,9 +107,7 @@ class Field(Generic[E]):
     __slots__ = ("grids",)
 
     def __init__(self, entries: list[E]) -> None:
-        self.grids = [
-            Grid(entries[i : i + GRID_ENTRIES_MAX]) for i in range(0, len(entries), GRID_ENTRIES_MAX)
-        ]
+        self.grids = [Grid(entries[i : i + GRID_ENTRIES_MAX]) for i in range(0, len(entries), GRID_ENTRIES_MAX)]
 
     def __len__(self) -> int:
         return sum(map(len, self.grids))

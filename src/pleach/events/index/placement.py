@@ -27,9 +27,7 @@ class Place(NamedTuple):
     rest: tuple[Predicate, ...]  # what remains to be verified there
 
 
-Choice: TypeAlias = tuple[
-    str, tuple[Any, ...]
-]  # an attribute, and the values that a conjunction admits for it
+Choice: TypeAlias = tuple[str, tuple[Any, ...]]  # an attribute, and the values that a conjunction admits for it
 
 
 class Popularity:
@@ -44,20 +42,22 @@ class Popularity:
         return sum(counts.get(value, 0) for value in values)
 
     def add(self, options: Iterable[Choice]) -> None:
-        for name, values in options:
+        for name, value in _equalities(options):
             counts = self._counts.setdefault(name, {})
-            for value in values:
-                counts[value] = counts.get(value, 0) + 1
+            counts[value] = counts.get(value, 0) + 1
 
     def remove(self, options: Iterable[Choice]) -> None:
-        for name, values in options:
+        for name, value in _equalities(options):
             counts = self._counts[name]
-            for value in values:
-                counts[value] -= 1
-                if not counts[value]:
-                    del counts[value]
+            counts[value] -= 1
+            if not counts[value]:
+                del counts[value]
             if not counts:
                 del self._counts[name]
+
+
+def _equalities(options: Iterable[Choice]) -> Iterator[tuple[str, Any]]:
+    return ((name, value) for name, values in options for value in values)
 
 
 def choices(conjunction: Conjunction) -> list[Choice]:

@@ -1,0 +1,12 @@
+"""Measurements of the parts that have to be fast, each against something timed in the same run."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from pleach.bench import cover, match, oracle, routing, sim
+from pleach.bench.report import Bench
+
+BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
+    {"match": match.run, "cover": cover.run, "routing": routing.run, "sim": sim.run, "oracle": oracle.run}
+)

@@ -1,0 +1,125 @@
+"""How fast the cover index answers, against a scan of all members with the algebra's own `covers`.
+
+Half of the questions are about filters that fit nothing, as random ones do; the other half about members made narrower
+("is it covered?") or wider ("what does it cover?"), which have answers. The scan is timed on a sample of the members
+and scaled up to all of them; that the answers are the scan's is checked on all of them, for a few questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from random import Random
+from typing import NamedTuple
+
+from pleach.bench.report import Measurement
+from pleach.bench.stopwatch import collector_paused, compare, seconds_per_item
+from pleach.bench.workloads import W1
+from pleach.events.algebra import covers
+from pleach.events.constraint import Conjunction, Constraint, Kind
+from pleach.events.cover_index import CoverIndex
+from pleach.events.filter import Filter
+from pleach.events.ranges import above
+
+BARS = {10_000: 40.0, 100_000: 100.0}  # times the scan, by members
+
+ADDS_LIMIT = 1_000  # per second: no bar, a yardstick
+
+
+class Effort(NamedTuple):
+    sizes: tuple[int, ...]
+    questions: int
+    scanned_questions: int
+    scanned_members: int
+    checked_questions: int
+    rounds: int
+
+
+QUICK = Effort((10_000, 100_000), 60, 6, 2_000, 2, 3)
+FULL = Effort((10_000, 100_000), 400, 20, 5_000, 6, 5)
+
+
+def run(*, quick: bool, seed: int) -> Iterator[Measurement]:
+    yield from measure(QUICK if quick else FULL, seed)
+
+
+def measure(effort: Effort, seed: int) -> Iterator[Measurement]:
+    for size in effort.sizes:
+        with collector_paused():
+            members = list(islice(W1.filters(Random(seed)), size))
+            index = CoverIndex(members)
+        strangers = list(islice(W1.filters(Random(seed + 1)), effort.questions // 2))
+        related = Random(seed + 2).sample(members, effort.questions // 2)
+        narrow = _alternating(strangers, [_narrower(member) for member in related])
+        wide = _alternating(strangers, [_wider(member) for member in related])
+        bench = _Bench(members, effort)
+        yield bench.question("is f covered", narrow, index.any_covering, _scan_for_covering)
+        yield bench.question("what does f cover", wide, index.covered, _scan_for_covered)
+        yield _adding(index, size, strangers)
+
+
+def _adding(index: CoverIndex, size: int, fresh: list[Filter]) -> Measurement:
+    rate = 1 / seconds_per_item(index.add, fresh)
+    case = f"{size:,} members, adding one"
+    return Measurement("cover", case, rate, "adds/s", f"limit of {ADDS_LIMIT:,}/s", rate / ADDS_LIMIT, None, ok=True)
+
+
+class _Bench:
+    def __init__(self, members: list[Filter], effort: Effort) -> None:
+        self._members = members
+        self._effort = effort
+
+    def question(
+        self,
+        name: str,
+        probes: list[Filter],
+        ask: Callable[[Filter], Filter | list[Filter] | None],
+        scan: Callable[[list[Filter], Filter], list[Filter]],
+    ) -> Measurement:
+        effort, size = self._effort, len(self._members)
+        for probe in probes[: effort.checked_questions]:
+            _check(ask(probe), scan(self._members, probe))
+        sample = self._members[: effort.scanned_members]
+        scanned = probes[: effort.scanned_questions]
+        result = compare(ask, probes, lambda probe: scan(sample, probe), scanned, rounds=effort.rounds)
+        ratio = result.ratio * size / len(sample)
+        bar = BARS.get(size)
+        against = f"scan with covers ({len(sample):,} of {size:,} members, scaled)"
+        ok = bar is None or ratio >= bar
+        case = f"{size:,} members, {name}"
+        return Measurement("cover", case, 1 / result.seconds, "questions/s", against, ratio, bar, ok)
+
+
+def _check(answer: Filter | list[Filter] | None, wanted: list[Filter]) -> None:
+    """A fast wrong answer is none. `answer` is one of the wanted, or all of them."""
+    match answer:
+        case None:
+            assert not wanted, wanted
+        case Filter():
+            assert answer in wanted, answer
+        case _:
+            assert answer == wanted, answer
+
+
+def _scan_for_covering(members: list[Filter], probe: Filter) -> list[Filter]:
+    return [member for member in members if member != probe and covers(member, probe)]
+
+
+def _scan_for_covered(members: list[Filter], probe: Filter) -> list[Filter]:
+    return [member for member in members if member != probe and covers(probe, member)]
+
+
+def _alternating(first: list[Filter], second: list[Filter]) -> list[Filter]:
+    return [item for pair in zip(first, second, strict=True) for item in pair]
+
+
+def _narrower(member: Filter) -> Filter:
+    """The member with one more attribute constrained."""
+    (conjunction,) = member.conjunctions
+    return Filter([Conjunction({**conjunction.constraints, "z": Constraint(Kind.NUMBER, above(0, inclusive=True))})])
+
+
+def _wider(member: Filter) -> Filter:
+    """The member with one attribute less."""
+    (conjunction,) = member.conjunctions
+    return Filter([Conjunction(dict(list(conjunction.constraints.items())[1:]))])

@@ -1,0 +1,163 @@
+"""How fast the matching index is, against a loop over all subscriptions; what it weighs; how fast it changes.
+
+The loop is `naive.NaiveLoop`. With 16 destinations it has a shortcut that the index takes too, to leave a destination
+at its first match: `naive.GroupedLoop`, reported beside it without a bar. Floats are fresh in every event of W1 to W3;
+"repeated events" asks the same 50 again. A loop over more than `loop_size` subscriptions is timed on these and scaled
+up, which favours the loop (they stay in the processor's cache). The answers are checked against `Filter.matches`.
+"""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
+from itertools import cycle, islice
+from random import Random
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from pleach.bench.naive import GroupedLoop, NaiveLoop
+from pleach.bench.report import Measurement
+from pleach.bench.stopwatch import collector_paused, compare
+from pleach.bench.workloads import DESTINATIONS, W1, W2, W3, W4, Workload
+from pleach.events.filter import Filter
+from pleach.events.index import MatchingIndex
+
+BARS = {1_000: 10.0, 10_000: 30.0, 100_000: 70.0}  # times the loop, by subscriptions
+MEMORY_LIMIT = 1024  # bytes per subscription, of the index
+UPDATES_LIMIT = 15_000  # per second; an add and a remove are two
+SAMPLE = 300  # events from which the loop learns selectivities
+
+
+class Effort(NamedTuple):
+    """How much work goes into a measurement."""
+
+    sizes: tuple[int, ...]
+    other_size: int  # subscriptions in W2, W3, W4
+    memory_size: int
+    events: int
+    loop_size: int  # subscriptions in the loop
+    loop_steps: int  # subscriptions that the loop may look at per round
+    checks: int  # events whose answers are checked
+    rounds: int
+    updates: int
+
+
+QUICK = Effort((1_000, 10_000, 100_000), 3_000, 20_000, 300, 20_000, 200_000, 2, 5, 4_000)
+FULL = Effort((1_000, 10_000, 100_000), 20_000, 100_000, 1_000, 100_000, 1_000_000, 10, 9, 20_000)
+
+
+def run(*, quick: bool, seed: int) -> Iterator[Measurement]:
+    yield from measure(QUICK if quick else FULL, seed)
+
+
+def measure(effort: Effort, seed: int) -> Iterator[Measurement]:
+    for size in effort.sizes:
+        with collector_paused():
+            bench = _Bench(W1, size, effort, seed)
+        yield bench.against_loop(BARS.get(size))
+        if size <= effort.loop_size:
+            yield bench.against_grouped_loop()
+        yield bench.on_repeated_events()
+        if size == max(effort.sizes):
+            yield bench.updates()
+    for workload in (W2, W3, W4):
+        yield _Bench(workload, effort.other_size, effort, seed).against_loop(1.0)
+    yield from memory(effort.memory_size, seed)
+
+
+class _Bench:
+    """One workload at one size: the index, the loop, and the events for both."""
+
+    def __init__(self, workload: Workload, size: int, effort: Effort, seed: int) -> None:
+        self._case = f"{workload.name}, {size:,} subscriptions"
+        self._effort = effort
+        self._spare = islice(workload.filters(Random(seed + 1)), effort.updates)
+        self._events = list(islice(workload.events(Random(seed + 2)), max(effort.events, SAMPLE)))
+        filters = list(islice(workload.filters(Random(seed)), size))
+        self._index = _filled(filters)
+        in_loop = min(size, effort.loop_size)
+        destinations = list(islice(cycle(DESTINATIONS), in_loop))
+        self._loop = NaiveLoop(filters[:in_loop], destinations, self._events[:SAMPLE])
+        self._scale = size / in_loop
+        self._loop_name = "naive loop" if in_loop == size else f"naive loop ({in_loop:,} of {size:,}, scaled)"
+        self._loop_events = self._events[: max(2, min(effort.events, effort.loop_steps // in_loop))]
+        self._check(filters)
+
+    def _check(self, filters: list[Filter]) -> None:
+        """A fast wrong answer is none."""
+        for event in self._events[: self._effort.checks]:
+            pairs = zip(cycle(DESTINATIONS), filters, strict=False)
+            wanted = {destination for destination, filter_ in pairs if filter_.matches(event)}
+            assert self._index.match(event) == wanted, f"{self._case}: {event}"
+            assert self._scale > 1 or self._loop.match(event) == wanted, f"{self._case}, the loop: {event}"
+
+    def against_loop(self, bar: float | None) -> Measurement:
+        return self._matching(self._case, self._events, self._loop_name, self._loop, bar)
+
+    def against_grouped_loop(self) -> Measurement:
+        loop = GroupedLoop(self._loop)
+        return self._matching(self._case, self._events, "loop by destination, first match ends it", loop, None)
+
+    def on_repeated_events(self) -> Measurement:
+        again = self._events[:50] * (len(self._events) // 50)
+        return self._matching(f"{self._case}, repeated events", again, self._loop_name, self._loop, None)
+
+    def _matching(
+        self,
+        case: str,
+        events: list[dict[str, Any]],
+        against: str,
+        loop: NaiveLoop | GroupedLoop,
+        bar: float | None,
+    ) -> Measurement:
+        rounds = self._effort.rounds
+        result = compare(self._index.match, events, loop.match, self._loop_events, rounds=rounds)
+        ratio = result.ratio * self._scale
+        ok = bar is None or ratio >= bar
+        return Measurement("match", case, 1 / result.seconds, "events/s", against, ratio, bar, ok)
+
+    def updates(self) -> Measurement:
+        """Replace subscriptions by new ones: one remove and one add each."""
+        spare = list(self._spare)
+        gc.collect()
+        start = perf_counter()
+        for key, wanted in enumerate(spare):
+            self._index.remove(key)
+            self._index.add(("new", key), wanted, DESTINATIONS[key % len(DESTINATIONS)])
+        rate = 2 * len(spare) / (perf_counter() - start)
+        ratio = rate / UPDATES_LIMIT
+        limit = f"limit of {UPDATES_LIMIT:,}/s"
+        return Measurement("match", f"{self._case}, updates", rate, "updates/s", limit, ratio, 1.0, ratio >= 1.0)
+
+
+def memory(size: int, seed: int) -> Iterator[Measurement]:
+    """Bytes per subscription, of the index alone and with the filters; the ratio is to stay below the bar."""
+    filters = list(islice(W1.filters(Random(seed)), size))
+    index = _traced_bytes(lambda: _filled(filters)) / size
+    weighed = size // 10
+    both = index + _traced_bytes(lambda: list(islice(W1.filters(Random(seed)), weighed))) / weighed
+    for what, each, bar in (("index", index, 1.0), ("index and filters", both, None)):
+        ratio = each / MEMORY_LIMIT
+        case = f"W1, {size:,} subscriptions, memory of {what}"
+        ok = bar is None or ratio <= bar
+        limit = f"limit of {MEMORY_LIMIT:,} bytes"
+        yield Measurement("match", case, each, "bytes/subscription", limit, ratio, bar, ok)
+
+
+def _traced_bytes(make: Callable[[], object]) -> int:
+    """What the object that `make` returns, and all it made for it, occupies."""
+    gc.collect()
+    tracemalloc.start()
+    kept = make()
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    del kept
+    return used
+
+
+def _filled(filters: list[Filter]) -> MatchingIndex:
+    index = MatchingIndex()
+    for key, wanted in enumerate(filters):
+        index.add(key, wanted, DESTINATIONS[key % len(DESTINATIONS)])
+    return index

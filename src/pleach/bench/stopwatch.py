@@ -1,0 +1,49 @@
+"""Timing two things side by side, so that a busy machine slows both."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from statistics import median
+from time import perf_counter
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Comparison(NamedTuple):
+    seconds: float  # ours, per item
+    ratio: float  # how many times faster than theirs
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """For setting up large workloads, which are not what is measured."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def seconds_per_item(work: Callable[[T], object], items: Iterable[T]) -> float:
+    items = list(items)
+    start = perf_counter()
+    for item in items:
+        work(item)
+    return (perf_counter() - start) / len(items)
+
+
+def compare(
+    ours: Callable[[T], object],
+    our_items: list[T],
+    theirs: Callable[[T], object],
+    their_items: list[T],
+    *,
+    rounds: int,
+) -> Comparison:
+    """The medians over rounds in which both run, one after the other."""
+    gc.collect()
+    pairs = [(seconds_per_item(ours, our_items), seconds_per_item(theirs, their_items)) for _ in range(rounds)]
+    return Comparison(median(mine for mine, _ in pairs), median(other / mine for mine, other in pairs))

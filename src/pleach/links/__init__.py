@@ -1,0 +1,1 @@
+"""Reliable FIFO links over unreliable connections, as pure state machines."""

@@ -1,0 +1,147 @@
+"""What travels on a connection: frames, and their codec.
+
+    ┌────────────┬────────┬──────────────┬─────────┐
+    │ length u32 │ kind u8│ number u64   │ body    │    length counts everything after itself
+    └────────────┴────────┴──────────────┴─────────┘
+
+The length is checked against a limit before any memory is taken for the frame. `number` is the sequence of a DATA
+frame, the highest sequence confirmed by an ACK, and 0 elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from pleach.errors import FrameError
+
+FRAME_BYTES_MAX = 4 * 1_048_576  # larger than the largest event, with room for its envelope
+PROTOCOL_VERSION = 1
+
+_PREFIX = Struct(">IBQ")
+_HEAD_BYTES = _PREFIX.size - 4  # of `length`: kind and number
+
+
+class Kind(IntEnum):
+    HELLO = 1
+    DATA = 2
+    ACK = 3
+    PING = 4
+    BYE = 5
+
+
+class Farewell(IntEnum):
+    """Why one side ends the conversation."""
+
+    LEAVING = 0  # a clean stop; come back later
+    FENCED = 1  # a newer epoch of yours is known here
+    REFUSED = 2  # this node does not talk to you (name, version, permission)
+    BROKEN = 3  # frames are missing that cannot be had again
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The first frame of each side. `epoch` counts the lives of the sender without memory of the life before."""
+
+    node: str
+    epoch: int
+    peer_epoch: int  # the life of the receiver that `received` speaks of; 0: none known
+    received: int  # all up to this sequence are here
+    first: int  # the first sequence that the sender still has
+    version: int = PROTOCOL_VERSION
+    role: str = "broker"
+
+
+class Data(NamedTuple):
+    sequence: int
+    payload: bytes
+
+
+class Ack(NamedTuple):
+    upto: int
+
+
+class Ping(NamedTuple):
+    pass
+
+
+class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    why: Farewell
+    reason: str
+
+
+Frame: TypeAlias = Hello | Data | Ack | Ping | Bye
+
+_hello = msgspec.msgpack.Decoder(Hello)
+_bye = msgspec.msgpack.Decoder(Bye)
+
+
+def encode_frame(frame: Frame) -> bytes:
+    match frame:
+        case Data(sequence, payload):
+            return _PREFIX.pack(_HEAD_BYTES + len(payload), Kind.DATA, sequence) + payload
+        case Ack(upto):
+            return _PREFIX.pack(_HEAD_BYTES, Kind.ACK, upto)
+        case Ping():
+            return _PREFIX.pack(_HEAD_BYTES, Kind.PING, 0)
+        case Hello():
+            return _with_body(Kind.HELLO, msgspec.msgpack.encode(frame))
+        case Bye():
+            return _with_body(Kind.BYE, msgspec.msgpack.encode(frame))
+
+
+def _with_body(kind: Kind, body: bytes) -> bytes:
+    return _PREFIX.pack(_HEAD_BYTES + len(body), kind, 0) + body
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames. Raises FrameError at what is none; the stream is useless from there on."""
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._max = frame_bytes_max
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The frames that are complete now."""
+        buffer = self._buffer
+        buffer += data
+        position = 0
+        try:
+            while len(buffer) - position >= _PREFIX.size:
+                length, kind, number = _PREFIX.unpack_from(buffer, position)
+                if not _HEAD_BYTES <= length <= self._max:
+                    raise FrameError(f"a frame of {length:,} bytes; {_HEAD_BYTES} to {self._max:,} are allowed")
+                end = position + 4 + length
+                if len(buffer) < end:
+                    break
+                body = bytes(memoryview(buffer)[position + _PREFIX.size : end])
+                position = end
+                yield _decode(kind, number, body)
+        finally:
+            del buffer[:position]
+
+
+def _decode(kind: int, number: int, body: bytes) -> Frame:
+    match kind:
+        case Kind.DATA if number > 0:
+            return Data(number, body)
+        case Kind.ACK if not body:
+            return Ack(number)
+        case Kind.PING if not body:
+            return Ping()
+        case Kind.HELLO:
+            return _decoded(_hello, body)
+        case Kind.BYE:
+            return _decoded(_bye, body)
+        case _:
+            raise FrameError(f"no frame has kind {kind}, number {number} and {len(body)} bytes")
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[Hello] | msgspec.msgpack.Decoder[Bye], body: bytes) -> Hello | Bye:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FrameError(f"a {decoder.type.__name__} frame that does not parse: {error}") from None

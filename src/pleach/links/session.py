@@ -1,0 +1,239 @@
+"""One end of a link: a session that outlives connections, and makes them look like a reliable FIFO link.
+
+    DOWN ── connected ──▶ GREETING ── Hello ──▶ UP ── disconnected ──▶ DOWN
+                              └────── a newer epoch of ours is known there ──▶ FENCED
+
+Rule 1: every payload gets the next sequence number and stays in the outbox until the peer has confirmed it.
+Rule 2: on each connection both sides say what they have (`Hello.received`); sending goes on from there.
+Rule 3: what has a number not above `received` is a duplicate and ignored; a gap means that the connection lost
+        something, and the connection is ended, since the next one repairs it.
+Rule 4: a driver commits what a session tells it to persist before it carries out a `Transmit`: nothing is confirmed or
+        sent that a crash could make undone.
+Rule 5: an epoch is a life of a node with its memory. A peer that comes with a higher epoch has lost its memory: what we
+        had for its former life is void (`PeerReborn`). One that comes with a lower epoch is a ghost, and is told so.
+
+The session reads no clock (`now` is given) and knows no sockets; crashes, cuts, lost and doubled frames are simulated.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from pleach.links.frames import PROTOCOL_VERSION, Ack, Bye, Data, Farewell, Frame, Hello, Ping
+
+HEARTBEATS_MISSED_MAX = 3
+
+
+class Phase(Enum):
+    DOWN = "down"
+    GREETING = "greeting"
+    UP = "up"
+    FENCED = "fenced"  # for good: another node of our name and a newer epoch is at work
+
+
+class Transmit(NamedTuple):
+    frame: Frame
+
+
+class Arrived(NamedTuple):
+    """A payload, in order and once; the driver hands it to its machine."""
+
+    payload: bytes
+
+
+class Hangup(NamedTuple):
+    """End the connection; the session lives on."""
+
+    reason: str
+
+
+class Up(NamedTuple):
+    """Both sides know where they stand."""
+
+
+class PeerReborn(NamedTuple):
+    """The peer has lost its memory: what it knew of us, and what we had for it, is gone."""
+
+
+class Fenced(NamedTuple):
+    """We are the ghost."""
+
+    reason: str
+
+
+SessionEffect: TypeAlias = Transmit | Arrived | Hangup | Up | PeerReborn | Fenced
+
+
+class SessionConfig(msgspec.Struct, frozen=True):
+    heartbeat: float = 1.0  # seconds between signs of life; three missing ones end a connection
+    window: int = 1_024  # frames that may be under way unconfirmed on a connection
+
+
+class SessionState(msgspec.Struct, array_like=True):
+    """What must survive a restart."""
+
+    epoch: int
+    peer_epoch: int = 0  # 0: never met
+    received: int = 0
+    first: int = 1  # the sequence of outbox[0]
+    outbox: list[bytes] = msgspec.field(default_factory=list)
+
+
+class Session:
+    def __init__(self, node: str, peer: str, state: SessionState, config: SessionConfig | None = None) -> None:
+        self.node = node
+        self.peer = peer
+        self.phase = Phase.DOWN
+        self.peer_epoch = state.peer_epoch
+        self.received = state.received
+        self.first = state.first
+        self._epoch = state.epoch
+        self._outbox = deque(state.outbox)
+        self._config = config or SessionConfig()
+        self._next_to_send = self.first  # on this connection
+        self._heard_at = 0.0
+        self._spoke_at = 0.0
+
+    @property
+    def unconfirmed(self) -> int:
+        """Payloads that the peer has not confirmed."""
+        return len(self._outbox)
+
+    @property
+    def last(self) -> int:
+        """The highest sequence given out."""
+        return self.first + len(self._outbox) - 1
+
+    # What our side wants -------------------------------------------------------------------------------------
+
+    def send(self, payload: bytes, *, now: float) -> Sequence[SessionEffect]:
+        self._outbox.append(payload)
+        return self._pump(now)
+
+    def leave(self, reason: str) -> Sequence[SessionEffect]:
+        """Say goodbye: we are stopping, and will be back."""
+        if self.phase not in (Phase.GREETING, Phase.UP):
+            return []
+        return [Transmit(Bye(Farewell.LEAVING, reason)), Hangup(reason)]
+
+    # What the connection does --------------------------------------------------------------------------------
+
+    def connected(self, *, now: float) -> Sequence[SessionEffect]:
+        if self.phase is Phase.FENCED:
+            return [Hangup("fenced")]
+        self.phase = Phase.GREETING
+        self._heard_at = self._spoke_at = now
+        hello = Hello(self.node, self._epoch, self.peer_epoch, self.received, self.first)
+        return [Transmit(hello)]
+
+    def disconnected(self) -> None:
+        if self.phase is not Phase.FENCED:
+            self.phase = Phase.DOWN
+
+    def tick(self, *, now: float) -> Sequence[SessionEffect]:
+        """To be called every now and then, at least once per heartbeat."""
+        if self.phase not in (Phase.GREETING, Phase.UP):
+            return []
+        silence = now - self._heard_at
+        if silence > HEARTBEATS_MISSED_MAX * self._config.heartbeat:
+            return [Hangup(f"nothing heard for {silence:.1f} s")]
+        if self.phase is Phase.UP and now - self._spoke_at >= self._config.heartbeat:
+            self._spoke_at = now
+            return [Transmit(Ping())]
+        return []
+
+    def receive(self, frame: Frame, *, now: float) -> Sequence[SessionEffect]:
+        self._heard_at = now
+        match self.phase, frame:
+            case Phase.GREETING, Hello():
+                return self._greeted(frame, now)
+            case ((Phase.GREETING | Phase.UP), Bye(why, reason)):
+                return self._dismissed(why, reason)
+            case Phase.UP, Data(sequence, payload):
+                return self._data(sequence, payload)
+            case Phase.UP, Ack(upto):
+                return self._confirmed(upto, now)
+            case Phase.UP, Ping():
+                return []
+            case ((Phase.DOWN | Phase.FENCED), _):
+                return []  # the rest of a connection that is over
+            case _:
+                return [Hangup(f"{type(frame).__name__} while {self.phase.value}")]
+
+    # Frames --------------------------------------------------------------------------------------------------
+
+    def _greeted(self, hello: Hello, now: float) -> Sequence[SessionEffect]:
+        if hello.version != PROTOCOL_VERSION or hello.node != self.peer:
+            reason = f"{self.node} expects {self.peer} v{PROTOCOL_VERSION}, not {hello.node} v{hello.version}"
+            return [Transmit(Bye(Farewell.REFUSED, reason)), Hangup(reason)]
+        if hello.epoch < self.peer_epoch:
+            reason = f"a newer {hello.node} (epoch {self.peer_epoch}) is known to {self.node}"
+            return [Transmit(Bye(Farewell.FENCED, reason)), Hangup(reason)]
+        effects: list[SessionEffect] = []
+        if hello.epoch > self.peer_epoch:
+            effects += self._reborn(hello)
+        if hello.peer_epoch == self._epoch:
+            if not self.first - 1 <= hello.received <= self.last:
+                reason = f"{self.peer} has up to {hello.received}, {self.node} offers {self.first} to {self.last}"
+                return [Transmit(Bye(Farewell.BROKEN, reason)), Hangup(reason)]
+            self._drop(hello.received)
+        self.phase = Phase.UP
+        self._next_to_send = self.first
+        return [*effects, Up(), *self._pump(now)]
+
+    def _reborn(self, hello: Hello) -> Sequence[SessionEffect]:
+        """The peer's former life, if we knew one, is over, and what we had for it is void."""
+        known = self.peer_epoch != 0
+        self.peer_epoch = hello.epoch
+        self.received = hello.first - 1
+        if not known:
+            return []
+        self._drop(self.last)
+        return [PeerReborn()]
+
+    def _dismissed(self, why: Farewell, reason: str) -> Sequence[SessionEffect]:
+        if why is Farewell.FENCED:
+            self.phase = Phase.FENCED
+            return [Fenced(reason), Hangup(reason)]
+        return [Hangup(reason)]
+
+    def _data(self, sequence: int, payload: bytes) -> Sequence[SessionEffect]:
+        if sequence <= self.received:
+            return [Transmit(Ack(self.received))]
+        if sequence > self.received + 1:
+            return [Hangup(f"frame {sequence} after {self.received}: the connection has lost something")]
+        self.received = sequence
+        return [Arrived(payload), Transmit(Ack(sequence))]
+
+    def _confirmed(self, upto: int, now: float) -> Sequence[SessionEffect]:
+        if upto > self.last or upto >= self._next_to_send:
+            return [Hangup(f"{upto} confirmed, which was never sent")]
+        self._drop(upto)
+        return self._pump(now)
+
+    def _drop(self, upto: int) -> None:
+        while self.first <= upto:
+            self._outbox.popleft()
+            self.first += 1
+
+    def _pump(self, now: float) -> Sequence[SessionEffect]:
+        """Send what the window has room for."""
+        if self.phase is not Phase.UP:
+            return []
+        end = min(self.last, self.first + self._config.window - 1)
+        start = self._next_to_send
+        if start > end:
+            return []
+        self._next_to_send = end + 1
+        self._spoke_at = now
+        return [Transmit(Data(sequence, self._outbox[sequence - self.first])) for sequence in range(start, end + 1)]
+
+    # State ---------------------------------------------------------------------------------------------------
+
+    def capture(self) -> SessionState:
+        return SessionState(self._epoch, self.peer_epoch, self.received, self.first, list(self._outbox))

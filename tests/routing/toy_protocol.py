@@ -1,0 +1,111 @@
+"""A toy protocol for the tests of the seam: it does everything there that a reconfiguration may do.
+
+It holds links until it is told to let go, sends every message twice with a mark on it, drops the second copy on
+arrival, and lets messages pass in another sender's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pleach.effects import Send
+from pleach.messages import Marked, Message, Node, pack, unpack
+from pleach.overlay.seam import Drop, Handled, Hold, Pass, Verdict
+
+BETWEEN_BROKERS = frozenset(("Forward", "Install", "Withdraw", "Installed"))
+
+
+class Freeze(Message):
+    """Hold what arrives on a link."""
+
+    link: Node
+
+
+class Thaw(Message):
+    """Let go what a link holds."""
+
+    link: Node
+
+
+class Double(Message):
+    """From now on send everything twice, marked."""
+
+
+class Alias(Message):
+    """Take what one neighbour sends as if another had sent it."""
+
+    sender: Node
+    name: Node
+
+
+class ToyState(msgspec.Struct, array_like=True):
+    frozen: list[Node]
+    doubles: bool
+    marks: int
+    seen: list[tuple[Node, str]]
+    aliases: dict[Node, Node]
+
+
+class Toy:
+    """Machine and reconfiguration in one."""
+
+    name = "toy"
+    accepts = frozenset({Freeze, Thaw, Double, Alias})
+
+    def __init__(self) -> None:
+        self._state = ToyState([], False, 0, [], {})
+
+    @property
+    def under_way(self) -> Toy | None:
+        state = self._state
+        return self if state.frozen or state.doubles or state.aliases else None
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:
+        match message:
+            case Freeze(link):
+                self._state.frozen.append(link)
+            case Thaw(link):
+                return self._thaw(link)
+            case Double():
+                self._state.doubles = True
+            case Alias(neighbour, name):
+                self._state.aliases[neighbour] = name
+        return Handled()
+
+    def handle_timer(self, name: str, *, now: float) -> Handled:
+        return self._thaw(name.removeprefix("toy:"))
+
+    def _thaw(self, link: Node) -> Handled:
+        self._state.frozen.remove(link)
+        return Handled(released=[link])
+
+    def arriving(self, sender: Node, message: Message) -> Verdict:
+        if sender in self._state.frozen:
+            return Hold()
+        name = self._state.aliases.get(sender, sender)
+        if not isinstance(message, Marked):
+            return Pass(name, message)
+        if (sender, message.mark) in self._state.seen:
+            return Drop("the second copy")
+        self._state.seen.append((sender, message.mark))
+        return Pass(name, message.message)
+
+    def leaving(self, source: Node, sends: Sequence[Send]) -> Sequence[Send]:
+        if not self._state.doubles:
+            return sends
+        doubled: list[Send] = []
+        for send in sends:
+            if type(send.message).__name__ in BETWEEN_BROKERS:
+                self._state.marks += 1
+                doubled += [Send(send.to, Marked(f"copy{self._state.marks}", send.message))] * 2
+            else:
+                doubled.append(send)
+        return doubled
+
+    def capture(self) -> bytes:
+        return pack(self._state)
+
+    def restore(self, state: bytes) -> None:
+        self._state = unpack(state, ToyState)
