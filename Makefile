@@ -27,7 +27,7 @@ pytest: $(STAMP)
 # The long form of the property tests and the seeds: an hour or so on two cores.
 test-long: $(STAMP)
 	PLEACH_THOROUGH=20 $(BIN)/pytest --timeout 0
-	$(BIN)/python -m tests.contract.long_run --seeds 2000 --workers 2
+	$(BIN)/python tests/contract/long_run.py --seeds 2000 --workers 2
 
 bench: $(STAMP)
 	$(BIN)/pleach bench match

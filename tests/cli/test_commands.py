@@ -87,7 +87,7 @@ BAD_INPUT = {
         SCENARIO + '[[steps]]\nat = 1.0\ndo = "crash"\nbroker = "zebra"\n',
         "zebra",
     ),
-    "a filter that is too large": (SCENARIO.replace('x = 1"]', "x = 1" + " OR x = 1" * 500 + '"]'), "4096"),
+    "a filter that is too large": (SCENARIO.replace('x = 1"]', "x = 1" + " OR x = 1" * 500 + '"]'), "4,096"),
     "a filter that is too deep": (SCENARIO.replace('x = 1"]', "(" * 50 + "x = 1" + ")" * 50 + '"]'), "deep"),
 }
 
@@ -111,7 +111,7 @@ def test_bad_scenarios_get_one_error_with_place_and_reason(case, tmp_path):
         (["bench", "nothing"], "nothing"),
         (["explore", "nowhere.toml"], "nowhere.toml"),
         (["frobnicate"], "frobnicate"),
-        (["sim"], "FILE"),
+        (["sim"], "file"),
     ],
     ids=str,
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -29,7 +30,7 @@ class Judgement:
     seed: int
     flaws: list[str] = field(default_factory=list)
     drains: int = 0
-    remote_entries: int = 0  # over all brokers, at the end
+    remote_entries: list[int] = field(default_factory=list)  # over all brokers, at each drain
     messages: Counter[str] = field(default_factory=Counter)
     published: int = 0
     deliveries: int = 0
@@ -42,7 +43,7 @@ def judge_network(combination: Combination, seed: int, *, count_messages: bool =
     def watch(brokers: dict[Node, Broker]) -> None:
         judgement.drains += 1
         judgement.flaws += disagreements(brokers) if combination.routing != "flooding" else told_anything(brokers)
-        judgement.remote_entries = sum(broker.router.remote_entries() for broker in brokers.values())
+        judgement.remote_entries.append(sum(broker.router.remote_entries() for broker in brokers.values()))
 
     kinds = frozenset(RecordKind) if count_messages else frozenset(RecordKind) - {RecordKind.SEND}
     result = run_scenario(combined(random_scenario(seed), combination), seed, kinds=kinds, watch=watch)
@@ -109,3 +110,18 @@ def _reduced(policy: str, entries: frozenset[Entry], bound: float) -> frozenset[
 
 def _directions(brokers: dict[Node, Broker]) -> Iterator[tuple[Node, Node]]:
     return ((x, y) for x in sorted(brokers) for y in brokers[x].router.neighbours)
+
+
+# Policies against each other ------------------------------------------------------------------------------------
+
+BY_SIZE = ("merging", "covering", "identity", "simple")  # at every quiet moment, none holds more than the next
+
+
+def out_of_order(sizes: Mapping[str, Sequence[int]]) -> list[str]:
+    """Where a policy holds more remote entries than the next one does, on the same seed. `sizes`: per drain."""
+    found = []
+    for smaller, larger in itertools.pairwise(BY_SIZE):
+        for drain, (one, other) in enumerate(zip(sizes[smaller], sizes[larger], strict=True)):
+            if one > other:
+                found.append(f"drain {drain}: {smaller} holds {one} remote entries, {larger} {other}")
+    return found

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from judgement import COUNTED, Judgement, judge_network
+from judgement import BY_SIZE, COUNTED, FLAWS_SHOWN_MAX, Judgement, judge_network, out_of_order
 from networks import BY_NAME, COMBINATIONS, Combination
 
 SEEDS_PER_TASK = 10
@@ -36,7 +36,8 @@ class Tally:
     seeds: int = 0
     published: int = 0
     deliveries: int = 0
-    remote_entries: int = 0
+    remote_entries: int = 0  # at the end of the runs
+    sizes: dict[int, list[int]] = field(default_factory=dict)  # by seed: at each drain
     messages: Counter[str] = field(default_factory=Counter)
     failed: list[Judgement] = field(default_factory=list)
 
@@ -44,7 +45,8 @@ class Tally:
         self.seeds += 1
         self.published += judgement.published
         self.deliveries += judgement.deliveries
-        self.remote_entries += judgement.remote_entries
+        self.remote_entries += sum(judgement.remote_entries[-1:])
+        self.sizes[judgement.seed] = judgement.remote_entries
         self.messages += judgement.messages
         if judgement.flaws:
             self.failed.append(judgement)
@@ -93,6 +95,18 @@ def _runner(workers: int) -> Iterator[Runs]:
         yield lambda combination, parts: pool.map(partial(judged, combination), parts)
 
 
+def unordered(totals: dict[Combination, Tally]) -> Iterator[str]:
+    """Seeds on which merging ≤ covering ≤ identity ≤ simple does not hold, for the modes with all four policies."""
+    for mode in dict.fromkeys(combination.mode for combination in totals):
+        sizes = {c.routing.value: t.sizes for c, t in totals.items() if c.mode == mode and not c.merge_bound}
+        if not set(BY_SIZE) <= sizes.keys():
+            continue
+        for seed in sizes["simple"]:
+            by_policy = {policy: of_seed.get(seed, []) for policy, of_seed in sizes.items()}
+            for text in out_of_order(by_policy):
+                yield f"{mode}, seed {seed}: {text}"
+
+
 # Output -------------------------------------------------------------------------------------------------------
 
 
@@ -130,6 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [BY_NAME[name] for name in options.only] if options.only else COMBINATIONS
     seeds = range(options.first, options.first + options.seeds)
     failed: list[Judgement] = []
+    totals: dict[Combination, Tally] = {}
     _say(header())
     with _runner(options.workers) as runs:
         for combination in chosen:
@@ -137,9 +152,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             total = tally(combination, seeds, runs)
             _say(line(combination, total, time.monotonic() - started))
             failed += total.failed
+            totals[combination] = total
     if failed:
         _say(replay(failed[0]))
-    return 1 if failed else 0
+    grown = list(unordered(totals))
+    for text in grown[:FLAWS_SHOWN_MAX]:
+        _say(text)
+    _say(f"seeds on which a policy holds more entries than it should: {len(grown)}")
+    return 1 if failed or grown else 0
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pleach.events.ranges import EVERYTHING, Ranges, above, below, complement, i
 
 NAMES = ("a", "b", "c", "d")
 VALUES: dict[Kind, tuple[Any, ...]] = {
-    Kind.NUMBER: (-1, 0, 1, 1.0, 2, 2.5, 5.0, 2**53 + 1),
+    Kind.NUMBER: (-1, 0, 1, 1.0, 2, 2.5, 5.0, 2**53, 2**53 + 1),
     Kind.STRING: ("", "a", "a\0", "aa", "ab", "b", "ba", "bab"),
     Kind.BOOLEAN: (False, True),
     Kind.BYTES: (b"", b"a", b"a\0", b"ab", b"b"),

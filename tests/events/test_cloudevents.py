@@ -106,6 +106,14 @@ def test_any_event_id_survives(event_id):
     assert event_id_of(*source_and_id_of(event_id)) == event_id
 
 
+def test_a_source_that_spells_the_publisher_of_a_foreign_event_is_told_from_it():
+    foreign = event_id_of("urn:x", "1")
+    lookalike = ("/cloudevents%3Aurn%253Ax%3A1", "0/1")  # how the publisher of `foreign` would be written as ours
+    assert event_id_of(*lookalike) != foreign
+    assert source_and_id_of(event_id_of(*lookalike)) == lookalike
+    assert source_and_id_of(foreign) == ("urn:x", "1")
+
+
 def test_deeply_quoted_sources_end():
     event_id = EventId("p", 0, 1)
     for _ in range(20):

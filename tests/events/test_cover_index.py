@@ -9,7 +9,7 @@ import pytest
 from random_filters import random_conjunction, random_filter
 
 from pleach.events.algebra import covers, overlaps
-from pleach.events.constraint import ANY, Conjunction, Constraint, Kind
+from pleach.events.constraint import ANY, Conjunction, Constraint, Kind, Pattern, Shape
 from pleach.events.cover_index import CoverIndex
 from pleach.events.filter import Filter
 from pleach.events.index import column, grid
@@ -22,6 +22,10 @@ FALSE = Filter([])
 
 def number(**ranges) -> Filter:
     return Filter([Conjunction({name: Constraint(Kind.NUMBER, value) for name, value in ranges.items()})])
+
+
+def text(constraint: Constraint) -> Filter:
+    return Filter([Conjunction({"x": constraint})])
 
 
 @pytest.fixture(params=["limits as they are", "small limits"])
@@ -120,12 +124,22 @@ def test_several_conjunctions_cover_together_what_none_covers_alone():
         ]
     )
     middle = number(x=above(4, inclusive=True))
-    index = CoverIndex()
-    index.add(halves)
     assert covers(halves, middle)
+    points = [number(x=point(value)) for value in (3, 4, 5, 6)]  # so that buckets are fine
+    index = CoverIndex([*points, halves])
     assert index.covering(middle) == [halves]
-    index.add(middle)
-    assert index.covered(halves) == [middle]
+    index = CoverIndex([*points, middle])
+    assert index.covered(halves) == [*points, middle]
+
+
+def test_patterns_may_confine_what_ranges_leave_open():
+    """'b' is in the range x <= 'b' and does not end on 'a'."""
+    ends_on_a = (Pattern(Shape.SUFFIX, "a"),)
+    patterned = text(Constraint(Kind.STRING, below("b", inclusive=True), ends_on_a))
+    plain = text(Constraint(Kind.STRING, below("b", inclusive=False)))
+    assert covers(plain, patterned)
+    assert CoverIndex([patterned]).covered(plain) == [patterned]
+    assert CoverIndex([plain]).covering(patterned) == [plain]
 
 
 def test_any_covers_every_kind_but_not_absence():

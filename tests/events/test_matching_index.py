@@ -14,8 +14,8 @@ from random_filters import random_conjunction, random_event, random_filter
 from pleach.events.constraint import ABSENT, ANY, Conjunction, Constraint, Kind, Pattern, Shape
 from pleach.events.filter import Filter
 from pleach.events.index import MatchingIndex, clusters, column, grid, placement
-from pleach.events.index.predicates import holds, predicates_of
-from pleach.events.ranges import NOTHING, above, complement, point, union
+from pleach.events.index.predicates import Predicate, holds, predicates_of
+from pleach.events.ranges import NOTHING, above, below, complement, point, union
 
 THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 TRUE = Filter([Conjunction({})])
@@ -232,3 +232,35 @@ def test_not_equal_excludes_its_point_only():
     assert index.match({"x": 3.0}) == set()
     assert index.match({"x": 3.1}) == {"d"}
     assert index.match({"x": "3"}) == set()
+
+
+@pytest.mark.parametrize("value", [2**53, 2**53 + 1, 2**53 + 2, float(2**53), -(2**53) - 1])
+@pytest.mark.parametrize("bound", [2**53, 2**53 + 1, -(2**53) - 2, 2**60])
+def test_bounds_beyond_the_integers_that_floats_can_tell_apart(bound, value):
+    for ranges in (above(bound, inclusive=False), below(bound, inclusive=False)):
+        wanted = Filter([Conjunction({"x": Constraint(Kind.NUMBER, ranges)})])
+        index = MatchingIndex()
+        index.add("k", wanted, "d")
+        assert bool(index.match({"x": value})) == wanted.matches({"x": value})
+
+
+@pytest.mark.parametrize("value", [0.0, 5e-324, -5e-324, 50, 50.00000000000001, 49.99999999999999])
+def test_bounds_next_to_a_value(value):
+    for bound in (0, 50):
+        for ranges in (above(bound, inclusive=False), below(bound, inclusive=False)):
+            wanted = Filter([Conjunction({"x": Constraint(Kind.NUMBER, ranges)})])
+            index = MatchingIndex()
+            index.add("k", wanted, "d")
+            assert bool(index.match({"x": value})) == wanted.matches({"x": value})
+
+
+def test_remembered_patterns_learn_of_new_ones():
+    def contains(text: str) -> Predicate:
+        (predicate,) = predicates_of([("s", Constraint(Kind.STRING, patterns=(Pattern(Shape.CONTAINS, text),)))])
+        return predicate
+
+    tested = column.Column([(1, contains("x"))])
+    assert tested.failing_patterns("xy") == 0
+    tested.add(2, contains("z"))
+    tested.add(4, contains("y"))
+    assert tested.failing_patterns("xy") == 2

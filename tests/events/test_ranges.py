@@ -25,10 +25,14 @@ from pleach.events.ranges import (
     union_of,
 )
 
+SOME_TEXTS = TEXTS[:12] + NULS
+
+# Mentioned values, and values of which one lies in every set that cuts beside mentioned values can make: the first
+# value above a cut beside v is v itself or v followed by NUL.
 AXES = {
     "numbers": ([n for n in NUMBERS if n == int(n)], NUMBERS),
-    "strings": (TEXTS[:12] + NULS, WORDS + NULS + [word + "\0" for word in WORDS[:40]]),
-    "bytes": (BYTES, [*BYTES, b"\0\0\0", b"b\0", b"a\0\0\0", b"\xff\xff"]),
+    "strings": (SOME_TEXTS, sorted({*WORDS, *SOME_TEXTS, *(text + "\0" for text in SOME_TEXTS)})),
+    "bytes": (BYTES, sorted({*BYTES, *(each + b"\0" for each in BYTES)})),
 }
 
 

@@ -16,7 +16,7 @@ from pleach.messages import Forward
 from pleach.routing.policies import POLICIES
 from pleach.scenario import load_scenario
 from pleach.scenario.plants import PlantedBroker
-from pleach.scenario.script import Act, HandOver
+from pleach.scenario.schedule import Act, HandOver
 
 FACTOR = max(1, int(os.environ.get("PLEACH_THOROUGH", "1")))
 EXAMPLES = Path(__file__).parents[2] / "examples"

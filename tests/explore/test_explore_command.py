@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from pleach.cli.explore import explore
 from pleach.cli.sim import sim
 from pleach.errors import ScheduleError
-from pleach.scenario.script import load_schedule
+from pleach.scenario.schedule import load_schedule
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "chain-of-three.toml")
 BUG = ("--plant", "overtaking-unsubscription")

@@ -7,7 +7,8 @@ from pleach.explore.history import records_of, steps_of
 from pleach.explore.invariants import check
 from pleach.explore.search import explore
 from pleach.explore.world import World
-from pleach.scenario.script import Schedule, script_of
+from pleach.scenario.schedule import Schedule
+from pleach.scenario.script import script_of
 from pleach.sim.replay import replay
 from pleach.trace import judge
 

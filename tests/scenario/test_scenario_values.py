@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pleach.events.language import parse_filter
 from pleach.scenario import load_scenario, parse_scenario, scenario_digest
-from pleach.scenario.advertisements import derived_advertisements, initial_advertisements, subscription_ids
+from pleach.scenario.advertisements import derived_advertisements, initial_advertisements, subscription_names
 from pleach.scenario.model import Client, Ordering, Publish, Reply, Routing, Scenario
 from pleach.scenario.read import READERS
 from pleach.scenario.steps import STEP_KINDS, Crash, Drain, Restart, Slow
@@ -217,15 +217,14 @@ def test_whatever_is_published_was_advertised(data):
     assert parse_filter(text).matches(attributes)
 
 
-def test_subscription_ids_count_by_meaning():
+def test_subscription_names_count_by_meaning():
     step = '[[steps]]\nat = 1\ndo = "subscribe"\nclient = "p"\nfilter = "{}"\n'
     clients = '[[clients]]\nid = "p"\nbroker = "a"\nsubscribe = ["x > 1", "y > 1"]\n'
     scenario = parse_scenario(TREE + clients + step.format("x  >  1") + step.format("z > 1"))
-    assert subscription_ids(scenario, scenario.client("p")) == {
-        "x > 1": "s1",
-        "y > 1": "s2",
-        "x  >  1": "s1",
-        "z > 1": "s3",
+    assert subscription_names(scenario, scenario.client("p")) == {
+        parse_filter("x > 1"): "s1",
+        parse_filter("y > 1"): "s2",
+        parse_filter("z > 1"): "s3",
     }
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from pleach.errors import ScheduleError
 from pleach.scenario import parse_scenario
-from pleach.scenario.script import Act, Answer, HandOver, Schedule, Step, schedule_text
+from pleach.scenario.schedule import Act, Answer, HandOver, Schedule, Step, schedule_text
 from pleach.sim.replay import load_schedule, replay
 from pleach.trace import judge
 

@@ -17,7 +17,7 @@ Subscription: TypeAlias = tuple[str, tuple[tuple[str, Test], ...]]  # destinatio
 
 
 class NaiveLoop:
-    """As fast as a loop gets in Python: predicates are closures or C callables, and the first that fails ends it."""
+    """Predicates are closures or C callables, and the first that fails ends a subscription."""
 
     def __init__(
         self, filters: Sequence[Filter], destinations: Sequence[str], sample: Iterable[Mapping[str, Any]]

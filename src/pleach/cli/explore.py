@@ -18,7 +18,7 @@ from pleach.explore import search
 from pleach.explore.search import STATES_MAX, Exploration, Finding, Outcome
 from pleach.scenario.load import load_scenario
 from pleach.scenario.plants import PLANTS
-from pleach.scenario.script import schedule_text
+from pleach.scenario.schedule import schedule_text
 from pleach.trace import explain
 
 EXIT_CODES = {Outcome.CLEAN: 0, Outcome.FAILING: 1, Outcome.UNKNOWN: 2}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-import click
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from pleach import __version__
 from pleach.cli import audit, bench, demo, doctor, explore, sim
@@ -46,19 +46,7 @@ def _options(
 def run() -> None:
     """Run a command and turn what it raises on purpose into a line on stderr."""
     try:
-        code = app(standalone_mode=False)
+        app(prog_name="pleach")
     except PleachError as error:
-        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {_escaped(error)}", soft_wrap=True)
-        code = EXIT_UNUSABLE
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        code = 130
-    except BrokenPipeError:
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _escaped(error: PleachError) -> str:
-    return str(error).replace("[", r"\[")
+        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        sys.exit(EXIT_UNUSABLE)

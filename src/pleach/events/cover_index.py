@@ -32,7 +32,7 @@ class CoverIndex:
     """A set of filters. Answers never contain the filter asked about, and come in the order of insertion."""
 
     def __init__(self, members: Iterable[Filter] = ()) -> None:
-        """Members given at once take a fraction of the time that adding them takes."""
+        """Members given at once are laid out in one sweep, not bit by bit."""
         self._sequence: dict[Filter, int] = {}
         self._entries: dict[Filter, tuple[Entry, ...]] = {}
         self._next = 0

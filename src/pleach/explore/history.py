@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pleach.effects import Observe
 from pleach.explore.world import World
 from pleach.messages import (
     Advertise,
@@ -14,7 +13,6 @@ from pleach.messages import (
     Install,
     Installed,
     Message,
-    Node,
     Publish,
     Published,
     PublishRefused,
@@ -24,8 +22,9 @@ from pleach.messages import (
     Unsubscribed,
     Withdraw,
 )
-from pleach.scenario.script import Act, Answer, HandOver, Step, describe
-from pleach.trace import Record, Recorder, RecordKind, attributes_text
+from pleach.scenario.schedule import Act, Answer, HandOver, Step
+from pleach.scenario.script import describe
+from pleach.trace import Record, Recorder, RecordKind
 
 NETWORK = ""  # the node to which records belong that concern the run as a whole
 
@@ -86,25 +85,11 @@ def records_of(world: World, moves: Sequence[int]) -> list[Record]:
     recorder = Recorder(f"explored-{world.name}")
     recorder.add(RecordKind.STATE, at=0.0, node=NETWORK, detail=f"ordering={world.ordering}")
     for node, seen in world.prologue:
-        _record(recorder, 0.0, node, seen)
+        recorder.observe(0.0, node, seen)
     state = world.start
     for place, number in enumerate(moves, start=1):
         for seen in world.seen(state, number):
-            _record(recorder, float(place), world.subject(number), seen)
+            recorder.observe(float(place), world.subject(number), seen)
         state = world.take(state, number)
     recorder.add(RecordKind.DRAIN, at=float(len(moves)), node=NETWORK)
     return recorder.records
-
-
-def _record(recorder: Recorder, at: float, node: Node, seen: Observe) -> None:
-    recorder.add(
-        RecordKind(seen.kind.value),
-        at=at,
-        node=node,
-        client=node,
-        event=str(seen.event.id) if seen.event else seen.event_id,
-        attributes=attributes_text(seen.event.attributes) if seen.event else "",
-        subscription=seen.subscription,
-        filter=seen.filter,
-        detail=seen.detail,
-    )

@@ -23,7 +23,8 @@ from pleach.explore.history import records_of, steps_of
 from pleach.explore.invariants import check
 from pleach.explore.world import BrokenError, State, World
 from pleach.scenario.model import Scenario
-from pleach.scenario.script import Schedule, script_of
+from pleach.scenario.schedule import Schedule
+from pleach.scenario.script import script_of
 from pleach.trace import Record, Verdict, judge
 
 STATES_MAX = 2_000_000

@@ -21,17 +21,8 @@ from pleach.explore.past import Pasts
 from pleach.messages import Message, Node, decode, encode
 from pleach.scenario.assemble import make_broker, tree_of
 from pleach.scenario.plants import BrokerMachine, plant
-from pleach.scenario.script import (
-    Act,
-    Action,
-    Answer,
-    Crashes,
-    HandOver,
-    Move,
-    Restarts,
-    Script,
-    ScriptedClient,
-)
+from pleach.scenario.schedule import Act, Answer, HandOver, Move
+from pleach.scenario.script import Action, Crashes, Restarts, Script, ScriptedClient
 
 State: TypeAlias = tuple[int, ...]
 Machine: TypeAlias = BrokerMachine | ScriptedClient

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from pleach.events.filter import Filter
 from pleach.routing.entries import Entry
-from pleach.routing.merged import Bucket, Merged, bucket_of, merged
+from pleach.routing.merged import Bucket, Merged, is_wider, merge_key, mergers, unite
 from pleach.routing.stages import Distinct, MinimalCover, Stage, hides
 
 Entries: TypeAlias = frozenset[Entry]
@@ -42,12 +42,13 @@ def covering(entries: Iterable[Entry], _bound: float = 0.0) -> Entries:
 
 
 def merging(entries: Iterable[Entry], bound: float = 0.0) -> Entries:
-    buckets: dict[Bucket | Filter, list[Filter]] = {}
+    groups: dict[Bucket | Filter, list[Filter]] = {}
     for entry in covering(entries):
-        buckets.setdefault(bucket_of(entry.filter) or entry.filter, []).append(entry.filter)
-    filters: set[Filter] = set()
-    for key, members in buckets.items():
-        filters |= merged(key, members, bound) if isinstance(key, Bucket) else set(members)
+        groups.setdefault(merge_key(entry.filter), []).append(entry.filter)
+    united = {key: unite(key, members, bound) for key, members in groups.items() if isinstance(key, Bucket)}
+    filters = {key for key in groups if isinstance(key, Filter)}
+    for bucket, wanted in united.items():
+        filters |= mergers(bucket, wanted, [united[other] for other in united if is_wider(other, bucket)])
     return covering(Entry("", merger) for merger in filters)
 
 

@@ -68,7 +68,7 @@ class Propagation:
         self._make_stages = make_stages
         self._gate = gate
         self._received: dict[Node, dict[Entry, None]] = {}
-        self._exports: dict[Node, Export] = {}
+        self._exports: dict[Node, Export] = {}  # sorted: the order of messages must not tell who came first
         self._waits: dict[Ticket, set[tuple[Node, int]]] = {}
         self._waiting_for: dict[tuple[Node, int], list[Ticket]] = {}
 
@@ -77,7 +77,7 @@ class Propagation:
     def connect(self, neighbour: Node) -> list[Send]:
         """Tell a new neighbour what it has to know."""
         assert neighbour not in self._exports, neighbour
-        self._exports[neighbour] = Export(self._make_stages())
+        self._exports = dict(sorted({**self._exports, neighbour: Export(self._make_stages())}.items()))
         entries = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
         return self._tell(neighbour, Change(added=tuple(entries)))[0]
 
@@ -195,16 +195,16 @@ class Propagation:
             if not needs:
                 del self._waits[ticket]
                 due.append(ticket)
-        return due
+        return sorted(due, key=_by_number)
 
     # State ---------------------------------------------------------------------------------------------------
 
     def capture(self) -> PropagationState:
         return PropagationState(
             received={source: sorted(entries) for source, entries in sorted(self._received.items())},
-            installs={n: export.installs for n, export in sorted(self._exports.items())},
-            unanswered={n: sorted(export.unanswered) for n, export in sorted(self._exports.items())},
-            waits=[(ticket, sorted(needs)) for ticket, needs in sorted(self._waits.items(), key=str)],
+            installs={n: export.installs for n, export in self._exports.items()},
+            unanswered={n: sorted(export.unanswered) for n, export in self._exports.items()},
+            waits=[(ticket, sorted(self._waits[ticket])) for ticket in sorted(self._waits, key=_by_number)],
         )
 
     def restore(self, state: PropagationState) -> None:
@@ -219,3 +219,9 @@ class Propagation:
             export.unanswered = set(state.unanswered[neighbour])
         for ticket, needs in state.waits:
             self._await(ticket, set(needs))
+
+
+def _by_number(ticket: Ticket) -> tuple[Node, int, str]:
+    """An order of tickets that does not depend on which came first: clients' by name, neighbours' by number."""
+    token = ticket.token
+    return (ticket.requester, token, "") if isinstance(token, int) else (ticket.requester, 0, token)

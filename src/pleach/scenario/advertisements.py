@@ -47,18 +47,14 @@ def _any_of(values: tuple[Constant, ...]) -> Constraint:
     return Constraint(kinds.pop(), reduce(union, ranges))
 
 
-def subscription_ids(scenario: Scenario, client: Client) -> dict[str, str]:
-    """The id of each filter text that the client ever subscribes to: `s1`, `s2`, … in order of appearance.
+def subscription_names(scenario: Scenario, client: Client) -> dict[Filter, str]:
+    """The name of each filter that the client ever subscribes to: `s1`, `s2`, … in order of appearance.
 
-    Texts of equal meaning share an id, since subscribing twice to the same is subscribing once.
+    By filter, not by text: subscribing twice to the same is subscribing once, however it is spelled.
     """
     later = [s.filter for s in scenario.steps if isinstance(s, SubscribeStep) and s.client == client.id]
-    numbers: dict[Filter, int] = {}
-    ids = {}
-    for text in [*client.subscribe, *later]:
-        number = numbers.setdefault(parse_filter(text), len(numbers) + 1)
-        ids[text] = f"s{number}"
-    return ids
+    distinct = dict.fromkeys(parse_filter(text) for text in [*client.subscribe, *later])
+    return {wanted: f"s{number}" for number, wanted in enumerate(distinct, start=1)}
 
 
 def initial_advertisements(scenario: Scenario, client: Client) -> tuple[str, ...]:

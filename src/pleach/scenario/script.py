@@ -8,16 +8,6 @@ each is owed from the delivery that it answers, and may come before or after wha
 
 What cannot be said without a clock is refused. A reconfiguration will be one more case in `_action`, an action
 of the broker that starts it.
-
-A schedule says what happens, one thing after the other, from the end of the prologue on:
-
-    {"scenario": "chain of three", "plant": "",
-     "steps": [{"act": "p", "does": "publish price=60"},
-               {"deliver": ["p", "a"], "message": "Publish p/0/1 price=60"},
-               {"answer": "s", "does": "publish order=1"}]}
-
-`act` performs the next action of an actor's script, `answer` the next reply that a client owes, `deliver` hands over
-the first message under way from one node to another. `does` and `message` are for readers and change nothing.
 """
 
 from __future__ import annotations
@@ -25,25 +15,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple, TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
 from pleach.client import Client
 from pleach.effects import Effect, Observe, Observed
-from pleach.errors import ScenarioError, ScheduleError
+from pleach.errors import ScenarioError
 from pleach.events.event import Event
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
 from pleach.messages import Message, Node, pack, unpack
 from pleach.scenario import model, steps
-from pleach.scenario.advertisements import initial_advertisements, subscription_ids
+from pleach.scenario.advertisements import initial_advertisements, subscription_names
 from pleach.scenario.behaviour import draw_attributes, publications
 from pleach.scenario.values import Choice, Uniform
 
-SCHEDULE_BYTES_MAX = 16 * 1_048_576
 ACTIONS_MAX = 200  # of all actors; orders grow exponentially with them
 DRAWS_SEED = 1  # what loads draw is what they draw in a simulation with this seed
 NO_DRAWS = Random(0)  # replies that draw are refused; nothing is ever taken from this
@@ -154,7 +142,7 @@ def _all_actions(scenario: model.Scenario) -> list[tuple[float, Node, Action]]:
 
 def _actions(scenario: model.Scenario) -> Iterator[tuple[float, Node, Action]]:
     """Steps before loads: where their times are equal, the simulator has the same order."""
-    names = {c.id: _names(scenario, c) for c in scenario.clients}
+    names = {c.id: subscription_names(scenario, c) for c in scenario.clients}
     for step in scenario.steps:
         yield step.at, *_action(step, names)
     for client in scenario.clients:
@@ -194,13 +182,9 @@ def _refused(step: steps.Step, reason: str) -> ScenarioError:
     return ScenarioError(f"step `{name}` at {step.at:g} s {reason}; leave it out of what you explore")
 
 
-def _names(scenario: model.Scenario, client: model.Client) -> dict[Filter, str]:
-    return {parse_filter(text): name for text, name in subscription_ids(scenario, client).items()}
-
-
 def _prologue(scenario: model.Scenario) -> Iterator[tuple[Node, ClientAction]]:
     for client in scenario.clients:
-        names = _names(scenario, client)
+        names = subscription_names(scenario, client)
         yield client.id, Attaches()
         for text in initial_advertisements(scenario, client):
             yield client.id, Advertises(parse_filter(text))
@@ -294,75 +278,3 @@ class ScriptedClient:
         state = unpack(data, ScriptedClientState)
         self._client.restore(state.client)
         self._counts, self._owed = state.counts, state.owed
-
-
-# Schedules ---------------------------------------------------------------------------------------------------
-
-
-class Act(NamedTuple):
-    actor: Node
-
-
-class Answer(NamedTuple):
-    client: Node
-
-
-class HandOver(NamedTuple):
-    sender: Node
-    receiver: Node
-
-
-Move: TypeAlias = Act | Answer | HandOver
-
-
-class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    act: str = ""
-    answer: str = ""
-    deliver: tuple[str, str] | None = None
-    does: str = ""
-    message: str = ""
-
-    def __post_init__(self) -> None:
-        if sum(map(bool, (self.act, self.answer, self.deliver))) != 1:
-            raise ValueError("a step has exactly one of `act`, `answer` and `deliver`")
-
-    @property
-    def move(self) -> Move:
-        if self.deliver:
-            return HandOver(*self.deliver)
-        return Act(self.act) if self.act else Answer(self.answer)
-
-    def __str__(self) -> str:
-        if self.deliver:
-            return f"{self.deliver[0]} → {self.deliver[1]}  {self.message}".rstrip()
-        return f"{self.act or self.answer}: {self.does}" + (" (in answer)" if self.answer else "")
-
-
-class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`plant`: the planted bug (`plants.py`) with which it was found; empty for the system as it is."""
-
-    scenario: str
-    plant: str = ""
-    steps: tuple[Step, ...] = ()
-
-
-def load_schedule(path: str | Path) -> Schedule:
-    """The schedule in a file; raises ScheduleError where there is none."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise ScheduleError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(data) > SCHEDULE_BYTES_MAX:
-        raise ScheduleError(f"{path}: more than {SCHEDULE_BYTES_MAX:,} bytes; is this a schedule?")
-    try:
-        return msgspec.json.decode(data, type=Schedule)
-    except msgspec.DecodeError as error:
-        hint = "`pleach explore --out` writes schedules"
-        raise ScheduleError(f"{path}: this is not a schedule: {error}; {hint}") from None
-
-
-def schedule_text(schedule: Schedule) -> str:
-    """The schedule as JSON, one step per line."""
-    head = msgspec.json.encode({"scenario": schedule.scenario, "plant": schedule.plant}).decode()
-    steps = ",\n".join(f"  {msgspec.json.encode(step).decode()}" for step in schedule.steps)
-    return f'{head[:-1]},"steps":[\n{steps}\n]}}\n'

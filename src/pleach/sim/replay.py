@@ -10,29 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from pleach.effects import Observe
 from pleach.errors import LivenessError, ScheduleError
-from pleach.messages import Message, Node, encode
+from pleach.messages import Node
 from pleach.scenario.assemble import make_broker, tree_of
 from pleach.scenario.model import Scenario
 from pleach.scenario.plants import BrokerMachine, plant
-from pleach.scenario.script import (
-    Act,
-    Action,
-    Answer,
-    Crashes,
-    HandOver,
-    Move,
-    Restarts,
-    Schedule,
-    Script,
-    describe,
-    load_schedule,
-    script_of,
-)
+from pleach.scenario.schedule import Act, Answer, HandOver, Move, Schedule, load_schedule
+from pleach.scenario.script import Action, Crashes, Restarts, Script, describe, script_of
 from pleach.sim.run import NETWORK, SimResult, run_name
 from pleach.sim.simulator import Simulator
-from pleach.trace import Recorder, RecordKind, attributes_text
+from pleach.trace import Recorder, RecordKind
 
 __all__ = ["load_schedule", "replay"]
 
@@ -92,8 +79,8 @@ class _Replay:
             self._sim.link(sender, receiver, AT_ONCE)
             for link in self._sim.links_between(sender, receiver):
                 self._sim.block(link)
-        self._sim.on_observe = self._observe
-        self._sim.on_send = self._sent
+        self._sim.on_observe = self._recorder.observe
+        self._sim.on_send = self._recorder.sent
 
     def _make_broker(self, name: Node) -> BrokerMachine:
         scenario = self._script.scenario
@@ -167,21 +154,3 @@ class _Replay:
 
     def _fault(self, node: Node, action: Action) -> None:
         self._recorder.add(RecordKind.FAULT, at=self._sim.now, node=node, detail=describe(action))
-
-    def _observe(self, at: float, node: Node, seen: Observe) -> None:
-        self._recorder.add(
-            RecordKind(seen.kind.value),
-            at=at,
-            node=node,
-            client=node,
-            event=str(seen.event.id) if seen.event else seen.event_id,
-            attributes=attributes_text(seen.event.attributes) if seen.event else "",
-            subscription=seen.subscription,
-            filter=seen.filter,
-            detail=seen.detail,
-        )
-
-    def _sent(self, at: float, sender: Node, to: Node, message: Message) -> None:
-        self._recorder.add(
-            RecordKind.SEND, at=at, node=sender, peer=to, message=type(message).__name__, bytes=len(encode(message))
-        )

@@ -11,16 +11,15 @@ from pleach.client import Client
 from pleach.effects import Observe, Observed
 from pleach.events.event import Event
 from pleach.events.language import parse_filter
-from pleach.messages import Message, Node, encode
+from pleach.messages import Node
 from pleach.scenario import model, steps
-from pleach.scenario.advertisements import initial_advertisements, subscription_ids
+from pleach.scenario.advertisements import initial_advertisements, subscription_names
 from pleach.scenario.assemble import make_broker, make_brokers, make_clients, tree_of
 from pleach.scenario.behaviour import Publication, Replies, publications
 from pleach.sim.simulator import Simulator
-from pleach.trace import Record, Recorder, RecordKind, attributes_text
+from pleach.trace import Record, Recorder, RecordKind
 
 PROGRESS_TICKS = 100
-KINDS = {observed: RecordKind(observed.value) for observed in Observed}
 NETWORK = ""  # the node to which records belong that concern the run as a whole
 
 
@@ -79,7 +78,7 @@ class _Run:
         self.brokers: dict[Node, Broker] = make_brokers(self.scenario)
         self.clients: dict[Node, Client] = make_clients(self.scenario)
         self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
-        self.subscriptions = {c.id: subscription_ids(self.scenario, c) for c in self.scenario.clients}
+        self.subscriptions = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
 
     def go(self) -> SimResult:
         self._record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
@@ -117,7 +116,7 @@ class _Run:
         if self.replies or self.kinds != frozenset():
             self.sim.on_observe = self._observe
         if self.recorder.wants(RecordKind.SEND):
-            self.sim.on_send = self._sent
+            self.sim.on_send = self.recorder.sent
 
     def _plan(self) -> None:
         for client in self.scenario.clients:
@@ -157,8 +156,12 @@ class _Run:
         self.sim.perform(client, self.clients[client].advertise(advertised.text, advertised))
 
     def _subscribe(self, client: Node, text: str) -> None:
-        name = self.subscriptions[client][text]
-        self.sim.perform(client, self.clients[client].subscribe(name, parse_filter(text)))
+        wanted = parse_filter(text)
+        self.sim.perform(client, self.clients[client].subscribe(self.subscriptions[client][wanted], wanted))
+
+    def _unsubscribe(self, client: Node, text: str) -> None:
+        name = self.subscriptions[client][parse_filter(text)]
+        self.sim.perform(client, self.clients[client].unsubscribe(name))
 
     def _answer(self, client: Node, event: Event) -> None:
         if client not in self.replies or self.sim.now >= self.scenario.duration:
@@ -173,7 +176,7 @@ class _Run:
             case steps.SubscribeStep(client=client, filter=text):
                 self._subscribe(client, text)
             case steps.UnsubscribeStep(client=client, filter=text):
-                self.sim.perform(client, self.clients[client].unsubscribe(self.subscriptions[client][text]))
+                self._unsubscribe(client, text)
             case steps.AdvertiseStep(client=client, filter=text):
                 self._advertise(client, text)
             case steps.UnadvertiseStep(client=client, filter=text):
@@ -237,27 +240,9 @@ class _Run:
         self.recorder.add(kind, at=self.sim.now, node=node, detail=detail, peer=peer)
 
     def _observe(self, at: float, node: Node, seen: Observe) -> None:
-        if self.recorder.wants(KINDS[seen.kind]):
-            self._write(at, node, seen)
+        self.recorder.observe(at, node, seen)
         if self.replies and seen.kind is Observed.DELIVER and seen.event:
             self._answer(node, seen.event)
-
-    def _write(self, at: float, node: Node, seen: Observe) -> None:
-        self.recorder.add(
-            KINDS[seen.kind],
-            at=at,
-            node=node,
-            client=node,
-            event=str(seen.event.id) if seen.event else seen.event_id,
-            attributes=attributes_text(seen.event.attributes) if seen.event else "",
-            subscription=seen.subscription,
-            filter=seen.filter,
-            detail=seen.detail,
-        )
-
-    def _sent(self, at: float, sender: Node, to: Node, message: Message) -> None:
-        kind = type(message).__name__
-        self.recorder.add(RecordKind.SEND, at=at, node=sender, peer=to, message=kind, bytes=len(encode(message)))
 
 
 def run_name(scenario: model.Scenario, seed: int) -> str:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pleach.trace.records import Record, RecordKind
+from pleach.effects import Observe, Observed
+from pleach.messages import Message, Node, encode
+from pleach.trace.records import Record, RecordKind, attributes_text
+
+KINDS = {observed: RecordKind(observed.value) for observed in Observed}
 
 
 class Recorder:
@@ -21,6 +25,28 @@ class Recorder:
 
     def wants(self, kind: RecordKind) -> bool:
         return kind in self._kinds
+
+    def observe(self, at: float, node: Node, seen: Observe) -> None:
+        """Write down what a machine observed."""
+        kind = KINDS[seen.kind]
+        if kind not in self._kinds:
+            return
+        self.add(
+            kind,
+            at=at,
+            node=node,
+            client=node,
+            event=str(seen.event.id) if seen.event else seen.event_id,
+            attributes=attributes_text(seen.event.attributes) if seen.event else "",
+            subscription=seen.subscription,
+            filter=seen.filter,
+            detail=seen.detail,
+        )
+
+    def sent(self, at: float, sender: Node, to: Node, message: Message) -> None:
+        """Write down a hop of a message, with its size on the wire."""
+        kind = type(message).__name__
+        self.add(RecordKind.SEND, at=at, node=sender, peer=to, message=kind, bytes=len(encode(message)))
 
     def add(
         self,

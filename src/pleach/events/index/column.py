@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 from pleach.events.constraint import KIND_OF, Kind, Pattern
 from pleach.events.index.predicates import Predicate
-from pleach.events.ranges import AFTER, BEFORE, Cut, Ranges
+from pleach.events.ranges import BEFORE, Cut, Ranges
 
 BUCKETS_MAX = 64  # boundaries per attribute and kind
 PATTERN_MEMO_MAX = 256  # values whose failing patterns are remembered, per attribute
@@ -95,24 +95,15 @@ class Column:
 
 
 def buckets(boundaries: list[Any], ranges: Ranges) -> Iterator[tuple[int, int]]:
-    """The buckets that hold a value of the set, as inclusive spans, lowest first; spans may touch."""
+    """The buckets that may hold a value of the set, as inclusive spans, lowest first; spans may touch.
+
+    A span may begin one bucket too early (x > 'a' begins in the bucket of 'a', which may hold nothing else). It does so
+    for every set that begins there, and so a larger set never has fewer buckets. The cover index relies on that, and
+    on sets being in the one spelling that the language gives them.
+    """
     for low, high in ranges.intervals():
-        first = 0 if low is None else bisect_right(boundaries, _least(low))
+        first = 0 if low is None else bisect_right(boundaries, low[0])
         yield first, len(boundaries) if high is None else _last_bucket(boundaries, high)
-
-
-def _least(low: Cut) -> Any:
-    """The least value above the cut; for numbers, which have none, the value beside which all of them are."""
-    value, side = low
-    match value:
-        case str() if side == AFTER:
-            return value + "\0"
-        case bytes() if side == AFTER:
-            return value + b"\0"
-        case bool() if side == AFTER:
-            return True
-        case _:
-            return value
 
 
 def _last_bucket(boundaries: list[Any], high: Cut) -> int:

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from pleach.events.index.column import Column
 from pleach.events.index.predicates import Predicate
 
-GRID_ENTRIES_MAX = 4096  # wider rows make matching a little faster and every change slower
+GRID_ENTRIES_MAX = 4096  # wider rows mean fewer of them per event, and more to copy per change
 GRID_SLOTS_MIN = 64
 SLOTS_PER_ENTRY = 2  # how far a grid may grow, or rot, before it is built anew
 

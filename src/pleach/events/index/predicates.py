@@ -1,6 +1,6 @@
 """Constraints laid out flat, for the loop that runs once per candidate and event.
 
-`holds` is `Conjunction.matches`, several times faster and tested equal. Most constraints are an interval that includes
+`holds` is `Conjunction.matches` with fewer calls, and tested equal. Most constraints are an interval that includes
 its ends, or can be written as one: no integer or float lies between 50 and the next float, so x > 50 is x >= that.
 """
 

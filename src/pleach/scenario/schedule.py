@@ -1,0 +1,91 @@
+"""A schedule says what happens, one thing after the other, from the end of the prologue on:
+
+    {"scenario": "chain of three", "plant": "",
+     "steps": [{"act": "p", "does": "publish price=60"},
+               {"deliver": ["p", "a"], "message": "Publish p/0/1 price=60"},
+               {"answer": "s", "does": "publish order=1"}]}
+
+`act` performs the next action of an actor's script, `answer` the next reply that a client owes, `deliver` hands over
+the first message under way from one node to another. `does` and `message` are for readers and change nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from pleach.errors import ScheduleError
+from pleach.messages import Node
+
+SCHEDULE_BYTES_MAX = 16 * 1_048_576
+
+
+class Act(NamedTuple):
+    actor: Node
+
+
+class Answer(NamedTuple):
+    client: Node
+
+
+class HandOver(NamedTuple):
+    sender: Node
+    receiver: Node
+
+
+Move: TypeAlias = Act | Answer | HandOver
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    act: str = ""
+    answer: str = ""
+    deliver: tuple[str, str] | None = None
+    does: str = ""
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, (self.act, self.answer, self.deliver))) != 1:
+            raise ValueError("a step has exactly one of `act`, `answer` and `deliver`")
+
+    @property
+    def move(self) -> Move:
+        if self.deliver:
+            return HandOver(*self.deliver)
+        return Act(self.act) if self.act else Answer(self.answer)
+
+    def __str__(self) -> str:
+        if self.deliver:
+            return f"{self.deliver[0]} → {self.deliver[1]}  {self.message}".rstrip()
+        return f"{self.act or self.answer}: {self.does}" + (" (in answer)" if self.answer else "")
+
+
+class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`plant`: the planted bug (`plants.py`) with which it was found; empty for the system as it is."""
+
+    scenario: str
+    plant: str = ""
+    steps: tuple[Step, ...] = ()
+
+
+def load_schedule(path: str | Path) -> Schedule:
+    """The schedule in a file; raises ScheduleError where there is none."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ScheduleError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(data) > SCHEDULE_BYTES_MAX:
+        raise ScheduleError(f"{path}: more than {SCHEDULE_BYTES_MAX:,} bytes; is this a schedule?")
+    try:
+        return msgspec.json.decode(data, type=Schedule)
+    except msgspec.DecodeError as error:
+        hint = "`pleach explore --out` writes schedules"
+        raise ScheduleError(f"{path}: this is not a schedule: {error}; {hint}") from None
+
+
+def schedule_text(schedule: Schedule) -> str:
+    """The schedule as JSON, one step per line."""
+    head = msgspec.json.encode({"scenario": schedule.scenario, "plant": schedule.plant}).decode()
+    steps = ",\n".join(f"  {msgspec.json.encode(step).decode()}" for step in schedule.steps)
+    return f'{head[:-1]},"steps":[\n{steps}\n]}}\n'
