@@ -44,7 +44,9 @@ def check(index: CoverIndex, members: dict[Filter, None], probe: Filter) -> int:
     assert (index.any_covering(probe) in covering) if covering else index.any_covering(probe) is None
     covered = [member for member in others if covers(probe, member)]
     assert index.covered(probe) == covered
-    assert index.overlapping(probe) == [member for member in others if overlaps(member, probe)]
+    overlapping = [member for member in others if overlaps(member, probe)]
+    assert index.overlapping(probe) == overlapping
+    assert (index.any_overlapping(probe) in overlapping) if overlapping else index.any_overlapping(probe) is None
     assert len(index) == len(members)
     return len(covering) + len(covered)
 

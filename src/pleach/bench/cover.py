@@ -2,7 +2,8 @@
 
 Half of the questions are about filters that fit nothing, as random ones do; the other half about members made narrower
 ("is it covered?") or wider ("what does it cover?"), which have answers. The scan is timed on a sample of the members
-and scaled up to all of them, and does not stop at its first answer, as `any_covering` does; that the answers are the scan's is checked on all of them, for a few questions.
+and scaled up to all of them; it does not stop at its first answer, as `any_covering` does. That the answers are the
+scan's is checked on all members, for a few questions.
 """
 
 from __future__ import annotations

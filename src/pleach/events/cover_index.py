@@ -94,8 +94,15 @@ class CoverIndex:
 
     def overlapping(self, probe: Filter) -> list[Filter]:
         """The members that some event matches together with `probe`."""
+        return self._sorted(self._that_overlap(probe))
+
+    def any_overlapping(self, probe: Filter) -> Filter | None:
+        """Some member that overlaps `probe`: the same one for the same history of changes."""
+        return next(self._that_overlap(probe), None)
+
+    def _that_overlap(self, probe: Filter) -> Iterator[Filter]:
         candidates = self._owners(_satisfiable(probe), may_overlap, self._simple, self._compound)
-        return self._sorted(member for member in candidates if member != probe and overlaps(member, probe))
+        return (member for member in candidates if member != probe and overlaps(member, probe))
 
     def _may_cover(self, probe: Filter) -> Iterator[Filter]:
         parts = _satisfiable(probe)

@@ -32,7 +32,7 @@ class FilterMap(Generic[Holder]):
             del self._holders[key]
 
     def overlaps_any(self, probe: Filter) -> bool:
-        return probe in self._holders or bool(self._index.overlapping(probe))
+        return probe in self._holders or self._index.any_overlapping(probe) is not None
 
     def overlapping(self, probe: Filter) -> Iterator[tuple[Filter, Holder]]:
         for key in sorted({*self._index.overlapping(probe)} | ({probe} & self._holders.keys())):

@@ -30,6 +30,7 @@ from pleach.events.ranges import NOTHING, Ranges, includes, union_of
 from pleach.routing.entries import Change, Difference, Entry
 from pleach.routing.stages import hides
 
+MERGED_KINDS = frozenset({Kind.NUMBER, Kind.STRING, Kind.BYTES})  # two booleans are all of them: no range to unite
 PIECE_RANGES_USUAL = 32  # one range in this many ends a piece
 
 
@@ -46,7 +47,7 @@ def bucket_of(candidate: Filter) -> Bucket | None:
     if len(candidate.conjunctions) != 1:
         return None
     constraints = candidate.conjunctions[0].constraints
-    ranged = [(constraint.kind, name) for name, constraint in constraints.items() if constraint.kind >= Kind.NUMBER]
+    ranged = [(constraint.kind, name) for name, constraint in constraints.items() if constraint.kind in MERGED_KINDS]
     if not ranged:
         return None
     kind, attribute = min(ranged)
