@@ -16,14 +16,9 @@ from pleach.scenario.model import Scenario
 from pleach.scenario.values import Span
 
 
-def simpy_hops(scenario: Scenario, latency: Span, seed: int) -> int:
-    """Carry the last client's load to every broker and every other client; returns the hops made."""
-    model = StoreAndForward(scenario, latency, seed)
-    model.environment.run()
-    return model.hops
-
-
 class StoreAndForward:
+    """Carries the last client's load to every broker and every other client."""
+
     def __init__(self, scenario: Scenario, latency: Span, seed: int) -> None:
         try:
             import simpy  # noqa: PLC0415 - only this measurement needs it

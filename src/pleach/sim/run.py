@@ -56,18 +56,20 @@ def run_scenario(
     `kinds`: what to record (None: everything). `watch` is called with the brokers at every drain, `on_progress` with
     the virtual time a hundred times on the way.
     """
-    run = _Run(scenario, seed, kinds, watch)
+    run = ScenarioRun(scenario, seed, kinds, watch)
     if on_progress:
         run.report_to(on_progress)
-    return run.go()
+    return run.finish()
 
 
 @dataclass
-class _Run:
+class ScenarioRun:
+    """A run that can be stopped on the way: `advance` to some time, look around, `finish`."""
+
     scenario: model.Scenario
     seed: int
-    kinds: frozenset[RecordKind] | None
-    watch: Callable[[dict[Node, Broker]], None] | None
+    kinds: frozenset[RecordKind] | None = None
+    watch: Callable[[dict[Node, Broker]], None] | None = None
     refusals: list[Refusal] = field(default_factory=list)
     disks: dict[Node, bytes] = field(default_factory=dict)  # states of brokers that are down
 
@@ -80,10 +82,14 @@ class _Run:
         self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
         self.subscriptions = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
 
-    def go(self) -> SimResult:
         self._record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
         self._build()
         self._plan()
+
+    def advance(self, until: float) -> None:
+        self.sim.run(until)
+
+    def finish(self) -> SimResult:
         self.sim.run()
         quiet = self._drain()
         return SimResult(
