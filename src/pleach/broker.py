@@ -17,7 +17,7 @@ import msgspec
 
 from pleach.effects import Effect
 from pleach.errors import ProtocolError
-from pleach.messages import ClientRequest, Forward, Marked, Message, Node, PubSub, pack, unpack
+from pleach.messages import ClientRequest, Detach, Forward, Marked, Message, Node, Publish, PubSub, pack, unpack
 from pleach.overlay.seam import Handled, HeldState, Machine, Seam
 from pleach.routing.router import Outcome, Router, RouterState, RoutingConfig
 from pleach.routing.sessions import ClientState, Sessions
@@ -117,7 +117,19 @@ class Broker:
         """The link to a neighbour is gone for good, and with it what the neighbour had asked for."""
         return self._finish(self.name, self.router.disconnect(neighbour))
 
+    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
+        """A neighbour has lost its memory: start over with it. A client has: it starts anew, without subscriptions."""
+        if peer in self.router.neighbours:
+            return [*self.disconnect(peer), *self.connect(peer)]
+        if peer in self.sessions:
+            return self.seam.leave(peer, self.sessions.handle(peer, Detach()))
+        return ()
+
     # State ---------------------------------------------------------------------------------------------------
+
+    def is_changed_by(self, message: Message) -> bool:
+        """Events only pass through, unless a reconfiguration holds them."""
+        return not (isinstance(message, Forward | Publish) and self.seam.is_idle)
 
     def capture(self) -> bytes:
         machines = {name: machine.capture() for name, machine in self._machines.items()}

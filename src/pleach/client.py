@@ -46,6 +46,8 @@ class ClientMachineState(msgspec.Struct, array_like=True):
     local: list[str]  # subscriptions whose confirmation was asked for early, and promises less
     unconfirmed: list[str]  # advertisements that are not yet in effect
     waiting: list[Publish | Unadvertise]  # what must not go out before they are, in order
+    subscriptions: dict[str, Filter]  # what the client has, to ask for it again of a broker that lost its memory
+    advertisements: dict[str, Filter]
 
 
 class Client:
@@ -53,7 +55,7 @@ class Client:
         self.name = name
         self.own_events = own_events
         self.incarnation = incarnation
-        self._state = ClientMachineState(broker, 0, [], [], [])
+        self._state = ClientMachineState(broker, 0, [], [], [], {}, {})
 
     @property
     def broker(self) -> Node:
@@ -77,6 +79,7 @@ class Client:
     def subscribe(self, subscription: str, wanted: Filter, *, network_wide: bool = True) -> Sequence[Effect]:
         if not network_wide:
             self._state.local.append(subscription)
+        self._state.subscriptions[subscription] = wanted
         detail = "" if self.own_events else "no-own"
         return [
             Observe(Observed.SUBSCRIBE, subscription=subscription, filter=wanted.text, detail=detail),
@@ -84,6 +87,7 @@ class Client:
         ]
 
     def unsubscribe(self, subscription: str) -> Sequence[Effect]:
+        self._state.subscriptions.pop(subscription, None)
         return [
             Observe(Observed.UNSUBSCRIBE, subscription=subscription),
             self._send(Unsubscribe(subscription)),
@@ -91,12 +95,14 @@ class Client:
 
     def advertise(self, advertisement: str, advertised: Filter) -> Sequence[Effect]:
         self._state.unconfirmed.append(advertisement)
+        self._state.advertisements[advertisement] = advertised
         return [
             Observe(Observed.ADVERTISE, subscription=advertisement, filter=advertised.text),
             self._send(Advertise(advertisement, advertised)),
         ]
 
     def unadvertise(self, advertisement: str) -> Sequence[Effect]:
+        self._state.advertisements.pop(advertisement, None)
         observed = Observe(Observed.UNADVERTISE, subscription=advertisement)
         return [observed, *self._send_in_turn(Unadvertise(advertisement))]
 
@@ -152,6 +158,22 @@ class Client:
 
     def _send(self, message: Message) -> Send:
         return Send(self._state.broker, message)
+
+    # The link ------------------------------------------------------------------------------------------------
+
+    def peer_reborn(self, peer: Node) -> Sequence[Effect]:  # noqa: ARG002 - a client has one peer
+        """The broker has lost its memory: ask again for all that this client has."""
+        state = self._state
+        state.unconfirmed = list(state.advertisements)
+        return [
+            self._send(Attach(self.own_events)),
+            *(self._send(Advertise(name, advertised)) for name, advertised in state.advertisements.items()),
+            *(self._send(Subscribe(name, wanted)) for name, wanted in state.subscriptions.items()),
+        ]
+
+    def is_changed_by(self, message: Message) -> bool:
+        """Deliveries go to the application; the machine keeps nothing of them."""
+        return not isinstance(message, Deliver | Published | PublishRefused)
 
     # State ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,234 @@
+"""A machine with its links: sessions around a broker or a client, as one pure machine that a driver can make durable.
+
+    frames ──▶ session ──▶ machine ──▶ sessions ──▶ Batch ──▶ commit ──▶ transmit
+
+Everything that happens between two calls of `take_batch` is one batch: what changed the machine's state (the journal),
+what was queued for whom, how far each link got, and the frames to transmit. The driver writes the batch to its disk, if
+it has one, and only then transmits (session.py, rule 4). A crash before the commit undoes the whole batch, and nobody
+has seen any of it.
+
+What is on disk is a captured state and the journal since: the machine is deterministic, so handling the journal again
+gives the state again. Events that only pass through are not journalled; they are in the outboxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from pleach.effects import Effect, Observe, Send
+from pleach.errors import PleachError
+from pleach.links.frames import Frame
+from pleach.links.session import (
+    Arrived,
+    Fenced,
+    Hangup,
+    PeerReborn,
+    Session,
+    SessionConfig,
+    SessionEffect,
+    SessionState,
+    Transmit,
+    Up,
+)
+from pleach.messages import Message, Node, decode, encode
+
+
+class Machine(Protocol):
+    """A broker or a client, as an endpoint drives it."""
+
+    @property
+    def name(self) -> Node: ...
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]: ...
+
+    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
+        """The peer has lost its memory, and with it what it knew of this machine."""
+        ...
+
+    def is_changed_by(self, message: Message) -> bool:
+        """Whether handling the message may change what `capture` gives."""
+        ...
+
+    def capture(self) -> bytes: ...
+
+    def restore(self, data: bytes) -> None: ...
+
+
+class Journalled(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One thing that changed the machine's state: a message, or (payload None) that the peer was reborn."""
+
+    peer: Node
+    payload: bytes | None
+    now: float
+
+
+class Queued(NamedTuple):
+    peer: Node
+    sequence: int
+    payload: bytes
+
+
+class Progress(NamedTuple):
+    """How far a link is: what of it must be on disk, besides the outbox."""
+
+    epoch: int
+    peer_epoch: int
+    received: int
+    first: int  # everything before is confirmed
+
+
+class Batch(NamedTuple):
+    """What happened since the last one; `transmits` and `hangups` wait for the commit of the rest."""
+
+    journal: list[Journalled]
+    queued: list[Queued]
+    progress: dict[Node, Progress]
+    transmits: list[tuple[Node, Frame]]
+    hangups: list[tuple[Node, str]]
+    observed: list[Observe]
+    up: list[Node]
+    fenced: list[tuple[Node, str]]
+
+    @property
+    def changes_disk(self) -> bool:
+        return bool(self.journal or self.queued or self.progress)
+
+
+class Saved(NamedTuple):
+    """What a disk gives back."""
+
+    state: bytes | None
+    journal: Iterable[Journalled]
+    sessions: dict[Node, SessionState]
+
+
+class Endpoint:
+    def __init__(self, machine: Machine, epoch: int, config: SessionConfig | None = None) -> None:
+        self.machine = machine
+        self.epoch = epoch
+        self.sessions: dict[Node, Session] = {}
+        self._config = config or SessionConfig()
+        self._batch = _empty()
+        self._noted: dict[Node, Progress] = {}  # as of the last batch that said so
+
+    def recover(self, saved: Saved) -> None:
+        """Take over what was on disk, into a fresh endpoint."""
+        if saved.state is not None:
+            self.machine.restore(saved.state)
+        for peer, state in saved.sessions.items():
+            self.sessions[peer] = Session(self.machine.name, peer, state, self._config)
+        for entry in saved.journal:  # what this led to was queued then, and is in the outboxes
+            self._react(entry.peer, entry.payload, entry.now)
+
+    def admit(self, peer: Node) -> Session:
+        """The session with a peer; a new one if there is none yet."""
+        if peer not in self.sessions:
+            self.sessions[peer] = Session(self.machine.name, peer, SessionState(self.epoch), self._config)
+            self._note(peer)
+        return self.sessions[peer]
+
+    # What the driver tells -----------------------------------------------------------------------------------
+
+    def connected(self, peer: Node, *, now: float) -> None:
+        self._carry_out(peer, self.admit(peer).connected(now=now), now)
+
+    def disconnected(self, peer: Node) -> None:
+        self.sessions[peer].disconnected()
+
+    def receive(self, peer: Node, frame: Frame, *, now: float) -> None:
+        self._carry_out(peer, self.sessions[peer].receive(frame, now=now), now)
+
+    def tick(self, *, now: float) -> None:
+        for peer, session in self.sessions.items():
+            self._carry_out(peer, session.tick(now=now), now)
+
+    def leave(self, reason: str) -> None:
+        """Say goodbye on all links."""
+        for peer, session in self.sessions.items():
+            self._carry_out(peer, session.leave(reason), 0.0)
+
+    def perform(self, effects: Sequence[Effect], *, now: float) -> None:
+        """Carry out what the machine wants done: for effects of calls that the driver made itself."""
+        self._perform(effects, {}, now)
+
+    def take_batch(self) -> Batch:
+        batch, self._batch = self._batch, _empty()
+        return batch
+
+    # Inside --------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, peer: Node, effects: Sequence[SessionEffect], now: float) -> None:
+        batch = self._batch
+        for effect in effects:
+            match effect:
+                case Transmit(frame):
+                    batch.transmits.append((peer, frame))
+                case Arrived(payload):
+                    self._arrived(peer, payload, now)
+                case Hangup(reason):
+                    batch.hangups.append((peer, reason))
+                case PeerReborn():
+                    self._reborn(peer, now)
+                case Up():
+                    batch.up.append(peer)
+                case Fenced(reason):
+                    batch.fenced.append((peer, reason))
+        self._note(peer)
+
+    def _arrived(self, peer: Node, payload: bytes, now: float) -> None:
+        """Hand a message to the machine; one that it cannot accept is the peer's fault, and ends the connection."""
+        try:
+            message = decode(payload)
+            changed = self.machine.is_changed_by(message)
+            effects = self.machine.handle(peer, message, now=now)
+        except (msgspec.DecodeError, PleachError) as error:
+            self._batch.hangups.append((peer, str(error)))
+            return
+        if changed:
+            self._batch.journal.append(Journalled(peer, payload, now))
+        self._perform(effects, {id(message): payload}, now)
+
+    def _reborn(self, peer: Node, now: float) -> None:
+        self._batch.journal.append(Journalled(peer, None, now))
+        self._perform(self.machine.peer_reborn(peer), {}, now)
+
+    def _react(self, peer: Node, payload: bytes | None, now: float) -> Sequence[Effect]:
+        if payload is None:
+            return self.machine.peer_reborn(peer)
+        return self.machine.handle(peer, decode(payload), now=now)
+
+    def _perform(self, effects: Sequence[Effect], encoded: dict[int, bytes], now: float) -> None:
+        """Queue what is to be sent, each message encoded once, however many get it."""
+        batch = self._batch
+        for effect in effects:
+            match effect:
+                case Send(to, message):
+                    payload = encoded.get(id(message))
+                    if payload is None:
+                        payload = encoded[id(message)] = encode(message)
+                    self._queue(to, payload, now)
+                case Observe():
+                    batch.observed.append(effect)
+                case _:
+                    raise NotImplementedError(f"{type(effect).__name__}: no protocol that wants this is installed yet")
+
+    def _queue(self, peer: Node, payload: bytes, now: float) -> None:
+        session = self.admit(peer)
+        effects = session.send(payload, now=now)
+        self._batch.queued.append(Queued(peer, session.last, payload))
+        for effect in effects:
+            assert isinstance(effect, Transmit)
+            self._batch.transmits.append((peer, effect.frame))
+
+    def _note(self, peer: Node) -> None:
+        session = self.sessions[peer]
+        progress = Progress(self.epoch, session.peer_epoch, session.received, session.first)
+        if self._noted.get(peer) != progress:
+            self._noted[peer] = self._batch.progress[peer] = progress
+
+
+def _empty() -> Batch:
+    return Batch([], [], {}, [], [], [], [], [])
