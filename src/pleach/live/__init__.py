@@ -1,0 +1,1 @@
+"""Brokers as processes, clients over TCP, state on disk."""
