@@ -1,6 +1,5 @@
 """No misses: each kind of error, planted in clean traces, is found under its own name."""
 
-import os
 import random
 from itertools import count
 
@@ -10,8 +9,7 @@ from tiny_network import clean_story
 
 from pleach.trace import Ordering, Outcome, Rule, Verdict, explain, judge
 
-THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
-PLANTS = 50 * min(THOROUGH, 4)  # PLEACH_THOROUGH=4 or more makes 200 of each kind
+PLANTS = 200  # of each kind
 STORIES_MAX = 200 * PLANTS
 
 
