@@ -57,6 +57,22 @@ class TestLost:
             7 - drain"""
         assert broken(text) == ["lost c p/0/1"]
 
+    def test_the_acknowledgement_of_a_repeated_request_is_not_that_of_the_next_stretch(self):
+        """Asked for again, taken back and asked for once more at once: the second answer is to the repetition."""
+        text = f"""{SUBSCRIBED}
+            3 c subscribe s1 | topic = 't1'
+            4 c unsubscribe s1
+            5 c subscribe s1 | topic = 't1'
+            6 c subscribe_ack s1
+            7 c unsubscribe_ack s1
+            8 p publish p/0/1 | {T1}
+            9 p publish_ack p/0/1
+            10 c subscribe_ack s1
+            11 p publish p/0/2 | {T1}
+            12 p publish_ack p/0/2
+            13 - drain"""
+        assert broken(text) == ["lost c p/0/2"]
+
     def test_drain_before_acknowledgement_says_nothing(self):
         text = f"""{SUBSCRIBED}
             3 p publish p/0/1 | {T1}

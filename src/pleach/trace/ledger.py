@@ -29,6 +29,7 @@ class Subscription:
     filter: str
     own: bool  # also wants the client's own events
     asked: int  # indices of its records
+    unanswered: int = 1  # requests for it without an acknowledgement: asking again brings one more
     acknowledged: int | None = None
     ended: int | None = None
     highest: Past = field(default_factory=dict)  # of the matching events that the client got before it unsubscribed
@@ -113,6 +114,7 @@ class Clients:
         stretches = self._stretches[_key(record)]
         if stretches and stretches[-1].ended is None:
             if stretches[-1].filter == record.filter:
+                stretches[-1].unanswered += 1
                 return
             raise TraceError(
                 f"record {index}: client {record.who!r} uses subscription {record.subscription!r} "
@@ -131,12 +133,18 @@ class Clients:
         """
         stretches = self._stretches.get(_key(record), ())
         for taken in stretches:
-            if taken.acknowledged is None:
-                taken.acknowledged = index
-                if taken.ended is None:
-                    self._owing[taken.filter][taken] = None
+            if taken.unanswered:
+                taken.unanswered -= 1
+                self._acknowledged(taken, index)
                 return True
-        return bool(stretches)  # subscribing twice brings a second acknowledgement
+        return bool(stretches)
+
+    def _acknowledged(self, taken: Subscription, index: int) -> None:
+        if taken.acknowledged is not None:
+            return
+        taken.acknowledged = index
+        if taken.ended is None:
+            self._owing[taken.filter][taken] = None
 
     def unsubscribe(self, index: int, record: Record) -> bool:
         stretches = self._stretches.get(_key(record))
