@@ -120,3 +120,14 @@ def test_an_early_confirmation_is_marked_as_such():
     client.subscribe("t", parse_filter("x = 1"))
     full = client.handle("b", Subscribed("t"), now=0.0)
     assert [effect.detail for effect in (*early, *full)] == ["local", ""]
+
+
+def test_an_advertisement_does_not_overtake_its_own_withdrawal():
+    """Advertised, taken back and advertised again in one breath: the last word is what counts."""
+    client = Client("c", "b")
+    client.advertise("a", parse_filter("x > 0"))
+    assert not sent(client.unadvertise("a"))
+    assert not sent(client.advertise("a", parse_filter("x > 0")))
+    assert not sent(client.publish({"x": 1}))
+    assert [type(m) for m in sent(client.handle("b", Advertised("a"), now=1.0))] == [Unadvertise, Advertise]
+    assert [type(m) for m in sent(client.handle("b", Advertised("a"), now=2.0))] == [Publish]

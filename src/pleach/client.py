@@ -13,9 +13,10 @@ import msgspec
 
 from pleach.effects import Effect, Observe, Observed, Send
 from pleach.errors import ProtocolError
-from pleach.events.event import Event, EventId, Value, check_attributes
+from pleach.events.event import Event, EventId, Value, checked
 from pleach.events.filter import Filter
 from pleach.messages import (
+    CONFIRMED_TOGETHER_MAX,
     Advertise,
     Advertised,
     Attach,
@@ -39,13 +40,15 @@ from pleach.messages import (
     unpack,
 )
 
+PASSING: frozenset[type] = frozenset((Deliver, Published, PublishRefused))  # the machine keeps nothing of them
+
 
 class ClientMachineState(msgspec.Struct, array_like=True):
     broker: Node
     sequence: int
     local: list[str]  # subscriptions whose confirmation was asked for early, and promises less
     unconfirmed: list[str]  # advertisements that are not yet in effect
-    waiting: list[Publish | Unadvertise]  # what must not go out before they are, in order
+    waiting: list[Publish | Advertise | Unadvertise]  # what must not go out before they are, in order
     subscriptions: dict[str, Filter]  # what the client has, to ask for it again of a broker that lost its memory
     advertisements: dict[str, Filter]
 
@@ -71,9 +74,9 @@ class Client:
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> Sequence[Effect]:
         """Publish an event; raises EventError for attributes that no event may have, with nothing published."""
-        check_attributes(attributes)
+        event_id = EventId(self.name, self.incarnation, self._state.sequence + 1)
+        event = checked(Event(event_id, dict(attributes), payload))
         self._state.sequence += 1
-        event = Event(EventId(self.name, self.incarnation, self._state.sequence), dict(attributes), payload)
         return [Observe(Observed.PUBLISH, event=event), *self._send_in_turn(Publish(event))]
 
     def subscribe(self, subscription: str, wanted: Filter, *, network_wide: bool = True) -> Sequence[Effect]:
@@ -94,12 +97,9 @@ class Client:
         ]
 
     def advertise(self, advertisement: str, advertised: Filter) -> Sequence[Effect]:
-        self._state.unconfirmed.append(advertisement)
         self._state.advertisements[advertisement] = advertised
-        return [
-            Observe(Observed.ADVERTISE, subscription=advertisement, filter=advertised.text),
-            self._send(Advertise(advertisement, advertised)),
-        ]
+        observed = Observe(Observed.ADVERTISE, subscription=advertisement, filter=advertised.text)
+        return [observed, *self._send_in_turn(Advertise(advertisement, advertised))]
 
     def unadvertise(self, advertisement: str) -> Sequence[Effect]:
         self._state.advertisements.pop(advertisement, None)
@@ -115,8 +115,8 @@ class Client:
         match reply:
             case Deliver(event):
                 return [Observe(Observed.DELIVER, event=event)]
-            case Published(event_id):
-                return [Observe(Observed.PUBLISH_ACK, event_id=str(event_id))]
+            case Published():
+                return self._published(sender, reply)
             case PublishRefused(event_id, reason):
                 return [Observe(Observed.PUBLISH_FAIL, event_id=str(event_id), detail=reason)]
             case Subscribed(name):
@@ -134,14 +134,15 @@ class Client:
                 raise ProtocolError(self.name, sender, message, "brokers do not send this to clients")
 
     def _confirmed(self, advertisement: str) -> Sequence[Effect]:
-        """Once nothing is outstanding, what waited goes out, in order."""
-        state = self._state
-        if advertisement in state.unconfirmed:
-            state.unconfirmed.remove(advertisement)
-        if state.unconfirmed:
-            return []
-        waiting, state.waiting = state.waiting, []
-        return [self._send(message) for message in waiting]
+        """Once nothing is outstanding, what waited goes out."""
+        if advertisement in self._state.unconfirmed:
+            self._state.unconfirmed.remove(advertisement)
+        return self._release()
+
+    def _published(self, sender: Node, message: Published) -> Sequence[Effect]:
+        if not 1 <= message.count <= min(message.event.sequence, CONFIRMED_TOGETHER_MAX):
+            raise ProtocolError(self.name, sender, message, f"it confirms {message.count} events")
+        return [Observe(Observed.PUBLISH_ACK, event_id=str(event_id)) for event_id in message.events]
 
     def _reach(self, subscription: str) -> str:
         """What the trace has to know of a confirmation: `local` where it came early, by wish."""
@@ -150,11 +151,22 @@ class Client:
         self._state.local.remove(subscription)
         return "local"
 
-    def _send_in_turn(self, message: Publish | Unadvertise) -> Sequence[Effect]:
-        if self._state.unconfirmed:
-            self._state.waiting.append(message)
-            return []
-        return [self._send(message)]
+    def _send_in_turn(self, message: Publish | Advertise | Unadvertise) -> Sequence[Effect]:
+        self._state.waiting.append(message)
+        return self._release()
+
+    def _release(self) -> Sequence[Effect]:
+        """Send what waits, in order: advertisements at once, what follows them once they are in effect."""
+        state = self._state
+        count = 0
+        for message in state.waiting:
+            if isinstance(message, Advertise):
+                state.unconfirmed.append(message.advertisement)
+            elif state.unconfirmed:
+                break
+            count += 1
+        released, state.waiting = state.waiting[:count], state.waiting[count:]
+        return [self._send(message) for message in released]
 
     def _send(self, message: Message) -> Send:
         return Send(self._state.broker, message)
@@ -164,16 +176,19 @@ class Client:
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:  # noqa: ARG002 - a client has one peer
         """The broker has lost its memory: ask again for all that this client has."""
         state = self._state
-        state.unconfirmed = list(state.advertisements)
+        later = {message.advertisement for message in state.waiting if isinstance(message, Advertise)}
+        again = {name: advertised for name, advertised in state.advertisements.items() if name not in later}
+        state.unconfirmed = list(again)
         return [
             self._send(Attach(self.own_events)),
-            *(self._send(Advertise(name, advertised)) for name, advertised in state.advertisements.items()),
+            *(self._send(Advertise(name, advertised)) for name, advertised in again.items()),
             *(self._send(Subscribe(name, wanted)) for name, wanted in state.subscriptions.items()),
+            *self._release(),
         ]
 
     def is_changed_by(self, message: Message) -> bool:
         """Deliveries go to the application; the machine keeps nothing of them."""
-        return not isinstance(message, Deliver | Published | PublishRefused)
+        return message.__class__ not in PASSING
 
     # State ---------------------------------------------------------------------------------------------------
 

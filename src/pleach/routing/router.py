@@ -97,7 +97,7 @@ class Router:
             found.add(self.parent)
         if source in found and source in self.neighbours:
             found.remove(source)
-        return sorted(found)
+        return sorted(found) if len(found) > 1 else list(found)
 
     # Requests, of clients and of neighbours ------------------------------------------------------------------
 

@@ -62,8 +62,8 @@ class ClientState(msgspec.Struct, array_like=True):
 
 
 def owner(client: Node, name: str) -> str:
-    """The owner of a client's entry, unique in the network."""
-    return f"{client}/{name}"
+    """The owner of a client's entry, unique in the network: the length keeps a/b + c and a + b/c apart."""
+    return f"{len(client)}/{client}/{name}"
 
 
 class Sessions:
