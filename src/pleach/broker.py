@@ -23,6 +23,7 @@ from pleach.routing.router import Outcome, Router, RouterState, RoutingConfig
 from pleach.routing.sessions import ClientState, Sessions
 
 CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
+EVENTS: frozenset[type] = frozenset((Forward, Publish))
 PUB_SUB: frozenset[type] = frozenset((*get_args(PubSub), Marked))
 
 
@@ -129,7 +130,7 @@ class Broker:
 
     def is_changed_by(self, message: Message) -> bool:
         """Events only pass through, unless a reconfiguration holds them."""
-        return not (isinstance(message, Forward | Publish) and self.seam.is_idle)
+        return not (message.__class__ in EVENTS and self.seam.is_idle)
 
     def capture(self) -> bytes:
         machines = {name: machine.capture() for name, machine in self._machines.items()}

@@ -6,6 +6,8 @@ the command line turns each into one line on stderr and exit code 2.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class PleachError(Exception):
     """Root of all errors raised on purpose."""
@@ -57,6 +59,21 @@ class TraceError(InvalidInputError):
     """A trace that cannot be read or judged."""
 
 
+class SettingsError(InvalidInputError):
+    """A setting that a process cannot start with: where it was given, which key, what is wrong, what would be right."""
+
+    def __init__(self, key: str, reason: str, remedy: str, *, source: str = "") -> None:
+        super().__init__(f"{reason}: {remedy}")
+        self.key = key
+        self.reason = reason
+        self.remedy = remedy
+        self.source = source
+
+    def __str__(self) -> str:
+        place = ": ".join(part for part in (self.source, self.key) if part)
+        return f"{place}: {self.reason}; {self.remedy}" if place else f"{self.reason}; {self.remedy}"
+
+
 class ProtocolError(PleachError):
     """A message that its receiver cannot accept in its state: names receiver, sender, message and state."""
 
@@ -72,8 +89,90 @@ class FrameError(PleachError):
     """Bytes on a connection that are no frame: the connection is of no use any more."""
 
 
+class StoreError(PleachError):
+    """A data directory that cannot be used: in use, of another node, of a newer version, damaged. Says what helps."""
+
+
+class StoreFullError(StoreError):
+    """No room for a batch, neither on the disk nor in the quota; nothing of it was written, all before it is safe."""
+
+
+class StoreBrokenError(StoreError):
+    """The disk failed. What it holds is known only after a fresh start: the process ends, and nothing is retried."""
+
+
+class AddressError(InvalidInputError):
+    """An address of brokers that cannot be read."""
+
+
+class ClientError(PleachError):
+    """Root of what the client library raises on purpose, bad input apart."""
+
+
+class ConnectError(ClientError):
+    """No broker could be reached: `attempts` says for each address why."""
+
+    def __init__(self, attempts: Mapping[str, str]) -> None:
+        tried = "; ".join(f"{address}: {reason}" for address, reason in attempts.items())
+        super().__init__(f"no broker answers ({tried}); is it running, and are these its client addresses?")
+        self.attempts = dict(attempts)
+
+
+class RefusedError(ClientError):
+    """A broker did not carry out a request; nothing has been changed by it."""
+
+    def __init__(self, subject: str, reason: str) -> None:
+        super().__init__(f"{subject} was refused: {reason}")
+        self.subject = subject
+        self.reason = reason
+
+
+class PublishRefusedError(RefusedError):
+    """The event was not taken over, and nobody will get it."""
+
+
+class WithdrawnError(ClientError):
+    """A subscription was taken back before it was in effect."""
+
+    def __init__(self, subscription: str) -> None:
+        super().__init__(f"subscription {subscription!r} was taken back before it was in effect")
+
+
+class SubscribeRefusedError(RefusedError):
+    """The subscription does not exist."""
+
+
+class AdvertiseRefusedError(RefusedError):
+    """The advertisement does not exist."""
+
+
+class UnknownOutcomeError(ClientError):
+    """Whether an event was taken over is not known: its confirmation can no longer come."""
+
+    def __init__(self, event: str, reason: str) -> None:
+        super().__init__(f"whether {event} was published is not known: {reason}; publish it again if twice is no harm")
+        self.event = event
+        self.reason = reason
+
+
+class ClientFencedError(ClientError):
+    """A newer client of the same name is at work; this one is out for good. Give each client a name of its own."""
+
+
+class SessionLostError(ClientError):
+    """The broker has given the session up, and with it events that were on their way. Connect anew to go on."""
+
+
+class ClientClosedError(ClientError):
+    """The client is closed; nothing can be asked of it any more."""
+
+
 class LivenessError(PleachError):
     """A run that did not become quiet within its bound: an empty queue was promised and never came."""
+
+
+class LiveError(PleachError):
+    """A network of processes that could not be started or stopped as it should."""
 
 
 class MissingPartError(PleachError):

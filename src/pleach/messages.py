@@ -18,6 +18,8 @@ from pleach.events.event import Event, EventId
 from pleach.events.filter import Filter
 from pleach.events.language import parse_internal
 
+CONFIRMED_TOGETHER_MAX = 1_024  # events that one message confirms
+
 Node: TypeAlias = str  # the name of a broker or a client; one name space for both
 
 
@@ -82,9 +84,16 @@ class Deliver(Message, frozen=True):
 
 
 class Published(Message, frozen=True):
-    """The broker has taken the event over: it will be delivered."""
+    """The broker has taken the event over: it will be delivered. `count`: with those just before it, that many."""
 
     event: EventId
+    count: int = 1
+
+    @property
+    def events(self) -> list[EventId]:
+        """All that it confirms, in order."""
+        publisher, incarnation, last = self.event
+        return [EventId(publisher, incarnation, sequence) for sequence in range(last - self.count + 1, last + 1)]
 
 
 class PublishRefused(Message, frozen=True):
@@ -186,6 +195,11 @@ def _from_wire(kind: type, value: Any) -> Any:
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_to_wire)
 _decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage, dec_hook=_from_wire)
+
+# How messages that are nothing but an event begin on the wire: one becomes another by a change of its beginning.
+EVENT_PREFIXES: dict[type[Message], bytes] = {
+    kind: b"\x92" + _encoder.encode(kind.__name__) for kind in (Publish, Forward, Deliver)
+}
 
 Plain = TypeVar("Plain")
 

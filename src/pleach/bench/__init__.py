@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 
-from pleach.bench import cover, match, oracle, routing, sim
+from pleach.bench import cover, forward, match, oracle, routing, sim
 from pleach.bench.report import Bench
 
 BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
-    {"match": match.run, "cover": cover.run, "routing": routing.run, "sim": sim.run, "oracle": oracle.run}
+    {
+        "match": match.run,
+        "cover": cover.run,
+        "routing": routing.run,
+        "sim": sim.run,
+        "oracle": oracle.run,
+        "forward": forward.run,
+    }
 )
+
+# Benches that can also measure other systems, where they are installed.
+WITH_PEERS: MappingProxyType[str, Bench] = MappingProxyType({"forward": partial(forward.run, peers=True)})

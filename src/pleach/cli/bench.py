@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pleach.bench import BENCHES
+from pleach.bench import BENCHES, WITH_PEERS
 from pleach.bench.report import Measurement, line
 from pleach.errors import InvalidInputError
 
@@ -19,6 +19,9 @@ EXIT_BAR_MISSED = 1
 def bench(
     name: Annotated[str, typer.Argument(help=f"Which: {', '.join(BENCHES)}.", show_default=False)],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions; ends within 40 seconds.")] = False,
+    peers: Annotated[
+        bool, typer.Option("--peers", help=f"Also measure other systems that are installed ({', '.join(WITH_PEERS)}).")
+    ] = False,
     seed: Annotated[int, typer.Option(help="For the workload.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per measurement.")] = False,
 ) -> None:
@@ -26,13 +29,15 @@ def bench(
 
     Example: `pleach bench match --quick --json`
     """
-    if name not in BENCHES:
-        raise InvalidInputError(f"there is no bench {name!r}; there are: {', '.join(BENCHES)}")
+    benches = WITH_PEERS if peers else BENCHES
+    if name not in benches:
+        which = "bench with --peers" if peers else "bench"
+        raise InvalidInputError(f"there is no {which} {name!r}; there are: {', '.join(benches)}")
     measurements = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(f"bench {name}")
-        for measurement in BENCHES[name](quick=quick, seed=seed):
+        for measurement in benches[name](quick=quick, seed=seed):
             measurements.append(measurement)
             progress.update(task, description=f"bench {name}: {measurement.case}")
             if as_json:

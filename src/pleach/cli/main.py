@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from pleach import __version__
-from pleach.cli import audit, bench, demo, doctor, explore, sim
+from pleach.cli import audit, bench, broker, demo, doctor, explore, live, overlay, pub, sim, sub
 from pleach.errors import PleachError
 
 EXIT_UNUSABLE = 2
@@ -28,6 +28,11 @@ app.command("audit")(audit.audit)
 app.command("explore")(explore.explore)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
+app.command("broker")(broker.broker)
+app.command("pub")(pub.pub)
+app.command("sub")(sub.sub)
+app.command("live")(live.live)
+app.add_typer(overlay.app, name="overlay")
 
 
 def _print_version(value: bool) -> None:

@@ -14,6 +14,7 @@ from pleach.scenario.load import load_scenario
 from pleach.sim.replay import load_schedule, replay
 from pleach.sim.run import SimResult, run_scenario
 from pleach.trace import RecordKind, Verdict, judge, write_trace
+from pleach.trace.parquet import load_arrow
 
 EXIT_VIOLATIONS = 1
 
@@ -34,6 +35,8 @@ def sim(
     Example: `pleach sim examples/churn.toml --seed 7 --trace runs/` then `pleach audit runs/`
     """
     scenario = load_scenario(file)
+    if trace:
+        load_arrow()  # what is missing is said before the work, not after it
     console = Console()
     kinds = None if sends else frozenset(RecordKind) - {RecordKind.SEND}
     if schedule:

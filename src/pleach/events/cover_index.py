@@ -8,6 +8,9 @@ whole rows of bits, which leave the candidates; the algebra then decides. So the
     f covers g      g constrains all that f constrains, and rules out every bucket that f rules out
     g overlaps f    for each attribute that both constrain there is a bucket that neither rules out
 
+Rows know values by buckets, so that many members with an equality of their own each would all be candidates of each
+other; such members are found by their values instead (`_pinned`).
+
 A filter of several conjunctions is a member with each of them. Several may cover together what none covers alone, but
 only if one of them overlaps it: between such filters that is the criterion.
 """
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pleach.events.algebra import covers, is_satisfiable, overlaps
 from pleach.events.constraint import Conjunction, Constraint, Kind
@@ -25,6 +28,10 @@ from pleach.events.index.column import Column, buckets
 from pleach.events.index.grid import Entry, Field, Grid
 from pleach.events.index.predicates import predicates_of
 
+POSTING_SCAN_MAX = 64  # from here on the rows of the grids leave fewer candidates than a posting has
+
+Pin: TypeAlias = tuple[str, Kind, Any]  # an attribute, and the one value (of a kind) that is admitted
+PATTERNED: Pin = ("", Kind.STRING, None)  # where members with patterns are: what these leave may be a single value
 Question: TypeAlias = Callable[[Grid[Entry], Conjunction], int]  # the bits of the candidates
 
 
@@ -37,9 +44,12 @@ class CoverIndex:
         self._entries: dict[Filter, tuple[Entry, ...]] = {}
         self._next = 0
         self._empty: dict[Filter, None] = {}  # members without a satisfiable conjunction: everything covers them
+        self._pinned: dict[Pin, dict[Filter, None]] = {}  # members of one conjunction, by each value they pin
+        self._loose_entries: dict[Filter, Entry] = {}  # of members of one conjunction that pin nothing
         fresh = [self._enter(member) for member in dict.fromkeys(members)]
         self._simple = Field([entry for entries in fresh if len(entries) == 1 for entry in entries])
         self._compound = Field([entry for entries in fresh if len(entries) > 1 for entry in entries])
+        self._loose = Field(list(self._loose_entries.values()))
 
     def __len__(self) -> int:
         return len(self._sequence)
@@ -55,6 +65,8 @@ class CoverIndex:
         field = self._field_of(entries)
         for entry in entries:
             field.add(entry)
+        if member in self._loose_entries:
+            self._loose.add(self._loose_entries[member])
 
     def _enter(self, member: Filter) -> tuple[Entry, ...]:
         """Note the member and make its entries, which are in no field yet."""
@@ -65,7 +77,16 @@ class CoverIndex:
             self._empty[member] = None
         entries = tuple(Entry(member, predicates_of(part.constraints.items())) for part in parts)
         self._entries[member] = entries
+        if len(parts) == 1:
+            self._note_pins(member, parts[0])
         return entries
+
+    def _note_pins(self, member: Filter, part: Conjunction) -> None:
+        pins = pins_of(part)
+        for pin in [*pins, *[PATTERNED] * has_patterns(part)]:
+            self._pinned.setdefault(pin, {})[member] = None
+        if not pins:
+            self._loose_entries[member] = Entry(member, predicates_of(part.constraints.items()))
 
     def remove(self, member: Filter) -> None:
         """Removing what is no member changes nothing."""
@@ -76,6 +97,18 @@ class CoverIndex:
         field = self._field_of(entries)
         for entry in entries:
             field.remove(entry)
+        if len(entries) == 1:
+            self._forget_pins(member)
+
+    def _forget_pins(self, member: Filter) -> None:
+        loose = self._loose_entries.pop(member, None)
+        if loose is not None:
+            self._loose.remove(loose)
+        part = _satisfiable(member)[0]
+        for pin in [*pins_of(part), *[PATTERNED] * has_patterns(part)]:
+            del self._pinned[pin][member]
+            if not self._pinned[pin]:
+                del self._pinned[pin]
 
     def _field_of(self, entries: tuple[Entry, ...]) -> Field[Entry]:
         return self._simple if len(entries) == 1 else self._compound
@@ -109,16 +142,35 @@ class CoverIndex:
         if not parts:
             return (member for member in self._sequence if member != probe)
         first = parts[:1]  # whoever covers the probe covers its first part
-        candidates = chain(
-            self._owners(first, may_cover, self._simple), self._owners(first, may_overlap, self._compound)
-        )
+        candidates = chain(self._simple_that_may_cover(parts[0]), self._owners(first, may_overlap, self._compound))
         return (member for member in candidates if member != probe)
+
+    def _simple_that_may_cover(self, part: Conjunction) -> Iterator[Filter]:
+        """Who pins an attribute covers only what pins it to the same value: often that leaves a handful."""
+        postings = [self._pinned.get(pin, {}) for pin in pins_of(part)]
+        if has_patterns(part) or sum(map(len, postings)) > POSTING_SCAN_MAX:
+            return self._owners([part], may_cover, self._simple)
+        return chain(dict.fromkeys(chain(*postings)), self._owners([part], may_cover, self._loose))
 
     def _may_be_covered(self, probe: Filter) -> Iterator[Filter]:
         parts = _satisfiable(probe)
+        if len(parts) == 1:
+            pinned = self._simple_that_may_be_covered(parts[0])
+            if pinned is not None:
+                candidates = chain(self._empty, pinned, self._owners(parts, may_be_covered, self._compound))
+                return (member for member in candidates if member != probe)
         question = may_be_covered if len(parts) == 1 else may_overlap
         candidates = chain(self._empty, self._owners(parts, question, self._simple, self._compound))
         return (member for member in candidates if member != probe)
+
+    def _simple_that_may_be_covered(self, part: Conjunction) -> Iterable[Filter] | None:
+        """What is covered by who pins an attribute pins it to the same value; None where that leaves too many."""
+        postings = [self._pinned.get(pin, {}) for pin in pins_of(part)]
+        if not postings:
+            return None
+        fewest: dict[Filter, None] = min(postings, key=len)
+        found = fewest | self._pinned.get(PATTERNED, {})
+        return found if len(found) <= POSTING_SCAN_MAX else None
 
     def _owners(self, parts: list[Conjunction], question: Question, *fields: Field[Entry]) -> Iterator[Filter]:
         """The members among the candidates, each once."""
@@ -132,6 +184,20 @@ class CoverIndex:
 
     def _sorted(self, members: Iterable[Filter]) -> list[Filter]:
         return sorted(members, key=self._sequence.__getitem__)
+
+
+def pins_of(part: Conjunction) -> list[Pin]:
+    """The attributes of which the conjunction admits one value only, with that value."""
+    pins = []
+    for name, constraint in part.constraints.items():
+        points = constraint.points()
+        if points is not None and len(points) == 1:
+            pins.append((name, constraint.kind, points[0]))
+    return pins
+
+
+def has_patterns(part: Conjunction) -> bool:
+    return any(constraint.patterns for constraint in part.constraints.values())
 
 
 def _satisfiable(probe: Filter) -> list[Conjunction]:

@@ -20,7 +20,8 @@ import msgspec
 
 from pleach.effects import Effect, Observe, Send
 from pleach.errors import PleachError
-from pleach.links.frames import Frame
+from pleach.events.event import Event, EventId
+from pleach.links.frames import Ack, Data, Frame
 from pleach.links.session import (
     Arrived,
     Fenced,
@@ -33,7 +34,18 @@ from pleach.links.session import (
     Transmit,
     Up,
 )
-from pleach.messages import Message, Node, decode, encode
+from pleach.messages import CONFIRMED_TOGETHER_MAX, EVENT_PREFIXES, Message, Node, Published, decode, encode
+
+
+def read_message(payload: bytes) -> Message:
+    """Decode what a peer sent; whatever is wrong with it is a DecodeError or a PleachError.
+
+    msgspec lets three errors through as they are: bad UTF-8, a filter that is no text, and too deep a nesting.
+    """
+    try:
+        return decode(payload)
+    except (UnicodeDecodeError, AttributeError, RecursionError) as error:
+        raise msgspec.DecodeError(f"not a message: {error}") from None
 
 
 class Machine(Protocol):
@@ -113,6 +125,8 @@ class Endpoint:
         self._config = config or SessionConfig()
         self._batch = _empty()
         self._noted: dict[Node, Progress] = {}  # as of the last batch that said so
+        self._held: tuple[Node, EventId, int] | None = None  # a confirmation: to whom, of which events
+        self._unsent: dict[Node, float] = {}  # links whose outbox has grown, and when: sent before the batch is taken
 
     def recover(self, saved: Saved) -> None:
         """Take over what was on disk, into a fresh endpoint."""
@@ -130,9 +144,15 @@ class Endpoint:
             self._note(peer)
         return self.sessions[peer]
 
+    def configure(self, config: SessionConfig) -> None:
+        self._config = config
+        for session in self.sessions.values():
+            session.configure(config)
+
     # What the driver tells -----------------------------------------------------------------------------------
 
     def connected(self, peer: Node, *, now: float) -> None:
+        self._forget_connection(peer)
         self._carry_out(peer, self.admit(peer).connected(now=now), now)
 
     def disconnected(self, peer: Node) -> None:
@@ -140,6 +160,21 @@ class Endpoint:
 
     def receive(self, peer: Node, frame: Frame, *, now: float) -> None:
         self._carry_out(peer, self.sessions[peer].receive(frame, now=now), now)
+
+    def receive_data(self, peer: Node, frames: Sequence[Data], *, now: float) -> None:
+        """A run of Data frames: as `receive` for each, with one confirmation for all, of frames and of events."""
+        session = self.sessions[peer]
+        taken = 0
+        for frame in frames:
+            if not session.takes(frame.sequence, now=now):
+                break
+            taken += 1
+            self._take(peer, frame.payload, now)
+        self._confirm(now)
+        if taken:
+            self._carry_out(peer, [Transmit(Ack(session.received))], now)
+        for frame in frames[taken:]:
+            self.receive(peer, frame, now=now)
 
     def tick(self, *, now: float) -> None:
         for peer, session in self.sessions.items():
@@ -150,11 +185,19 @@ class Endpoint:
         for peer, session in self.sessions.items():
             self._carry_out(peer, session.leave(reason), 0.0)
 
+    def expel(self, peer: Node, reason: str, *, now: float) -> None:
+        """End what there is with a peer that cannot be waited for; for the machine that is as if it had been reborn."""
+        self._carry_out(peer, self.sessions[peer].give_up(reason), now)
+        self._reborn(peer, now)
+        self._note(peer)
+
     def perform(self, effects: Sequence[Effect], *, now: float) -> None:
         """Carry out what the machine wants done: for effects of calls that the driver made itself."""
-        self._perform(effects, {}, now)
+        self._perform(effects, now)
 
     def take_batch(self) -> Batch:
+        for peer in list(self._unsent):
+            self._pump(peer)
         batch, self._batch = self._batch, _empty()
         return batch
 
@@ -165,6 +208,8 @@ class Endpoint:
         for effect in effects:
             match effect:
                 case Transmit(frame):
+                    if peer in self._unsent:
+                        self._pump(peer)
                     batch.transmits.append((peer, frame))
                 case Arrived(payload):
                     self._arrived(peer, payload, now)
@@ -179,9 +224,13 @@ class Endpoint:
         self._note(peer)
 
     def _arrived(self, peer: Node, payload: bytes, now: float) -> None:
+        self._take(peer, payload, now)
+        self._confirm(now)
+
+    def _take(self, peer: Node, payload: bytes, now: float) -> None:
         """Hand a message to the machine; one that it cannot accept is the peer's fault, and ends the connection."""
         try:
-            message = decode(payload)
+            message = read_message(payload)
             changed = self.machine.is_changed_by(message)
             effects = self.machine.handle(peer, message, now=now)
         except (msgspec.DecodeError, PleachError) as error:
@@ -189,20 +238,62 @@ class Endpoint:
             return
         if changed:
             self._batch.journal.append(Journalled(peer, payload, now))
-        self._perform(effects, {id(message): payload}, now)
+        prefix = EVENT_PREFIXES.get(message.__class__)
+        if prefix is not None and payload.startswith(prefix):
+            self._relay(message.event, payload[len(prefix) :], effects, now)  # type: ignore[attr-defined]
+        else:
+            self._perform(effects, now)
+
+    def _relay(self, event: Event, encoded: bytes, effects: Sequence[Effect], now: float) -> None:
+        """Perform the effects of a message that carries an event: the event goes on in the bytes that it came in."""
+        payloads: dict[type[Message], bytes] = {}
+        for effect in effects:
+            message = effect.message if isinstance(effect, Send) else None
+            kind = message.__class__
+            if kind is Published:
+                self._hold(effect.to, message, now)  # type: ignore[union-attr, arg-type]
+            elif kind in EVENT_PREFIXES and message.event is event:  # type: ignore[union-attr]
+                payload = payloads.get(kind)
+                if payload is None:
+                    payload = payloads[kind] = EVENT_PREFIXES[kind] + encoded
+                self._queue(effect.to, payload, now)  # type: ignore[union-attr]
+            else:
+                self._perform((effect,), now)
+
+    def _hold(self, to: Node, message: Published, now: float) -> None:
+        """Confirmations of events that follow each other wait for the end of their run, and become one."""
+        held = self._held
+        if held is not None:
+            (publisher, incarnation, sequence), count = held[1], held[2]
+            if (
+                held[0] == to
+                and message.event == (publisher, incarnation, sequence + 1)
+                and count < CONFIRMED_TOGETHER_MAX
+            ):
+                self._held = (to, message.event, count + 1)
+                return
+            self._confirm(now)
+        self._held = (to, message.event, 1)
+
+    def _confirm(self, now: float) -> None:
+        if self._held is not None:
+            to, last, count = self._held
+            self._held = None
+            self._queue(to, encode(Published(last, count)), now)
 
     def _reborn(self, peer: Node, now: float) -> None:
         self._batch.journal.append(Journalled(peer, None, now))
-        self._perform(self.machine.peer_reborn(peer), {}, now)
+        self._perform(self.machine.peer_reborn(peer), now)
 
     def _react(self, peer: Node, payload: bytes | None, now: float) -> Sequence[Effect]:
         if payload is None:
             return self.machine.peer_reborn(peer)
         return self.machine.handle(peer, decode(payload), now=now)
 
-    def _perform(self, effects: Sequence[Effect], encoded: dict[int, bytes], now: float) -> None:
+    def _perform(self, effects: Sequence[Effect], now: float) -> None:
         """Queue what is to be sent, each message encoded once, however many get it."""
         batch = self._batch
+        encoded: dict[int, bytes] = {}
         for effect in effects:
             match effect:
                 case Send(to, message):
@@ -216,12 +307,23 @@ class Endpoint:
                     raise NotImplementedError(f"{type(effect).__name__}: no protocol that wants this is installed yet")
 
     def _queue(self, peer: Node, payload: bytes, now: float) -> None:
-        session = self.admit(peer)
-        effects = session.send(payload, now=now)
-        self._batch.queued.append(Queued(peer, session.last, payload))
-        for effect in effects:
-            assert isinstance(effect, Transmit)
-            self._batch.transmits.append((peer, effect.frame))
+        if self._held is not None and self._held[0] == peer:
+            self._confirm(now)  # nothing overtakes it
+        session = self.sessions.get(peer) or self.admit(peer)
+        self._batch.queued.append(Queued(peer, session.queue(payload), payload))
+        self._unsent[peer] = now
+
+    def _pump(self, peer: Node) -> None:
+        now = self._unsent.pop(peer)
+        session = self.sessions.get(peer)
+        if session is not None:
+            self._batch.transmits.extend([(peer, frame) for frame in session.pump(now=now)])
+
+    def _forget_connection(self, peer: Node) -> None:
+        """What this batch still wants to say on a former connection, or to end it, must not hit the new one."""
+        batch = self._batch
+        batch.transmits[:] = [each for each in batch.transmits if each[0] != peer]
+        batch.hangups[:] = [each for each in batch.hangups if each[0] != peer]
 
     def _note(self, peer: Node) -> None:
         session = self.sessions[peer]

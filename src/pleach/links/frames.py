@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,8 @@ PROTOCOL_VERSION = 1
 
 _PREFIX = Struct(">IBQ")
 _HEAD_BYTES = _PREFIX.size - 4  # of `length`: kind and number
+_LENGTH = Struct(">I")
+_pack = _PREFIX.pack
 
 
 class Kind(IntEnum):
@@ -32,6 +34,9 @@ class Kind(IntEnum):
     ACK = 3
     PING = 4
     BYE = 5
+
+
+_DATA = int(Kind.DATA)  # for the hot paths: an enum's member is looked up each time
 
 
 class Farewell(IntEnum):
@@ -43,14 +48,19 @@ class Farewell(IntEnum):
     BROKEN = 3  # frames are missing that cannot be had again
 
 
+NUMBER_MAX = 2**63 - 1  # what a disk keeps as an integer
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
+Ordinal: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=NUMBER_MAX)]
+
+
 class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The first frame of each side. `epoch` counts the lives of the sender without memory of the life before."""
 
     node: str
-    epoch: int
-    peer_epoch: int  # the life of the receiver that `received` speaks of; 0: none known
-    received: int  # all up to this sequence are here
-    first: int  # the first sequence that the sender still has
+    epoch: Ordinal
+    peer_epoch: Number  # the life of the receiver that `received` speaks of; 0: none known
+    received: Number  # all up to this sequence are here
+    first: Ordinal  # the first sequence that the sender still has
     version: int = PROTOCOL_VERSION
     role: str = "broker"
 
@@ -80,9 +90,10 @@ _bye = msgspec.msgpack.Decoder(Bye)
 
 
 def encode_frame(frame: Frame) -> bytes:
+    if isinstance(frame, Data):  # nearly all of them
+        sequence, payload = frame
+        return _pack(_HEAD_BYTES + len(payload), _DATA, sequence) + payload
     match frame:
-        case Data(sequence, payload):
-            return _PREFIX.pack(_HEAD_BYTES + len(payload), Kind.DATA, sequence) + payload
         case Ack(upto):
             return _PREFIX.pack(_HEAD_BYTES, Kind.ACK, upto)
         case Ping():
@@ -102,26 +113,39 @@ class FrameReader:
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._max = frame_bytes_max
-        self._buffer = bytearray()
+        self._rest = bytearray()  # the beginning of a frame
+        self._wanted = _PREFIX.size  # how long it must be for another look: bytes that trickle in are not copied again
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that are complete now."""
-        buffer = self._buffer
-        buffer += data
-        position = 0
+        if self._rest:
+            self._rest += data
+            if len(self._rest) < self._wanted:
+                return
+            data = bytes(self._rest)
+            self._rest.clear()
+        position, size, unpack, prefix = 0, len(data), _PREFIX.unpack_from, _PREFIX.size
         try:
-            while len(buffer) - position >= _PREFIX.size:
-                length, kind, number = _PREFIX.unpack_from(buffer, position)
+            while size - position >= prefix:
+                length, kind, number = unpack(data, position)
                 if not _HEAD_BYTES <= length <= self._max:
                     raise FrameError(f"a frame of {length:,} bytes; {_HEAD_BYTES} to {self._max:,} are allowed")
                 end = position + 4 + length
-                if len(buffer) < end:
+                if size < end:
                     break
-                body = bytes(memoryview(buffer)[position + _PREFIX.size : end])
+                body = data[position + prefix : end]
                 position = end
-                yield _decode(kind, number, body)
+                yield Data(number, body) if kind == _DATA and number > 0 else _decode(kind, number, body)
         finally:
-            del buffer[:position]
+            self._keep(data, position)
+
+    def _keep(self, data: bytes, position: int) -> None:
+        self._rest += data[position:]
+        if len(self._rest) >= _PREFIX.size:
+            (length,) = _LENGTH.unpack_from(self._rest)
+            self._wanted = 4 + length
+        else:
+            self._wanted = _PREFIX.size
 
 
 def _decode(kind: int, number: int, body: bytes) -> Frame:
@@ -143,5 +167,5 @@ def _decode(kind: int, number: int, body: bytes) -> Frame:
 def _decoded(decoder: msgspec.msgpack.Decoder[Hello] | msgspec.msgpack.Decoder[Bye], body: bytes) -> Hello | Bye:
     try:
         return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError(f"a {decoder.type.__name__} frame that does not parse: {error}") from None

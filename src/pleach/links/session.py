@@ -11,6 +11,8 @@ Rule 4: a driver commits what a session tells it to persist before it carries ou
         sent that a crash could make undone.
 Rule 5: an epoch is a life of a node with its memory. A peer that comes with a higher epoch has lost its memory: what we
         had for its former life is void (`PeerReborn`). One that comes with a lower epoch is a ghost, and is told so.
+Rule 6: a Hello that speaks of a former life of its receiver is not used: what it offers (`first`) is about to become
+        void. Its sender learns of the new life from our Hello, and greets a second time, knowing it.
 
 The session reads no clock (`now` is given) and knows no sockets; crashes, cuts, lost and doubled frames are simulated.
 """
@@ -94,6 +96,7 @@ class Session:
         self.first = state.first
         self._epoch = state.epoch
         self._outbox = deque(state.outbox)
+        self.outbox_bytes = sum(map(len, state.outbox))
         self._config = config or SessionConfig()
         self._next_to_send = self.first  # on this connection
         self._heard_at = 0.0
@@ -109,17 +112,34 @@ class Session:
         """The highest sequence given out."""
         return self.first + len(self._outbox) - 1
 
+    def configure(self, config: SessionConfig) -> None:
+        self._config = config
+
     # What our side wants -------------------------------------------------------------------------------------
 
     def send(self, payload: bytes, *, now: float) -> Sequence[SessionEffect]:
+        self.queue(payload)
+        return self._pumped(now)
+
+    def queue(self, payload: bytes) -> int:
+        """Put a payload into the outbox, and return its number; `pump` sends what was queued."""
         self._outbox.append(payload)
-        return self._pump(now)
+        self.outbox_bytes += len(payload)
+        return self.first + len(self._outbox) - 1
 
     def leave(self, reason: str) -> Sequence[SessionEffect]:
         """Say goodbye: we are stopping, and will be back."""
         if self.phase not in (Phase.GREETING, Phase.UP):
             return []
         return [Transmit(Bye(Farewell.LEAVING, reason)), Hangup(reason)]
+
+    def give_up(self, reason: str) -> Sequence[SessionEffect]:
+        """Throw away what the peer has not confirmed. It cannot resume from there, and is told so, now or later."""
+        was_connected = self.phase in (Phase.GREETING, Phase.UP)
+        self._drop(self.last)
+        self.first += 1  # a gap, so that even a peer that has all of it cannot resume
+        self.disconnected()  # what is still on its way on this connection counts no more
+        return [Transmit(Bye(Farewell.BROKEN, reason)), Hangup(reason)] if was_connected else []
 
     # What the connection does --------------------------------------------------------------------------------
 
@@ -128,8 +148,7 @@ class Session:
             return [Hangup("fenced")]
         self.phase = Phase.GREETING
         self._heard_at = self._spoke_at = now
-        hello = Hello(self.node, self._epoch, self.peer_epoch, self.received, self.first)
-        return [Transmit(hello)]
+        return [Transmit(self._hello())]
 
     def disconnected(self) -> None:
         if self.phase is not Phase.FENCED:
@@ -165,6 +184,15 @@ class Session:
             case _:
                 return [Hangup(f"{type(frame).__name__} while {self.phase.value}")]
 
+    def takes(self, sequence: int, *, now: float) -> bool:
+        """Whether a Data frame is the next one. If so, it counts as received, and the caller confirms it, alone or
+        with those that follow it. If not, `receive` says what to do about it."""
+        if sequence != self.received + 1 or self.phase is not Phase.UP:
+            return False
+        self._heard_at = now
+        self.received = sequence
+        return True
+
     # Frames --------------------------------------------------------------------------------------------------
 
     def _greeted(self, hello: Hello, now: float) -> Sequence[SessionEffect]:
@@ -174,17 +202,19 @@ class Session:
         if hello.epoch < self.peer_epoch:
             reason = f"a newer {hello.node} (epoch {self.peer_epoch}) is known to {self.node}"
             return [Transmit(Bye(Farewell.FENCED, reason)), Hangup(reason)]
+        if hello.peer_epoch not in (0, self._epoch):
+            return []
         effects: list[SessionEffect] = []
         if hello.epoch > self.peer_epoch:
             effects += self._reborn(hello)
         if hello.peer_epoch == self._epoch:
             if not self.first - 1 <= hello.received <= self.last:
                 reason = f"{self.peer} has up to {hello.received}, {self.node} offers {self.first} to {self.last}"
-                return [Transmit(Bye(Farewell.BROKEN, reason)), Hangup(reason)]
+                return [*effects, Transmit(Bye(Farewell.BROKEN, reason)), Hangup(reason)]
             self._drop(hello.received)
         self.phase = Phase.UP
         self._next_to_send = self.first
-        return [*effects, Up(), *self._pump(now)]
+        return [*effects, Up(), *self._pumped(now)]
 
     def _reborn(self, hello: Hello) -> Sequence[SessionEffect]:
         """The peer's former life, if we knew one, is over, and what we had for it is void."""
@@ -194,7 +224,10 @@ class Session:
         if not known:
             return []
         self._drop(self.last)
-        return [PeerReborn()]
+        return [Transmit(self._hello()), PeerReborn()]  # the Hello goes before all that the rebirth gives rise to
+
+    def _hello(self) -> Hello:
+        return Hello(self.node, self._epoch, self.peer_epoch, self.received, self.first)
 
     def _dismissed(self, why: Farewell, reason: str) -> Sequence[SessionEffect]:
         if why is Farewell.FENCED:
@@ -214,15 +247,18 @@ class Session:
         if upto > self.last or upto >= self._next_to_send:
             return [Hangup(f"{upto} confirmed, which was never sent")]
         self._drop(upto)
-        return self._pump(now)
+        return self._pumped(now)
 
     def _drop(self, upto: int) -> None:
         while self.first <= upto:
-            self._outbox.popleft()
+            self.outbox_bytes -= len(self._outbox.popleft())
             self.first += 1
 
-    def _pump(self, now: float) -> Sequence[SessionEffect]:
-        """Send what the window has room for."""
+    def _pumped(self, now: float) -> Sequence[SessionEffect]:
+        return [Transmit(frame) for frame in self.pump(now=now)]
+
+    def pump(self, *, now: float) -> Sequence[Data]:
+        """What is to be transmitted now: as much as the window has room for."""
         if self.phase is not Phase.UP:
             return []
         end = min(self.last, self.first + self._config.window - 1)
@@ -231,7 +267,8 @@ class Session:
             return []
         self._next_to_send = end + 1
         self._spoke_at = now
-        return [Transmit(Data(sequence, self._outbox[sequence - self.first])) for sequence in range(start, end + 1)]
+        outbox, first = self._outbox, self.first
+        return [Data(sequence, outbox[sequence - first]) for sequence in range(start, end + 1)]
 
     # State ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,175 @@
+"""How fast events travel through real brokers, against other systems that are installed here.
+
+    publisher process ──▶ server process(es) ──▶ subscriber process          all on loopback, all systems alike
+
+Every system gets events with 200 bytes of payload, from one publisher process to one subscriber process, each written
+with the system's own Python library in its fastest normal way. The subscriber counts: events per second, from the
+publisher's first event to the last one received. The systems take turns, and the medians over the rounds are reported.
+NATS (core) and MQTT (QoS 0) keep events in memory only, and confirm nothing to the publisher: Pleach is measured in
+memory against them, though it confirms every event and loses none on a broken connection; with a disk it is reported
+beside.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+
+from pleach.bench.peers.processes import read_line, stop
+from pleach.bench.peers.registry import DURABLE, OURS, PEERS
+from pleach.bench.peers.system import Addresses, Case, Outcome, System, Task
+from pleach.bench.report import Measurement
+from pleach.errors import LiveError
+
+BARS = {
+    (Case.ONE, "nats-server with nats-py"): 0.5,
+    (Case.ONE, "mosquitto with paho-mqtt"): 2.0,
+    (Case.CHAIN, "nats-server with nats-py"): 0.5,
+    (Case.FILTERS, "rabbitmq-server's headers exchange with pika"): 20.0,
+}
+LATENCY_RATE = 1_000  # events per second while latencies are measured
+SETTLE_SECONDS = 0.3  # for subscriptions to reach servers that do not say when they have
+ALONE = "alone"
+
+
+class Effort(NamedTuple):
+    events: dict[Case, int]  # per round
+    rounds: int
+    latency_events: int
+
+
+QUICK = Effort({Case.ONE: 10_000, Case.CHAIN: 6_000, Case.FAN_OUT: 200, Case.FILTERS: 6_000}, 1, 1_000)
+FULL = Effort({Case.ONE: 60_000, Case.CHAIN: 40_000, Case.FAN_OUT: 1_500, Case.FILTERS: 40_000}, 5, 10_000)
+
+
+class Running(NamedTuple):
+    system: System
+    addresses: Addresses
+
+
+def run(*, quick: bool, seed: int, peers: bool = False) -> Iterator[Measurement]:  # noqa: ARG001 - nothing is drawn
+    effort = QUICK if quick else FULL
+    systems: list[System] = [OURS, DURABLE, *(peer for peer in PEERS if peers and not _skipped(peer))]
+    with _stopped_in_order():
+        for case in Case:
+            yield from measure(case, [system for system in systems if case in system.cases], effort)
+        yield from latencies([system for system in systems if Case.ONE in system.cases], effort)
+
+
+@contextmanager
+def _stopped_in_order() -> Iterator[None]:
+    """A SIGTERM ends the benchmark as Ctrl-C does: with all that it started."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _skipped(peer: System) -> bool:
+    missing = peer.missing()
+    if missing:
+        sys.stderr.write(f"{peer.name} is skipped: {missing} is not installed\n")
+    return bool(missing)
+
+
+def measure(case: Case, systems: Sequence[System], effort: Effort) -> Iterator[Measurement]:
+    """Throughput of one case, in all systems that have it."""
+    rates: dict[str, list[float]] = {system.name: [] for system in systems}
+    with _served(case, systems) as running:
+        for _ in range(effort.rounds):
+            for each in running:
+                events = max(10, int(effort.events[case] * each.system.pace))
+                rates[each.system.name].append(_round(each, case, events, events // 5, 0).rate)
+    ours = rates[OURS.name]
+    for system in systems:
+        theirs = rates[system.name]
+        yield _plain(f"{case}, {system.name}", median(theirs), "events/s")
+        if system in PEERS:
+            yield _compared(case, system, ours, theirs)
+
+
+def _compared(case: Case, peer: System, ours: list[float], theirs: list[float]) -> Measurement:
+    bar = BARS.get((case, peer.name))
+    ratio = median(mine / other for mine, other in zip(ours, theirs, strict=True))
+    ok = bar is None or ratio >= bar
+    return Measurement("forward", f"{case}, {OURS.name}", median(ours), "events/s", peer.name, ratio, bar, ok)
+
+
+def latencies(systems: Sequence[System], effort: Effort) -> Iterator[Measurement]:
+    """p50 and p99 from the publisher's call to the subscriber's, at a steady rate."""
+    with _served(Case.ONE, systems) as running:
+        for each in running:
+            outcome = _round(each, Case.ONE, effort.latency_events, effort.latency_events // 10, LATENCY_RATE)
+            for percent in (50, 99):
+                seconds = outcome.latencies[len(outcome.latencies) * percent // 100]
+                case = f"latency p{percent} at {LATENCY_RATE:,} events/s, {each.system.name}"
+                yield _plain(case, seconds * 1_000, "ms")
+
+
+def _plain(case: str, value: float, unit: str) -> Measurement:
+    return Measurement("forward", case, value, unit, ALONE, 1.0, None, ok=True)
+
+
+# Processes -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _served(case: Case, systems: Sequence[System]) -> Iterator[list[Running]]:
+    """The servers of all systems, side by side; those whose turn it is not are idle."""
+    with ExitStack() as stack:
+        place = tempfile.TemporaryDirectory(prefix="pleach-bench-", ignore_cleanup_errors=True)
+        root = Path(stack.enter_context(place))
+        running = []
+        for number, system in enumerate(systems):
+            directory = root / str(number)
+            directory.mkdir()
+            running.append(Running(system, stack.enter_context(system.serve(case, directory))))
+        yield running
+
+
+def _round(running: Running, case: Case, events: int, warm_up: int, rate: int) -> Outcome:
+    name = running.system.name
+    with ExitStack() as stack:
+        task = Task(name, case, running.addresses.subscriber, events, warm_up, rate)
+        subscriber = stack.enter_context(_worker("subscribe", task))
+        read_line(subscriber, f"the subscriber of {name}")
+        task = msgspec.structs.replace(task, address=running.addresses.publisher)
+        publisher = stack.enter_context(_worker("publish", task))
+        read_line(publisher, f"the publisher of {name}")
+        time.sleep(SETTLE_SECONDS)
+        assert publisher.stdin is not None
+        assert subscriber.stdout is not None
+        publisher.stdin.write(b"go\n")
+        publisher.stdin.flush()
+        line = subscriber.stdout.readline()  # the worker bounds its own time
+    outcome = msgspec.json.decode(line, type=Outcome) if line else Outcome(0, 0.0)
+    if not outcome.received:
+        raise LiveError(f"{name}, {case}: the subscriber got nothing")
+    return outcome
+
+
+@contextmanager
+def _worker(role: str, task: Task) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "pleach.bench.peers.worker", role, msgspec.json.encode(task).decode()]
+    process = subprocess.Popen(  # noqa: S603 - ourselves
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        stop(process)

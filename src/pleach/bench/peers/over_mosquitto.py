@@ -1,0 +1,92 @@
+"""MQTT: mosquitto with paho-mqtt, at QoS 0."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pleach.bench.peers.processes import LOOPBACK, free_ports, server, wait_for_port
+from pleach.bench.peers.system import TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
+
+LOOP_SECONDS = 0.001  # how long one call of a client's loop may wait, where a process has many clients
+
+
+class Mosquitto:
+    name = "mosquitto with paho-mqtt"
+    cases = (Case.ONE, Case.FAN_OUT)
+    pace = 1.0
+
+    def missing(self) -> str:
+        if shutil.which("mosquitto") is None:
+            return "mosquitto (Debian's package of that name)"
+        return "" if find_spec("paho") else "paho-mqtt"
+
+    @contextmanager
+    def serve(self, case: Case, directory: Path) -> Iterator[Addresses]:  # noqa: ARG002 - one server for every case
+        (port,) = free_ports(1)
+        file = directory / "mosquitto.conf"
+        lines = [f"listener {port} {LOOPBACK}", "allow_anonymous true", "persistence false", "set_tcp_nodelay true"]
+        file.write_text("\n".join([*lines, "max_queued_messages 0", ""]))  # 0: nothing is dropped
+        with server(["mosquitto", "-c", file], directory / "mosquitto.log") as process:
+            wait_for_port(port, process, "mosquitto")
+            yield Addresses(f"{LOOPBACK}:{port}", f"{LOOPBACK}:{port}")
+
+    def publish(self, task: Task, start: Starter) -> None:
+        client = _client(task.address)
+        client.loop_start()
+        while not client.is_connected():
+            time.sleep(LOOP_SECONDS)
+        start()
+        last = None
+        if task.rate:
+            schedule = Schedule(task.rate)
+            for _ in range(task.events):
+                client.publish(TOPIC, payload(), qos=0)
+                time.sleep(schedule.seconds_left())
+        else:
+            body = payload()
+            for _ in range(task.events):
+                last = client.publish(TOPIC, body, qos=0)
+        if last is not None:
+            last.wait_for_publish()
+        client.disconnect()
+        client.loop_stop()
+
+    def subscribe(self, task: Task, meter: Meter) -> None:
+        left = task.subscribers
+        done = False
+
+        def on_message(_client: Any, _data: Any, message: Any) -> None:
+            nonlocal done
+            done = meter.note(message.payload) or done
+
+        def on_connect(client: Any, *_: Any) -> None:
+            client.subscribe(TOPIC, qos=0)
+
+        def on_subscribe(*_: Any) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                meter.ready()
+
+        clients = [_client(task.address, on_message, on_connect, on_subscribe) for _ in range(task.subscribers)]
+        wait = 1.0 if len(clients) == 1 else LOOP_SECONDS
+        while not done:
+            for client in clients:
+                client.loop(wait)
+
+
+def _client(address: str, on_message: Any = None, on_connect: Any = None, on_subscribe: Any = None) -> Any:
+    from paho.mqtt.client import Client  # noqa: PLC0415 - only where it is measured
+    from paho.mqtt.enums import CallbackAPIVersion  # noqa: PLC0415
+
+    host, _, port = address.rpartition(":")
+    client = Client(CallbackAPIVersion.VERSION2)
+    client.on_message, client.on_connect, client.on_subscribe = on_message, on_connect, on_subscribe
+    client.connect(host, int(port))
+    return client

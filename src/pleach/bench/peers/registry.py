@@ -1,0 +1,17 @@
+"""The systems by their names."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from pleach.bench.peers.over_mosquitto import Mosquitto
+from pleach.bench.peers.over_nats import Nats
+from pleach.bench.peers.over_pleach import Pleach
+from pleach.bench.peers.over_rabbitmq import RabbitMQ
+from pleach.bench.peers.system import System
+
+OURS = Pleach()
+DURABLE = Pleach(durable=True)
+PEERS: tuple[System, ...] = (Nats(), Mosquitto(), RabbitMQ())
+
+SYSTEMS: MappingProxyType[str, System] = MappingProxyType({s.name: s for s in (OURS, DURABLE, *PEERS)})

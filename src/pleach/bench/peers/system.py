@@ -1,0 +1,139 @@
+"""What a measured system is, and what its client processes are told and answer.
+
+forward.py ── starts ──▶ servers (serve)
+           ── starts ──▶ worker: subscriber ── "ready", then an Outcome, as lines of JSON
+           ── starts ──▶ worker: publisher  ── "ready"; waits for a line; publishes
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+EVENT_BYTES = 200  # of payload, in every system
+STAMP_BYTES = 8
+TOPIC = "bench"
+
+
+class Case(StrEnum):
+    ONE = "1→1"
+    CHAIN = "chain of three"
+    FAN_OUT = "fan-out 1→100"
+    FILTERS = "1,000 content filters"
+
+
+SUBSCRIBERS = {Case.ONE: 1, Case.CHAIN: 1, Case.FAN_OUT: 100, Case.FILTERS: 1}
+FILTERS = 1_000  # of Case.FILTERS; each event matches one
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What a client process has to do."""
+
+    system: str
+    case: Case
+    address: str
+    events: int  # published in all
+    warm_up: int  # the first of them: their latencies are not measured
+    rate: int = 0  # events per second; 0: as fast as it goes
+
+    @property
+    def subscribers(self) -> int:
+        return SUBSCRIBERS[self.case]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    received: int
+    seconds: float
+    latencies: list[float] = []  # seconds, sorted; only where a rate was given
+
+    @property
+    def rate(self) -> float:
+        return self.received / self.seconds if self.seconds else 0.0
+
+
+class Addresses(NamedTuple):
+    publisher: str
+    subscriber: str
+
+
+class System(Protocol):
+    """One system with its client library. `publish` and `subscribe` run in processes of their own."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def cases(self) -> tuple[Case, ...]: ...
+
+    @property
+    def pace(self) -> float:
+        """How many events a round takes, against Pleach's: rounds should take about as long."""
+        ...
+
+    def missing(self) -> str:
+        """What is not installed here; empty where nothing is."""
+        ...
+
+    def serve(self, case: Case, directory: Path) -> AbstractContextManager[Addresses]: ...
+
+    def publish(self, task: Task, start: Starter) -> None: ...
+
+    def subscribe(self, task: Task, meter: Meter) -> None: ...
+
+
+class Starter(Protocol):
+    """Says that the process is ready, and returns once it is to go on."""
+
+    def __call__(self) -> None: ...
+
+
+class Meter:
+    """Counts what a subscriber gets; the clock runs from the publisher's first event to the last one here.
+
+    Not from some event's arrival: what a library has received and not yet handed out by then would cost nothing.
+    """
+
+    def __init__(self, task: Task, ready: Starter) -> None:
+        self.ready = ready
+        self.count = 0
+        self._warm_up = task.warm_up * task.subscribers
+        self._total = task.events * task.subscribers
+        self._is_timed = task.rate > 0
+        self._latencies: list[float] = []
+        self._started = self._ended = 0.0
+
+    def note(self, payload: bytes) -> bool:
+        """One more event is here; says whether it was the last."""
+        self.count = count = self.count + 1
+        self._ended = time.monotonic()
+        if count == 1:
+            self._started = int.from_bytes(payload[:STAMP_BYTES]) / 1e9
+        if self._is_timed and count > self._warm_up:
+            self._latencies.append((time.monotonic_ns() - int.from_bytes(payload[:STAMP_BYTES])) / 1e9)
+        return count >= self._total
+
+    def outcome(self) -> Outcome:
+        seconds = self._ended - self._started if self.count else 0.0
+        return Outcome(self.count, seconds, sorted(self._latencies))
+
+
+def payload() -> bytes:
+    """An event's payload; it begins with the time at which it was made, which all processes of a machine share."""
+    return time.monotonic_ns().to_bytes(STAMP_BYTES) + bytes(EVENT_BYTES - STAMP_BYTES)
+
+
+class Schedule:
+    """When the next event is due, for publishers that hold a rate."""
+
+    def __init__(self, rate: int) -> None:
+        self._every = 1 / rate
+        self._next = time.monotonic()
+
+    def seconds_left(self) -> float:
+        self._next += self._every
+        return max(0.0, self._next - time.monotonic())

@@ -1,0 +1,80 @@
+"""`pleach broker`: run one broker of a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from pleach.live.config import BrokerSettings, effective, load_settings, parse_peers
+
+
+def broker(
+    config: Annotated[Path | None, typer.Option(help="Settings in TOML; flags win over it.")] = None,
+    name: Annotated[str | None, typer.Option(help="The broker's name, unique in the network.")] = None,
+    client_listen: Annotated[str | None, typer.Option(help="HOST:PORT for clients; port 0 takes any.")] = None,
+    peer_listen: Annotated[str | None, typer.Option(help="HOST:PORT for neighbours.")] = None,
+    admin_listen: Annotated[str | None, typer.Option(help="HOST:PORT for /healthz /readyz /metrics /status.")] = None,
+    peer: Annotated[list[str] | None, typer.Option(help="A neighbour to dial: NAME=HOST:PORT.")] = None,
+    neighbour: Annotated[list[str] | None, typer.Option(help="A neighbour that dials this broker.")] = None,
+    parent: Annotated[str | None, typer.Option(help="The neighbour towards the root (hierarchical).")] = None,
+    routing: Annotated[str | None, typer.Option(help="flooding, simple, identity, covering or merging.")] = None,
+    hierarchical: Annotated[bool | None, typer.Option(help="Subscriptions go towards the root only.")] = None,
+    advertisements: Annotated[bool | None, typer.Option(help="Publishers say beforehand what comes.")] = None,
+    merge_bound: Annotated[float | None, typer.Option(help="Share of a merged filter nobody asked for.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
+    heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    json_logs: Annotated[bool | None, typer.Option("--json-logs", help="Logs as JSON objects, on stderr.")] = None,
+    validate: Annotated[bool, typer.Option("--validate", help="Print the effective settings and exit.")] = False,
+) -> None:
+    """Run a broker until SIGTERM. One JSON line on stdout says where it listens.
+
+    Example: `pleach broker --name a --client-listen 127.0.0.1:7100 --peer b=127.0.0.1:7201 --data-dir data/a`
+    """
+    given: dict[str, Any] = {
+        "name": name,
+        "client_listen": client_listen,
+        "peer_listen": peer_listen,
+        "admin_listen": admin_listen,
+        "peers": parse_peers(peer, source="--peer") if peer else None,
+        "neighbours": neighbour or None,
+        "parent": parent,
+        "routing": routing,
+        "hierarchical": hierarchical,
+        "advertisements": advertisements,
+        "merge_bound": merge_bound,
+        "data_dir": str(data_dir) if data_dir else None,
+        "heartbeat": heartbeat,
+        "log_level": log_level,
+        "json_logs": json_logs,
+    }
+    flags = {key: value for key, value in given.items() if value is not None}
+    settings = load_settings(config, os.environ, flags)
+    if validate:
+        typer.echo(effective(settings))
+        return
+    code = _run(settings, lambda: load_settings(config, os.environ, flags))
+    raise typer.Exit(code)
+
+
+def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
+    # Only a process that is to be a broker pays for loading all of one.
+    from pleach.live.daemon import Daemon, Ready  # noqa: PLC0415
+    from pleach.live.logs import set_up_logs  # noqa: PLC0415
+    from pleach.live.loops import relax_collector, run_loop  # noqa: PLC0415
+
+    def announce(ready: Ready) -> None:
+        line = {"ready": True, **ready._asdict()}
+        typer.echo(msgspec.json.encode(line).decode())
+
+    async def run() -> int:
+        return await Daemon(settings, reload=reload, on_ready=announce).run()
+
+    set_up_logs(settings.name, settings.log_level, as_json=settings.json_logs)
+    relax_collector()
+    return run_loop(run())

@@ -1,0 +1,68 @@
+"""`pleach live`: run a scenario on real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from pleach.cli.show import show_tree, show_verdict
+from pleach.live.run import LiveResult, run_live
+from pleach.scenario.load import load_scenario
+from pleach.trace import Verdict, judge, write_trace
+from pleach.trace.parquet import load_arrow
+
+EXIT_VIOLATIONS = 1
+
+
+def live(
+    file: Annotated[Path, typer.Argument(help="A scenario file (TOML).", show_default=False)],
+    seed: Annotated[int, typer.Option(help="For what clients draw; timing is the machine's.")] = 1,
+    trace: Annotated[Path | None, typer.Option(help="Write the trace into this directory.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep logs and data directories here.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if the verdict is not clean.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Start one process per broker, run a scenario on them over TCP, and print the verdict.
+
+    A crash is `kill -9`; latency, cuts and slow links are proxies between the processes. Everything is stopped at the
+    end, also after Ctrl-C. Example: `pleach live examples/crash-restart.toml --trace runs/` then `pleach audit runs/`
+    """
+    scenario = load_scenario(file)
+    if trace:
+        load_arrow()
+    console = Console()
+    if not as_json:
+        show_tree(console, scenario)
+    with tempfile.TemporaryDirectory(prefix="pleach-live-") as scratch:
+        place = keep or Path(scratch)
+        place.mkdir(parents=True, exist_ok=True)
+        status = Console(stderr=True).status(f"running for about {scenario.duration:g} s", spinner="dots")
+        with status:
+            result = asyncio.run(run_live(scenario, place, seed=seed))
+    verdict = judge(result.records)
+    path = write_trace(result.records, trace, result.records[0].run) if trace else None
+    if as_json:
+        typer.echo(msgspec.json.encode(_summary(result, verdict, path)).decode())
+    else:
+        for refusal in result.refusals:
+            console.print(f"[yellow]refused[/] {refusal}")
+        show_verdict(console, verdict, result.records)
+    if check and not verdict.clean:
+        raise typer.Exit(EXIT_VIOLATIONS)
+
+
+def _summary(result: LiveResult, verdict: Verdict, path: Path | None) -> dict[str, object]:
+    return {
+        "scenario": result.scenario.name,
+        "ended_at": result.ended_at,
+        "quiet": result.quiet,
+        "refusals": list(result.refusals),
+        "trace": str(path) if path else None,
+        "verdict": verdict.to_dict(),
+    }

@@ -1,0 +1,66 @@
+"""`pleach sub`: subscribe and print what comes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from pleach.cli.interrupt import run_until_interrupted
+from pleach.events.cloudevents import to_json
+from pleach.events.event import Event
+from pleach.events.language import parse_filter
+from pleach.live.client import Client
+from pleach.live.connect import connect
+
+PAYLOAD_SHOWN_BYTES = 60
+EXIT_INTERRUPTED = 130  # as a shell has it: stopped before --count was reached
+
+
+def sub(
+    wanted: Annotated[str, typer.Argument(metavar="FILTER", help="Which events.", show_default=False)],
+    to: Annotated[str, typer.Option(help="Where the broker listens for clients: HOST:PORT[,HOST:PORT…].")],
+    name: Annotated[str | None, typer.Option(help="The client's name in the network; made up if left out.")] = None,
+    count: Annotated[int, typer.Option(min=0, help="Stop after so many events; 0: when interrupted.")] = 0,
+    state_dir: Annotated[
+        Path | None, typer.Option(help="Remember here what was printed, and go on from there next time.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.0, help="Seconds for a broker to answer at the start.")] = 5.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One CloudEvent in JSON per line.")] = False,
+) -> None:
+    """Print events that match a filter, until interrupted. Connections that break are made again.
+
+    Example: `pleach sub "topic = 'trade' AND price > 100" --to localhost:7000 --json`
+
+    Exit codes: 0 done, 130 interrupted before `--count` was reached, 2 unusable input or no broker.
+    """
+    parse_filter(wanted)  # before anybody is dialled
+    client = connect(to, name=name, state_dir=state_dir, connect_timeout=timeout)
+    if not run_until_interrupted(_print_events(client, wanted, count, as_json=as_json)) and count:
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+async def _print_events(client: Client, wanted: str, count: int, *, as_json: bool) -> None:
+    async with client:
+        subscription = await client.subscribe(wanted)
+        typer.echo(f"subscribed as {client.name}: {subscription.filter.text}", err=True)
+        printed = 0
+        async for event in subscription:
+            typer.echo(to_json(event).decode() if as_json else _line(event))
+            printed += 1
+            if printed == count:
+                return
+            await asyncio.sleep(0)  # an interrupt is seen between any two events
+
+
+def _line(event: Event) -> str:
+    attributes = " ".join(f"{key}={_shown(value)}" for key, value in sorted(event.attributes.items()))
+    payload = f"  {event.payload[:PAYLOAD_SHOWN_BYTES]!r}" if event.payload else ""
+    return f"{event.id}  {attributes}{payload}"
+
+
+def _shown(value: object) -> str:
+    return f"x'{value.hex()}'" if isinstance(value, bytes) else msgspec.json.encode(value).decode()

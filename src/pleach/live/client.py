@@ -1,0 +1,387 @@
+"""The client library: publish and subscribe from asyncio.
+
+    async with pleach.connect("pleach://localhost:7000", name="me") as client:
+        trades = await client.subscribe("topic = 'trade' AND price > 100")
+        await client.publish({"topic": "trade", "price": 120})
+        async for event in trades:
+            ...
+
+Connections come and go underneath (lifeline.py); requests and events survive that, in order and once. What cannot be
+kept is raised: a refusal, an outcome that cannot be known any more, a session that was given up, a name taken over.
+
+Back-pressure. Events that the application has not asked for wait in its memory. From `queue_max` on the client stops
+confirming, and the broker stops sending after its window. While a call waits for its answer the client goes on, since
+the answer comes behind the events: the memory then holds what the broker had for us before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from pleach.client import ClientMachineState
+from pleach.effects import Effect
+from pleach.errors import (
+    AdvertiseRefusedError,
+    ClientClosedError,
+    ClientError,
+    InvalidInputError,
+    PublishRefusedError,
+    RefusedError,
+    SubscribeRefusedError,
+    UnknownOutcomeError,
+    WithdrawnError,
+)
+from pleach.events.event import Event, EventId, Value
+from pleach.events.filter import Filter
+from pleach.events.index.matching import MatchingIndex
+from pleach.events.language import parse_filter
+from pleach.live.callbacks import Callback, call_for_each
+from pleach.live.lifeline import Lifeline
+from pleach.live.listener import Options
+from pleach.live.receipts import Receipt, Receipts
+from pleach.live.subscription import Subscription
+from pleach.messages import (
+    Advertised,
+    Deliver,
+    Message,
+    Publish,
+    Published,
+    PublishRefused,
+    Refused,
+    Subscribed,
+    Unadvertised,
+    Unsubscribed,
+    unpack,
+)
+
+CLOSE_SECONDS_MAX = 5.0  # for answers that are still to come when a client is closed
+
+REFUSALS: dict[type[Message], type[RefusedError]] = {
+    Subscribed: SubscribeRefusedError,
+    Unsubscribed: SubscribeRefusedError,
+    Advertised: AdvertiseRefusedError,
+    Unadvertised: AdvertiseRefusedError,
+}
+
+
+class Client:
+    """Made by `pleach.connect`. One event loop, one session, one name in the network."""
+
+    def __init__(self, options: Options, *, window: int, queue_max: int) -> None:
+        self.name = options.name
+        self._is_durable = options.state_dir is not None
+        self._queue_max = queue_max
+        self._lifeline = Lifeline(options, self)
+        self._slots = asyncio.Semaphore(window)
+        self._publishes: dict[EventId, asyncio.Future[EventId]] = {}
+        self._requests: dict[tuple[type[Message], str], asyncio.Future[None]] = {}
+        self._subscriptions: dict[str, Subscription] = {}
+        self._index = MatchingIndex()
+        self._restored: dict[str, Subscription] = {}  # of a former process, not yet asked for by this one
+        self._receipts = Receipts()
+        self._waiting = 0  # copies of events that are not consumed
+        self._forgotten: list[int] = []  # kept events that are consumed, for the disk
+        self._names = 0
+        self._callbacks: set[asyncio.Task[None]] = set()
+        self._error: ClientError | None = None
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._restore(self._lifeline.recall())
+            await self._lifeline.start()
+        except BaseException:
+            await self._lifeline.stop("no connection")
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close(consume=kind is None)
+
+    # Publishing ----------------------------------------------------------------------------------------------
+
+    async def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> EventId:
+        """Publish an event; returns when the broker has taken it over. Raises EventError, PublishRefusedError."""
+        return await (await self.publish_windowed(attributes, payload))
+
+    async def publish_windowed(self, attributes: Mapping[str, Value], payload: bytes = b"") -> asyncio.Future[EventId]:
+        """Publish without waiting for the confirmation, which the future brings. Waits while the window is full."""
+        self._check_open()
+        await self._slots.acquire()
+        try:
+            self._check_open()
+            effects = self._lifeline.machine.publish(attributes, payload)
+        except BaseException:
+            self._slots.release()
+            raise
+        event = effects[0].event  # type: ignore[union-attr]  # the machine's first effect is the observation
+        future: asyncio.Future[EventId] = asyncio.get_running_loop().create_future()
+        self._publishes[event.id] = future  # type: ignore[union-attr]
+        self._lifeline.perform(effects)
+        return future
+
+    async def advertise(self, advertised: str | Filter, *, name: str | None = None) -> str:
+        """Announce what will be published; returns the advertisement's name once it is in effect."""
+        self._check_open()
+        name = name or self._next_name("a", self._state().advertisements)
+        effects = self._lifeline.machine.advertise(name, _filter(advertised))
+        await self._request(Advertised, name, effects)
+        return name
+
+    async def unadvertise(self, name: str) -> None:
+        self._check_open()
+        await self._request(Unadvertised, name, self._lifeline.machine.unadvertise(name))
+
+    # Subscribing ---------------------------------------------------------------------------------------------
+
+    @property
+    def restored(self) -> Sequence[Subscription]:
+        """Subscriptions of a former process with this `state_dir` that have not been asked for again: subscribe with
+        the same filter to go on with one, or unsubscribe it. Until then its events wait."""
+        return list(self._restored.values())
+
+    async def subscribe(
+        self,
+        wanted: str | Filter,
+        *,
+        name: str | None = None,
+        network_wide: bool = True,
+        manual_ack: bool = False,
+        callback: Callback | None = None,
+    ) -> Subscription:
+        """Returns once the whole network knows the subscription; `network_wide=False`: once our broker does."""
+        self._check_open()
+        subscription = self._claim(_filter(wanted), name)
+        subscription.manual_ack = manual_ack
+        machine = self._lifeline.machine
+        effects = machine.subscribe(subscription.name, subscription.filter, network_wide=network_wide)
+        try:
+            await self._request(Subscribed, subscription.name, effects)
+        except WithdrawnError:
+            raise  # whoever took it back has let go of it
+        except BaseException:  # refused, or given up by the application, which has no hold of it
+            if subscription.name not in self._restored:
+                self._lifeline.perform(machine.unsubscribe(subscription.name))
+                self._let_go(subscription)
+            raise
+        self._restored.pop(subscription.name, None)
+        if callback is not None:
+            task = asyncio.create_task(call_for_each(subscription, callback))
+            self._callbacks.add(task)
+            task.add_done_callback(self._callbacks.discard)
+        return subscription
+
+    async def unsubscribe(self, which: Subscription | str) -> None:
+        """See `Subscription.unsubscribe`. `which` may be a name; one that is not subscribed to changes nothing."""
+        name = which if isinstance(which, str) else which.name
+        self._check_open()
+        subscription = self._subscriptions.get(name)
+        if subscription is None:
+            return
+        self._answer(Subscribed, name, WithdrawnError(name))
+        self._let_go(subscription)  # at once: the name may be subscribed to again from here on
+        await self._request(Unsubscribed, name, self._lifeline.machine.unsubscribe(name))
+
+    def _let_go(self, subscription: Subscription) -> None:
+        if self._subscriptions.pop(subscription.name, None) is not None:
+            self._index.remove(subscription.name)
+        self._restored.pop(subscription.name, None)
+        subscription.release()
+        subscription.end()
+
+    def _claim(self, wanted: Filter, name: str | None) -> Subscription:
+        """A subscription that was restored, or a new one."""
+        for restored in self._restored.values():
+            if restored.filter == wanted and name in (None, restored.name):
+                return restored
+        if name in self._subscriptions:
+            raise InvalidInputError(f"this client has a subscription {name!r} already; unsubscribe it first")
+        name = name or self._next_name("s", self._subscriptions)
+        return self._add(name, wanted)
+
+    def _next_name(self, prefix: str, taken: Mapping[str, Any]) -> str:
+        while True:
+            self._names += 1
+            if f"{prefix}{self._names}" not in taken:
+                return f"{prefix}{self._names}"
+
+    # Closing -------------------------------------------------------------------------------------------------
+
+    async def close(self, *, consume: bool = True) -> None:
+        """End: wait (bounded) for answers still to come, tell the broker, close the connection.
+
+        Without a `state_dir` the session ends, and the subscriptions with it; with one it waits for the next process.
+        `consume`: the event that each iteration has in hand counts as consumed.
+        """
+        if isinstance(self._error, ClientClosedError):
+            return
+        pending: list[asyncio.Future[Any]] = [*self._publishes.values(), *self._requests.values()]
+        if self._error is None and pending:
+            await asyncio.wait(pending, timeout=CLOSE_SECONDS_MAX)
+        for task in self._callbacks:
+            task.cancel()
+        await asyncio.gather(*self._callbacks, return_exceptions=True)
+        if consume:
+            for subscription in self._subscriptions.values():
+                subscription.close()
+        if not self._is_durable and self._error is None:
+            self._lifeline.perform(self._lifeline.machine.detach())
+        self.hear_end(ClientClosedError(f"client {self.name!r} is closed"))
+        await self._lifeline.stop("the client is closed")
+
+    # What subscriptions do -----------------------------------------------------------------------------------
+
+    def consume(self, receipt: Receipt) -> None:
+        """A subscription is done with its copy of an event."""
+        self._waiting -= 1
+        if self._receipts.consumed(receipt) and receipt.is_kept:
+            self._forgotten.append(receipt.number)
+        self._lifeline.settle_soon()
+
+    async def settled(self) -> None:
+        await self._lifeline.settled()
+
+    # What the lifeline does ----------------------------------------------------------------------------------
+
+    def hear(self, message: Message, sequence: int) -> None:
+        match message:
+            case Deliver(event):
+                self._deliver(event, sequence)
+                return
+            case Published():
+                for event_id in message.events:
+                    self._answer_publish(event_id, None)
+            case PublishRefused(event_id, reason):
+                self._answer_publish(event_id, PublishRefusedError(str(event_id), reason))
+            case Subscribed(name) if (Unsubscribed, name) in self._requests:
+                pass  # of the subscription that was taken back; one made under its name since is answered later
+            case Subscribed(name) | Unsubscribed(name) | Advertised(name) | Unadvertised(name):
+                self._answer(type(message), name, None)
+            case Refused(name, reason):
+                for kind, error in REFUSALS.items():
+                    self._answer(kind, name, error(name, reason))
+        self._receipts.passed(sequence)
+
+    def hear_birth(self, received: int) -> None:
+        """What was sent to the former life and not confirmed is void; requests were made again by the machine."""
+        self._receipts.restart(received)
+        waiting = {message.event.id for message in self._state().waiting if isinstance(message, Publish)}
+        for event_id in [e for e in self._publishes if e not in waiting]:
+            reason = "the broker lost its memory before it confirmed the event"
+            self._answer_publish(event_id, UnknownOutcomeError(str(event_id), reason))
+        for kind, name in list(self._requests):
+            if kind in (Unsubscribed, Unadvertised):
+                self._answer(kind, name, None)  # what it was about is gone
+
+    def hear_end(self, error: ClientError) -> None:
+        if self._error is None or isinstance(error, ClientClosedError):
+            self._error = error
+        for event_id in list(self._publishes):
+            unknown = UnknownOutcomeError(str(event_id), "the client was closed first")
+            self._answer_publish(event_id, unknown if isinstance(error, ClientClosedError) else error)
+        for kind, name in list(self._requests):
+            self._answer(kind, name, error)
+        for subscription in self._subscriptions.values():
+            subscription.end(None if isinstance(error, ClientClosedError) else error)
+
+    def confirmable(self, confirmed: int) -> int:
+        if self._is_asking:
+            return self._receipts.received
+        if self._is_durable:
+            return self._receipts.position
+        return confirmed if self._waiting >= self._queue_max else self._receipts.received
+
+    def changes(self) -> tuple[Sequence[tuple[int, Event]], Sequence[int]]:
+        forgotten, self._forgotten = self._forgotten, []
+        if not self._is_durable:
+            return [], []
+        kept = [r for r in self._receipts if not r.is_kept and (self._is_asking or not r.sequence)]
+        for receipt in kept:
+            receipt.is_kept = True
+        return [(r.number, r.event) for r in kept], forgotten
+
+    # Inside --------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_asking(self) -> bool:
+        """Whether a call waits for its answer."""
+        return bool(self._publishes or self._requests)
+
+    def _deliver(self, event: Event, sequence: int) -> None:
+        """One delivery of the broker goes to every subscription that it matches."""
+        takers = self._takers(event)
+        if not takers:
+            self._receipts.passed(sequence)
+            return
+        self._hand_over(self._receipts.arrived(sequence, event, len(takers)), takers)
+
+    def _takers(self, event: Event) -> list[Subscription]:
+        return [self._subscriptions[name] for name in sorted(self._index.match(event.attributes))]
+
+    def _add(self, name: str, wanted: Filter) -> Subscription:
+        self._subscriptions[name] = subscription = Subscription(name, wanted, self)
+        self._index.add(name, wanted, name)
+        return subscription
+
+    def _hand_over(self, receipt: Receipt, takers: Sequence[Subscription]) -> None:
+        self._waiting += len(takers)
+        for subscription in takers:
+            subscription.put(receipt)
+
+    def _restore(self, kept: Sequence[tuple[int, Event]]) -> None:
+        """Take up the subscriptions of the former process, and the events that it had not consumed."""
+        if not self._lifeline.has_session:
+            return
+        for name, wanted in self._state().subscriptions.items():
+            self._restored[name] = self._add(name, wanted)
+        self._receipts = Receipts(self._lifeline.session.received)
+        for number, event in kept:
+            takers = self._takers(event)
+            if takers:
+                self._hand_over(self._receipts.recalled(number, event, len(takers)), takers)
+            else:
+                self._forgotten.append(number)
+
+    def _state(self) -> ClientMachineState:
+        return unpack(self._lifeline.machine.capture(), ClientMachineState)
+
+    async def _request(self, kind: type[Message], name: str, effects: Sequence[Effect]) -> None:
+        future = self._requests.get((kind, name))
+        if future is None:
+            future = self._requests[kind, name] = asyncio.get_running_loop().create_future()
+        self._lifeline.perform(effects)
+        await asyncio.shield(future)
+
+    def _answer(self, kind: type[Message], name: str, error: ClientError | None) -> None:
+        future = self._requests.pop((kind, name), None)
+        if future is None or future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+            future.exception()  # seen: a call that was cancelled has nobody to tell
+
+    def _answer_publish(self, event_id: EventId, error: ClientError | None) -> None:
+        future = self._publishes.pop(event_id, None)
+        if future is None:
+            return
+        self._slots.release()
+        if future.done():
+            return  # cancelled by the application; the event is published all the same
+        if error is None:
+            future.set_result(event_id)
+        else:
+            future.set_exception(error)
+
+    def _check_open(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+def _filter(given: str | Filter) -> Filter:
+    return parse_filter(given) if isinstance(given, str) else given

@@ -1,0 +1,244 @@
+"""The settings of a broker process: defaults < TOML file < environment (PLEACH_…) < flags, validated once.
+
+    name = "b"                          PLEACH_NAME=b                     --name b
+    neighbours = ["a"]                  PLEACH_NEIGHBOURS=a,d             --neighbour a --neighbour d
+    peers = { c = "10.0.0.3:7200" }     PLEACH_PEERS=c=10.0.0.3:7200      --peer c=10.0.0.3:7200
+    limits = { clients = 500 }          PLEACH_LIMIT_CLIENTS=500
+
+An error says where the value came from, which key it is, what is wrong, and what would be right.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pleach.errors import SettingsError
+from pleach.messages import Node
+from pleach.routing.policies import POLICIES
+from pleach.routing.router import RoutingConfig
+
+NAME_BYTES_MAX = 255
+PORT_MAX = 65_535
+HEARTBEAT_SECONDS_MIN, HEARTBEAT_SECONDS_MAX = 0.01, 3_600.0
+ENVIRONMENT_PREFIX = "PLEACH_"
+LIMIT_PREFIX = "PLEACH_LIMIT_"
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a broker bears; each is refused or slowed beyond, never dropped in silence.
+
+    The size of a frame is none of them: both ends of a link must agree on it (links/frames.py), or the larger one's
+    frames would be sent again for ever. Events above their limit are refused one by one.
+    """
+
+    clients: int = 10_000  # attached ones, connected or not
+    outbox_bytes_per_client: int = 64 * 1_048_576  # a client that lets more than this pile up is sent away
+    outbox_bytes_high: int = 512 * 1_048_576  # of all links together: publishers are not read from above this …
+    outbox_bytes_low: int = 256 * 1_048_576  # … until it has come down to this
+    strangers: int = 256  # connections that have not said Hello yet
+    data_bytes: int = 0  # of the data directory; 0: as much as the disk holds
+
+
+class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Node
+    client_listen: str = "127.0.0.1:0"
+    peer_listen: str = "127.0.0.1:0"
+    admin_listen: str = "127.0.0.1:0"
+    peers: dict[Node, str] = {}  # neighbours that this broker dials
+    neighbours: tuple[Node, ...] = ()  # neighbours that dial this broker
+    parent: Node = ""  # towards the root, in hierarchical routing; empty: this broker is the root
+    routing: str = "covering"
+    hierarchical: bool = False
+    advertisements: bool = False
+    merge_bound: float = 0.0
+    data_dir: str = ""  # empty: in memory only
+    heartbeat: float = 1.0
+    log_level: LogLevel = LogLevel.INFO
+    json_logs: bool = False
+    limits: Limits = Limits()
+
+    @property
+    def all_neighbours(self) -> list[Node]:
+        return sorted({*self.neighbours, *self.peers})
+
+    @property
+    def routing_config(self) -> RoutingConfig:
+        return RoutingConfig(self.routing, self.hierarchical, self.advertisements, self.merge_bound)
+
+
+# What a running broker takes over when it reads its file again; the rest waits for a restart.
+RELOADABLE = ("peers", "heartbeat", "log_level", "limits")
+
+
+class Source(NamedTuple):
+    """Where values come from, and how that place spells a key."""
+
+    name: str
+    values: dict[str, Any]
+
+
+def load_settings(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> BrokerSettings:
+    """The effective settings; raises SettingsError for the first thing that is wrong with them."""
+    sources = [
+        *([Source(str(file), _read_file(file))] if file else []),
+        Source("environment", _from_environment(environment)),
+        Source("flags", dict(flags)),
+    ]
+    merged: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    for source in sources:
+        for key, value in source.values.items():
+            both_tables = isinstance(value, dict) and isinstance(merged.get(key), dict)
+            merged[key] = {**merged[key], **value} if both_tables else value
+            origin[key] = source.name
+    settings = _convert(merged, origin)
+    for key, reason, remedy in _complaints(settings):
+        raise SettingsError(key, reason, remedy, source=origin.get(key.partition(".")[0], "defaults"))
+    return settings
+
+
+def effective(settings: BrokerSettings) -> str:
+    """The settings as JSON, every default spelled out."""
+    return msgspec.json.format(msgspec.json.encode(settings), indent=2).decode()
+
+
+def parse_address(text: str, *, key: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+        raise SettingsError(key, f"{text!r} is no address", "write HOST:PORT, for example 127.0.0.1:7100")
+    return Address(host, int(port))
+
+
+# Sources -------------------------------------------------------------------------------------------------------
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(
+            "", f"the file cannot be read: {error.strerror}", "check --config", source=str(file)
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError("", f"no TOML: {error}", "correct the line named", source=str(file)) from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Only names that are settings count: other PLEACH_ variables belong to others."""
+    found: dict[str, Any] = {}
+    for field in BrokerSettings.__struct_fields__:
+        text = environment.get(ENVIRONMENT_PREFIX + field.upper())
+        if text is not None and field != "limits":
+            found[field] = _structured(field, text)
+    limits = {f: environment.get(LIMIT_PREFIX + f.upper()) for f in Limits.__struct_fields__}
+    given = {field: text for field, text in limits.items() if text is not None}
+    return {**found, "limits": given} if given else found
+
+
+def _structured(field: str, text: str) -> Any:
+    match field:
+        case "peers":
+            return parse_peers([part for part in text.split(",") if part], source="environment")
+        case "neighbours":
+            return [part for part in text.split(",") if part]
+        case _:
+            return text
+
+
+def parse_peers(texts: list[str], *, source: str) -> dict[Node, str]:
+    """`NAME=HOST:PORT` each."""
+    peers: dict[Node, str] = {}
+    for text in texts:
+        name, equals, address = text.partition("=")
+        if not equals or not name or not address:
+            raise SettingsError("peers", f"{text!r} names no peer", "write NAME=HOST:PORT", source=source)
+        peers[name] = address
+    return peers
+
+
+# Checks --------------------------------------------------------------------------------------------------------
+
+
+def _convert(merged: dict[str, Any], origin: dict[str, str]) -> BrokerSettings:
+    if "name" not in merged:
+        raise SettingsError("name", "missing", "give --name, PLEACH_NAME, or name = … in the file")
+    try:
+        return msgspec.convert(merged, BrokerSettings, strict=False)
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at `$.")
+        key = place.rstrip("`")
+        source = origin.get(key.partition(".")[0], "")
+        if not key:  # msgspec names an unknown key in its text only
+            unknown = sorted(set(merged) - set(BrokerSettings.__struct_fields__))
+            key, source = (unknown[0], origin[unknown[0]]) if unknown else ("", "")
+        known = ", ".join(Limits.__struct_fields__ if key == "limits" else BrokerSettings.__struct_fields__)
+        remedy = f"known keys: {known}" if "unknown field" in reason else "correct the value"
+        raise SettingsError(key, reason, remedy, source=source) from None
+
+
+def _complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
+    """(key, reason, remedy) of everything that is wrong although its type is right."""
+    yield from _name_complaints(settings)
+    for key in ("client_listen", "peer_listen", "admin_listen"):
+        yield from _address_complaints(key, getattr(settings, key))
+    for peer, text in sorted(settings.peers.items()):
+        yield from _address_complaints(f"peers.{peer}", text, is_dialled=True)
+    if settings.routing not in POLICIES:
+        yield "routing", f"{settings.routing!r} is no policy", f"one of {', '.join(POLICIES)}"
+    if not 0.0 <= settings.merge_bound < 1.0:
+        yield "merge_bound", f"{settings.merge_bound} is no share", "0.0 or more, and less than 1.0"
+    if not HEARTBEAT_SECONDS_MIN <= settings.heartbeat <= HEARTBEAT_SECONDS_MAX:
+        yield "heartbeat", f"{settings.heartbeat} seconds", f"{HEARTBEAT_SECONDS_MIN} to {HEARTBEAT_SECONDS_MAX}"
+    yield from _limit_complaints(settings.limits)
+
+
+def _address_complaints(key: str, text: str, *, is_dialled: bool = False) -> Iterator[tuple[str, str, str]]:
+    try:
+        address = parse_address(text, key=key)
+    except SettingsError as error:
+        yield key, error.reason, error.remedy
+        return
+    if is_dialled and not address.port:
+        yield key, "port 0 cannot be dialled", "give the port that the peer listens on"
+
+
+def _name_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
+    names = [("name", settings.name), *(("neighbours", name) for name in settings.all_neighbours)]
+    for key, name in names:
+        if not name or len(name.encode()) > NAME_BYTES_MAX or not name.isprintable():
+            yield key, f"{name!r} is no name", f"1 to {NAME_BYTES_MAX} bytes of printable text"
+    if settings.name in settings.all_neighbours:
+        yield "neighbours", f"{settings.name!r} is this broker itself", "name other brokers only"
+    if settings.parent and settings.parent not in settings.all_neighbours:
+        yield "parent", f"{settings.parent!r} is no neighbour", f"one of {', '.join(settings.all_neighbours) or 'none'}"
+
+
+def _limit_complaints(limits: Limits) -> Iterator[tuple[str, str, str]]:
+    for field in Limits.__struct_fields__:
+        value, least = getattr(limits, field), 0 if field == "data_bytes" else 1
+        if value < least:
+            yield f"limits.{field}", f"{value} is too small", f"{least} or more"
+    if limits.outbox_bytes_low > limits.outbox_bytes_high:
+        yield "limits.outbox_bytes_low", "it is above outbox_bytes_high", "low may be at most high"

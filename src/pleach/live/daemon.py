@@ -1,0 +1,310 @@
+"""A broker process: listeners, neighbours that are dialled, ticks, signals. The broker itself is in node.py.
+
+SIGTERM, SIGINT   stop accepting, commit, say goodbye, exit 0; a second one exits at once
+SIGHUP            read the file again, and take over what a running broker can
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from random import SystemRandom
+from typing import NamedTuple, TypeAlias
+
+from pleach.errors import PleachError, SettingsError
+from pleach.links.frames import Data, Frame, Hello
+from pleach.live.admin import AdminServer, pages_of
+from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
+from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
+from pleach.live.logs import set_log_level
+from pleach.live.node import BrokerNode, Door
+from pleach.live.screen import why_not
+from pleach.live.store import Store
+from pleach.messages import Node
+
+DIAL_SECONDS_MIN, DIAL_SECONDS_MAX = 0.1, 2.0  # between attempts: doubled each time, and spread by chance
+DIAL_TIMEOUT_SECONDS = 5.0
+STABLE_SECONDS = 1.0  # a connection that lasted this long was a good one: the next attempt comes quickly again
+STOP_SECONDS_MAX = 10.0  # for the last commit and the goodbyes
+TICKS_PER_HEARTBEAT = 2
+HEARING_SECONDS = 0.001
+EXIT_FORCED = 1
+
+log = logging.getLogger(__name__)
+chance = SystemRandom()
+
+
+Listener: TypeAlias = Callable[[str, int], Awaitable[asyncio.Server]]
+
+
+class Ready(NamedTuple):
+    """Where a broker listens."""
+
+    name: Node
+    client: str
+    peer: str
+    admin: str
+    durable: bool
+
+
+class Daemon:
+    def __init__(
+        self, settings: BrokerSettings, *, reload: Callable[[], BrokerSettings], on_ready: Callable[[Ready], None]
+    ) -> None:
+        self._reload = reload
+        self._on_ready = on_ready
+        self._stop = asyncio.Event()
+        self._exit_code = 0
+        self._is_fatal = False
+        store, epoch = _open_store(settings)
+        self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_fatal=self._fatal)
+        self._servers: list[asyncio.Server] = []
+        self._known: dict[Connection, Node] = {}  # connections whose peer has said Hello, or was dialled
+        self._strangers: dict[Connection, None] = {}
+        self._all_gone = asyncio.Event()
+        self._gone = Statistics()  # the traffic of connections that are no more
+        self._unlinked = {peer: asyncio.Event() for peer in settings.peers}
+
+    async def run(self) -> int:
+        """Until a signal or a failure ends it; returns the exit code."""
+        self._install_signals()
+        self._on_ready(await self._listen())
+        for peer in self._unlinked:
+            self._unlinked[peer].set()
+        tasks = [asyncio.create_task(self._keep_dialled(peer)) for peer in sorted(self._unlinked)]
+        tasks.append(asyncio.create_task(self._keep_ticking()))
+        await self._stop.wait()
+        for task in tasks:
+            task.cancel()
+        if not self._is_fatal:
+            await self._leave()
+            self.node.close()
+        return self._exit_code
+
+    # Listening -----------------------------------------------------------------------------------------------
+
+    async def _listen(self) -> Ready:
+        settings, node = self.node.settings, self.node
+        admin = AdminServer(pages_of(node, self._count_traffic))
+        clients = await self._open("client_listen", settings.client_listen, self._listener(Door.CLIENTS))
+        peers = await self._open("peer_listen", settings.peer_listen, self._listener(Door.PEERS))
+        operators = await self._open("admin_listen", settings.admin_listen, admin.listen)
+        if not node.is_durable:
+            log.warning("in memory only: what is under way is lost when this process ends (give --data-dir to keep it)")
+        return Ready(node.name, clients, peers, operators, node.is_durable)
+
+    def _listener(self, door: Door) -> Listener:
+        handlers = Handlers(partial(self._frame, door), self._lost, self._made, on_data=self._data)
+        return lambda host, port: listen(host, port, handlers)
+
+    async def _open(self, key: str, text: str, listener: Listener) -> str:
+        """Open a port; returns the address that it has."""
+        address = parse_address(text, key=key)
+        try:
+            server = await listener(address.host, address.port)
+        except OSError as error:
+            raise SettingsError(key, f"{text}: {error.strerror}", "give an address that is free and ours") from None
+        self._servers.append(server)
+        host, port, *_ = server.sockets[0].getsockname()
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def _made(self, connection: Connection) -> None:
+        """Where there are too many strangers the oldest goes: whoever means it says Hello at once."""
+        self._strangers[connection] = None
+        if len(self._strangers) > self.node.settings.limits.strangers:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            self._send_away(oldest, "too many connections that have not said Hello")
+
+    def _frame(self, door: Door, connection: Connection, frame: Frame) -> None:
+        with self._contained(connection):
+            peer = self._known.get(connection)
+            if peer is not None:
+                self.node.receive(peer, connection, frame)
+            elif isinstance(frame, Hello):
+                self._hello(door, connection, frame)
+            else:
+                self._send_away(connection, f"{type(frame).__name__} instead of Hello")
+
+    def _data(self, connection: Connection, frames: list[Data]) -> None:
+        with self._contained(connection):
+            peer = self._known.get(connection)
+            reason = self._objection(peer, frames)
+            if peer is None or reason:
+                self._send_away(connection, reason)
+            else:
+                self.node.receive_data(peer, connection, frames)
+
+    def _objection(self, peer: Node | None, frames: list[Data]) -> str:
+        if peer is None:
+            return "Data instead of Hello"
+        if peer in self.node.broker.router.neighbours:
+            return ""  # neighbours merge filters as they see fit
+        return next(filter(None, (why_not(frame.payload) for frame in frames)), "")
+
+    @contextmanager
+    def _contained(self, connection: Connection) -> Iterator[None]:
+        """A frame that finds a bug of ours must not take the other links down with it."""
+        try:
+            yield
+        except Exception:
+            log.exception("a frame of %s could not be handled", connection.peername)
+            self._send_away(connection, "internal error")
+
+    def _hello(self, door: Door, connection: Connection, hello: Hello) -> None:
+        reason = self.node.accept(connection, hello, door)
+        if reason:
+            log.warning("refused %s on the %s port: %s", connection.peername, door.value, reason)
+            return  # still a stranger: `_lost` counts it
+        self._strangers.pop(connection, None)
+        self._known[connection] = hello.node
+        self._note_link(hello.node)
+        log.info("%s %s is connected from %s", door.value, hello.node, connection.peername)
+
+    def _send_away(self, connection: Connection, reason: str) -> None:
+        log.warning("connection with %s ended: %s", connection.peername, reason)
+        connection.abort(reason)
+
+    def _lost(self, connection: Connection, reason: str) -> None:
+        _add(self._gone, connection.statistics)
+        peer = self._known.pop(connection, None)
+        if peer is None:
+            self._strangers.pop(connection, None)
+            self.node.counters.strangers_closed += 1
+            return
+        if not self._known:
+            self._all_gone.set()
+        log.info("connection with %s ended: %s", peer, reason)
+        self.node.lost(peer, connection)
+        self._note_link(peer)
+
+    def _count_traffic(self) -> None:
+        total = Statistics()
+        for statistics in (self._gone, *(connection.statistics for connection in (*self._known, *self._strangers))):
+            _add(total, statistics)
+        counters = self.node.counters
+        counters.frames_in, counters.frames_out = total.frames_received, total.frames_sent
+        counters.bytes_in, counters.bytes_out = total.bytes_received, total.bytes_sent
+
+    # Dialling ------------------------------------------------------------------------------------------------
+
+    def _note_link(self, peer: Node) -> None:
+        event = self._unlinked.get(peer)
+        if event is None:
+            return
+        if peer in self.node.links:
+            event.clear()
+        else:
+            event.set()
+
+    async def _keep_dialled(self, peer: Node) -> None:
+        delay = DIAL_SECONDS_MIN
+        while True:
+            is_linked = peer in self.node.links or await self._dial(peer)
+            since = time.monotonic()
+            await self._unlinked[peer].wait()
+            if is_linked and time.monotonic() - since > STABLE_SECONDS:
+                delay = DIAL_SECONDS_MIN
+            await asyncio.sleep(delay * chance.uniform(0.5, 1.5))
+            delay = min(2 * delay, DIAL_SECONDS_MAX)
+
+    async def _dial(self, peer: Node) -> bool:
+        address = parse_address(self.node.settings.peers[peer], key=f"peers.{peer}")
+        handlers = Handlers(partial(self._frame, Door.PEERS), self._lost, on_data=self._data)
+        try:
+            async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
+                connection = await open_connection(address.host, address.port, handlers)
+        except (OSError, TimeoutError) as error:
+            log.debug("%s at %s does not answer: %s", peer, address, error)
+            return False
+        if connection.is_closing:  # it was lost before we knew of it
+            return False
+        self._known[connection] = peer
+        self.node.dialled(peer, connection)
+        self._note_link(peer)
+        return True
+
+    async def _keep_ticking(self) -> None:
+        while True:
+            pause = self.node.settings.heartbeat / TICKS_PER_HEARTBEAT
+            due = time.monotonic() + pause
+            await asyncio.sleep(pause)
+            if time.monotonic() > due + pause:  # we were held up: first hear who has spoken meanwhile
+                await asyncio.sleep(HEARING_SECONDS)
+            self.node.tick()
+
+    # Signals and the end -------------------------------------------------------------------------------------
+
+    def _install_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._asked_to_stop)
+        loop.add_signal_handler(signal.SIGHUP, self._asked_to_reload)
+
+    def _asked_to_stop(self) -> None:
+        if self._stop.is_set():
+            os._exit(EXIT_FORCED)
+        log.info("stopping")
+        self._stop.set()
+
+    def _asked_to_reload(self) -> None:
+        try:
+            wanted = self._reload()
+        except PleachError as error:
+            log.error("the settings stay as they are: %s", error)  # noqa: TRY400 - the sentence says it all
+            return
+        current = self.node.settings
+        applied, waiting = _differences(current, wanted)
+        self.node.apply(applied)
+        set_log_level(applied.log_level)
+        log.info("settings read again%s", f"; after a restart: {', '.join(waiting)}" if waiting else "")
+
+    def _fatal(self, code: int, reason: str) -> None:
+        log.critical("%s", reason)
+        self._exit_code, self._is_fatal = code, True
+        self._stop.set()
+
+    async def _leave(self) -> None:
+        for server in self._servers:
+            server.close()
+        for connection in list(self._strangers):
+            connection.abort("stopping")
+        try:
+            async with asyncio.timeout(STOP_SECONDS_MAX):
+                self._all_gone.clear()
+                await self.node.leave(f"{self.node.name} is stopping")
+                if self._known:
+                    await self._all_gone.wait()
+        except TimeoutError:
+            log.warning("not everybody took the goodbye within %g s", STOP_SECONDS_MAX)
+
+
+def _open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
+    """The disk, if there is one, and the epoch: a broker without memory starts a new life each time."""
+    born = time.time_ns()
+    if not settings.data_dir:
+        return None, born
+    store = Store.open(settings.data_dir, settings.name, epoch=born, bytes_max=settings.limits.data_bytes or None)
+    return store, store.epoch
+
+
+def _differences(current: BrokerSettings, wanted: BrokerSettings) -> tuple[BrokerSettings, list[str]]:
+    """The settings to go on with, and the keys whose new values have to wait for a restart."""
+    changed = [k for k in current.__struct_fields__ if getattr(current, k) != getattr(wanted, k)]
+    waiting = [k for k in changed if k not in RELOADABLE]
+    values = {k: getattr(wanted if k in RELOADABLE else current, k) for k in current.__struct_fields__}
+    if current.peers.keys() != wanted.peers.keys():  # addresses may change, the tree may not
+        values["peers"] = {peer: wanted.peers.get(peer, address) for peer, address in current.peers.items()}
+        waiting.append("peers")
+    return BrokerSettings(**values), waiting
+
+
+def _add(total: Statistics, more: Statistics) -> None:
+    for field in Statistics.__struct_fields__:
+        setattr(total, field, getattr(total, field) + getattr(more, field))

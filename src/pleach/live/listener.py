@@ -1,0 +1,72 @@
+"""What a client and its lifeline know of each other: options, what is heard, and who listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from pleach.client import Client as Machine
+from pleach.effects import Effect, Observe
+from pleach.errors import ClientError
+from pleach.events.event import Event
+from pleach.links.endpoint import Endpoint
+from pleach.live.addresses import Address
+from pleach.messages import Message, Node
+
+
+class Options(msgspec.Struct, frozen=True):
+    addresses: tuple[Address, ...]
+    name: Node
+    state_dir: Path | None
+    own_events: bool
+    connect_timeout: float
+    heartbeat: float  # seconds between our signs of life
+    patience: float  # seconds of the broker's silence that end a connection
+    observer: Callable[[Observe], None] | None
+
+
+class Hearer(Protocol):
+    """The client, as its lifeline sees it."""
+
+    def hear(self, message: Message, sequence: int) -> None:
+        """The broker said something; it has this number in the session."""
+        ...
+
+    def hear_birth(self, received: int) -> None:
+        """We have met a life of the broker for the first time; it counts on from this number."""
+        ...
+
+    def hear_end(self, error: ClientError) -> None:
+        """The session is over."""
+        ...
+
+    def confirmable(self, confirmed: int) -> int:
+        """How far the session may be confirmed; `confirmed`: how far it is."""
+        ...
+
+    def changes(self) -> tuple[Sequence[tuple[int, Event]], Sequence[int]]:
+        """Events to keep on our own disk, and those of them that are consumed, since the last call."""
+        ...
+
+
+class Listener:
+    """A client machine whose driver also wants to know what the broker said, once the machine had its turn."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.inner = machine
+        self.name = machine.name
+        self.restore = machine.restore
+        self.capture = machine.capture
+        self.is_changed_by = machine.is_changed_by
+        self.peer_reborn = machine.peer_reborn
+        self.endpoint: Endpoint | None = None  # around this machine
+        self.heard: list[tuple[Message, int]] = []  # with its number in the session
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        effects = self.inner.handle(sender, message, now=now)
+        assert self.endpoint is not None
+        self.heard.append((message, self.endpoint.sessions[sender].received))
+        return effects

@@ -1,0 +1,396 @@
+"""A broker node without its sockets: the machine, its links, its disk, and what it bears of slow and hostile peers.
+
+    connection ──▶ accept / receive ──▶ Endpoint(Gate(Broker)) ──▶ seal ──▶ commit ──▶ transmit ──▶ connection
+
+Rule 1: at the end of each turn of the loop what happened in it is sealed into a part (disk.py). Without a disk it is
+        transmitted at once; with one, after its commit, and what happens during a commit makes up the next one.
+Rule 2: parts are also sealed before a link changes, so that no frame goes to a connection it was not made for.
+Rule 3: a newer life of a peer displaces an older one, which is told; a ghost is told so and displaces nobody.
+Rule 4: a client whose outbox is above its limit is sent away; above the limit of all outboxes together nobody who
+        publishes is read from, until it has come down. Clients that take nothing meanwhile are sent away, the fullest
+        first, so that nobody waits for ever for one that is gone; a publisher that has much to take is read from in
+        short breaths, since its confirmations come behind what it publishes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+
+from pleach.broker import Broker
+from pleach.errors import SettingsError
+from pleach.links.endpoint import Endpoint
+from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Ping
+from pleach.links.session import Phase, SessionConfig
+from pleach.live.config import NAME_BYTES_MAX, BrokerSettings
+from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
+from pleach.live.gate import Gate
+from pleach.live.metrics import Counters
+from pleach.live.standstill import Standstill
+from pleach.live.store import Store
+from pleach.messages import Node
+
+PART_BYTES_MAX = 262_144  # taken in: what is little fits sooner where space is short
+FULL_RETRY_SECONDS = 0.25
+BREATH_SECONDS = 0.05
+DEPARTED_MAX = 100_000  # sessions of clients that are neither attached nor connected
+NUMBER_MAX = 2**62  # of epochs and sequences: a store keeps 64 bits with a sign, and they only rise
+EXIT_DISK, EXIT_FENCED = 70, 71
+
+log = logging.getLogger(__name__)
+
+
+class Door(Enum):
+    """The listener that a connection came in by."""
+
+    CLIENTS = "client"
+    PEERS = "peer"
+
+
+@dataclass
+class Link:
+    wire: Wire
+    is_dialled: bool
+    is_paused: bool = False
+    breath_until: float = 0.0  # not paused before
+
+
+class BrokerNode:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        store: Store | None,
+        epoch: int,
+        *,
+        clock: Callable[[], float],
+        on_fatal: Callable[[int, str], None],
+    ) -> None:
+        self.settings = settings
+        self.counters = Counters()
+        neighbours, parent = settings.all_neighbours, settings.parent or None
+        broker = Broker(settings.name, settings.routing_config, neighbours=neighbours, parent=parent)
+        self.gate = Gate(broker, self.counters)
+        self.endpoint = Endpoint(self.gate, epoch, SessionConfig(heartbeat=settings.heartbeat))
+        self.links: dict[Node, Link] = {}
+        self.outbox_bytes = 0  # of all links together
+        self.is_tight = False
+        self._standstill = Standstill()
+        self._wires: dict[Node, Wire] = {}  # never changed in place: parts keep it
+        self._outbox_bytes: dict[Node, int] = {}
+        self._parts: list[Part] = []
+        self._taken_bytes = 0  # since the last part was sealed
+        self._store = store
+        self._worker = ThreadPoolExecutor(1, "disk") if store else None
+        self._commit: asyncio.Task[None] | None = None
+        self._is_flush_due = False
+        self._clock = clock
+        self._on_fatal = on_fatal
+        if store is not None:
+            self._recover(store)
+        self._durable = Durable(self.endpoint)
+
+    @property
+    def name(self) -> Node:
+        return self.settings.name
+
+    @property
+    def broker(self) -> Broker:
+        return self.gate.broker
+
+    @property
+    def is_durable(self) -> bool:
+        return self._store is not None
+
+    def is_up(self, peer: Node) -> bool:
+        session = self.endpoint.sessions.get(peer)
+        return session is not None and session.phase is Phase.UP
+
+    def _recover(self, store: Store) -> None:
+        """Take over what is on disk, then what the settings say of the neighbours."""
+        self.endpoint.recover(store.load())
+        router, wanted = self.broker.router, self.settings.all_neighbours
+        if router.parent != (self.settings.parent or None):
+            remedy = "give the same parent, or start with an empty data directory"
+            raise SettingsError("parent", f"the data directory was made with parent {router.parent!r}", remedy)
+        now = self._clock()
+        for gone in [n for n in router.neighbours if n not in wanted]:
+            self.endpoint.perform(self.broker.disconnect(gone), now=now)
+        for new in [n for n in wanted if n not in router.neighbours]:
+            self.endpoint.perform(self.broker.connect(new), now=now)
+        store.commit(self.endpoint.take_batch(), self.gate.capture())
+        for peer in self.endpoint.sessions:
+            self._weigh(peer)
+
+    # Connections ---------------------------------------------------------------------------------------------
+
+    def accept(self, wire: Wire, hello: Hello, door: Door) -> str:
+        """Take over a connection on which a peer said Hello; returns why not (the peer is told), or nothing."""
+        peer = hello.node
+        why, reason = self._why_not(hello, door)
+        if reason:
+            wire.send(Bye(why, reason))
+            wire.close(reason)
+            return reason
+        session = self.endpoint.sessions.get(peer)
+        if session is not None and hello.epoch > session.peer_epoch and peer in self.links:
+            self.links[peer].wire.send(Bye(Farewell.FENCED, f"a newer {peer} has come to {self.name}"))
+        self._take_over(peer, wire, is_dialled=False)
+        self.receive(peer, wire, hello)
+        return ""
+
+    def _why_not(self, hello: Hello, door: Door) -> tuple[Farewell, str]:
+        peer = hello.node
+        is_neighbour = peer in self.broker.router.neighbours
+        if not _is_sane(hello):
+            return Farewell.REFUSED, f"a Hello that nobody sends who means it: a name of at most {NAME_BYTES_MAX} bytes"
+        if peer == self.name or is_neighbour != (door is Door.PEERS):
+            return Farewell.REFUSED, f"{self.name} does not take {peer!r} as a {door.value}: not a name for this port"
+        session = self.endpoint.sessions.get(peer)
+        if session is not None and hello.epoch < session.peer_epoch:
+            return Farewell.FENCED, f"a newer {peer} (epoch {session.peer_epoch}) is known to {self.name}"
+        if session is not None and session.peer_epoch == hello.epoch and self._prefers_own(peer):
+            return Farewell.LEAVING, f"{self.name} has a connection to {peer} already"
+        is_present = peer in self.broker.sessions or peer in self.links
+        if door is Door.CLIENTS and not is_present and not self._has_room():
+            return Farewell.REFUSED, f"{self.name} has {self.settings.limits.clients} clients, its limit"
+        return Farewell.LEAVING, ""
+
+    def _prefers_own(self, peer: Node) -> bool:
+        """Where both sides dial, the connection that the smaller name made is the one that stays."""
+        link = self.links.get(peer)
+        return link is not None and link.is_dialled and self.is_up(peer) and self.name < peer
+
+    def _has_room(self) -> bool:
+        """Attached and connected clients count; sessions of departed ones are small, but not for ever."""
+        sessions = self.endpoint.sessions
+        if len(sessions) < self.settings.limits.clients:
+            return True
+        present = {*self.broker.sessions.clients, *self.links} - {*self.broker.router.neighbours}
+        if len(sessions) - len(present) > DEPARTED_MAX and not self.is_durable:
+            kept = present.union(self.broker.router.neighbours)
+            for peer in [p for p, s in sessions.items() if p not in kept and not s.unconfirmed]:
+                del sessions[peer]
+        return len(present) < self.settings.limits.clients and len(sessions) - len(present) <= DEPARTED_MAX
+
+    def dialled(self, peer: Node, wire: Wire) -> None:
+        """We have a connection to a neighbour."""
+        if self.is_up(peer):  # it was quicker
+            wire.close("connected the other way round")
+            return
+        self._take_over(peer, wire, is_dialled=True)
+
+    def _take_over(self, peer: Node, wire: Wire, *, is_dialled: bool) -> None:
+        old = self.links.get(peer)
+        self._seal()
+        self.links[peer] = Link(wire, is_dialled)
+        self._wires = {**self._wires, peer: wire}
+        if old is not None:
+            self.endpoint.disconnected(peer)
+            old.wire.close("a newer connection has taken its place")
+        self.endpoint.connected(peer, now=self._clock())
+        self._touch()
+
+    def receive(self, peer: Node, wire: Wire, frame: Frame) -> None:
+        if self._wires.get(peer) is not wire:
+            return  # the rest of a connection that was replaced
+        self.endpoint.receive(peer, frame, now=self._clock())
+        if isinstance(frame, Data):
+            self._taken_bytes += len(frame.payload)
+            if self._taken_bytes > PART_BYTES_MAX:
+                self._seal()
+        self._touch()
+
+    def receive_data(self, peer: Node, wire: Wire, frames: Sequence[Data]) -> None:
+        if self._wires.get(peer) is not wire:
+            return
+        self.endpoint.receive_data(peer, frames, now=self._clock())
+        self._taken_bytes += sum(len(frame.payload) for frame in frames)
+        if self._taken_bytes > PART_BYTES_MAX:
+            self._seal()
+        self._touch()
+
+    def lost(self, peer: Node, wire: Wire) -> None:
+        if self._wires.get(peer) is not wire:
+            return
+        self._seal()
+        del self.links[peer]
+        self._wires = {name: kept for name, kept in self._wires.items() if name != peer}
+        self.endpoint.disconnected(peer)
+        self._touch()
+
+    def tick(self) -> None:
+        now = self._clock()
+        for peer, link in self.links.items():
+            if link.is_paused and self.is_up(peer):  # we do not read from it: its silence says nothing
+                self.endpoint.receive(peer, Ping(), now=now)
+                self._let_breathe(peer, link, now)
+        self.endpoint.tick(now=now)
+        if self.is_tight:
+            self._send_idle_away(now)
+        self._touch()
+
+    def apply(self, settings: BrokerSettings) -> None:
+        """Take over settings that have changed while the broker runs."""
+        self.settings = settings
+        self.endpoint.configure(SessionConfig(heartbeat=settings.heartbeat))
+        self._relieve_pressure()
+
+    # Batches -------------------------------------------------------------------------------------------------
+
+    def _touch(self) -> None:
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        if self._commit is not None:
+            return  # it flushes again when it is done
+        self._seal()
+        while self._parts and not (self.is_durable and self._parts[0].batch.changes_disk):
+            carry_out(self._parts.pop(0))
+        if self._parts:
+            self._start_commit()
+
+    def _seal(self) -> None:
+        self._taken_bytes = 0
+        batch = self.endpoint.take_batch()
+        self._parts.append(Part(batch, self._wires))
+        for peer, reason in batch.fenced:
+            self._fenced(peer, reason)
+        grown = {queued.peer for queued in batch.queued}
+        for peer in sorted(grown | batch.progress.keys()):
+            self._weigh(peer)
+        self._evict(sorted(grown))
+        self._relieve_pressure()
+
+    def _fenced(self, peer: Node, reason: str) -> None:
+        """Neighbours know which of two brokers is the ghost; from a client it is a joke in bad taste."""
+        if peer in self.broker.router.neighbours:
+            self._on_fatal(EXIT_FENCED, f"another {self.name} is at work: {reason}")
+        else:
+            self.endpoint.sessions[peer].phase = Phase.DOWN
+
+    def _start_commit(self) -> None:
+        assert self._store is not None
+        parts, relief = tuple(self._parts), self._durable.relief() if self.gate.closed else None
+        entries = self._store.journal_length + sum(len(part.batch.journal) for part in parts)
+        state = self.gate.capture() if entries > JOURNAL_ENTRIES_MAX else None
+        work = asyncio.get_running_loop().run_in_executor(self._worker, write, self._store, relief, parts, state)
+        self._commit = asyncio.create_task(self._await_commit(work, snapshot=state is not None))
+
+    async def _await_commit(self, work: asyncio.Future[Committed], *, snapshot: bool) -> None:
+        try:
+            done = await work
+        except Exception as error:  # noqa: BLE001 - StoreBrokenError or worse: nothing is safe from here on
+            self._on_fatal(EXIT_DISK, f"the data directory has failed: {error}")
+            return
+        self.counters.commits += 1
+        self.counters.commit_seconds += done.seconds
+        self.counters.snapshots += snapshot and not done.full
+        for part in self._parts[: done.parts]:
+            self._durable.note(part.batch)
+            carry_out(part)
+        del self._parts[: done.parts]
+        self._note_space(shortage(done, self.settings.limits.data_bytes, is_short=bool(self.gate.closed)))
+        if done.full:
+            self._seal()
+            self._parts = self._durable.release(self._parts)
+            await asyncio.sleep(FULL_RETRY_SECONDS)
+        self._commit = None
+        self._flush()
+
+    def _note_space(self, short: str) -> None:
+        if short and not self.gate.closed:
+            log.error("publishes are refused from here on: %s", short)
+        if self.gate.closed and not short:
+            log.warning("there is space again: publishes are taken")
+        self.gate.closed = f"{self.name} is short of space: {short}" if short else ""
+
+    # Limits --------------------------------------------------------------------------------------------------
+
+    def _weigh(self, peer: Node) -> None:
+        session = self.endpoint.sessions.get(peer)
+        now = session.outbox_bytes if session is not None else 0
+        self.outbox_bytes += now - self._outbox_bytes.get(peer, 0)
+        self._outbox_bytes[peer] = now
+
+    def _evict(self, grown: list[Node]) -> None:
+        limit = self.settings.limits.outbox_bytes_per_client
+        for peer in grown:
+            if self._outbox_bytes[peer] <= limit or peer in self.broker.router.neighbours:
+                continue
+            self._send_away(peer, f"{limit:,} are kept for a client")
+
+    def _send_idle_away(self, now: float) -> None:
+        idle = self._standstill.idle(self.endpoint.sessions, now)
+        for peer in idle:
+            if self.outbox_bytes > self.settings.limits.outbox_bytes_low:
+                self._send_away(peer, "publishers cannot wait for it any longer")
+        if idle:
+            self._standstill.begin(self.endpoint.sessions, self.broker.router.neighbours, now)
+
+    def _send_away(self, peer: Node, why: str) -> None:
+        reason = f"{peer} has not taken {self._outbox_bytes[peer]:,} bytes; {why}"
+        log.warning("sent away: %s", reason)
+        self.counters.evicted += 1
+        self.endpoint.expel(peer, reason, now=self._clock())
+        self._weigh(peer)
+        self._touch()
+
+    def _relieve_pressure(self) -> None:
+        limits = self.settings.limits
+        if self.outbox_bytes > limits.outbox_bytes_high and not self.is_tight:
+            self.is_tight = True
+            self._standstill.begin(self.endpoint.sessions, self.broker.router.neighbours, self._clock())
+            log.warning("%s bytes wait to be taken: publishers are not read from", f"{self.outbox_bytes:,}")
+        elif self.outbox_bytes <= limits.outbox_bytes_low and self.is_tight:
+            self.is_tight = False
+            log.info("publishers are read from again")
+            for link in self.links.values():
+                link.wire.resume_reading()
+                link.is_paused = False
+        if self.is_tight:
+            self._pause_publishers()
+
+    def _let_breathe(self, peer: Node, link: Link, now: float) -> None:
+        share = self.settings.limits.outbox_bytes_low // (len(self.gate.publishers) + 1)
+        if self._outbox_bytes[peer] > share:  # else it would not be tight for its sake
+            link.breath_until = now + BREATH_SECONDS
+            link.is_paused = False
+            link.wire.resume_reading()
+
+    def _pause_publishers(self) -> None:
+        now = self._clock()
+        for peer in self.gate.publishers:
+            link = self.links.get(peer)
+            if link is not None and not link.is_paused and link.breath_until <= now and self.is_up(peer):
+                link.is_paused = True
+                link.wire.pause_reading()
+
+    # The end -------------------------------------------------------------------------------------------------
+
+    async def leave(self, reason: str) -> None:
+        """Say goodbye on all links, once everything before is on disk. Bound the time with `asyncio.timeout`."""
+        self.endpoint.leave(reason)
+        self._flush()
+        while self._commit is not None and not self._commit.done():
+            await asyncio.wait([self._commit])
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.shutdown(wait=True)
+        if self._store is not None:
+            self._store.close()
+
+
+def _is_sane(hello: Hello) -> bool:
+    """Whether the numbers of a Hello can be kept and the name shown: strangers write what they like."""
+    numbers = (hello.epoch, hello.peer_epoch, hello.received, hello.first)
+    name = hello.node
+    is_name = 0 < len(name.encode()) <= NAME_BYTES_MAX and name.isprintable()
+    return is_name and hello.epoch > 0 and hello.first > 0 and all(0 <= number < NUMBER_MAX for number in numbers)

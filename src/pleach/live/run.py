@@ -1,0 +1,266 @@
+"""Run a scenario on real processes: the same file, the same clients, the same trace as in the simulator.
+
+The clients live in this process and use the client library; what their machines observe is the trace, so that it is
+recorded outside the brokers and in one clock. Loads and steps happen at their times in real seconds. A drain waits
+until no queue of any broker holds anything and nothing moves any more; loads wait meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pleach.effects import Observe, Observed
+from pleach.errors import ClientError
+from pleach.events.event import Event
+from pleach.events.language import parse_filter
+from pleach.live.client import Client
+from pleach.live.connect import connect
+from pleach.live.network import LiveNetwork
+from pleach.messages import Node
+from pleach.scenario import model, steps
+from pleach.scenario.advertisements import initial_advertisements, subscription_names
+from pleach.scenario.behaviour import Publication, Replies, publications
+from pleach.trace import Record, Recorder, RecordKind
+
+NETWORK = ""  # the node to which records belong that concern the run as a whole
+DRAIN_SECONDS_MAX = 60.0
+QUIET_POLLS = 3  # in a row, with nothing queued and nothing moved
+POLL_SECONDS = 0.1
+WINDOW = 10_000
+QUEUE_MAX = 100_000
+
+
+@dataclass(frozen=True)
+class LiveResult:
+    scenario: model.Scenario
+    records: list[Record]
+    ended_at: float
+    quiet: bool
+    refusals: tuple[str, ...]
+    unrest: tuple[str, ...] = ()  # why the run did not become quiet, if it did not
+
+
+async def run_live(scenario: model.Scenario, directory: Path, *, seed: int = 1) -> LiveResult:
+    """Start everything, run the timeline, wait until all is quiet, stop everything."""
+    async with LiveNetwork(scenario, directory) as network:
+        return await _LiveRun(scenario, network, seed).go()
+
+
+@dataclass
+class _LiveRun:
+    scenario: model.Scenario
+    network: LiveNetwork
+    seed: int
+    refusals: list[str] = field(default_factory=list)
+    unrest: list[str] = field(default_factory=list)  # as of the last look around
+
+    def __post_init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.clock = loop.time
+        self.started = self.clock()
+        self.stream = f"{self.scenario.name}/{self.seed}"
+        self.recorder = Recorder(f"live-{'-'.join(self.scenario.name.lower().split())}-{self.seed}")
+        self.clients: dict[Node, Client] = {}
+        self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
+        self.names = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
+        self.subscriptions: dict[tuple[Node, str], Any] = {}
+        self.under_way: set[asyncio.Task[Any]] = set()
+        self.may_act = asyncio.Event()  # cleared while a drain waits
+        self.may_act.set()
+
+    @property
+    def now(self) -> float:
+        return self.clock() - self.started
+
+    async def go(self) -> LiveResult:
+        self._record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
+        async with AsyncExitStack() as stack:
+            for client in self.scenario.clients:
+                self.clients[client.id] = await stack.enter_async_context(self._connect(client))
+            for client in self.scenario.clients:
+                self._introduce(client)
+            async with asyncio.TaskGroup() as acts:
+                acts.create_task(self._take_steps())
+                for client in self.scenario.clients:
+                    for index in range(len(client.publish)):
+                        acts.create_task(self._publish_load(client, index))
+            await self._sleep_until(self.scenario.duration)
+            quiet = await self._drain()
+            unrest = () if quiet else tuple(self.unrest)
+            return LiveResult(self.scenario, self.recorder.records, self.now, quiet, tuple(self.refusals), unrest)
+
+    # Clients -------------------------------------------------------------------------------------------------
+
+    def _connect(self, client: model.Client) -> Client:
+        def observe(seen: Observe) -> None:
+            self._observe(client.id, seen)
+
+        address = f"pleach://{self.network.address(client.id, client.broker)}"
+        return connect(
+            address,
+            name=client.id,
+            own_events=client.own_events,
+            window=WINDOW,
+            queue_max=QUEUE_MAX,
+            observer=observe,
+        )
+
+    def _introduce(self, client: model.Client) -> None:
+        for text in initial_advertisements(self.scenario, client):
+            self._advertise(client.id, text)
+        for text in client.subscribe:
+            self._subscribe(client.id, text)
+
+    async def _publish_load(self, client: model.Client, index: int) -> None:
+        for publication in publications(client, index, self.scenario.duration, self.stream):
+            await self._sleep_until(publication.at)
+            await self.may_act.wait()
+            self._publish(client.id, publication)
+
+    def _publish(self, client: Node, publication: Publication) -> None:
+        self._spawn(self.clients[client].publish(publication.attributes, publication.payload))
+
+    def _subscribe(self, client: Node, text: str) -> None:
+        wanted = parse_filter(text)
+        name = self.names[client][wanted]
+        self._spawn(self.clients[client].subscribe(wanted, name=name, callback=_discard))
+
+    def _unsubscribe(self, client: Node, text: str) -> None:
+        name = self.names[client][parse_filter(text)]
+        self._spawn(self.clients[client].unsubscribe(name))
+
+    def _advertise(self, client: Node, text: str) -> None:
+        advertised = parse_filter(text)
+        self._spawn(self.clients[client].advertise(advertised, name=advertised.text))
+
+    def _answer(self, client: Node, event: Event) -> None:
+        if client not in self.replies or self.now >= self.scenario.duration:
+            return
+        for publication in self.replies[client].to(event):
+            self._spawn(self._publish_later(client, publication))
+
+    async def _publish_later(self, client: Node, publication: Publication) -> None:
+        await asyncio.sleep(publication.at)
+        await self.clients[client].publish(publication.attributes, publication.payload)
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Start a request. Requests of one client start in the order of these calls; drains await the answers."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.under_way.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self.under_way.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, ClientError):
+            raise error  # refusals are in the trace; anything else is a fault of ours
+
+    # The timeline --------------------------------------------------------------------------------------------
+
+    async def _take_steps(self) -> None:
+        for step in self.scenario.steps:
+            await self._sleep_until(step.at)
+            await self._take(step)
+
+    async def _take(self, step: steps.Step) -> None:
+        match step:
+            case steps.SubscribeStep(client=client, filter=text):
+                self._subscribe(client, text)
+            case steps.UnsubscribeStep(client=client, filter=text):
+                self._unsubscribe(client, text)
+            case steps.AdvertiseStep(client=client, filter=text):
+                self._advertise(client, text)
+            case steps.UnadvertiseStep(client=client, filter=text):
+                self._spawn(self.clients[client].unadvertise(parse_filter(text).text))
+            case steps.PublishStep(client=client, attributes=attributes):
+                self._publish(client, Publication(self.now, dict(attributes)))
+            case steps.Crash(broker=broker):
+                self._record(RecordKind.FAULT, broker, detail="crash")
+                await self.network.kill(broker)
+            case steps.Restart(broker=broker):
+                self._record(RecordKind.FAULT, broker, detail="restart")
+                await self.network.start_broker(broker)
+            case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
+                self._change_link(step, link)
+            case steps.Drain():
+                await self._drain()
+            case _:
+                self._refuse(step, "no protocol for this is installed")
+
+    def _refuse(self, step: steps.Step, reason: str) -> None:
+        text = f"{type(step).__struct_config__.tag}: {reason}"
+        self.refusals.append(text)
+        self._record(RecordKind.STATE, NETWORK, detail=f"refused: {text}")
+
+    def _change_link(self, step: steps.Cut | steps.Heal | steps.Slow, ends: tuple[Node, Node]) -> None:
+        proxy = self.network.proxy(*ends)
+        if proxy is None:
+            self._refuse(step, f"there is no link {ends[0]}-{ends[1]}")
+            return
+        self._record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
+        match step:
+            case steps.Cut():
+                proxy.cut()
+            case steps.Heal():
+                proxy.heal()
+            case steps.Slow(latency=latency):
+                proxy.latency = (latency.low, latency.high)
+
+    async def _sleep_until(self, time: float) -> None:
+        await asyncio.sleep(max(0.0, time - self.now))
+
+    # Quiet ---------------------------------------------------------------------------------------------------
+
+    async def _drain(self) -> bool:
+        self.may_act.clear()
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS_MAX):
+                await self._until_quiet()
+        except TimeoutError:
+            return False
+        finally:
+            self.may_act.set()
+        self._record(RecordKind.DRAIN, NETWORK)
+        return True
+
+    async def _until_quiet(self) -> None:
+        quiet_polls = 0
+        before: tuple[Any, ...] = ()
+        while quiet_polls < QUIET_POLLS:
+            await asyncio.sleep(POLL_SECONDS)
+            moved = await self._look_around()
+            is_quiet = not self.unrest and moved == before
+            quiet_polls = quiet_polls + 1 if is_quiet else 0
+            before = moved
+
+    async def _look_around(self) -> tuple[Any, ...]:
+        """Note what is queued, down or unanswered anywhere; returns how much has moved so far."""
+        self.unrest = [f"broker {b} is down" for b in self.scenario.brokers if b not in self.network.running]
+        found = await asyncio.gather(*(self.network.status(broker) for broker in self.network.running))
+        for status in found:
+            links = {**status["neighbours"], **status["clients"]}
+            for peer, link in links.items():
+                if link["queued"] or not link["up"]:
+                    self.unrest.append(f"{status['name']}-{peer}: {link['queued']} queued, up: {link['up']}")
+        self.unrest += [f"no answer yet: {task.get_coro()}" for task in self.under_way]
+        moved = [(s["counters"]["publishes"], s["counters"]["matches"], s["counters"]["deliveries"]) for s in found]
+        return (len(self.recorder.records), *moved)
+
+    # The trace -----------------------------------------------------------------------------------------------
+
+    def _record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None:
+        self.recorder.add(kind, at=self.now, node=node, detail=detail, peer=peer)
+
+    def _observe(self, client: Node, seen: Observe) -> None:
+        self.recorder.observe(self.now, client, seen)
+        if seen.kind is Observed.DELIVER and seen.event:
+            self._answer(client, seen.event)
+
+
+def _discard(_event: Event) -> None:
+    """The trace has it already."""

@@ -1,0 +1,98 @@
+"""What a broker tells about itself: /status, /readyz and /metrics are made here, from a node, without any HTTP."""
+
+from __future__ import annotations
+
+from pleach.live.metrics import Metric, Sample, counted
+from pleach.live.node import BrokerNode
+from pleach.messages import Layer, Node
+
+SUBSCRIPTIONS_SHOWN_MAX = 100  # of one client
+
+
+def unready(node: BrokerNode) -> list[str]:
+    """Why this broker is not ready; empty if it is."""
+    down = [f"no link to {n}" for n in sorted(node.broker.router.neighbours) if not node.is_up(n)]
+    return [*down, *([node.gate.closed] if node.gate.closed else [])]
+
+
+def status(node: BrokerNode) -> dict[str, object]:
+    router, settings = node.broker.router, node.settings
+    clients = node.broker.sessions.clients
+    return {
+        "name": node.name,
+        "epoch": node.endpoint.epoch,
+        "durable": node.is_durable,
+        "ready": not unready(node),
+        "reasons": unready(node),
+        "routing": {
+            "policy": router.config.policy,
+            "hierarchical": router.config.hierarchical,
+            "advertisements": router.config.advertisements,
+            "merge_bound": router.config.merge_bound,
+            "parent": router.parent,
+        },
+        "neighbours": {n: _neighbour(node, n, settings.peers.get(n, "")) for n in sorted(router.neighbours)},
+        "clients": {client: _client(node, client) for client in clients},
+        "remote_entries": router.remote_entries(),
+        "outbox_bytes": node.outbox_bytes,
+        "held": _held(node),
+        "publishers_paused": node.is_tight,
+        "publishes_refused": node.gate.closed,
+        "counters": node.counters,
+    }
+
+
+def _link(node: BrokerNode, peer: Node) -> dict[str, object]:
+    session = node.endpoint.sessions.get(peer)
+    return {
+        "up": node.is_up(peer),
+        "epoch": session.peer_epoch if session else 0,
+        "queued": session.unconfirmed if session else 0,
+        "queued_bytes": session.outbox_bytes if session else 0,
+    }
+
+
+def _neighbour(node: BrokerNode, peer: Node, address: str) -> dict[str, object]:
+    entries = len(node.broker.router.received_from(Layer.SUBSCRIPTIONS, peer))
+    return {**_link(node, peer), "address": address, "entries": entries}
+
+
+def _client(node: BrokerNode, client: Node) -> dict[str, object]:
+    wanted = sorted(node.broker.sessions.subscriptions(client).items())
+    shown = {name: filter_.text for name, filter_ in wanted[:SUBSCRIPTIONS_SHOWN_MAX]}
+    return {**_link(node, client), "subscriptions": shown, "subscriptions_count": len(wanted)}
+
+
+def _held(node: BrokerNode) -> int:
+    return sum(len(messages) for messages in node.broker.seam.capture().held.values())
+
+
+def metrics(node: BrokerNode) -> list[Metric]:
+    neighbours = sorted(node.broker.router.neighbours)
+    clients = node.broker.sessions.clients
+    sessions = node.endpoint.sessions
+    by_link = [(n, sessions.get(n)) for n in neighbours]
+    up = [Sample(int(node.is_up(n)), [("neighbour", n)]) for n in neighbours]
+    depth = [Sample(s.unconfirmed if s else 0, [("neighbour", n)]) for n, s in by_link]
+    client_depth = sum(sessions[c].unconfirmed for c in clients if c in sessions)
+    return [
+        Metric("pleach_ready", "gauge", "Whether all neighbours are up and the store takes data.", [_flag(node)]),
+        Metric("pleach_link_up", "gauge", "Whether the link to a neighbour is up.", up),
+        Metric("pleach_link_queue_messages", "gauge", "Messages that a neighbour has not confirmed.", depth),
+        Metric("pleach_client_queue_messages", "gauge", "Messages not confirmed by clients.", [Sample(client_depth)]),
+        Metric("pleach_clients", "gauge", "Clients that are attached.", [Sample(len(clients))]),
+        Metric("pleach_clients_up", "gauge", "Clients that are connected.", [Sample(sum(map(node.is_up, clients)))]),
+        Metric("pleach_outbox_bytes", "gauge", "Bytes that wait to be confirmed.", [Sample(node.outbox_bytes)]),
+        Metric("pleach_held_messages", "gauge", "Messages that a reconfiguration holds.", [Sample(_held(node))]),
+        Metric(
+            "pleach_remote_entries",
+            "gauge",
+            "Subscriptions held for neighbours.",
+            [Sample(node.broker.router.remote_entries())],
+        ),
+        *counted(node.counters),
+    ]
+
+
+def _flag(node: BrokerNode) -> Sample:
+    return Sample(int(not unready(node)))

@@ -1,0 +1,28 @@
+"""One scenario, two worlds: the simulator and real processes come to the same verdict."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pleach.live.run import run_live
+from pleach.scenario.load import load_scenario
+from pleach.sim.run import run_scenario
+from pleach.trace import explain, judge
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "src" / "pleach" / "scenario" / "demo.toml"
+SCENARIOS = [ROOT / "examples" / "churn.toml", ROOT / "examples" / "advertisements.toml", DEMO]
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_the_verdict_is_the_same(path, tmp_path):
+    scenario = load_scenario(path)
+    simulated = judge(run_scenario(scenario, 1).records)
+    result = asyncio.run(run_live(scenario, tmp_path))
+    lived = judge(result.records)
+    assert result.quiet
+    assert lived.clean, explain(lived, result.records)
+    assert simulated.clean
+    assert lived.counts.subscriptions == simulated.counts.subscriptions
+    assert lived.counts.published > simulated.counts.published // 2
