@@ -24,10 +24,7 @@ from pleach.messages import (
 )
 from pleach.scenario.schedule import Act, Answer, HandOver, Step
 from pleach.scenario.script import describe
-from pleach.trace import Record, Recorder, RecordKind
-
-NETWORK = ""  # the node to which records belong that concern the run as a whole
-
+from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 # Schedules ---------------------------------------------------------------------------------------------------
 

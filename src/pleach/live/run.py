@@ -25,9 +25,8 @@ from pleach.messages import Node
 from pleach.scenario import model, steps
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
 from pleach.scenario.behaviour import Publication, Replies, publications
-from pleach.trace import Record, Recorder, RecordKind
+from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
-NETWORK = ""  # the node to which records belong that concern the run as a whole
 DRAIN_SECONDS_MAX = 60.0
 QUIET_POLLS = 3  # in a row, with nothing queued and nothing moved
 POLL_SECONDS = 0.1

@@ -17,9 +17,9 @@ from pleach.scenario.model import Scenario
 from pleach.scenario.plants import BrokerMachine, plant
 from pleach.scenario.schedule import Act, Answer, HandOver, Move, Schedule, load_schedule
 from pleach.scenario.script import Action, Crashes, Restarts, Script, describe, script_of
-from pleach.sim.run import NETWORK, SimResult, run_name
+from pleach.sim.run import SimResult, run_name
 from pleach.sim.simulator import Simulator
-from pleach.trace import Recorder, RecordKind
+from pleach.trace import NETWORK, Recorder, RecordKind
 
 __all__ = ["load_schedule", "replay"]
 

@@ -17,10 +17,9 @@ from pleach.scenario.advertisements import initial_advertisements, subscription_
 from pleach.scenario.assemble import make_broker, make_brokers, make_clients, tree_of
 from pleach.scenario.behaviour import Publication, Replies, publications
 from pleach.sim.simulator import Simulator
-from pleach.trace import Record, Recorder, RecordKind
+from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 PROGRESS_TICKS = 100
-NETWORK = ""  # the node to which records belong that concern the run as a whole
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,12 @@ from pleach.trace.explain import explain
 from pleach.trace.oracle import judge
 from pleach.trace.order import total_order
 from pleach.trace.recorder import Recorder
-from pleach.trace.records import Record, RecordKind, attributes_from, attributes_text
+from pleach.trace.records import NETWORK, Record, RecordKind, attributes_from, attributes_text
 from pleach.trace.store import read_traces, write_trace
 from pleach.trace.verdict import Ordering, Outcome, Rule, Verdict, Violation
 
 __all__ = [
+    "NETWORK",
     "Ordering",
     "Outcome",
     "Record",

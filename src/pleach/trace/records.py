@@ -19,6 +19,9 @@ from pleach.events.event import Value
 BYTES_KEY = "$bytes"  # {"$bytes": "<base64>"}: attribute values are scalars, so no value can look like this
 
 
+NETWORK = ""  # the node to which records belong that concern the run as a whole
+
+
 class RecordKind(StrEnum):
     PUBLISH = "publish"
     PUBLISH_ACK = "publish_ack"
