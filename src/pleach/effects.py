@@ -4,7 +4,9 @@ The driver's duties (every world):
 - Carry out the effects of one `handle` before the next `handle` of the same machine.
 - What is sent over one link arrives in the order sent; nothing is lost or doubled on it.
 - `SetTimer` replaces a timer of the same name; when it is due, `handle_timer(name)` is called.
-- `Observe` goes to the trace and nowhere else.
+- `LinkUp` makes sending possible at once; what is sent before the link is there waits. `LinkDown` promises that the
+  machine sends nothing more; the link goes once what was sent has arrived, and what still comes over it is delivered.
+- `Observe` goes to the trace and nowhere else; `Concluded` goes to whoever asked for the operation, and to the trace.
 """
 
 from __future__ import annotations
@@ -33,9 +35,10 @@ class CancelTimer(msgspec.Struct, frozen=True, gc=False):
 
 
 class LinkUp(msgspec.Struct, frozen=True, gc=False):
-    """Open a link to another broker; messages to it may follow at once."""
+    """Open a link to another node; messages to it may follow at once. `address`: where it listens, if that is known."""
 
     to: Node
+    address: str = ""
 
 
 class LinkDown(msgspec.Struct, frozen=True, gc=False):
@@ -68,4 +71,11 @@ class Observe(msgspec.Struct, frozen=True, gc=False):
     detail: str = ""
 
 
-Effect: TypeAlias = Send | SetTimer | CancelTimer | LinkUp | LinkDown | Observe
+class Concluded(msgspec.Struct, frozen=True, gc=False):
+    """An operation that was asked for has ended here: done, or (with the reason) refused, and nothing has changed."""
+
+    operation: str
+    refusal: str = ""
+
+
+Effect: TypeAlias = Send | SetTimer | CancelTimer | LinkUp | LinkDown | Observe | Concluded

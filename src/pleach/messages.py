@@ -163,19 +163,238 @@ class Installed(Message, frozen=True):
     number: int
 
 
-class Marked(Message, frozen=True):
-    """A pub/sub message that carries a mark of a reconfiguration (S0 §IV-A: the `flood` header, the relay flag)."""
+class Settle(Message, frozen=True):
+    """Answer with `Installed(number)` once all that the sender has told is in effect, at the receiver and behind it.
 
-    mark: str
-    message: Forward | Install | Withdraw | Installed
+    `beyond`: a neighbour of the receiver, over a link so new that the receiver cannot know what is in effect there.
+    """
+
+    layer: Layer
+    number: int
+    beyond: Node = ""
+
+
+class Mark(IntEnum):
+    FLOOD = 0  # sent to both others of a swap: not to be sent on among the three (S0 §IV-A, state 2)
+    RELAY = 1  # sent on for another of the three: waits until the old path is closed (S0 §IV-A, ChangePath)
+
+
+class Marked(Message, frozen=True):
+    """An event that carries a mark of a reconfiguration, and by which of its brokers it came among them."""
+
+    operation: str
+    mark: Mark
+    origin: Node
+    message: Forward
+
+
+# Reconfigurations: requests of an operator, to any broker --------------------------------------------------------
+
+
+class RequestSwap(Message, frozen=True):
+    """Turn a–b–c into a–c–b."""
+
+    operation: str
+    a: Node
+    b: Node
+    c: Node
+
+
+class RequestAdd(Message, frozen=True):
+    """To a broker without neighbours: join the tree at `to`, which listens at `address`."""
+
+    operation: str
+    to: Node
+    address: str = ""
+
+
+class RequestRemove(Message, frozen=True):
+    """Take a broker that is a leaf out of the tree; its clients go to its neighbour."""
+
+    operation: str
+    broker: Node
+
+
+# SwapLink (S0 §IV-A; numbers as in docs/protocols/swaplink.md) ----------------------------------------------------
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Routing entries of one layer, owner and filter each."""
+
+    layer: Layer
+    entries: list[tuple[str, Filter]]
+
+
+class Lock(Message, frozen=True):
+    """1, 2: a → b → c. `address`: where a listens, for c to open the new link."""
+
+    operation: str
+    a: Node
+    b: Node
+    c: Node
+    address: str = ""
+
+
+class LockAck(Message, frozen=True):
+    """3, 4: c → b → a. Also close(c→b→a): the last that c sends to a by way of b."""
+
+    operation: str
+
+
+class LockNack(Message, frozen=True):
+    operation: str
+    reason: str
+
+
+class Abort(Message, frozen=True):
+    """b has given the swap up, before it passed on `Swap`: back to the old tree."""
+
+    operation: str
+
+
+class Aborted(Message, frozen=True):
+    """The answer to `Abort`: nothing marked follows."""
+
+    operation: str
+
+
+class Swap(Message, frozen=True):
+    """5, 6: a → b → c. Also close(a→b→c). 7: c → a, on the new link.
+
+    From b to c it carries what c cannot know: the sides of a and b apart, and how a's table differs from what c
+    would compute for it (empty but where reductions do not compose).
+    """
+
+    operation: str
+    side_a: list[Told] = []
+    side_b: list[Told] = []
+    known_at_a: list[Told] = []
+    unknown_at_a: list[Told] = []
+    root_is_behind_a: bool = False
+
+
+class Open(Message, frozen=True):
+    """8: a → c, open(acb): from now on a's traffic to b comes here."""
+
+    operation: str
+
+
+class Close(Message, frozen=True):
+    """9: a → b and 10: b → c, close(ab), for c also open(bca). 11: b → a and 12: a → c, close(ba)."""
+
+    operation: str
+
+
+# AddBroker and RemoveBroker (S0 §IV-B, §IV-C) ---------------------------------------------------------------------
+
+
+class Connect(Message, frozen=True):
+    """A new broker b asks a to be its neighbour. `address`: where b listens."""
+
+    operation: str
+    address: str = ""
+
+
+class ConnectAck(Message, frozen=True):
+    """a has taken b on; with all that b has to know."""
+
+    operation: str
+    told: list[Told] = []
+
+
+class ConnectNack(Message, frozen=True):
+    operation: str
+    reason: str
+
+
+class RemoveReq(Message, frozen=True):
+    """b, a leaf, asks its neighbour a to let it go."""
+
+    operation: str
+
+
+class RemoveAck(Message, frozen=True):
+    operation: str
+
+
+class RemoveNack(Message, frozen=True):
+    operation: str
+    reason: str
+
+
+class HandedClient(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A client as its broker hands it over: all that it asked for, and what of that still waits for confirmation."""
+
+    name: Node
+    own_events: bool
+    subscriptions: dict[str, Filter]
+    advertisements: dict[str, Filter]
+    confirmed: list[str]
+    waiting: list[tuple[Layer, str]]
+
+
+class Handover(Message, frozen=True):
+    """b → a: b's clients. From now on b passes to a whatever they still send to it."""
+
+    operation: str
+    clients: list[HandedClient]
+
+
+class CloseAB(Message, frozen=True):
+    """a → b, close(ab): a serves the clients itself; nothing more for them comes by way of b."""
+
+    operation: str
+
+
+class Redirect(Message, frozen=True):
+    """b → client, close(ab): the last that b has for it. The client goes to `broker`, which listens at `address`."""
+
+    broker: Node
+    address: str = ""
+
+
+class Farewell(Message, frozen=True):
+    """client → b, close(ba): the last that the client sends to b."""
+
+
+class Said(Message, frozen=True):
+    """b → a: what a client still sent to b."""
+
+    client: Node
+    request: Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
+
+
+class ClientLeft(Message, frozen=True):
+    """b → a, close(ba) for one client: nothing more of it comes by way of b. `last`: nor of any other; b is gone."""
+
+    operation: str
+    client: Node
+    last: bool = False
 
 
 ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
 ClientReply: TypeAlias = (
     Attached | Deliver | Published | PublishRefused | Subscribed | Unsubscribed | Advertised | Unadvertised | Refused
 )
-PubSub: TypeAlias = Forward | Install | Withdraw | Installed
-AnyMessage: TypeAlias = ClientRequest | ClientReply | PubSub | Marked
+PubSub: TypeAlias = Forward | Install | Withdraw | Installed | Settle
+SwapLinkMessage: TypeAlias = RequestSwap | Lock | LockAck | LockNack | Abort | Aborted | Swap | Open | Close
+MembershipMessage: TypeAlias = (
+    RequestAdd
+    | RequestRemove
+    | Connect
+    | ConnectAck
+    | ConnectNack
+    | RemoveReq
+    | RemoveAck
+    | RemoveNack
+    | Handover
+    | CloseAB
+    | Said
+    | ClientLeft
+)
+AnyMessage: TypeAlias = (
+    ClientRequest | ClientReply | PubSub | Marked | SwapLinkMessage | MembershipMessage | Redirect | Farewell
+)
 
 
 # The wire ------------------------------------------------------------------------------------------------------
