@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pleach.broker import Broker
 from pleach.client import Client
 from pleach.messages import Node
+from pleach.overlay.registry import machines
 from pleach.routing.router import RoutingConfig
 from pleach.scenario.model import Scenario
 
@@ -48,7 +49,8 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
 def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
     """A broker without any state, as it is started for the first time (or before its state is restored)."""
     config = routing_config(scenario)
-    return Broker(name, config, neighbours=tree.neighbours[name], parent=tree.parent[name])
+    makers = machines(scenario.exchange, scenario.ordering.value)
+    return Broker(name, config, neighbours=tree.neighbours[name], parent=tree.parent[name], machines=makers)
 
 
 def make_brokers(scenario: Scenario) -> dict[Node, Broker]:
