@@ -45,8 +45,10 @@ class Broker:
         neighbours: Iterable[Node] = (),
         parent: Node | None = None,
         machines: Sequence[Machine] = (),
+        address: str = "",
     ) -> None:
         self.name = name
+        self.address = address  # where it listens for brokers; nothing here looks into it
         self.router = Router(config, parent=parent)
         self.sessions = Sessions(self.router)
         self.seam = Seam()
@@ -79,6 +81,10 @@ class Broker:
         machine = self._machines[name.partition(":")[0]]
         return self._settle(machine.handle_timer(name, now=now))
 
+    def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
+        """To be called once after `restore` (and what followed it): what a restart has ended and must go on."""
+        return ()
+
     # Pub/sub messages ----------------------------------------------------------------------------------------
 
     def _arrive(self, sender: Node, message: PubSub | Marked) -> Sequence[Effect]:
@@ -109,6 +115,10 @@ class Broker:
         self.seam.join(under_way[0] if under_way else None)
 
     # Neighbours ----------------------------------------------------------------------------------------------
+
+    def links(self) -> dict[Node, str]:
+        """The brokers that this one has links to just now, and where they listen, as far as that is known."""
+        return dict.fromkeys(self.router.neighbours, "")
 
     def connect(self, neighbour: Node) -> Sequence[Effect]:
         """A link to a new neighbour is up."""

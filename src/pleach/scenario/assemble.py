@@ -46,9 +46,12 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
 
 
 def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
-    """A broker without any state, as it is started for the first time (or before its state is restored)."""
+    """A broker without any state, as it is started for the first time (or before its state is restored).
+
+    One that is not of the tree has no neighbours yet: it is about to join.
+    """
     config = routing_config(scenario)
-    return Broker(name, config, neighbours=tree.neighbours[name], parent=tree.parent[name])
+    return Broker(name, config, neighbours=tree.neighbours.get(name, ()), parent=tree.parent.get(name))
 
 
 def make_brokers(scenario: Scenario) -> dict[Node, Broker]:
