@@ -113,8 +113,8 @@ class Broker:
         machine = self._machines[name.partition(":")[0]]
         return self._settle(machine.handle_timer(name, now=now))
 
-    def resume(self) -> Sequence[Effect]:
-        """To be called once after `restore`: what a restart must set going again."""
+    def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
+        """To be called once after `restore` (and what followed it): what a restart has ended and must go on."""
         return [effect for machine in self._machines.values() for effect in machine.resume()]
 
     # Pub/sub messages and client requests --------------------------------------------------------------------

@@ -10,7 +10,7 @@ canonical text. `encode` is the only codec there is: what the simulator counts a
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from pleach.events.language import parse_internal
 CONFIRMED_TOGETHER_MAX = 1_024  # events that one message confirms
 
 Node: TypeAlias = str  # the name of a broker or a client; one name space for both
+OPERATOR: Final = ""  # the sender of requests that come from nobody in the network
 
 
 class Layer(IntEnum):
