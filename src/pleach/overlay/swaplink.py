@@ -155,6 +155,8 @@ class SwapLink:
             return _refused(request.operation, "a swap takes three different brokers")
         if request.b not in router.neighbours:
             return _refused(request.operation, f"{request.a} and {request.b} are not linked")
+        if request.c in router.neighbours:
+            return _refused(request.operation, f"{request.a} and {request.c} are linked already")
         if busy := self._layers.locked_for():
             return self._try_later(request, attempts, f"{request.a} is locked for operation {busy}")
         lock = Lock(request.operation, request.a, request.b, request.c, self._layers.address)
