@@ -28,6 +28,7 @@ class ToySwap:
     name = "toy"
     accepts = frozenset({RequestSwap, RequestAdd, RequestRemove, Lock, LockAck})
     under_way = None
+    operation = ""
 
     def __init__(self, *, is_deaf: bool = False) -> None:
         self._state = ToyState(is_deaf=is_deaf)
@@ -53,8 +54,8 @@ class ToySwap:
         operation, self._state.operation = self._state.operation, ""
         return Handled([LinkDown(self._state.partner), Concluded(operation, "no answer")])
 
-    def resume(self, *, now: float) -> Handled:
-        return Handled(self._wait("resumed") if self._state.operation else ())
+    def resume(self):
+        return self._wait("resumed") if self._state.operation else []
 
     def capture(self) -> bytes:
         return pack(self._state)
@@ -66,7 +67,4 @@ class ToySwap:
 class ToyBroker(Broker):
     def __init__(self, name: Node, *, is_deaf: bool = False) -> None:
         self._toy = ToySwap(is_deaf=is_deaf)
-        super().__init__(name, RoutingConfig(), machines=[self._toy])
-
-    def resume(self, *, now: float):
-        return self._toy.resume(now=now).effects
+        super().__init__(name, RoutingConfig(), machines=[lambda _: self._toy])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pleach.broker import Broker
 from pleach.client import Client
 from pleach.messages import Node
+from pleach.overlay.registry import machines
 from pleach.routing.router import RoutingConfig
 from pleach.scenario.model import Scenario
 
@@ -51,7 +52,13 @@ def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
     One that is not of the tree has no neighbours yet: it is about to join.
     """
     config = routing_config(scenario)
-    return Broker(name, config, neighbours=tree.neighbours.get(name, ()), parent=tree.parent.get(name))
+    return Broker(
+        name,
+        config,
+        neighbours=tree.neighbours.get(name, ()),
+        parent=tree.parent.get(name),
+        machines=machines(scenario.exchange, scenario.ordering.value),
+    )
 
 
 def make_brokers(scenario: Scenario) -> dict[Node, Broker]:
