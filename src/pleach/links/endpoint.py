@@ -143,7 +143,7 @@ class Endpoint:
         self.sessions[peer].disconnected()
 
     def receive(self, peer: Node, frame: Frame, *, now: float) -> None:
-        if isinstance(frame, Bye) and self.upkeep.heard(peer, frame.why, self.sessions[peer]):
+        if isinstance(frame, Bye) and self.upkeep.heard(peer, frame, self.sessions[peer]):
             self._batch.retired.append(peer)
         if isinstance(frame, Bye) and frame.why is Farewell.DONE:
             return  # the connection goes on until both are done
@@ -330,8 +330,9 @@ class Endpoint:
         """Say DONE on links that are, and end those that both sides are done with."""
         batch = self._batch
         for peer in self.upkeep.done(self.sessions):
-            batch.transmits.append((peer, Bye(Farewell.DONE, f"{self.machine.name} has no more for {peer}")))
-        for peer in self.upkeep.over():
+            reason = f"{self.machine.name} has no more for {peer}"
+            batch.transmits.append((peer, Bye(Farewell.DONE, reason, self.sessions[peer].received)))
+        for peer in self.upkeep.over(self.sessions):
             batch.hangups.append((peer, "the link is given up"))
             batch.retired.append(peer)
 
