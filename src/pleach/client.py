@@ -208,6 +208,13 @@ class Client:
             *self._release(),
         ]
 
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
+        raise AssertionError(f"{self.name} has set no timer {name!r}")
+
+    def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
+        """After a restart nothing has to be set going: the session sends again what was not confirmed."""
+        return ()
+
     def is_changed_by(self, message: Message) -> bool:
         """Deliveries go to the application; the machine keeps nothing of them."""
         return message.__class__ not in PASSING

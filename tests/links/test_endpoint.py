@@ -314,7 +314,7 @@ def test_recovery_from_snapshot_and_journal_at_every_point():
             endpoint.receive("c", Ack(endpoint.sessions["c"]._next_to_send - 1), now=0.0)
         disk.write(endpoint.take_batch())
         if stream.random() < 0.1:
-            disk.checkpoint(endpoint.machine.capture())
+            disk.checkpoint(endpoint.capture())
         again = Endpoint(Broker("b", RoutingConfig()), 5, CONFIG)
         again.recover(disk.read())
         assert again.machine.capture() == endpoint.machine.capture()

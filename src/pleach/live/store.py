@@ -35,7 +35,7 @@ from pleach.messages import Node
 
 DATABASE, LOCK = "pleach.db", "pleach.lock"
 APPLICATION = 0x504C_4348  # "PLCH" in the file's header: a store, and not some other database
-VERSION = 1
+VERSION = 2
 PAGE_BYTES = 4_096
 BYTES_MIN = 1_048_576  # the smallest quota: the schema, and room to work in
 RESERVE_PAGES = 16  # of the quota, kept for batches that only confirm: they free more than they take
@@ -46,7 +46,9 @@ LOG_BYTES_KEPT = 64 * 1_048_576  # the log's file is reused, not cut: on a full 
 SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE node (name TEXT NOT NULL, epoch INTEGER NOT NULL, state BLOB);
-CREATE TABLE journal (id INTEGER PRIMARY KEY, peer TEXT NOT NULL, payload BLOB, now REAL NOT NULL);
+CREATE TABLE journal (
+    id INTEGER PRIMARY KEY, peer TEXT NOT NULL, payload BLOB, now REAL NOT NULL, timer TEXT NOT NULL
+);
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, peer TEXT NOT NULL,
     peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL, first INTEGER NOT NULL
@@ -59,6 +61,8 @@ UPSERT_SESSION = """
 INSERT INTO sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
 SET peer_epoch = excluded.peer_epoch, received = excluded.received, first = excluded.first
 """
+SELECT_JOURNAL = "SELECT peer, payload, now, timer FROM journal ORDER BY id"
+INSERT_JOURNAL = "INSERT INTO journal (peer, payload, now, timer) VALUES (?, ?, ?, ?)"
 
 REMEDY = (
     "Restore a backup of the folder, or move it away: the node is then born anew, and its peers start over with it."
@@ -113,7 +117,7 @@ class Store:
         with self._turn, _translated(self.path):
             sql = self._sql
             (state,) = sql.execute("SELECT state FROM node").fetchone()
-            journal = [Journalled(*row) for row in sql.execute("SELECT peer, payload, now FROM journal ORDER BY id")]
+            journal = [Journalled(*row) for row in sql.execute(SELECT_JOURNAL)]
             boxes: dict[int, dict[int, bytes]] = defaultdict(dict)
             for recipients, payload in sql.execute("SELECT recipients, payload FROM outbox"):
                 for session, sequence in decode_recipients(recipients):
@@ -160,7 +164,7 @@ class Store:
                 sql.executemany("DELETE FROM outbox WHERE id = ?", [(row,) for row in change.finished])
                 sql.executemany(UPSERT_SESSION, change.sessions)
                 sql.executemany("INSERT INTO outbox VALUES (?, ?, ?)", map(encode_row, change.rows))
-                sql.executemany("INSERT INTO journal (peer, payload, now) VALUES (?, ?, ?)", map(_journal_row, journal))
+                sql.executemany(INSERT_JOURNAL, map(_journal_row, journal))
                 if state is not None:
                     _replace_state(sql, state)
             self._outboxes.apply(change)
@@ -171,7 +175,7 @@ class Store:
 
     def snapshot(self, state: bytes) -> None:
         """Replace captured state and journal by `state`: that of a machine all whose batches are committed."""
-        self.commit(Batch([], [], {}, [], [], [], [], []), state)
+        self.commit(Batch.empty(), state)
 
     def _checkpoint_when_due(self) -> None:
         """SQLite would do this by itself, but in silence where an fsync fails."""
@@ -310,5 +314,5 @@ def _replace_state(sql: sqlite3.Connection, state: bytes) -> None:
     sql.execute("UPDATE node SET state = ?", (state,))
 
 
-def _journal_row(entry: Journalled) -> tuple[Node, bytes | None, float]:
-    return entry.peer, entry.payload, entry.now
+def _journal_row(entry: Journalled) -> tuple[Node, bytes | None, float, str]:
+    return entry.peer, entry.payload, entry.now, entry.timer
