@@ -378,6 +378,7 @@ class ClientLeft(Message, frozen=True):
     last: bool = False
 
 
+OperatorRequest: TypeAlias = RequestSwap | RequestAdd | RequestRemove
 ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
 ClientReply: TypeAlias = (
     Attached | Deliver | Published | PublishRefused | Subscribed | Unsubscribed | Advertised | Unadvertised | Refused
