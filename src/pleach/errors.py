@@ -116,7 +116,7 @@ class PlanRunError(PleachError):
     """A run of a plan was told what cannot be: names the operation, what was told, and how things stand."""
 
     def __init__(self, operation: str, told: str, state: str) -> None:
-        super().__init__(f"{operation}: {told!r} is not possible now ({state})")
+        super().__init__(f"{operation}: '{told}' is not possible now ({state})")
         self.operation = operation
         self.told = told
         self.state = state

@@ -73,7 +73,7 @@ def _decoded(data: bytes, source: str) -> _File:
         reason, _, place = str(error).partition(" - at `$")
         where = place.rstrip("`").lstrip(".")
         raise PlanError(f"{source}: {f'{where}: ' if where else ''}{reason}") from None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PlanError(f"{source}: no JSON: {error}; give a file that `pleach overlay plan` has written") from None
 
 

@@ -13,7 +13,7 @@ Rule 2: ways that share no link are searched apart: no swap for the one changes 
 `descend` always takes the swaps with the highest gain; where none gains anything, it exchanges one link (S1 Theorem 2).
 That ends, since with every turn either fewer links are missing, or as many and their ways are shorter. `follow` looks
 for fewer swaps than that and keeps the best trees of each length in view (a beam search): what it finds is good, not
-proved to be the least. Where one link is missing, n−2 swaps are the least there can be.
+proved to be the least. Proved are plans with `least_swaps`, among them all where one link is missing.
 """
 
 from __future__ import annotations
@@ -43,10 +43,18 @@ def swaps_towards(tree: Topology, wanted: Iterable[Link], *, width: int | None =
     goal = frozenset(wanted)
     found: list[SwapStep] = []
     for missing, part in regions(tree, goal):
-        quick = descend(part, missing, goal)
-        kept = min(WIDTH_MAX, EFFORT // len(missing) ** 2) if width is None else width
-        found += follow(part, missing, goal, width=kept, swaps_max=len(quick) - 1) or quick
+        swaps = descend(part, missing, goal)
+        if len(swaps) > least_swaps(part, missing):
+            kept = min(WIDTH_MAX, EFFORT // len(missing) ** 2) if width is None else width
+            swaps = follow(part, missing, goal, width=kept, swaps_max=len(swaps) - 1) or swaps
+        found += swaps
     return found
+
+
+def least_swaps(tree: Topology, missing: Iterable[Link]) -> int:
+    """No plan has fewer: a swap brings one link, and makes a way shorter by one."""
+    ways = _ways(tree, missing)
+    return max([len(ways), *(len(way) - 2 for way in ways)])
 
 
 def regions(tree: Topology, goal: Collection[Link]) -> list[tuple[tuple[Link, ...], Topology]]:
