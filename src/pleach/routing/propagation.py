@@ -7,7 +7,8 @@ withdrawals, so that there is no moment in between at which too little is known.
 When is an entry in effect everywhere? A neighbour answers each `Install` with `Installed` once the entry is in
 effect at itself and behind it. A request is confirmed when every install that it caused is answered; where it
 caused none because a wider entry was told before, it waits for whatever is still unanswered on that link, for one
-of those may be the wider entry.
+of those may be the wider entry. That is one need, however many installs it stands for: a neighbour may be away for
+days, and thousands of requests may wait for thousands of installs.
 """
 
 from __future__ import annotations
@@ -34,6 +35,14 @@ class Ticket(NamedTuple):
     token: int | str
 
 
+class Need(NamedTuple):
+    """What a ticket waits for: the answer to one install on a link, or to that one and all before it."""
+
+    neighbour: Node
+    number: int
+    with_earlier: bool = False
+
+
 class Export:
     """What one neighbour has been told."""
 
@@ -42,6 +51,15 @@ class Export:
         self.told: dict[Entry, None] = {}
         self.installs = 0  # sent so far; the number of the last one
         self.unanswered: set[int] = set()
+        self.answered_before = 1  # all before this one are answered
+
+    def answer(self, number: int) -> range:
+        """Take an answer in; returns the installs up to which everything is answered now, and was not before."""
+        self.unanswered.discard(number)
+        start = self.answered_before
+        while self.answered_before <= self.installs and self.answered_before not in self.unanswered:
+            self.answered_before += 1
+        return range(start, self.answered_before)
 
     def apply(self, change: Change) -> Change:
         for stage in self._stages:
@@ -59,7 +77,7 @@ class PropagationState(msgspec.Struct, frozen=True, array_like=True):
     received: dict[Node, list[Entry]]
     installs: dict[Node, int]
     unanswered: dict[Node, list[int]]
-    waits: list[tuple[Ticket, list[tuple[Node, int]]]]
+    waits: list[tuple[Ticket, list[Need]]]
 
 
 class Propagation:
@@ -69,8 +87,8 @@ class Propagation:
         self._gate = gate
         self._received: dict[Node, dict[Entry, None]] = {}
         self._exports: dict[Node, Export] = {}  # sorted: the order of messages must not tell who came first
-        self._waits: dict[Ticket, set[tuple[Node, int]]] = {}
-        self._waiting_for: dict[tuple[Node, int], list[Ticket]] = {}
+        self._waits: dict[Ticket, set[Need]] = {}
+        self._waiting_for: dict[Need, dict[Ticket, None]] = {}
 
     # Neighbours ----------------------------------------------------------------------------------------------
 
@@ -87,7 +105,7 @@ class Propagation:
         What it had asked for stays until it is removed entry by entry (`received_from`).
         """
         export = self._exports.pop(neighbour)
-        return [ticket for number in sorted(export.unanswered) for ticket in self._answered(neighbour, number)]
+        return [t for number in sorted(export.unanswered) for t in self._answered(neighbour, export, number)]
 
     # Entries -------------------------------------------------------------------------------------------------
 
@@ -112,15 +130,17 @@ class Propagation:
         is_new = entry not in known
         known[entry] = None
         sends: list[Send] = []
-        needs: set[tuple[Node, int]] = set()
+        needs: set[Need] = set()
         for neighbour, export in self._exports.items():
             if neighbour == source or not self._gate(neighbour, entry.filter):
                 continue
-            numbers: Iterable[int] = ()
+            numbers: Sequence[int] = ()
             if is_new:
                 told, numbers = self._tell(neighbour, Change(added=(entry,)))
                 sends += told
-            needs.update((neighbour, number) for number in numbers or export.unanswered)
+            needs.update(Need(neighbour, number) for number in numbers)
+            if not numbers and export.unanswered:
+                needs.add(Need(neighbour, export.installs, with_earlier=True))
         return sends, self._await(ticket, needs)
 
     def remove(self, source: Node, entry: Entry) -> list[Send]:
@@ -166,35 +186,38 @@ class Propagation:
         export = self._exports.get(neighbour)
         if export is None or number not in export.unanswered:
             return []
-        return self._answered(neighbour, number)
+        return self._answered(neighbour, export, number)
 
     def forget(self, ticket: Ticket) -> None:
         """Nobody wants to know any more."""
         for need in self._waits.pop(ticket, ()):
-            self._waiting_for[need].remove(ticket)
+            waiting = self._waiting_for[need]
+            del waiting[ticket]
+            if not waiting:
+                del self._waiting_for[need]
 
-    def _await(self, ticket: Ticket | None, needs: set[tuple[Node, int]]) -> bool:
+    def _await(self, ticket: Ticket | None, needs: set[Need]) -> bool:
         if ticket is None:
             return False
         if not needs:
             return True
         self.forget(ticket)
         self._waits[ticket] = needs
-        for need in sorted(needs):
-            self._waiting_for.setdefault(need, []).append(ticket)
+        for need in needs:
+            self._waiting_for.setdefault(need, {})[ticket] = None
         return False
 
-    def _answered(self, neighbour: Node, number: int) -> list[Ticket]:
-        export = self._exports.get(neighbour)
-        if export is not None:
-            export.unanswered.discard(number)
+    def _answered(self, neighbour: Node, export: Export, number: int) -> list[Ticket]:
+        met = [Need(neighbour, number)]
+        met += [Need(neighbour, upto, with_earlier=True) for upto in export.answer(number)]
         due = []
-        for ticket in self._waiting_for.pop((neighbour, number), ()):
-            needs = self._waits[ticket]
-            needs.discard((neighbour, number))
-            if not needs:
-                del self._waits[ticket]
-                due.append(ticket)
+        for need in met:
+            for ticket in self._waiting_for.pop(need, ()):
+                needs = self._waits[ticket]
+                needs.discard(need)
+                if not needs:
+                    del self._waits[ticket]
+                    due.append(ticket)
         return sorted(due, key=_by_number)
 
     # State ---------------------------------------------------------------------------------------------------
@@ -217,6 +240,7 @@ class Propagation:
             export.apply(Change(added=tuple(told)))
             export.installs = installs
             export.unanswered = set(state.unanswered[neighbour])
+            export.answered_before = min(export.unanswered, default=installs + 1)
         for ticket, needs in state.waits:
             self._await(ticket, set(needs))
 
