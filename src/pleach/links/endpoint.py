@@ -13,7 +13,7 @@ gives the state again. Events that only pass through are not journalled; they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -27,6 +27,7 @@ from pleach.links.session import (
     Fenced,
     Hangup,
     PeerReborn,
+    Phase,
     Session,
     SessionConfig,
     SessionEffect,
@@ -103,10 +104,11 @@ class Batch(NamedTuple):
     observed: list[Observe]
     up: list[Node]
     fenced: list[tuple[Node, str]]
+    forgotten: tuple[Node, ...] = ()  # peers whose sessions are no more; none of them is in `progress`
 
     @property
     def changes_disk(self) -> bool:
-        return bool(self.journal or self.queued or self.progress)
+        return bool(self.journal or self.queued or self.progress or self.forgotten)
 
 
 class Saved(NamedTuple):
@@ -115,6 +117,7 @@ class Saved(NamedTuple):
     state: bytes | None
     journal: Iterable[Journalled]
     sessions: dict[Node, SessionState]
+    sequence_floor: int = 1
 
 
 class Endpoint:
@@ -127,6 +130,7 @@ class Endpoint:
         self._noted: dict[Node, Progress] = {}  # as of the last batch that said so
         self._held: tuple[Node, EventId, int] | None = None  # a confirmation: to whom, of which events
         self._unsent: dict[Node, float] = {}  # links whose outbox has grown, and when: sent before the batch is taken
+        self._sequence_floor = 1  # new sessions count from here: beyond what was ever sent in a forgotten one
 
     def recover(self, saved: Saved) -> None:
         """Take over what was on disk, into a fresh endpoint."""
@@ -134,13 +138,15 @@ class Endpoint:
             self.machine.restore(saved.state)
         for peer, state in saved.sessions.items():
             self.sessions[peer] = Session(self.machine.name, peer, state, self._config)
+        self._sequence_floor = saved.sequence_floor
         for entry in saved.journal:  # what this led to was queued then, and is in the outboxes
             self._react(entry.peer, entry.payload, entry.now)
 
     def admit(self, peer: Node) -> Session:
         """The session with a peer; a new one if there is none yet."""
         if peer not in self.sessions:
-            self.sessions[peer] = Session(self.machine.name, peer, SessionState(self.epoch), self._config)
+            fresh = SessionState(self.epoch, first=self._sequence_floor)
+            self.sessions[peer] = Session(self.machine.name, peer, fresh, self._config)
             self._note(peer)
         return self.sessions[peer]
 
@@ -190,6 +196,20 @@ class Endpoint:
         self._carry_out(peer, self.sessions[peer].give_up(reason), now)
         self._reborn(peer, now)
         self._note(peer)
+
+    def forget(self, peers: Collection[Node]) -> None:
+        """Keep nothing of peers that are not connected. Take the batch before one of them can come back.
+
+        One that comes back and speaks of the former session is told that it is lost: new sessions count from beyond it.
+        """
+        for peer in peers:
+            session = self.sessions.pop(peer)
+            assert session.phase is Phase.DOWN, f"{peer} is connected"
+            self._sequence_floor = max(self._sequence_floor, session.last + 2)
+            for kept in (self._noted, self._unsent, self._batch.progress):
+                kept.pop(peer, None)
+        queued = [each for each in self._batch.queued if each.peer in self.sessions]
+        self._batch = self._batch._replace(queued=queued, forgotten=(*self._batch.forgotten, *peers))
 
     def perform(self, effects: Sequence[Effect], *, now: float) -> None:
         """Carry out what the machine wants done: for effects of calls that the driver made itself."""

@@ -70,6 +70,7 @@ class Sessions:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._clients: dict[Node, ClientState] = {}
+        self.names = 0  # subscriptions and advertisements of all clients together
 
     def __contains__(self, node: Node) -> bool:
         return node in self._clients
@@ -80,6 +81,11 @@ class Sessions:
 
     def subscriptions(self, client: Node) -> dict[str, Filter]:
         return dict(self._clients[client].subscriptions)
+
+    def has_names(self, client: Node) -> bool:
+        """Whether a client has asked for anything that is still there."""
+        state = self._clients.get(client)
+        return state is not None and bool(state.subscriptions or state.advertisements)
 
     def handle(self, client: Node, message: ClientRequest) -> list[Send]:
         if isinstance(message, Attach):
@@ -170,6 +176,7 @@ class Sessions:
             return [Send(client, Refused(name, f"the name stands for {names[name].text!r}; take that back first"))]
         if name not in names and len(names) == NAMES_PER_CLIENT_MAX:
             return [Send(client, Refused(name, f"a client has at most {NAMES_PER_CLIENT_MAX} of these"))]
+        self.names += name not in names
         names[name] = wanted
         ticket = Ticket(layer, client, name)
         outcome = self._router.add(layer, client, Entry(owner(client, name), wanted), ticket if wait else None)
@@ -181,6 +188,7 @@ class Sessions:
         wanted = state.names(layer).pop(name, None)
         if wanted is None:
             return []
+        self.names -= 1
         self._router.forget(Ticket(layer, client, name))
         if layer is Layer.ADVERTISEMENTS:
             state.confirmed.pop(name, None)
@@ -202,6 +210,7 @@ class Sessions:
 
     def restore(self, clients: dict[Node, ClientState]) -> None:
         self._clients = clients
+        self.names = sum(len(state.names(layer)) for state in clients.values() for layer in Layer)
 
 
 def _refusal(client: Node, message: Message, reason: str) -> Send:
