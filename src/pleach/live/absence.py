@@ -88,7 +88,9 @@ class Absence:
         names = len(self._gate.broker.sessions.subscriptions(peer)) if peer in self._gate.broker.sessions else 0
         kept = self._endpoint.sessions[peer].outbox_bytes
         away = now - self._since[peer]
-        log.warning("forgotten: %s, away for %.0f s, with %d subscriptions and %s bytes", peer, away, names, f"{kept:,}")
+        log.warning(
+            "forgotten: %s, away for %.0f s, with %d subscriptions and %s bytes", peer, away, names, f"{kept:,}"
+        )
 
     def _end(self, peer: Node, now: float) -> None:
         self.came(peer)
