@@ -54,9 +54,11 @@ class Absence:
         return len(sessions) - sum(n in sessions for n in self._neighbours) - len(self._vacant)
 
     def left(self, peer: Node, now: float) -> None:
+        """A client has no connection any more, or nothing to come back to."""
         if peer in self._neighbours:
             return
-        if self._gate.broker.sessions.has_names(peer) or self._gate.is_publisher(peer):
+        self.came(peer)
+        if self._gate.broker.sessions.has_names(peer) or peer in self._gate.publishers:
             self._since[peer] = now
         else:
             self._vacant[peer] = None
@@ -69,7 +71,7 @@ class Absence:
         """Forget whoever is not waited for any longer; whether there was anybody. The batch must be taken then."""
         surplus = max(0, len(self._vacant) - limits.vacant)
         vacant = list(self._vacant)[: min(surplus, FORGOTTEN_AT_ONCE_MAX)]
-        expired = []
+        expired: list[Node] = []
         for peer, since in self._since.items():
             if now - since <= limits.client_absence_seconds or len(expired) == FORGOTTEN_AT_ONCE_MAX:
                 break
@@ -88,9 +90,7 @@ class Absence:
         names = len(self._gate.broker.sessions.subscriptions(peer)) if peer in self._gate.broker.sessions else 0
         kept = self._endpoint.sessions[peer].outbox_bytes
         away = now - self._since[peer]
-        log.warning(
-            "forgotten: %s, away for %.0f s, with %d subscriptions and %s bytes", peer, away, names, f"{kept:,}"
-        )
+        log.warning("forgotten: %s, away for %.0f s; %d subscriptions, %s bytes for it", peer, away, names, f"{kept:,}")
 
     def _end(self, peer: Node, now: float) -> None:
         self.came(peer)

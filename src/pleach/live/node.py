@@ -26,6 +26,7 @@ from pleach.errors import SettingsError
 from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.links.session import Phase, SessionConfig
+from pleach.live.absence import Absence
 from pleach.live.config import NAME_BYTES_MAX, BrokerSettings
 from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
 from pleach.live.gate import Gate
@@ -37,7 +38,6 @@ from pleach.messages import Node
 PART_BYTES_MAX = 262_144  # taken in: what is little fits sooner where space is short
 FULL_RETRY_SECONDS = 0.25
 BREATH_SECONDS = 0.05
-DEPARTED_MAX = 100_000  # sessions of clients that are neither attached nor connected
 NUMBER_MAX = 2**62  # of epochs and sequences: a store keeps 64 bits with a sign, and they only rise
 EXIT_DISK, EXIT_FENCED = 70, 71
 
@@ -92,6 +92,9 @@ class BrokerNode:
         if store is not None:
             self._recover(store)
         self._durable = Durable(self.endpoint)
+        self.gate.names_max = settings.limits.subscriptions
+        self.absence = Absence(self.endpoint, self.gate, self.counters)
+        self.absence.begin(clock())
 
     @property
     def name(self) -> Node:
@@ -155,7 +158,7 @@ class BrokerNode:
         if session is not None and session.peer_epoch == hello.epoch and self._prefers_own(peer):
             return Farewell.LEAVING, f"{self.name} has a connection to {peer} already"
         is_present = peer in self.broker.sessions or peer in self.links
-        if door is Door.CLIENTS and not is_present and not self._has_room():
+        if door is Door.CLIENTS and not is_present and self.absence.clients >= self.settings.limits.clients:
             return Farewell.REFUSED, f"{self.name} has {self.settings.limits.clients} clients, its limit"
         return Farewell.LEAVING, ""
 
@@ -163,18 +166,6 @@ class BrokerNode:
         """Where both sides dial, the connection that the smaller name made is the one that stays."""
         link = self.links.get(peer)
         return link is not None and link.is_dialled and self.is_up(peer) and self.name < peer
-
-    def _has_room(self) -> bool:
-        """Attached and connected clients count; sessions of departed ones are small, but not for ever."""
-        sessions = self.endpoint.sessions
-        if len(sessions) < self.settings.limits.clients:
-            return True
-        present = {*self.broker.sessions.clients, *self.links} - {*self.broker.router.neighbours}
-        if len(sessions) - len(present) > DEPARTED_MAX and not self.is_durable:
-            kept = present.union(self.broker.router.neighbours)
-            for peer in [p for p, s in sessions.items() if p not in kept and not s.unconfirmed]:
-                del sessions[peer]
-        return len(present) < self.settings.limits.clients and len(sessions) - len(present) <= DEPARTED_MAX
 
     def dialled(self, peer: Node, wire: Wire) -> None:
         """We have a connection to a neighbour."""
@@ -188,6 +179,7 @@ class BrokerNode:
         self._seal()
         self.links[peer] = Link(wire, is_dialled)
         self._wires = {**self._wires, peer: wire}
+        self.absence.came(peer)
         if old is not None:
             self.endpoint.disconnected(peer)
             old.wire.close("a newer connection has taken its place")
@@ -220,6 +212,7 @@ class BrokerNode:
         del self.links[peer]
         self._wires = {name: kept for name, kept in self._wires.items() if name != peer}
         self.endpoint.disconnected(peer)
+        self.absence.left(peer, self._clock())
         self._touch()
 
     def tick(self) -> None:
@@ -231,11 +224,14 @@ class BrokerNode:
         self.endpoint.tick(now=now)
         if self.is_tight:
             self._send_idle_away(now)
+        if self.absence.expire(self.settings.limits, now):
+            self._seal()
         self._touch()
 
     def apply(self, settings: BrokerSettings) -> None:
         """Take over settings that have changed while the broker runs."""
         self.settings = settings
+        self.gate.names_max = settings.limits.subscriptions
         self.endpoint.configure(SessionConfig(heartbeat=settings.heartbeat))
         self._relieve_pressure()
 
@@ -263,7 +259,7 @@ class BrokerNode:
         for peer, reason in batch.fenced:
             self._fenced(peer, reason)
         grown = {queued.peer for queued in batch.queued}
-        for peer in sorted(grown | batch.progress.keys()):
+        for peer in sorted(grown | batch.progress.keys() | {*batch.forgotten}):
             self._weigh(peer)
         self._evict(sorted(grown))
         self._relieve_pressure()
@@ -315,9 +311,10 @@ class BrokerNode:
 
     def _weigh(self, peer: Node) -> None:
         session = self.endpoint.sessions.get(peer)
-        now = session.outbox_bytes if session is not None else 0
-        self.outbox_bytes += now - self._outbox_bytes.get(peer, 0)
-        self._outbox_bytes[peer] = now
+        self.outbox_bytes -= self._outbox_bytes.pop(peer, 0)
+        if session is not None:
+            self.outbox_bytes += session.outbox_bytes
+            self._outbox_bytes[peer] = session.outbox_bytes
 
     def _evict(self, grown: list[Node]) -> None:
         limit = self.settings.limits.outbox_bytes_per_client
@@ -340,16 +337,18 @@ class BrokerNode:
         self.counters.evicted += 1
         self.endpoint.expel(peer, reason, now=self._clock())
         self._weigh(peer)
+        if peer not in self.links:
+            self.absence.left(peer, self._clock())
         self._touch()
 
     def _relieve_pressure(self) -> None:
         limits = self.settings.limits
         if self.outbox_bytes > limits.outbox_bytes_high and not self.is_tight:
-            self.is_tight = True
+            self.is_tight = self.gate.is_tight = True
             self._standstill.begin(self.endpoint.sessions, self.broker.router.neighbours, self._clock())
             log.warning("%s bytes wait to be taken: publishers are not read from", f"{self.outbox_bytes:,}")
         elif self.outbox_bytes <= limits.outbox_bytes_low and self.is_tight:
-            self.is_tight = False
+            self.is_tight = self.gate.is_tight = False
             log.info("publishers are read from again")
             for link in self.links.values():
                 link.wire.resume_reading()

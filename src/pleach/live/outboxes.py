@@ -72,7 +72,7 @@ class Outboxes:
 
     @classmethod
     def of(cls, sessions: Iterable[tuple[int, Node, int]], rows: Iterable[tuple[int, bytes]]) -> Self:
-        """As the disk has it. A row may list forgotten sessions; later ones of the same number count from beyond them."""
+        """As the disk has it. A row may list forgotten sessions: a later one of the same number counts from beyond."""
         outboxes = cls()
         outboxes._peers = {peer: Waiting(session, first) for session, peer, first in sessions}
         by_session = {waiting.session: waiting for waiting in outboxes._peers.values()}
