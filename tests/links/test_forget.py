@@ -45,7 +45,7 @@ def test_nothing_is_left_and_the_batch_says_so():
     batch = forget(endpoint)
     assert endpoint.sessions == endpoint._noted == {}
     assert endpoint.machine.sessions.clients == []
-    assert batch.forgotten == ("c",)
+    assert batch.forgotten == ["c"]
     assert [(entry.peer, entry.payload) for entry in batch.journal] == [("c", None)]
     assert not batch.progress
     assert not batch.queued
@@ -66,7 +66,7 @@ def test_nor_can_it_after_a_restart_of_the_broker(received):
     endpoint = broker_that_knew()
     forget(endpoint)
     again = Endpoint(Broker("b", RoutingConfig()), EPOCH)
-    again.recover(Saved(endpoint.machine.capture(), [], {}, endpoint._sequence_floor))
+    again.recover(Saved(endpoint.capture(), [], {}, endpoint._sequence_floor))
     assert isinstance(come_back(again, received)[-1], Bye)
 
 

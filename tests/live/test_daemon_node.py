@@ -239,7 +239,7 @@ def test_what_is_allowed_ahead_of_a_commit(store):
     durable = Durable(node.endpoint)
     node.endpoint.admit("s")
     batch = node.endpoint.take_batch()
-    queued = Batch([], [], {"s": batch.progress["s"]._replace(peer_epoch=5, received=3)}, [], [], [], [], [])
+    queued = Batch.empty()._replace(progress={"s": batch.progress["s"]._replace(peer_epoch=5, received=3)})
     assert not durable.allows("s", Hello("b", 1, 5, 3, 1))
     durable.note(queued)
     assert durable.allows("s", Hello("b", 1, 5, 3, 1))

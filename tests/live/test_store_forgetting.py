@@ -13,11 +13,11 @@ EPOCH = 7
 
 def queued_for(*peers, payload, sequence=1):
     noted = dict.fromkeys(peers, Progress(EPOCH, 1, 0, 1))
-    return Batch([], [Queued(peer, sequence, payload) for peer in peers], noted, [], [], [], [], [])
+    return Batch.empty()._replace(queued=[Queued(peer, sequence, payload) for peer in peers], progress=noted)
 
 
 def forgetting(*peers):
-    return Batch([], [], {}, [], [], [], [], [], peers)
+    return Batch.empty()._replace(forgotten=list(peers))
 
 
 def rows(directory, table):
@@ -37,7 +37,7 @@ def store(tmp_path):
 def test_the_row_goes_and_what_waited_for_it_alone(store, tmp_path):
     store.commit(queued_for("gone", payload=b"its own"))
     store.commit(queued_for("here", payload=b"for here"))
-    store.commit(Batch([], [Queued(p, 2, b"shared") for p in ("gone", "here")], {}, [], [], [], [], []))
+    store.commit(Batch.empty()._replace(queued=[Queued(p, 2, b"shared") for p in ("gone", "here")]))
     assert forgetting("gone").changes_disk
     store.commit(forgetting("gone"))
     saved = store.load()
@@ -69,19 +69,19 @@ def test_a_later_session_of_the_same_number_does_not_inherit(shared, tmp_path):
     shared.close()
     with Store.open(tmp_path, "b", epoch=EPOCH) as again:
         progress = {"new": Progress(EPOCH, 9, 0, floor)}
-        again.commit(Batch([], [Queued("new", floor, b"first")], progress, [], [], [], [], []))
+        again.commit(Batch.empty()._replace(queued=[Queued("new", floor, b"first")], progress=progress))
         assert again.load().sessions["new"] == SessionState(EPOCH, 9, 0, floor, [b"first"])
         again.close()
     with Store.open(tmp_path, "b", epoch=EPOCH) as last:
         assert last.load().sessions["new"].outbox == [b"first"]
-        last.commit(Batch([], [], {"here": Progress(EPOCH, 1, 0, 2)}, [], [], [], [], []))
+        last.commit(Batch.empty()._replace(progress={"here": Progress(EPOCH, 1, 0, 2)}))
         last.close()
     assert rows(tmp_path, "outbox") == 1
 
 
 def test_the_floor_never_sinks(store):
     store.commit(queued_for("far", payload=b"x"))
-    store.commit(Batch([], [], {"far": Progress(EPOCH, 1, 0, 2)}, [], [], [], [], []))
+    store.commit(Batch.empty()._replace(progress={"far": Progress(EPOCH, 1, 0, 2)}))
     store.commit(queued_for("near", payload=b"y"))
     store.commit(forgetting("far"))
     highest = store.load().sequence_floor

@@ -9,7 +9,8 @@ from pleach.events.language import parse_filter
 from pleach.messages import Install, Layer
 from pleach.routing.entries import Entry
 from pleach.routing.policies import POLICIES
-from pleach.routing.propagation import Need, Propagation, Ticket
+from pleach.routing.propagation import Propagation
+from pleach.routing.waits import Need, Ticket
 
 RUNS = 200 * int(os.environ.get("PLEACH_THOROUGH", "1"))
 ANYTHING = parse_filter("n >= 0")
@@ -64,8 +65,8 @@ def test_what_is_forgotten_leaves_nothing_behind():
     tickets = [ask(made, f"s{n}", distinct(n % 5))[0] for n in range(50)]
     for ticket in tickets:
         made.forget(ticket)
-    assert not made._waits
-    assert not made._waiting_for
+    assert not made._waits._needs
+    assert not made._waits._tickets
 
 
 def test_with_the_link_gone_nobody_waits_for_it():

@@ -37,25 +37,26 @@ class Absence:
 
     def begin(self, now: float) -> None:
         """After a recovery: nobody is connected yet. Who is attached may have published, for all we know."""
-        for peer in sorted(self._endpoint.sessions.keys() - set(self._neighbours)):
+        for peer in sorted(filter(self._is_client, self._endpoint.sessions)):
             if peer in self._gate.broker.sessions:
                 self._since[peer] = now
             else:
                 self._vacant[peer] = None
 
-    @property
-    def _neighbours(self) -> list[Node]:
-        return self._gate.broker.router.neighbours
+    def _is_client(self, peer: Node) -> bool:
+        """Brokers are never forgotten: links to them come and go, and go on where they were."""
+        return peer not in self._gate.broker.router.neighbours and peer not in self._endpoint.upkeep.links
 
     @property
     def clients(self) -> int:
-        """Everybody that takes a client's place: all but neighbours and the vacant."""
+        """Everybody that takes a client's place: all but brokers and the vacant."""
         sessions = self._endpoint.sessions
-        return len(sessions) - sum(n in sessions for n in self._neighbours) - len(self._vacant)
+        brokers = {*self._gate.broker.router.neighbours, *self._endpoint.upkeep.links}
+        return len(sessions) - sum(broker in sessions for broker in brokers) - len(self._vacant)
 
     def left(self, peer: Node, now: float) -> None:
         """A client has no connection any more, or nothing to come back to."""
-        if peer in self._neighbours:
+        if not self._is_client(peer):
             return
         self.came(peer)
         if self._gate.broker.sessions.has_names(peer) or peer in self._gate.publishers:

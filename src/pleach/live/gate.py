@@ -72,6 +72,12 @@ class Gate:
             counters.publishes += not is_refused
         return effects
 
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
+        return self.broker.handle_timer(name, now=now)
+
+    def resume(self, *, now: float) -> Sequence[Effect]:
+        return self.broker.resume(now=now)
+
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         self.publishers.pop(peer, None)
         return self.broker.peer_reborn(peer)

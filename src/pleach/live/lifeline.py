@@ -25,11 +25,12 @@ from pleach.events.event import Event
 from pleach.links.endpoint import Batch, Endpoint, Progress, Saved
 from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.links.session import HEARTBEATS_MISSED_MAX, Phase, Session, SessionConfig
+from pleach.links.upkeep import EndpointState
 from pleach.live.addresses import Address, backoff
 from pleach.live.connection import CLOSE_SECONDS_MAX, Connection, Handlers, open_connection
 from pleach.live.cursor import Change, Cursor
 from pleach.live.listener import Hearer, Listener, Options
-from pleach.messages import Node
+from pleach.messages import Node, pack
 
 ATTEMPT_SECONDS_MAX = 10.0  # to reach one address and to be greeted there
 STABLE_SECONDS_MIN = 1.0  # a connection that held this long was a good one: the next may be tried soon
@@ -85,7 +86,8 @@ class Lifeline:
             return []
         self._epoch = remembered.session.epoch
         endpoint = self._make_endpoint(remembered.broker)
-        endpoint.recover(Saved(remembered.machine, [], {remembered.broker: remembered.session}))
+        state = pack(EndpointState(remembered.machine, {}))
+        endpoint.recover(Saved(state, [], {remembered.broker: remembered.session}), now=time.monotonic())
         self._confirmed = remembered.session.received
         return remembered.kept
 

@@ -62,6 +62,8 @@ class Listener:
         self.capture = machine.capture
         self.is_changed_by = machine.is_changed_by
         self.peer_reborn = machine.peer_reborn
+        self.handle_timer = machine.handle_timer
+        self.resume = machine.resume
         self.endpoint: Endpoint | None = None  # around this machine
         self.heard: list[tuple[Message, int]] = []  # with its number in the session
 

@@ -114,7 +114,7 @@ class BrokerNode:
 
     def _recover(self, store: Store) -> None:
         """Take over what is on disk, then what the settings say of the neighbours."""
-        self.endpoint.recover(store.load())
+        self.endpoint.recover(store.load(), now=self._clock())
         router, wanted = self.broker.router, self.settings.all_neighbours
         if router.parent != (self.settings.parent or None):
             remedy = "give the same parent, or start with an empty data directory"
@@ -124,7 +124,7 @@ class BrokerNode:
             self.endpoint.perform(self.broker.disconnect(gone), now=now)
         for new in [n for n in wanted if n not in router.neighbours]:
             self.endpoint.perform(self.broker.connect(new), now=now)
-        store.commit(self.endpoint.take_batch(), self.gate.capture())
+        store.commit(self.endpoint.take_batch(), self.endpoint.capture())
         for peer in self.endpoint.sessions:
             self._weigh(peer)
 
@@ -275,7 +275,7 @@ class BrokerNode:
         assert self._store is not None
         parts, relief = tuple(self._parts), self._durable.relief() if self.gate.closed else None
         entries = self._store.journal_length + sum(len(part.batch.journal) for part in parts)
-        state = self.gate.capture() if entries > JOURNAL_ENTRIES_MAX else None
+        state = self.endpoint.capture() if entries > JOURNAL_ENTRIES_MAX else None
         work = asyncio.get_running_loop().run_in_executor(self._worker, write, self._store, relief, parts, state)
         self._commit = asyncio.create_task(self._await_commit(work, snapshot=state is not None))
 

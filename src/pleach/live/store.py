@@ -35,7 +35,7 @@ from pleach.messages import Node
 
 DATABASE, LOCK = "pleach.db", "pleach.lock"
 APPLICATION = 0x504C_4348  # "PLCH" in the file's header: a store, and not some other database
-VERSION = 2
+VERSION = 3
 PAGE_BYTES = 4_096
 BYTES_MIN = 1_048_576  # the smallest quota: the schema, and room to work in
 RESERVE_PAGES = 16  # of the quota, kept for batches that only confirm: they free more than they take
@@ -43,33 +43,27 @@ CHECKPOINT_BYTES = 4 * 1_048_576  # of log, about, before it is copied into the 
 COMMIT_BYTES = 4 * PAGE_BYTES  # of log that a commit takes besides its payloads, about
 LOG_BYTES_KEPT = 64 * 1_048_576  # the log's file is reused, not cut: on a full disk, confirmations find room in it
 
-FORGOTTEN = """
-CREATE TABLE forgotten (sequence_floor INTEGER NOT NULL);
-INSERT INTO forgotten VALUES (1);
-"""
 SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE node (name TEXT NOT NULL, epoch INTEGER NOT NULL, state BLOB);
-CREATE TABLE journal (id INTEGER PRIMARY KEY, peer TEXT NOT NULL, payload BLOB, now REAL NOT NULL);
+CREATE TABLE journal (
+    id INTEGER PRIMARY KEY, peer TEXT NOT NULL, payload BLOB, now REAL NOT NULL, timer TEXT NOT NULL
+);
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, peer TEXT NOT NULL,
     peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL, first INTEGER NOT NULL
 );
 CREATE TABLE outbox (id INTEGER PRIMARY KEY, recipients BLOB NOT NULL, payload BLOB NOT NULL);
-{FORGOTTEN}
+CREATE TABLE forgotten (sequence_floor INTEGER NOT NULL);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
-"""
-UPGRADE = f"""
-BEGIN IMMEDIATE;
-{FORGOTTEN}
-PRAGMA user_version = {VERSION};
-COMMIT;
 """
 UPSERT_SESSION = """
 INSERT INTO sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
 SET peer_epoch = excluded.peer_epoch, received = excluded.received, first = excluded.first
 """
+SELECT_JOURNAL = "SELECT peer, payload, now, timer FROM journal ORDER BY id"
+INSERT_JOURNAL = "INSERT INTO journal (peer, payload, now, timer) VALUES (?, ?, ?, ?)"
 
 REMEDY = (
     "Restore a backup of the folder, or move it away: the node is then born anew, and its peers start over with it."
@@ -125,7 +119,7 @@ class Store:
             sql = self._sql
             (state,) = sql.execute("SELECT state FROM node").fetchone()
             (sequence_floor,) = sql.execute("SELECT sequence_floor FROM forgotten").fetchone()
-            journal = [Journalled(*row) for row in sql.execute("SELECT peer, payload, now FROM journal ORDER BY id")]
+            journal = [Journalled(*row) for row in sql.execute(SELECT_JOURNAL)]
             boxes: dict[int, dict[int, bytes]] = defaultdict(dict)
             for recipients, payload in sql.execute("SELECT recipients, payload FROM outbox"):
                 for session, sequence in decode_recipients(recipients):
@@ -173,7 +167,7 @@ class Store:
                 _forget(sql, change)
                 sql.executemany(UPSERT_SESSION, change.sessions)
                 sql.executemany("INSERT INTO outbox VALUES (?, ?, ?)", map(encode_row, change.rows))
-                sql.executemany("INSERT INTO journal (peer, payload, now) VALUES (?, ?, ?)", map(_journal_row, journal))
+                sql.executemany(INSERT_JOURNAL, map(_journal_row, journal))
                 if state is not None:
                     _replace_state(sql, state)
             self._outboxes.apply(change)
@@ -184,7 +178,7 @@ class Store:
 
     def snapshot(self, state: bytes) -> None:
         """Replace captured state and journal by `state`: that of a machine all whose batches are committed."""
-        self.commit(Batch([], [], {}, [], [], [], [], []), state)
+        self.commit(Batch.empty(), state)
 
     def _checkpoint_when_due(self) -> None:
         """SQLite would do this by itself, but in silence where an fsync fails."""
@@ -280,9 +274,7 @@ def _is_new(sql: sqlite3.Connection, path: Path) -> bool:
         return True
     if application != APPLICATION:
         raise StoreError(f"{path} is a database, but not a store of Pleach: give another data folder")
-    if version == VERSION - 1:
-        sql.executescript(UPGRADE)
-    elif version != VERSION:
+    if version != VERSION:
         raise StoreError(f"{path} has version {version}, this Pleach knows {VERSION}: use the Pleach that wrote it")
     return False
 
@@ -292,6 +284,7 @@ def _create(sql: sqlite3.Connection, path: Path, name: Node, epoch: int) -> None
     sql.execute("PRAGMA journal_mode = WAL")
     sql.executescript(SCHEMA)
     sql.execute("INSERT INTO node (name, epoch) VALUES (?, ?)", (name, epoch))
+    sql.execute("INSERT INTO forgotten VALUES (1)")
     sql.execute("COMMIT")
     for folder in (path.parent, path.parent.parent):  # the names of new files and folders are to last as well
         descriptor = os.open(folder, os.O_RDONLY)
@@ -331,5 +324,5 @@ def _replace_state(sql: sqlite3.Connection, state: bytes) -> None:
     sql.execute("UPDATE node SET state = ?", (state,))
 
 
-def _journal_row(entry: Journalled) -> tuple[Node, bytes | None, float]:
-    return entry.peer, entry.payload, entry.now
+def _journal_row(entry: Journalled) -> tuple[Node, bytes | None, float, str]:
+    return entry.peer, entry.payload, entry.now, entry.timer

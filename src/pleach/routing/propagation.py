@@ -7,8 +7,7 @@ withdrawals, so that there is no moment in between at which too little is known.
 When is an entry in effect everywhere? A neighbour answers each `Install` with `Installed` once the entry is in
 effect at itself and behind it. A request is confirmed when every install that it caused is answered; where it
 caused none because a wider entry was told before, it waits for whatever is still unanswered on that link, for one
-of those may be the wider entry. That is one need, however many installs it stands for: a neighbour may be away for
-days, and thousands of requests may wait for thousands of installs.
+of those may be the wider entry.
 
 A reconfiguration may *suspend* links: nothing is told over them, and requests wait. It ends by `rewire`, which takes
 over what lies on both sides of the changed links, tells the difference between what the far side has and what it
@@ -28,6 +27,7 @@ from pleach.events.filter import Filter
 from pleach.messages import Install, Layer, Node, Settle, Withdraw
 from pleach.routing.entries import Change, Entry
 from pleach.routing.stages import Stage
+from pleach.routing.waits import Need, Ticket, Waits
 
 Gate: TypeAlias = Callable[[Node, Filter], bool]
 
@@ -35,31 +35,17 @@ WITH_THE_REST = 0  # in place of a number: what waits for this is confirmed when
 EVERYONE: Final = "*"  # in place of the name of a neighbour
 
 
-class Ticket(NamedTuple):
-    """Whom to tell that a request is in effect: a neighbour by number, or a client by the name it gave."""
-
-    layer: Layer
-    requester: Node
-    token: int | str
-
-
-class Need(NamedTuple):
-    """What a ticket waits for: the answer to one install on a link, or to that one and all before it."""
-
-    neighbour: Node
-    number: int
-    with_earlier: bool = False
-
-
 class LayerLink(NamedTuple):
     """One layer of a link as a reconfiguration leaves it: what came over it, and what the far side has of us.
 
     `beyond`: the neighbour of the far side whose confirmations the far side cannot vouch for (see `Settle`).
+    `is_same`: the link was only suspended; the far side knows of no change, and waits for answers as before.
     """
 
     received: Iterable[Entry]
     told: Iterable[Entry]
     beyond: Node = ""
+    is_same: bool = False
 
 
 class Export:
@@ -113,8 +99,7 @@ class Propagation:
         self._gate = gate
         self._received: dict[Node, dict[Entry, None]] = {}
         self._exports: dict[Node, Export] = {}  # sorted: the order of messages must not tell who came first
-        self._waits: dict[Ticket, set[Need]] = {}
-        self._waiting_for: dict[Need, dict[Ticket, None]] = {}
+        self._waits = Waits()
 
     # Neighbours ----------------------------------------------------------------------------------------------
 
@@ -249,6 +234,14 @@ class Propagation:
         settles, due = self._settle_again(changed, links)
         return sends + settles, due
 
+    def park(self, ticket: Ticket) -> bool:
+        """Whether the answer has to wait: over a suspended link none goes that would overtake what is not told."""
+        export = self._exports.get(ticket.requester)
+        if export is None or not export.is_suspended:
+            return False
+        self._await(ticket, {Need(ticket.requester, WITH_THE_REST)})
+        return True
+
     def is_settled(self, neighbours: Iterable[Node]) -> bool:
         """Whether nothing is unanswered on the links to these neighbours, in either direction."""
         among = frozenset(neighbours)
@@ -256,7 +249,7 @@ class Propagation:
             return False
         return not any(
             ticket.requester in among or any(need.neighbour in among for need in needs)
-            for ticket, needs in self._waits.items()
+            for ticket, needs in ((ticket, self._waits.needs(ticket)) for ticket in self._waits)
         )
 
     def _replace_received(self, gone: Iterable[Node], received: Mapping[Node, Iterable[Entry]]) -> Change:
@@ -289,13 +282,14 @@ class Propagation:
             settled.add(Need(neighbour, number))
             sends.append(Send(neighbour, Settle(self._layer, number, link.beyond)))
         due = []
-        for ticket in sorted(self._waits, key=_by_number):
-            before = self._waits[ticket]
+        for ticket in self._waits:
+            before = self._waits.needs(ticket)
             after = {need for need in before if need.neighbour not in changed}
             self.forget(ticket)
-            if ticket.requester in changed:
+            if ticket.requester in changed and not (ticket.requester in links and links[ticket.requester].is_same):
                 continue
-            if self._await(ticket, after if after == before else after | settled):
+            elsewhere = {need for need in settled if need[0] != ticket.requester}
+            if self._await(ticket, after if after == before else after | elsewhere):
                 due.append(ticket)
         return sends, due
 
@@ -323,37 +317,22 @@ class Propagation:
             return []
         return self._answered(neighbour, export, number)
 
+    def waiting_of(self, requester: Node) -> list[Ticket]:
+        return [ticket for ticket in self._waits if ticket.requester == requester]
+
     def forget(self, ticket: Ticket) -> None:
         """Nobody wants to know any more."""
-        for need in self._waits.pop(ticket, ()):
-            waiting = self._waiting_for[need]
-            del waiting[ticket]
-            if not waiting:
-                del self._waiting_for[need]
+        self._waits.forget(ticket)
 
     def _await(self, ticket: Ticket | None, needs: set[Need]) -> bool:
-        if ticket is None:
-            return False
-        if not needs:
-            return True
-        self.forget(ticket)
-        self._waits[ticket] = needs
-        for need in needs:
-            self._waiting_for.setdefault(need, {})[ticket] = None
-        return False
+        """Whether the ticket is due at once; otherwise it waits."""
+        if ticket is not None and needs:
+            self._waits.put(ticket, needs)
+        return ticket is not None and not needs
 
     def _answered(self, neighbour: Node, export: Export, number: int) -> list[Ticket]:
-        met = [Need(neighbour, number)]
-        met += [Need(neighbour, upto, with_earlier=True) for upto in export.answer(number)]
-        due = []
-        for need in met:
-            for ticket in self._waiting_for.pop(need, ()):
-                needs = self._waits[ticket]
-                needs.discard(need)
-                if not needs:
-                    del self._waits[ticket]
-                    due.append(ticket)
-        return sorted(due, key=_by_number)
+        all_up_to = [Need(neighbour, upto, with_earlier=True) for upto in export.answer(number)]
+        return self._waits.meet([Need(neighbour, number), *all_up_to])
 
     # State ---------------------------------------------------------------------------------------------------
 
@@ -362,7 +341,7 @@ class Propagation:
             received={source: sorted(entries) for source, entries in sorted(self._received.items())},
             installs={n: export.installs for n, export in self._exports.items()},
             unanswered={n: sorted(export.unanswered) for n, export in self._exports.items()},
-            waits=[(ticket, sorted(self._waits[ticket])) for ticket in sorted(self._waits, key=_by_number)],
+            waits=[(ticket, sorted(self._waits.needs(ticket))) for ticket in self._waits],
             suspended={n: sorted(export.told) for n, export in self._exports.items() if export.is_suspended},
         )
 
@@ -387,9 +366,3 @@ class Propagation:
 def _gated(change: Change, gate: Gate, neighbour: Node) -> Change:
     added = tuple(entry for entry in change.added if gate(neighbour, entry.filter))
     return Change(added, tuple(entry for entry in change.removed if gate(neighbour, entry.filter)))
-
-
-def _by_number(ticket: Ticket) -> tuple[Node, int, str]:
-    """An order of tickets that does not depend on which came first: clients' by name, neighbours' by number."""
-    token = ticket.token
-    return (ticket.requester, token, "") if isinstance(token, int) else (ticket.requester, 0, token)

@@ -25,6 +25,7 @@ from pleach.messages import (
     Deliver,
     Detach,
     Forward,
+    HandedClient,
     Layer,
     Message,
     Node,
@@ -40,8 +41,8 @@ from pleach.messages import (
     Unsubscribed,
 )
 from pleach.routing.entries import Entry
-from pleach.routing.propagation import Ticket
 from pleach.routing.router import Router
+from pleach.routing.waits import Ticket
 
 NAMES_PER_CLIENT_MAX = 10_000  # subscriptions, and advertisements, of one client
 
@@ -56,6 +57,10 @@ class ClientState(msgspec.Struct, array_like=True):
     subscriptions: dict[str, Filter]
     advertisements: dict[str, Filter]
     confirmed: dict[str, None]  # advertisements in effect
+
+    @property
+    def count(self) -> int:
+        return len(self.subscriptions) + len(self.advertisements)
 
     def names(self, layer: Layer) -> dict[str, Filter]:
         return self.subscriptions if layer is Layer.SUBSCRIPTIONS else self.advertisements
@@ -85,7 +90,7 @@ class Sessions:
     def has_names(self, client: Node) -> bool:
         """Whether a client has asked for anything that is still there."""
         state = self._clients.get(client)
-        return state is not None and bool(state.subscriptions or state.advertisements)
+        return state is not None and state.count > 0
 
     def handle(self, client: Node, message: ClientRequest) -> list[Send]:
         if isinstance(message, Attach):
@@ -194,6 +199,29 @@ class Sessions:
             state.confirmed.pop(name, None)
         return self._router.remove(layer, client, Entry(owner(client, name), wanted)).sends
 
+    # Moving --------------------------------------------------------------------------------------------------
+
+    def hand_over(self, client: Node) -> HandedClient:
+        """All that this broker knows of a client, for another broker to take over."""
+        state = self._clients[client]
+        waiting = [(t.layer, t.token) for t in self._router.waiting_of(client) if isinstance(t.token, str)]
+        return HandedClient(
+            client,
+            state.own_events,
+            dict(sorted(state.subscriptions.items())),
+            dict(sorted(state.advertisements.items())),
+            sorted(state.confirmed),
+            waiting,
+        )
+
+    def take_over(self, handed: HandedClient) -> None:
+        """Know a client as another broker did; its entries come to the router by a rewiring."""
+        former = self._clients.get(handed.name)
+        self.names += len(handed.subscriptions) + len(handed.advertisements) - (former.count if former else 0)
+        self._clients[handed.name] = ClientState(
+            handed.own_events, dict(handed.subscriptions), dict(handed.advertisements), dict.fromkeys(handed.confirmed)
+        )
+
     # State ---------------------------------------------------------------------------------------------------
 
     def capture(self) -> dict[Node, ClientState]:
@@ -210,7 +238,7 @@ class Sessions:
 
     def restore(self, clients: dict[Node, ClientState]) -> None:
         self._clients = clients
-        self.names = sum(len(state.names(layer)) for state in clients.values() for layer in Layer)
+        self.names = sum(state.count for state in clients.values())
 
 
 def _refusal(client: Node, message: Message, reason: str) -> Send:
