@@ -78,7 +78,7 @@ class Daemon:
         """Until a signal or a failure ends it; returns the exit code."""
         self._install_signals()
         ready = await self._listen()
-        self.node.broker.address = self.node.settings.advertise or ready.peer
+        self.node.broker.listens_at(self.node.settings.advertise or ready.peer, ready.client)
         self._on_ready(ready)
         self.node.on_roads = self._follow_roads
         self._follow_roads()

@@ -46,11 +46,13 @@ class LayerLink(NamedTuple):
     """One layer of a link as a reconfiguration leaves it: what came over it, and what the far side has of us.
 
     `beyond`: the neighbour of the far side whose confirmations the far side cannot vouch for (see `Settle`).
+    `is_same`: the link was only suspended; the far side knows of no change, and waits for answers as before.
     """
 
     received: Iterable[Entry]
     told: Iterable[Entry]
     beyond: Node = ""
+    is_same: bool = False
 
 
 class Export:
@@ -229,6 +231,14 @@ class Propagation:
         settles, due = self._settle_again(changed, links)
         return sends + settles, due
 
+    def park(self, ticket: Ticket) -> bool:
+        """Whether the answer has to wait: over a suspended link none goes that would overtake what is not told."""
+        export = self._exports.get(ticket.requester)
+        if export is None or not export.is_suspended:
+            return False
+        self._await(ticket, {(ticket.requester, WITH_THE_REST)})
+        return True
+
     def is_settled(self, neighbours: Iterable[Node]) -> bool:
         """Whether nothing is unanswered on the links to these neighbours, in either direction."""
         among = frozenset(neighbours)
@@ -272,9 +282,10 @@ class Propagation:
             before = self._waits[ticket]
             after = {need for need in before if need[0] not in changed}
             self.forget(ticket)
-            if ticket.requester in changed:
+            if ticket.requester in changed and not (ticket.requester in links and links[ticket.requester].is_same):
                 continue
-            if self._await(ticket, after if after == before else after | settled):
+            elsewhere = {need for need in settled if need[0] != ticket.requester}
+            if self._await(ticket, after if after == before else after | elsewhere):
                 due.append(ticket)
         return sends, due
 
@@ -301,6 +312,9 @@ class Propagation:
         if export is None or number not in export.unanswered:
             return []
         return self._answered(neighbour, number)
+
+    def waiting_of(self, requester: Node) -> list[Ticket]:
+        return sorted((ticket for ticket in self._waits if ticket.requester == requester), key=_by_number)
 
     def forget(self, ticket: Ticket) -> None:
         """Nobody wants to know any more."""

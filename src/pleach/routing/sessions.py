@@ -25,6 +25,7 @@ from pleach.messages import (
     Deliver,
     Detach,
     Forward,
+    HandedClient,
     Layer,
     Message,
     Node,
@@ -185,6 +186,27 @@ class Sessions:
         if layer is Layer.ADVERTISEMENTS:
             state.confirmed.pop(name, None)
         return self._router.remove(layer, client, Entry(owner(client, name), wanted)).sends
+
+    # Moving --------------------------------------------------------------------------------------------------
+
+    def hand_over(self, client: Node) -> HandedClient:
+        """All that this broker knows of a client, for another broker to take over."""
+        state = self._clients[client]
+        waiting = [(t.layer, t.token) for t in self._router.waiting_of(client) if isinstance(t.token, str)]
+        return HandedClient(
+            client,
+            state.own_events,
+            dict(sorted(state.subscriptions.items())),
+            dict(sorted(state.advertisements.items())),
+            sorted(state.confirmed),
+            waiting,
+        )
+
+    def take_over(self, handed: HandedClient) -> None:
+        """Know a client as another broker did; its entries come to the router by a rewiring."""
+        self._clients[handed.name] = ClientState(
+            handed.own_events, dict(handed.subscriptions), dict(handed.advertisements), dict.fromkeys(handed.confirmed)
+        )
 
     # State ---------------------------------------------------------------------------------------------------
 
