@@ -69,7 +69,8 @@ class Operations:
         return str(self._count)
 
     def _is_leaf(self, broker: Node) -> bool:
-        return len(self._around.brokers[broker].router.neighbours) <= 1
+        asked = self._around.brokers.get(broker)
+        return asked is None or len(asked.router.neighbours) <= 1
 
     def _bring_in(self, broker: Node) -> None:
         fresh = self._around.brokers[broker] = self._around.make_broker(broker)
@@ -77,6 +78,9 @@ class Operations:
 
     def _ask(self, operation: Operation, request: Message) -> None:
         around, (name, step, broker) = self._around, operation
+        if broker not in around.brokers:
+            around.refuse(step, f"there is no broker {broker}")
+            return
         if around.is_down(broker):
             around.refuse(step, f"broker {broker} is down")
             return
