@@ -387,6 +387,7 @@ class Left(Message, frozen=True):
     operation: str
 
 
+OperatorRequest: TypeAlias = RequestSwap | RequestAdd | RequestRemove
 ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
 ClientReply: TypeAlias = (
     Attached | Deliver | Published | PublishRefused | Subscribed | Unsubscribed | Advertised | Unadvertised | Refused

@@ -16,7 +16,7 @@ def unready(node: BrokerNode) -> list[str]:
 
 
 def status(node: BrokerNode) -> dict[str, object]:
-    router, settings = node.broker.router, node.settings
+    router, roads = node.broker.router, node.roads.to_dial()
     clients = node.broker.sessions.clients
     return {
         "name": node.name,
@@ -31,7 +31,7 @@ def status(node: BrokerNode) -> dict[str, object]:
             "merge_bound": router.config.merge_bound,
             "parent": router.parent,
         },
-        "neighbours": {n: _neighbour(node, n, settings.peers.get(n, "")) for n in sorted(router.neighbours)},
+        "neighbours": {n: _neighbour(node, n, roads.get(n, "")) for n in sorted(router.neighbours)},
         "clients": {client: _client(node, client) for client in clients},
         "remote_entries": router.remote_entries(),
         "outbox_bytes": node.outbox_bytes,
