@@ -43,7 +43,7 @@ class Doorkeeper:
         if session is not None and session.peer_epoch == hello.epoch and self._prefers_own(peer):
             return Farewell.LEAVING, f"{node.name} has a connection to {peer} already"
         is_present = peer in node.broker.sessions or peer in node.links
-        if door is Door.CLIENTS and not is_present and not self._has_room():
+        if door is Door.CLIENTS and not is_present and node.absence.clients >= node.settings.limits.clients:
             return Farewell.REFUSED, f"{node.name} has {node.settings.limits.clients} clients, its limit"
         return Farewell.LEAVING, ""
 
