@@ -167,17 +167,19 @@ class Installed(Message, frozen=True):
 class Settle(Message, frozen=True):
     """Answer with `Installed(number)` once all that the sender has told is in effect, at the receiver and behind it.
 
-    `beyond`: a neighbour of the receiver, over a link so new that the receiver cannot know what is in effect there.
+    `beyond`: the way to brokers for which the receiver cannot vouch, since links on it are new: it asks the first of
+    them, a neighbour of its own, to ask the rest.
     """
 
     layer: Layer
     number: int
-    beyond: Node = ""
+    beyond: list[Node] = []
 
 
 class Mark(IntEnum):
     FLOOD = 0  # sent to both others of a swap: not to be sent on among the three (S0 §IV-A, state 2)
     RELAY = 1  # sent on for another of the three: waits until the old path is closed (S0 §IV-A, ChangePath)
+    GRAY = 2  # came onto the cycle at a broker that knows the way over the new link (S1 §4.4.2); unmarked is black
 
 
 class Marked(Message, frozen=True):
@@ -291,6 +293,76 @@ class Close(Message, frozen=True):
     operation: str
 
 
+# Exchange of one link for another (S1 §4.4, S2) ------------------------------------------------------------------
+
+
+class RequestExchange(Message, frozen=True):
+    """Replace a link of the tree by another one.
+
+    `path`: from one end of the new link to the other, in the tree as it is. What goes is the link after `path[cut]`.
+    """
+
+    operation: str
+    path: list[Node]
+    cut: int
+
+
+class LockCycle(Message, frozen=True):
+    """From B1 along the cycle to Bn, and from there back over the new link (S1 Algorithm 2). `address`: B1's."""
+
+    operation: str
+    path: list[Node]
+    cut: int
+    address: str = ""
+
+
+class CycleRefused(Message, frozen=True):
+    """A broker of the cycle does not take part; unwinds to B1. `is_busy`: it may later."""
+
+    operation: str
+    reason: str
+    is_busy: bool = False
+
+
+class Begin(Message, frozen=True):
+    """From B1 to both ends of the old link (S1 Algorithm 3)."""
+
+    operation: str
+
+
+class RelayTables(Message, frozen=True):
+    """From an end of the old link to the end of the new one on its side (S1 Algorithm 3: the relayed subscriptions).
+
+    What it has of the other side, and the other side of it, as of now.
+    """
+
+    operation: str
+    received: list[Told]
+    told: list[Told]
+    is_settled: bool
+
+
+class RelayRouting(Message, frozen=True):
+    """As RelayTables, for what came over the old link later (S1 Algorithm 7, line 7)."""
+
+    operation: str
+    message: Install | Withdraw
+
+
+class Separator(Message, frozen=True):
+    """Separates black from gray (S1 Algorithm 4). `origin`: the end of the old link on whose side it began."""
+
+    operation: str
+    origin: Node
+    is_relayed: bool = False  # on its way to the new link, before it turns anyone gray
+
+
+class EndOfRelay(Message, frozen=True):
+    """Nothing more will be relayed (S1 Algorithm 5)."""
+
+    operation: str
+
+
 # AddBroker and RemoveBroker (S0 §IV-B, §IV-C) ---------------------------------------------------------------------
 
 
@@ -387,13 +459,16 @@ class Left(Message, frozen=True):
     operation: str
 
 
-OperatorRequest: TypeAlias = RequestSwap | RequestAdd | RequestRemove
+OperatorRequest: TypeAlias = RequestSwap | RequestExchange | RequestAdd | RequestRemove
 ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
 ClientReply: TypeAlias = (
     Attached | Deliver | Published | PublishRefused | Subscribed | Unsubscribed | Advertised | Unadvertised | Refused
 )
 PubSub: TypeAlias = Forward | Install | Withdraw | Installed | Settle
 SwapLinkMessage: TypeAlias = RequestSwap | Lock | LockAck | LockNack | Abort | Aborted | Swap | Open | Close
+ExchangeMessage: TypeAlias = (
+    RequestExchange | LockCycle | CycleRefused | Begin | RelayTables | RelayRouting | Separator | EndOfRelay
+)
 MembershipMessage: TypeAlias = (
     RequestAdd
     | RequestRemove
@@ -410,7 +485,9 @@ MembershipMessage: TypeAlias = (
     | ClientLeft
     | Left
 )
-AnyMessage: TypeAlias = ClientRequest | ClientReply | PubSub | Marked | SwapLinkMessage | MembershipMessage | Redirect
+AnyMessage: TypeAlias = (
+    ClientRequest | ClientReply | PubSub | Marked | SwapLinkMessage | ExchangeMessage | MembershipMessage | Redirect
+)
 
 
 # The wire ------------------------------------------------------------------------------------------------------

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
+from typing import TypeAlias
 
+from pleach.messages import Node, RequestExchange, RequestSwap
+from pleach.overlay.exchange.advanced_coordinated import AdvancedCoordinated
 from pleach.overlay.layers import Layers
 from pleach.overlay.membership import Membership
 from pleach.overlay.seam import Machine
 from pleach.overlay.swaplink import SwapLink
 
-EXCHANGES = MappingProxyType(
+Maker: TypeAlias = Callable[..., Machine]
+
+# Those that move one end of a link by one hop, and exchange links by plans of such swaps …
+SWAPS: Mapping[str, Maker] = MappingProxyType(
     {
         "swaplink": partial(SwapLink, is_corrected=True),
         "swaplink-published": partial(SwapLink, is_corrected=False),
     }
 )
+# … and those that exchange any link for any other, all along the cycle.
+CYCLES: Mapping[str, Maker] = MappingProxyType(
+    {
+        "advanced-coordinated": AdvancedCoordinated,
+    }
+)
+EXCHANGES: Mapping[str, Maker] = MappingProxyType({**SWAPS, **CYCLES})
 
 
 def machines(exchange: str, ordering: str) -> Sequence[Callable[[Layers], Machine]]:
     """Makers of the machines that a broker needs in a network with this protocol and this guarantee of order."""
     return [partial(EXCHANGES[exchange], ordering=ordering), Membership]
+
+
+def swap_request(exchange: str, operation: str, a: Node, b: Node, c: Node) -> RequestSwap | RequestExchange:
+    """Turn a–b–c into a–c–b, in the words of the protocol: for some it is the exchange on the smallest cycle."""
+    if exchange in CYCLES:
+        return RequestExchange(operation, [a, b, c], 0)
+    return RequestSwap(operation, a, b, c)

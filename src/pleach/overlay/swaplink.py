@@ -274,7 +274,7 @@ class SwapLink:
 
     def _adopt_at_a(self, swap: Swapping) -> Handled:
         router = self._layers.router
-        link = NewLink(received=sides.received(router, swap.b), told=sides.told(router, swap.b), beyond=swap.b)
+        link = NewLink(received=sides.received(router, swap.b), told=sides.told(router, swap.b), beyond=[swap.b])
         parent = swap.c if router.parent == swap.b else router.parent
         rewired = self._rewire(Rewiring(gone=(swap.b,), links={swap.c: link}, parent=parent))
         closing: list[Effect] = [Send(swap.c, Open(swap.operation)), Send(swap.b, Close(swap.operation))]
@@ -303,7 +303,7 @@ class SwapLink:
         swap.closed_ab = True
         side_a, side_c = sides.received(router, swap.a), sides.received(router, swap.c)
         received = sides.expected_at_b(self._direction_at_b(swap), side_a, side_c)
-        link = NewLink(received=received, told=unpacked(self._state.side_b), beyond=swap.a)
+        link = NewLink(received=received, told=unpacked(self._state.side_b), beyond=[swap.a])
         parent = swap.c if router.parent == swap.a else router.parent
         rewired = self._rewire(Rewiring(gone=(swap.a,), links={swap.c: link}, parent=parent))
         closing: list[Effect] = [

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from pleach.events.filter import Filter
 from pleach.routing.entries import Entry
 from pleach.routing.merged import Bucket, Merged, is_wider, merge_key, mergers, unite
-from pleach.routing.stages import Distinct, MinimalCover, Stage, hides
+from pleach.routing.stages import Counted, Distinct, MinimalCover, Stage, hides
 
 Entries: TypeAlias = frozenset[Entry]
 
@@ -67,7 +67,7 @@ POLICIES = MappingProxyType(
         policy.name: policy
         for policy in (
             Policy("flooding", flooding, lambda _: (), floods=True),
-            Policy("simple", simple, lambda _: ()),
+            Policy("simple", simple, lambda _: (Counted(),)),
             Policy("identity", identity, lambda _: (Distinct(),)),
             Policy("covering", covering, lambda _: (Distinct(), MinimalCover())),
             Policy("merging", merging, lambda bound: (Distinct(), MinimalCover(), Merged(bound), MinimalCover())),

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -32,20 +33,22 @@ from pleach.routing.waits import Need, Ticket, Waits
 Gate: TypeAlias = Callable[[Node, Filter], bool]
 
 WITH_THE_REST = 0  # in place of a number: what waits for this is confirmed when its suspended link is rewired
-EVERYONE: Final = "*"  # in place of the name of a neighbour
+EVERYONE: Final = "*"  # in place of the name of a neighbour: all of them, and so on from there
 
 
 class LayerLink(NamedTuple):
     """One layer of a link as a reconfiguration leaves it: what came over it, and what the far side has of us.
 
-    `beyond`: the neighbour of the far side whose confirmations the far side cannot vouch for (see `Settle`).
+    `beyond`: the way to brokers for which the far side cannot vouch (see `Settle`).
+    `is_suspended`: nothing is told over it yet.
     `is_same`: the link was only suspended; the far side knows of no change, and waits for answers as before.
     """
 
     received: Iterable[Entry]
     told: Iterable[Entry]
-    beyond: Node = ""
+    beyond: Sequence[Node] = ()
     is_same: bool = False
+    is_suspended: bool = False
 
 
 class Export:
@@ -211,10 +214,12 @@ class Propagation:
         clients: Mapping[Node, Iterable[Entry]],
         *,
         settle: bool,
+        detour: Sequence[Node] = (),
     ) -> tuple[list[Send], list[Ticket]]:
         """Put the changed links in place of the former ones, and tell everyone what that changes for them.
 
-        `clients`: what new clients want. `settle`: have the changed links confirm what was told, even if nothing of it
+        `clients`: what new clients want. `detour`: by which neighbour, and on from there, to reach the brokers behind a
+        link that is gone. `settle`: have the changed links confirm what was told, even if nothing of it
         is unanswered here. Returns what to send, and the tickets that are due since all they waited for is gone.
         """
         changed = sorted({*gone, *links})
@@ -231,8 +236,12 @@ class Propagation:
         self._exports = dict(sorted(self._exports.items()))
         if not settle:
             return sends, []
-        settles, due = self._settle_again(changed, links)
-        return sends + settles, due
+        ways = [(neighbour, link.beyond) for neighbour, link in sorted(links.items())]
+        asked, settled = self._ask_to_settle(ways)
+        asked_around, settled_around = self._ask_to_settle([(detour[0], detour[1:])] if detour else [])
+        owed = frozenset(changed) - {neighbour for neighbour, link in links.items() if link.is_same}
+        due = self._wait_again(frozenset(changed), owed, settled, settled_around)
+        return [*sends, *asked, *asked_around], due
 
     def park(self, ticket: Ticket) -> bool:
         """Whether the answer has to wait: over a suspended link none goes that would overtake what is not told."""
@@ -266,44 +275,58 @@ class Propagation:
         export = self._exports[neighbour] = Export(self._make_stages())
         export.installs = installs
         export.answered_before = installs + 1
+        if link.is_suspended:
+            export.told = dict.fromkeys(sorted(link.told))
+            export.is_suspended = True
+            return []
         entries = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
         export.apply(Change(added=tuple(entries)))
         has, should = frozenset(link.told), frozenset(export.told)
         return self._send_change(neighbour, Change(tuple(should - has), tuple(has - should)))[0]
 
-    def _settle_again(
-        self, changed: Sequence[Node], links: Mapping[Node, LayerLink]
-    ) -> tuple[list[Send], list[Ticket]]:
-        """What waited for an answer over a changed link waits for the new links; what was owed over one, no more."""
+    def _ask_to_settle(self, ways: Iterable[tuple[Node, Sequence[Node]]]) -> tuple[list[Send], set[Need]]:
         sends = []
         settled = set()
-        for neighbour, link in sorted(links.items()):
-            number = self._exports[neighbour].number()
+        for neighbour, beyond in ways:
+            export = self._exports[neighbour]
+            if export.is_suspended:
+                settled.add(Need(neighbour, WITH_THE_REST))
+                continue
+            number = export.number()
             settled.add(Need(neighbour, number))
-            sends.append(Send(neighbour, Settle(self._layer, number, link.beyond)))
+            sends.append(Send(neighbour, Settle(self._layer, number, list(beyond))))
+        return sends, settled
+
+    def _wait_again(
+        self, changed: AbstractSet[Node], gone: AbstractSet[Node], settled: set[Need], settled_around: set[Need]
+    ) -> list[Ticket]:
+        """What waited for an answer over a changed link waits for the new ones; what was owed over one, no more.
+
+        Nobody waits for the link that it has to answer over, unless that is the way around: there the other side is
+        reached by brokers that do not know it yet.
+        """
         due = []
         for ticket in self._waits:
             before = self._waits.needs(ticket)
             after = {need for need in before if need.neighbour not in changed}
             self.forget(ticket)
-            if ticket.requester in changed and not (ticket.requester in links and links[ticket.requester].is_same):
+            if ticket.requester in gone:
                 continue
-            elsewhere = {need for need in settled if need[0] != ticket.requester}
-            if self._await(ticket, after if after == before else after | elsewhere):
+            instead = {need for need in settled if need.neighbour != ticket.requester} | settled_around
+            if self._await(ticket, after if after == before else after | instead):
                 due.append(ticket)
-        return sends, due
+        return due
 
-    def settle(self, source: Node, beyond: Node, ticket: Ticket) -> tuple[list[Send], bool]:
+    def settle(self, source: Node, beyond: Sequence[Node], ticket: Ticket) -> tuple[list[Send], bool]:
         """Wait for all that is unanswered elsewhere. Returns what to send, and whether nothing is.
 
         A neighbour that is asked for and has moved on may be behind any other: then everyone is asked.
         """
         others = {n: export for n, export in self._exports.items() if n != source}
         sends = []
-        for neighbour, export in others.items():
-            if beyond and not export.is_suspended and (beyond == neighbour or beyond not in others):
-                further = "" if beyond == neighbour else EVERYONE
-                sends.append(Send(neighbour, Settle(self._layer, export.number(), further)))
+        for neighbour, further in _asked(beyond, others):
+            if not others[neighbour].is_suspended:
+                sends.append(Send(neighbour, Settle(self._layer, others[neighbour].number(), further)))
         needs = {Need(n, e.installs, with_earlier=True) for n, e in others.items() if e.unanswered}
         needs |= {Need(n, WITH_THE_REST) for n, export in others.items() if export.is_suspended}
         return sends, self._await(ticket, needs)
@@ -361,6 +384,15 @@ class Propagation:
                 export.is_suspended = True
         for ticket, needs in state.waits:
             self._await(ticket, set(needs))
+
+
+def _asked(beyond: Sequence[Node], others: Iterable[Node]) -> list[tuple[Node, list[Node]]]:
+    """Whom to ask on the way to brokers beyond, and whom these shall ask."""
+    if not beyond:
+        return []
+    if beyond[0] in others:
+        return [(beyond[0], list(beyond[1:]))]
+    return [(neighbour, [EVERYONE]) for neighbour in others]
 
 
 def _gated(change: Change, gate: Gate, neighbour: Node) -> Change:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
@@ -21,20 +21,23 @@ class NewLink:
 
     received  what the neighbour has told us, as of now
     told      what the neighbour has of us, as of now: the difference to what it should have is sent to it
-    beyond    the neighbour of this neighbour for which it cannot answer (see `Settle`)
+    beyond    the way from there to brokers for which it cannot answer (see `Settle`)
     is_same   the link was only suspended, and the neighbour knows of no change
+    is_suspended   nothing is told over it until it is rewired again
     """
 
     received: Tables
     told: Tables
-    beyond: Node = ""
+    beyond: Sequence[Node] = ()
     is_same: bool = False
+    is_suspended: bool = False
 
 
 @dataclass(frozen=True)
 class Rewiring:
     """Links that are gone, links that are new or lead elsewhere, clients that came along, and who is the parent now.
 
+    `detour`: the way to the brokers behind a link that is gone, if no new link leads there.
     `settle`: whether the far sides have to confirm what they were told, even if nothing is unanswered here.
     """
 
@@ -42,6 +45,7 @@ class Rewiring:
     links: Mapping[Node, NewLink] = field(default_factory=dict)
     clients: Mapping[Node, Tables] = field(default_factory=dict)
     parent: Node | None = None
+    detour: Sequence[Node] = ()
     settle: bool = False
 
 

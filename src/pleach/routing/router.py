@@ -135,9 +135,9 @@ class Router:
 
     def wait_for_all(self, ticket: Ticket) -> Outcome:
         """Have the ticket wait for whatever is unanswered now."""
-        return self._settle(ticket, beyond="")
+        return self._settle(ticket, beyond=())
 
-    def _settle(self, ticket: Ticket, beyond: Node) -> Outcome:
+    def _settle(self, ticket: Ticket, beyond: Sequence[Node]) -> Outcome:
         sends, is_due = self._layers[ticket.layer].settle(ticket.requester, beyond, ticket)
         return self._outcome(sends, [ticket] if is_due else [])
 
@@ -239,14 +239,15 @@ class Router:
 
     def _rewire_layer(self, layer: Layer, rewiring: Rewiring) -> tuple[list[Send], list[Ticket]]:
         links = {
-            neighbour: LayerLink(link.received[layer], link.told[layer], link.beyond, link.is_same)
+            neighbour: LayerLink(link.received[layer], link.told[layer], link.beyond, link.is_same, link.is_suspended)
             for neighbour, link in rewiring.links.items()
         }
         clients = {client: tables[layer] for client, tables in rewiring.clients.items()}
         for source, entries in (*((n, link.received) for n, link in links.items()), *clients.items()):
             for entry in entries:
                 self._enter(layer, source, entry)
-        return self._layers[layer].rewire(rewiring.gone, links, clients, settle=rewiring.settle)
+        rewire = self._layers[layer].rewire
+        return rewire(rewiring.gone, links, clients, settle=rewiring.settle, detour=rewiring.detour)
 
     def _forget_tables(self, source: Node) -> None:
         for entry in self._subscriptions.received_from(source):

@@ -18,26 +18,39 @@ class Stage(Protocol):
     def apply(self, change: Change) -> Change: ...
 
 
-class Distinct:
-    """Equal filters once, whoever owns them: identity-based routing (S1 §2.2.3)."""
+class Counted:
+    """Equal entries once, from however many sources they come.
+
+    On a tree an entry has one source; while a link is exchanged for another it may have two.
+    """
 
     def __init__(self) -> None:
-        self._count: dict[Filter, int] = {}
+        self._count: dict[Entry, int] = {}
 
     def apply(self, change: Change) -> Change:
         difference = Difference()
-        for entry in change.added:
-            count = self._count[entry.filter] = self._count.get(entry.filter, 0) + 1
+        for entry in map(self._key, change.added):
+            count = self._count[entry] = self._count.get(entry, 0) + 1
             if count == 1:
-                difference.add(Entry("", entry.filter))
-        for entry in change.removed:
-            count = self._count[entry.filter] - 1
+                difference.add(entry)
+        for entry in map(self._key, change.removed):
+            count = self._count[entry] - 1
             if count:
-                self._count[entry.filter] = count
+                self._count[entry] = count
             else:
-                del self._count[entry.filter]
-                difference.remove(Entry("", entry.filter))
+                del self._count[entry]
+                difference.remove(entry)
         return difference.change()
+
+    def _key(self, entry: Entry) -> Entry:
+        return entry
+
+
+class Distinct(Counted):
+    """Equal filters once, whoever owns them: identity-based routing (S1 §2.2.3)."""
+
+    def _key(self, entry: Entry) -> Entry:
+        return Entry("", entry.filter)
 
 
 def hides(wide: Filter, narrow: Filter) -> bool:

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias, assert_never
 
 from pleach.broker import Broker
 from pleach.effects import Concluded
-from pleach.errors import PlanError, ProtocolError
-from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestRemove, RequestSwap
+from pleach.errors import PlanError, ProtocolError, TopologyError
+from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove, RequestSwap
 from pleach.overlay.plans import (
     AddStep,
     Plan,
@@ -27,6 +27,7 @@ from pleach.overlay.plans import (
     exchange,
     remove_broker,
 )
+from pleach.overlay.registry import CYCLES, swap_request
 from pleach.scenario import steps
 from pleach.sim.simulator import Simulator
 
@@ -41,6 +42,7 @@ class Surroundings:
     brokers: dict[Node, Broker]  # those of the tree: operations add and remove some
     make_broker: Callable[[Node], Broker]
     is_down: Callable[[Node], bool]
+    exchange: str  # the protocol
     refuse: Callable[[steps.Step, str], None]
     note: Callable[[Node, str], None]  # for the trace: where, and what
 
@@ -72,7 +74,7 @@ class Operations:
         name = self._next_name()
         match step:
             case steps.Swap(brokers=(a, b, c)):
-                self._ask(Operation(step, a, RequestSwap(name, a, b, c)))
+                self._ask(Operation(step, a, swap_request(self._around.exchange, name, a, b, c)))
             case steps.AddBroker(broker=broker, to=to):
                 self._bring_in(broker)
                 self._ask(Operation(step, broker, RequestAdd(name, to)))
@@ -115,8 +117,13 @@ class Operations:
     def _start_plan(self, step: steps.Exchange | steps.RemoveBroker, name: str) -> None:
         try:
             plan = self._planned(step)
-        except PlanError as error:
+        except (PlanError, TopologyError) as error:
             self._around.refuse(step, str(error))
+            return
+        if isinstance(step, steps.Exchange) and self._around.exchange in CYCLES:
+            path = list(plan.start.path(*step.add))
+            cut = min(path.index(broker) for broker in step.remove)
+            self._ask(Operation(step, path[0], RequestExchange(name, path, cut)))
             return
         self._go_on(step, PlanRun(plan, name))
 
@@ -134,9 +141,20 @@ class Operations:
         """Start what may start now. Brokers that are busy are asked again by the protocol itself, so nothing waits."""
         for name, planned, _ in run.startable(self._around.sim.now):
             run.started(name)
-            self._ask(_operation(step, name, planned, run))
+            self._ask(self._operation(step, name, planned, run))
         if run.is_over and not run.outcome().complete:
             self._around.refuse(step, str(run.outcome().unfinished[0]))
+
+    def _operation(self, step: TreeStep, name: str, planned: Step, run: PlanRun) -> Operation:
+        match planned:
+            case SwapStep(a, b, c):
+                return Operation(step, a, swap_request(self._around.exchange, name, a, b, c), run)
+            case RemoveStep(broker):
+                return Operation(step, broker, RequestRemove(name, broker), run)
+            case AddStep(broker, to):
+                return Operation(step, broker, RequestAdd(name, to), run)
+            case _:
+                assert_never(planned)
 
     # Ends ----------------------------------------------------------------------------------------------------
 
@@ -158,18 +176,6 @@ class Operations:
             around.refuse(operation.step, end.refusal)
 
 
-def _operation(step: TreeStep, name: str, planned: Step, run: PlanRun) -> Operation:
-    match planned:
-        case SwapStep(a, b, c):
-            return Operation(step, a, RequestSwap(name, a, b, c), run)
-        case RemoveStep(broker):
-            return Operation(step, broker, RequestRemove(name, broker), run)
-        case AddStep(broker, to):
-            return Operation(step, broker, RequestAdd(name, to), run)
-        case _:
-            assert_never(planned)
-
-
 def _told(run: PlanRun, end: Concluded, now: float) -> PlanRun:
     if end.refusal:
         run.refused(end.operation, end.refusal, retry=False, now=now)
@@ -182,6 +188,8 @@ def _described(request: OperatorRequest) -> str:
     match request:
         case RequestSwap(_, a, b, c):
             return f"swap {a} {b} {c}"
+        case RequestExchange(_, path, cut):
+            return f"exchange {path[cut]}-{path[cut + 1]} for {path[0]}-{path[-1]}"
         case RequestAdd(_, to):
             return f"add_broker to {to}"
         case RequestRemove(_, broker):

@@ -1,0 +1,85 @@
+"""The reconfiguration cycle (S1 §4.2.1): the brokers from one end of the new link to the other, in the tree as it is.
+
+B1 = u ─ … ─ x ──r── y ─ … ─ v = Bn        r goes, a = (u, v) comes
+ └──────────────a──────────────┘
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pleach.messages import Node
+
+BROKERS_MIN = 3  # of a cycle
+
+
+class Cycle(msgspec.Struct, frozen=True):
+    """`cut`: r lies between path[cut] and path[cut + 1]. An end of r may be an end of a as well."""
+
+    operation: str
+    path: list[Node]
+    cut: int
+
+    @property
+    def u(self) -> Node:
+        return self.path[0]
+
+    @property
+    def v(self) -> Node:
+        return self.path[-1]
+
+    @property
+    def x(self) -> Node:
+        return self.path[self.cut]
+
+    @property
+    def y(self) -> Node:
+        return self.path[self.cut + 1]
+
+    def side(self, broker: Node) -> list[Node]:
+        """The brokers on the same side of r, from a to r."""
+        if broker in self.path[: self.cut + 1]:
+            return self.path[: self.cut + 1]
+        return self.path[: self.cut : -1]
+
+    def end_at_new(self, broker: Node) -> Node:
+        """The end of a on the side of this broker."""
+        return self.side(broker)[0]
+
+    def end_at_old(self, broker: Node) -> Node:
+        """The end of r on the side of this broker."""
+        return self.side(broker)[-1]
+
+    def across_new(self, broker: Node) -> Node | None:
+        """The other end of a, for an end of it."""
+        return {self.u: self.v, self.v: self.u}.get(broker)
+
+    def across_old(self, broker: Node) -> Node | None:
+        """The other end of r, for an end of it."""
+        return {self.x: self.y, self.y: self.x}.get(broker)
+
+    def towards_new(self, broker: Node) -> Node | None:
+        """The next broker on the way to a, on the same side; None at a."""
+        side = self.side(broker)
+        at = side.index(broker)
+        return side[at - 1] if at else None
+
+    def towards_old(self, broker: Node) -> Node | None:
+        side = self.side(broker)
+        at = side.index(broker)
+        return side[at + 1] if at + 1 < len(side) else None
+
+    def way_around(self, end_of_old: Node) -> list[Node]:
+        """From one end of r to the other, by way of a; without the first."""
+        own, other = self.side(end_of_old), self.side(self.across_old(end_of_old) or "")
+        return [*own[-2::-1], *other]
+
+    def why_not(self) -> str:
+        """What is wrong with it; empty where nothing is. The brokers see whether the links are there."""
+        if len(self.path) < BROKERS_MIN:
+            return "an exchange takes at least three brokers"
+        if len(set(self.path)) < len(self.path):
+            return "a broker is on the cycle twice"
+        if not 0 <= self.cut < len(self.path) - 1:
+            return f"there is no link {self.cut} on a path of {len(self.path)} brokers"
+        return ""
