@@ -54,7 +54,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frames would be sent again for ever. Events above their limit are refused one by one.
     """
 
-    clients: int = 10_000  # attached ones, connected or not
+    clients: int = 10_000  # connected ones, and absent ones that have something to come back to
+    client_absence_seconds: int = 86_400  # a client that is away for longer is forgotten, with all that is kept for it
+    vacant: int = 1_000  # absent clients that have asked for nothing; of more, the longest absent are forgotten
+    subscriptions: int = 200_000  # and advertisements, of all clients together: some kilobytes each
     outbox_bytes_per_client: int = 64 * 1_048_576  # a client that lets more than this pile up is sent away
     outbox_bytes_high: int = 512 * 1_048_576  # of all links together: publishers are not read from above this …
     outbox_bytes_low: int = 256 * 1_048_576  # … until it has come down to this

@@ -17,7 +17,6 @@ from pleach.messages import Node
 if TYPE_CHECKING:
     from pleach.live.node import BrokerNode
 
-DEPARTED_MAX = 100_000  # sessions of clients that are neither attached nor connected
 NUMBER_MAX = 2**62  # of epochs and sequences: a store keeps 64 bits with a sign, and they only rise
 
 
@@ -45,7 +44,7 @@ class Doorkeeper:
         if session is not None and session.peer_epoch == hello.epoch and self._prefers_own(peer):
             return Farewell.LEAVING, f"{node.name} has a connection to {peer} already"
         is_present = peer in node.broker.sessions or peer in node.links
-        if door is Door.CLIENTS and not is_present and not self._has_room():
+        if door is Door.CLIENTS and not is_present and node.absence.clients >= node.settings.limits.clients:
             return Farewell.REFUSED, f"{node.name} has {node.settings.limits.clients} clients, its limit"
         return Farewell.LEAVING, ""
 
@@ -58,18 +57,7 @@ class Doorkeeper:
         return link is not None and link.is_dialled and self._node.is_up(peer) and self._node.name < peer
 
     def _has_room(self) -> bool:
-        """Attached and connected clients count; sessions of departed ones are small, but not for ever."""
-        node, sessions = self._node, self._node.endpoint.sessions
-        limit = node.settings.limits.clients
-        if len(sessions) < limit:
-            return True
-        brokers = {*node.broker.router.neighbours, *node.endpoint.upkeep.links}
-        present = {*node.broker.sessions.clients, *node.links} - brokers
-        if len(sessions) - len(present) > DEPARTED_MAX and not node.is_durable:
-            kept = present | brokers
-            for peer in [p for p, s in sessions.items() if p not in kept and not s.unconfirmed]:
-                del sessions[peer]
-        return len(present) < limit and len(sessions) - len(present) <= DEPARTED_MAX
+        return self._node.absence.clients < self._node.settings.limits.clients
 
 
 def _is_sane(hello: Hello) -> bool:

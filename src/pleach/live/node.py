@@ -8,8 +8,7 @@ Rule 2: parts are also sealed before a link changes, so that no frame goes to a 
 Rule 3: a newer life of a peer displaces an older one, which is told; a ghost is told so and displaces nobody.
 Rule 4: a client whose outbox is above its limit is sent away; above the limit of all outboxes together nobody who
         publishes is read from, until it has come down. Clients that take nothing meanwhile are sent away, the fullest
-        first, so that nobody waits for ever for one that is gone; a publisher that has much to take is read from in
-        short breaths, since its confirmations come behind what it publishes.
+        first; a publisher that has much to take is read from in short breaths, as its confirmations come behind that.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from pleach.errors import ProtocolError
 from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.links.session import Phase, SessionConfig
+from pleach.live.absence import Absence
 from pleach.live.config import BrokerSettings
 from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
 from pleach.live.doorkeeper import Door, Doorkeeper
@@ -91,6 +91,8 @@ class BrokerNode:
         if store is not None:
             self._recover(store)
         self._durable = Durable(self.endpoint)
+        self.gate.names_max = settings.limits.subscriptions
+        self.absence = Absence(self.endpoint, self.gate, self.roads, self.counters, now=clock())
 
     @property
     def name(self) -> Node:
@@ -148,6 +150,7 @@ class BrokerNode:
         self._seal()
         self.links[peer] = Link(wire, is_dialled)
         self._wires = {**self._wires, peer: wire}
+        self.absence.came(peer)
         if old is not None:
             self.endpoint.disconnected(peer)
             old.wire.close("a newer connection has taken its place")
@@ -180,6 +183,7 @@ class BrokerNode:
         del self.links[peer]
         self._wires = {name: kept for name, kept in self._wires.items() if name != peer}
         self.endpoint.disconnected(peer)
+        self.absence.left(peer, self._clock())
         self._touch()
 
     def tick(self) -> None:
@@ -191,11 +195,14 @@ class BrokerNode:
         self.endpoint.tick(now=now)
         if self.is_tight:
             self._send_idle_away(now)
+        if self.absence.expire(self.settings.limits, now):
+            self._seal()
         self._touch()
 
     def apply(self, settings: BrokerSettings) -> None:
         """Take over settings that have changed while the broker runs."""
         self.settings = settings
+        self.gate.names_max = settings.limits.subscriptions
         self.endpoint.configure(SessionConfig(heartbeat=settings.heartbeat))
         self._relieve_pressure()
 
@@ -223,7 +230,7 @@ class BrokerNode:
         for peer, reason in batch.fenced:
             self._fenced(peer, reason)
         grown = {queued.peer for queued in batch.queued}
-        for peer in sorted(grown | batch.progress.keys()):
+        for peer in sorted(grown | batch.progress.keys() | {*batch.forgotten}):
             self._weigh(peer)
         self._evict(sorted(grown))
         self._relieve_pressure()
@@ -318,9 +325,10 @@ class BrokerNode:
 
     def _weigh(self, peer: Node) -> None:
         session = self.endpoint.sessions.get(peer)
-        now = session.outbox_bytes if session is not None else 0
-        self.outbox_bytes += now - self._outbox_bytes.get(peer, 0)
-        self._outbox_bytes[peer] = now
+        self.outbox_bytes -= self._outbox_bytes.pop(peer, 0)
+        if session is not None:
+            self.outbox_bytes += session.outbox_bytes
+            self._outbox_bytes[peer] = session.outbox_bytes
 
     def _evict(self, grown: list[Node]) -> None:
         limit = self.settings.limits.outbox_bytes_per_client
@@ -343,16 +351,18 @@ class BrokerNode:
         self.counters.evicted += 1
         self.endpoint.expel(peer, reason, now=self._clock())
         self._weigh(peer)
+        if peer not in self.links:
+            self.absence.left(peer, self._clock())
         self._touch()
 
     def _relieve_pressure(self) -> None:
         limits = self.settings.limits
         if self.outbox_bytes > limits.outbox_bytes_high and not self.is_tight:
-            self.is_tight = True
+            self.is_tight = self.gate.is_tight = True
             self._standstill.begin(self.endpoint.sessions, self.broker.router.neighbours, self._clock())
             log.warning("%s bytes wait to be taken: publishers are not read from", f"{self.outbox_bytes:,}")
         elif self.outbox_bytes <= limits.outbox_bytes_low and self.is_tight:
-            self.is_tight = False
+            self.is_tight = self.gate.is_tight = False
             log.info("publishers are read from again")
             for link in self.links.values():
                 link.wire.resume_reading()

@@ -56,9 +56,9 @@ from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
 from pleach.overlay.seam import Drop, Handled, Hold, Pass, Passing, Verdict, stale
 from pleach.routing.entries import Entry
-from pleach.routing.propagation import Ticket
 from pleach.routing.rewiring import NO_TABLES, NewLink, Rewiring, Tables, packed, unpacked
 from pleach.routing.sessions import owner
+from pleach.routing.waits import Ticket
 
 RETRY: Final = "membership:retry:"
 CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))

@@ -86,7 +86,8 @@ class Operations:
         return str(self._count)
 
     def _is_leaf(self, broker: Node) -> bool:
-        return len(self._around.brokers[broker].router.neighbours) <= 1
+        asked = self._around.brokers.get(broker)
+        return asked is None or len(asked.router.neighbours) <= 1
 
     def _bring_in(self, broker: Node) -> None:
         fresh = self._around.brokers[broker] = self._around.make_broker(broker)
@@ -96,6 +97,9 @@ class Operations:
         around, broker = self._around, operation.broker
         around.note(broker, f"operation {operation.name}: {_described(operation.request)}")
         self._under_way[operation.name] = operation
+        if broker not in around.brokers:
+            self.concluded(broker, Concluded(operation.name, f"there is no broker {broker}"))
+            return
         if around.is_down(broker):
             self.concluded(broker, Concluded(operation.name, f"broker {broker} is down"))
             return
