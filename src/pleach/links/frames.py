@@ -117,9 +117,20 @@ class FrameReader:
         self._max = frame_bytes_max
         self._rest = bytearray()  # the beginning of a frame
         self._wanted = _PREFIX.size  # how long it must be for another look: bytes that trickle in are not copied again
+        self._refusal = ""  # why nothing is read any more
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are complete now."""
+        """The frames that are complete now. Once it has raised, it raises again: what follows is out of step."""
+        if self._refusal:
+            raise FrameError(self._refusal)
+        try:
+            yield from self._cut(data)
+        except FrameError as error:
+            self._refusal = str(error)
+            self._rest.clear()
+            raise
+
+    def _cut(self, data: bytes) -> Iterator[Frame]:
         if self._rest:
             self._rest += data
             if len(self._rest) < self._wanted:
