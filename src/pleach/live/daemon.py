@@ -17,14 +17,15 @@ from random import SystemRandom
 from typing import NamedTuple, TypeAlias
 
 from pleach.errors import PleachError, SettingsError
-from pleach.links.frames import Data, Frame, Hello
+from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Probe
 from pleach.live.admin import AdminServer, pages_of
 from pleach.live.bugs import end_on_bugs, watched
-from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
+from pleach.live.config import LASTING, RELOADABLE, BrokerSettings, parse_address
 from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
 from pleach.live.doorkeeper import Door
 from pleach.live.logs import set_log_level
 from pleach.live.node import BrokerNode
+from pleach.live.probes import Probes
 from pleach.live.store import Store
 from pleach.messages import Node
 
@@ -65,6 +66,7 @@ class Daemon:
         self._is_fatal = False
         store, epoch = _open_store(settings)
         self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_fatal=self._fatal)
+        self._probes = Probes(self.node, number=time.time_ns())
         self._servers: list[asyncio.Server] = []
         self._known: dict[Connection, Node] = {}  # connections whose peer has said Hello, or was dialled
         self._strangers: dict[Connection, None] = {}
@@ -128,7 +130,9 @@ class Daemon:
 
     def _frame(self, door: Door, connection: Connection, frame: Frame) -> None:
         peer = self._known.get(connection)
-        if peer is not None:
+        if peer is not None and isinstance(frame, Probe):
+            self._probes.heard(peer, frame, time.monotonic())
+        elif peer is not None:
             self.node.receive(peer, connection, frame)
         elif isinstance(frame, Hello):
             self._hello(door, connection, frame)
@@ -143,7 +147,12 @@ class Daemon:
             self.node.receive_data(peer, connection, frames)
 
     def _hello(self, door: Door, connection: Connection, hello: Hello) -> None:
-        reason = self.node.accept(connection, hello, door)
+        reason = self._probes.why_closed(hello.node)
+        if reason:
+            connection.send(Bye(Farewell.REFUSED, reason))
+            connection.close(reason)
+        else:
+            reason = self.node.accept(connection, hello, door)
         if reason:
             log.warning("refused %s on the %s port: %s", connection.peername, door.value, reason)
             return  # still a stranger: `_lost` counts it
@@ -219,6 +228,8 @@ class Daemon:
             delay = min(2 * delay, DIAL_SECONDS_MAX)
 
     async def _dial(self, peer: Node) -> bool:
+        if self._probes.why_closed(peer):
+            return False
         try:
             address = parse_address(self.node.roads.to_dial()[peer], key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
@@ -242,6 +253,7 @@ class Daemon:
             if time.monotonic() > due + pause:  # we were held up: first hear who has spoken meanwhile
                 await asyncio.sleep(HEARING_SECONDS)
             self.node.tick()
+            self._probes.tick(time.monotonic())
 
     # Signals and the end -------------------------------------------------------------------------------------
 
@@ -265,9 +277,12 @@ class Daemon:
             return
         current = self.node.settings
         applied, waiting = _differences(current, wanted)
+        taken = [key for key in RELOADABLE if getattr(applied, key) != getattr(current, key)]
         self.node.apply(applied)
         set_log_level(applied.log_level)
-        log.info("settings read again%s", f"; after a restart: {', '.join(waiting)}" if waiting else "")
+        self._follow_roads()
+        later = f"; after a restart: {', '.join(waiting)}" if waiting else ""
+        log.info("settings read again; taken over: %s%s", ", ".join(taken) or "nothing", later)
 
     def _fatal(self, code: int, reason: str) -> None:
         log.critical("%s", reason)
@@ -295,6 +310,12 @@ def _open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     if not settings.data_dir:
         return None, born
     store = Store.open(settings.data_dir, settings.name, epoch=born, bytes_max=settings.limits.data_bytes or None)
+    lasting = {key: str(getattr(settings, key)) for key in LASTING}
+    for key, value in store.made_with(lasting).items():
+        if lasting.get(key, value) != value:
+            store.close()
+            remedy = f"set it to that, or move {settings.data_dir} away: the broker is then born anew"
+            raise SettingsError(key, f"{lasting[key]} is wanted, but the data directory was made with {value}", remedy)
     return store, store.epoch
 
 

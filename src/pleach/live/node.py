@@ -75,6 +75,7 @@ class BrokerNode:
         self.links: dict[Node, Link] = {}
         self.outbox_bytes = 0  # of all links together
         self.is_tight = False
+        self.complaint = ""  # of what makes this broker unfit, besides links and disk
         self._standstill = Standstill()
         self._wires: dict[Node, Wire] = {}  # never changed in place: parts keep it
         self._outbox_bytes: dict[Node, int] = {}
