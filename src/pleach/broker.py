@@ -150,6 +150,10 @@ class Broker:
 
     # Reconfigurations ----------------------------------------------------------------------------------------
 
+    @property
+    def operation(self) -> str:
+        return self._locked_for()
+
     def _locked_for(self) -> str:
         """The operation that this broker is locked for; empty where it is free."""
         return next((m.operation for m in self._machines.values() if m.operation), "")
