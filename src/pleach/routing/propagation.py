@@ -27,6 +27,7 @@ from pleach.effects import Send
 from pleach.events.filter import Filter
 from pleach.messages import Install, Layer, Node, Settle, Withdraw
 from pleach.routing.entries import Change, Entry
+from pleach.routing.exports import Export
 from pleach.routing.stages import Stage
 from pleach.routing.waits import Need, Ticket, Waits
 
@@ -49,40 +50,6 @@ class LayerLink(NamedTuple):
     beyond: Sequence[Node] = ()
     is_same: bool = False
     is_suspended: bool = False
-
-
-class Export:
-    """What one neighbour has been told."""
-
-    def __init__(self, stages: Sequence[Stage]) -> None:
-        self._stages = stages
-        self.told: dict[Entry, None] = {}
-        self.installs = 0  # sent so far; the number of the last one
-        self.unanswered: set[int] = set()
-        self.answered_before = 1  # all before this one are answered
-        self.is_suspended = False
-
-    def answer(self, number: int) -> range:
-        """Take an answer in; returns the installs up to which everything is answered now, and was not before."""
-        self.unanswered.discard(number)
-        start = self.answered_before
-        while self.answered_before <= self.installs and self.answered_before not in self.unanswered:
-            self.answered_before += 1
-        return range(start, self.answered_before)
-
-    def number(self) -> int:
-        self.installs += 1
-        self.unanswered.add(self.installs)
-        return self.installs
-
-    def apply(self, change: Change) -> Change:
-        for stage in self._stages:
-            change = stage.apply(change)
-        for entry in change.removed:
-            del self.told[entry]
-        for entry in change.added:
-            self.told[entry] = None
-        return change
 
 
 class PropagationState(msgspec.Struct, frozen=True, array_like=True):
@@ -214,13 +181,11 @@ class Propagation:
         clients: Mapping[Node, Iterable[Entry]],
         *,
         settle: bool,
-        detour: Sequence[Node] = (),
     ) -> tuple[list[Send], list[Ticket]]:
         """Put the changed links in place of the former ones, and tell everyone what that changes for them.
 
-        `clients`: what new clients want. `detour`: by which neighbour, and on from there, to reach the brokers behind a
-        link that is gone. `settle`: have the changed links confirm what was told, even if nothing of it
-        is unanswered here. Returns what to send, and the tickets that are due since all they waited for is gone.
+        `clients`: what new clients want. `settle`: have the changed links confirm what was told, even if nothing of it is
+        unanswered here. Returns what to send, and the tickets that are due since all they waited for is gone.
         """
         changed = sorted({*gone, *links})
         settle = settle or not self.is_settled(changed)
@@ -238,10 +203,25 @@ class Propagation:
             return sends, []
         ways = [(neighbour, link.beyond) for neighbour, link in sorted(links.items())]
         asked, settled = self._ask_to_settle(ways)
-        asked_around, settled_around = self._ask_to_settle([(detour[0], detour[1:])] if detour else [])
         owed = frozenset(changed) - {neighbour for neighbour, link in links.items() if link.is_same}
-        due = self._wait_again(frozenset(changed), owed, settled, settled_around)
-        return [*sends, *asked, *asked_around], due
+        due = self._wait_again(frozenset(changed), owed, settled)
+        return [*sends, *asked], due
+
+    def ask_also(self, awaited: Node, way: Sequence[Node]) -> list[Send]:
+        """What waits for answers of one neighbour waits for those on another way too, which leads where that one did.
+
+        Not what came that way: if requests were to wait for the link that they are answered over, those of both ends of
+        a cycle would wait for each other for ever.
+        """
+        waiting = [
+            ticket
+            for ticket in self._waits
+            if ticket.requester != way[0] and any(need.neighbour == awaited for need in self._waits.needs(ticket))
+        ]
+        sends, settled = self._ask_to_settle([(way[0], way[1:])] if waiting else [])
+        for ticket in waiting:
+            self._waits.put(ticket, self._waits.needs(ticket) | settled)
+        return sends
 
     def park(self, ticket: Ticket) -> bool:
         """Whether the answer has to wait: over a suspended link none goes that would overtake what is not told."""
@@ -297,13 +277,10 @@ class Propagation:
             sends.append(Send(neighbour, Settle(self._layer, number, list(beyond))))
         return sends, settled
 
-    def _wait_again(
-        self, changed: AbstractSet[Node], gone: AbstractSet[Node], settled: set[Need], settled_around: set[Need]
-    ) -> list[Ticket]:
+    def _wait_again(self, changed: AbstractSet[Node], gone: AbstractSet[Node], settled: set[Need]) -> list[Ticket]:
         """What waited for an answer over a changed link waits for the new ones; what was owed over one, no more.
 
-        Nobody waits for the link that it has to answer over, unless that is the way around: there the other side is
-        reached by brokers that do not know it yet.
+        Nobody waits for the link that it has to answer over.
         """
         due = []
         for ticket in self._waits:
@@ -312,7 +289,7 @@ class Propagation:
             self.forget(ticket)
             if ticket.requester in gone:
                 continue
-            instead = {need for need in settled if need.neighbour != ticket.requester} | settled_around
+            instead = {need for need in settled if need.neighbour != ticket.requester}
             if self._await(ticket, after if after == before else after | instead):
                 due.append(ticket)
         return due

@@ -37,7 +37,6 @@ class NewLink:
 class Rewiring:
     """Links that are gone, links that are new or lead elsewhere, clients that came along, and who is the parent now.
 
-    `detour`: the way to the brokers behind a link that is gone, if no new link leads there.
     `settle`: whether the far sides have to confirm what they were told, even if nothing is unanswered here.
     """
 
@@ -45,7 +44,6 @@ class Rewiring:
     links: Mapping[Node, NewLink] = field(default_factory=dict)
     clients: Mapping[Node, Tables] = field(default_factory=dict)
     parent: Node | None = None
-    detour: Sequence[Node] = ()
     settle: bool = False
 
 

@@ -27,7 +27,8 @@ from pleach.messages import Install, Installed, Layer, Node, Settle, Withdraw
 from pleach.routing.entries import Change, Entry
 from pleach.routing.interests import FilterMap
 from pleach.routing.policies import POLICIES
-from pleach.routing.propagation import Export, LayerLink, Propagation, PropagationState
+from pleach.routing.exports import Export
+from pleach.routing.propagation import LayerLink, Propagation, PropagationState
 from pleach.routing.rewiring import Rewiring
 from pleach.routing.stages import Stage
 from pleach.routing.waits import Ticket
@@ -247,7 +248,11 @@ class Router:
             for entry in entries:
                 self._enter(layer, source, entry)
         rewire = self._layers[layer].rewire
-        return rewire(rewiring.gone, links, clients, settle=rewiring.settle, detour=rewiring.detour)
+        return rewire(rewiring.gone, links, clients, settle=rewiring.settle)
+
+    def ask_also(self, awaited: Node, way: Sequence[Node]) -> list[Send]:
+        """What waits for answers of `awaited` waits for those on this way too: `way[0]`, a neighbour, and on from it."""
+        return [send for propagation in self._layers.values() for send in propagation.ask_also(awaited, way)]
 
     def _forget_tables(self, source: Node) -> None:
         for entry in self._subscriptions.received_from(source):

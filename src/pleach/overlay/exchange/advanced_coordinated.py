@@ -249,13 +249,21 @@ class AdvancedCoordinated:
         cycle, name = place.cycle, self._layers.name
         place.is_gray = True
         separator = Separator(cycle.operation, message.origin)
+        asked = self._ask_the_other_way(place)
         following = cycle.towards_old(name)
         if following is not None:
-            return Handled([_note(place, "gray"), Send(following, separator)])
+            return Handled([_note(place, "gray"), *asked, Send(following, separator)])
         far = cycle.across_old(name) or ""
         stopped = self._stop_using(far)
         passed = self._passed_back(place, separator)
-        return Handled([_note(place, "gray"), *stopped, Send(far, separator), *passed.effects], passed.released)
+        effects = [_note(place, "gray"), *asked, *stopped, Send(far, separator), *passed.effects]
+        return Handled(effects, passed.released)
+
+    def _ask_the_other_way(self, place: Place) -> list[Send]:
+        """What waits for answers that would come over r is to be confirmed by the brokers there, over a."""
+        cycle, name = place.cycle, self._layers.name
+        awaited = cycle.towards_old(name) or cycle.across_old(name) or ""
+        return self._layers.router.ask_also(awaited, cycle.way_around(name))
 
     def _passed_back(self, place: Place, message: Separator) -> Handled:
         """The separator is on its way back from r: nothing black of this side follows it."""
@@ -306,12 +314,11 @@ class AdvancedCoordinated:
         return self._rewire(Rewiring(links={far: link}, parent=router.parent))
 
     def _leave_old(self, place: Place) -> list[Effect]:
-        """At an end of r: nobody uses it any more. What waited for answers over it asks for them the other way."""
+        """At an end of r: nobody uses it any more. What waited for answers over it has asked the other way round."""
         far = place.cycle.across_old(self._layers.name)
         if far is None:
             return []
-        detour = place.cycle.way_around(self._layers.name)
-        return self._rewire(Rewiring(gone=(far,), parent=self._layers.router.parent, detour=detour))
+        return self._rewire(Rewiring(gone=(far,), parent=self._layers.router.parent))
 
     def _open_new(self, place: Place) -> list[Effect]:
         """At an end of a: the tables on this side are those of the new tree; tell the far side what is new to it."""

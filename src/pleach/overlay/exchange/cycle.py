@@ -69,10 +69,11 @@ class Cycle(msgspec.Struct, frozen=True):
         at = side.index(broker)
         return side[at + 1] if at + 1 < len(side) else None
 
-    def way_around(self, end_of_old: Node) -> list[Node]:
-        """From one end of r to the other, by way of a; without the first."""
-        own, other = self.side(end_of_old), self.side(self.across_old(end_of_old) or "")
-        return [*own[-2::-1], *other]
+    def way_around(self, broker: Node) -> list[Node]:
+        """From a broker, by way of a, to the end of r on the other side; without the first."""
+        own = self.side(broker)
+        other = self.side(self.v if own[0] == self.u else self.u)
+        return [*own[: own.index(broker)][::-1], *other]
 
     def why_not(self) -> str:
         """What is wrong with it; empty where nothing is. The brokers see whether the links are there."""
