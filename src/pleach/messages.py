@@ -365,6 +365,57 @@ class EndOfRelay(Message, frozen=True):
     operation: str
 
 
+class Activate(Message, frozen=True):
+    """The first of B1 on the new link: from now on routing goes over it. `told`: what B1 takes Bn to have told it."""
+
+    operation: str
+    told: list[Told] = []
+
+
+class Flush(Message, frozen=True):
+    """Behind the subscriptions of one end of the new link, to everyone on the other side (S1 §4.4.1)."""
+
+    operation: str
+    origin: Node
+
+
+class Begun(Message, frozen=True):
+    """From the second end of the old link to the first: nothing more is told over it."""
+
+    operation: str
+
+
+class Reconfigure(Message, frozen=True):
+    """RECMSG (S2 §4.3.1), from the first end of the old link by way of the new one to the second.
+
+    `add`: P_add, what leads to the other side from now on. `changes`: what the sender tells the receiver beside it, with
+    P_del among it.
+    """
+
+    operation: str
+    add: list[Told] = []
+    changes: list[Install | Withdraw | Settle] = []
+
+
+class Reconfigured(Message, frozen=True):
+    """RECMSG has come (S2 §4.3.2): what the sender tells from now on takes it into account."""
+
+    operation: str
+
+
+class Removed(Message, frozen=True):
+    """The last that an end of the old link sends over it."""
+
+    operation: str
+
+
+class Done(Message, frozen=True):
+    """From an end of the old link, `origin`, to the end of the new one on its side; from Bn on to B1: it is gone."""
+
+    operation: str
+    origin: Node
+
+
 # AddBroker and RemoveBroker (S0 §IV-B, §IV-C) ---------------------------------------------------------------------
 
 
@@ -469,7 +520,21 @@ ClientReply: TypeAlias = (
 PubSub: TypeAlias = Forward | Install | Withdraw | Installed | Settle
 SwapLinkMessage: TypeAlias = RequestSwap | Lock | LockAck | LockNack | Abort | Aborted | Swap | Open | Close
 ExchangeMessage: TypeAlias = (
-    RequestExchange | LockCycle | CycleRefused | Begin | RelayTables | RelayRouting | Separator | EndOfRelay
+    RequestExchange
+    | LockCycle
+    | CycleRefused
+    | Begin
+    | RelayTables
+    | RelayRouting
+    | Separator
+    | EndOfRelay
+    | Activate
+    | Flush
+    | Begun
+    | Reconfigure
+    | Reconfigured
+    | Removed
+    | Done
 )
 MembershipMessage: TypeAlias = (
     RequestAdd

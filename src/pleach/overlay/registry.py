@@ -9,6 +9,10 @@ from typing import TypeAlias
 
 from pleach.messages import Node, RequestExchange, RequestSwap
 from pleach.overlay.exchange.advanced_coordinated import AdvancedCoordinated
+from pleach.overlay.exchange.coordinated import Coordinated
+from pleach.overlay.exchange.deferred import Deferred
+from pleach.overlay.exchange.machine import ExchangeMachine
+from pleach.overlay.exchange.strawman import Strawman
 from pleach.overlay.layers import Layers
 from pleach.overlay.membership import Membership
 from pleach.overlay.seam import Machine
@@ -26,7 +30,10 @@ SWAPS: Mapping[str, Maker] = MappingProxyType(
 # … and those that exchange any link for any other, all along the cycle.
 CYCLES: Mapping[str, Maker] = MappingProxyType(
     {
-        "advanced-coordinated": AdvancedCoordinated,
+        "strawman": partial(ExchangeMachine, part=Strawman),
+        "deferred": partial(ExchangeMachine, part=Deferred),
+        "coordinated": partial(ExchangeMachine, part=Coordinated),
+        "advanced-coordinated": partial(ExchangeMachine, part=AdvancedCoordinated),
     }
 )
 EXCHANGES: Mapping[str, Maker] = MappingProxyType({**SWAPS, **CYCLES})

@@ -184,8 +184,8 @@ class Propagation:
     ) -> tuple[list[Send], list[Ticket]]:
         """Put the changed links in place of the former ones, and tell everyone what that changes for them.
 
-        `clients`: what new clients want. `settle`: have the changed links confirm what was told, even if nothing of it is
-        unanswered here. Returns what to send, and the tickets that are due since all they waited for is gone.
+        `clients`: what new clients want. `settle`: have the changed links confirm what was told, even if nothing of it
+        is unanswered here. Returns what to send, and the tickets that are due since all they waited for is gone.
         """
         changed = sorted({*gone, *links})
         settle = settle or not self.is_settled(changed)

@@ -25,9 +25,9 @@ from pleach.events.filter import Filter
 from pleach.events.index import MatchingIndex
 from pleach.messages import Install, Installed, Layer, Node, Settle, Withdraw
 from pleach.routing.entries import Change, Entry
+from pleach.routing.exports import Export
 from pleach.routing.interests import FilterMap
 from pleach.routing.policies import POLICIES
-from pleach.routing.exports import Export
 from pleach.routing.propagation import LayerLink, Propagation, PropagationState
 from pleach.routing.rewiring import Rewiring
 from pleach.routing.stages import Stage
@@ -251,7 +251,7 @@ class Router:
         return rewire(rewiring.gone, links, clients, settle=rewiring.settle)
 
     def ask_also(self, awaited: Node, way: Sequence[Node]) -> list[Send]:
-        """What waits for answers of `awaited` waits for those on this way too: `way[0]`, a neighbour, and on from it."""
+        """What waits for answers of `awaited` waits for those on this way too: by a neighbour, and on from there."""
         return [send for propagation in self._layers.values() for send in propagation.ask_also(awaited, way)]
 
     def _forget_tables(self, source: Node) -> None:

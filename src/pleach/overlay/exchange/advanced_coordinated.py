@@ -21,25 +21,19 @@ the exchange is told over a as one difference at the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, get_args
 
 import msgspec
 
-from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
+from pleach.effects import Effect, LinkDown, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
-    OPERATOR,
     Begin,
-    CycleRefused,
     EndOfRelay,
-    ExchangeMessage,
     Layer,
-    LockCycle,
     Message,
     Node,
     RelayRouting,
     RelayTables,
-    RequestExchange,
     Separator,
     Told,
     pack,
@@ -48,55 +42,39 @@ from pleach.messages import (
 from pleach.overlay import sides
 from pleach.overlay.exchange.colours import Colouring, Place
 from pleach.overlay.exchange.cycle import Cycle
+from pleach.overlay.exchange.machine import NOTHING, note
 from pleach.overlay.layers import Layers
-from pleach.overlay.retries import Retries
-from pleach.overlay.seam import Handled
+from pleach.overlay.seam import Handled, Reconfiguration
 from pleach.routing.entries import Entry
 from pleach.routing.rewiring import NewLink, Rewiring, packed, unpacked
 
-RETRY: Final = "advanced-coordinated:retry:"
-
-NOTHING = Handled()
-
 
 class AdvancedState(msgspec.Struct):
-    place: Place | None = None
+    place: Place
     told_over_new: list[Told] = []  # at an end of a: what the far side had of this one when r was suspended
     is_settled: bool = True
-    attempts: int = 0
-    retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
 class AdvancedCoordinated:
-    name = "advanced-coordinated"
-    accepts = frozenset(get_args(ExchangeMessage))
+    """One broker's part (see `machine.Part`)."""
 
-    def __init__(self, layers: Layers, *, ordering: str) -> None:
+    def __init__(self, layers: Layers, cycle: Cycle, ordering: str) -> None:
         self._layers = layers
         self._ordering = ordering
-        self._state = AdvancedState()
-        self._colouring: Colouring | None = None
+        self.cycle = cycle
+        self._state = AdvancedState(Place(cycle, layers.name, layers.router.config.advertisements))
+        self.seam: Reconfiguration = Colouring(self._state.place, ordering)
 
     @property
-    def under_way(self) -> Colouring | None:
-        return self._colouring
+    def is_over(self) -> bool:
+        return self._state.place.is_over
 
-    @property
-    def operation(self) -> str:
-        return "" if self._state.place is None else self._state.place.cycle.operation
+    def begin(self) -> Handled:
+        return self._begin(self._state.place)
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
-        match message:
-            case RequestExchange():
-                return self._requested(sender, message, attempts=0)
-            case LockCycle():
-                return self._lock(sender, message)
+    def handle(self, sender: Node, message: Message) -> Handled:
         place = self._state.place
-        if place is None or message.operation != place.cycle.operation:  # type: ignore[attr-defined]
-            raise ProtocolError(self._layers.name, sender, message, "there is no such exchange here")
         match message:
-            case CycleRefused():
-                return self._refused(place, message)
             case Begin():
                 return self._begin(place)
             case RelayTables():
@@ -109,81 +87,18 @@ class AdvancedCoordinated:
                 return self._end_of_relay(place, message)
         raise ProtocolError(self._layers.name, sender, message, "it does not fit the state of the exchange")
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
-        waiting = self._state.retries.take(name)
-        if waiting is None or not isinstance(waiting.request, RequestExchange):
-            return NOTHING
-        return self._requested(OPERATOR, waiting.request, attempts=waiting.attempts)
+    def due(self) -> Handled:
+        return NOTHING  # it sets no timer
 
     def resume(self) -> Sequence[Effect]:
-        return self._state.retries.timers()
+        return ()
 
     def capture(self) -> bytes:
         return pack(self._state)
 
     def restore(self, state: bytes) -> None:
         self._state = unpack(state, AdvancedState)
-        self._colouring = None if self._state.place is None else self._coloured(self._state.place)
-
-    # Lock (Algorithm 2) --------------------------------------------------------------------------------------
-
-    def _requested(self, sender: Node, request: RequestExchange, *, attempts: int) -> Handled:
-        router = self._layers.router
-        cycle = Cycle(request.operation, request.path, request.cut)
-        if reason := cycle.why_not():
-            return Handled([Concluded(request.operation, reason)])
-        if cycle.u != self._layers.name:
-            towards = [cycle.u] if cycle.u in router.neighbours else router.neighbours
-            return Handled([Send(neighbour, request) for neighbour in towards if neighbour != sender])
-        if router.config.hierarchical:
-            reason = "this protocol is not made for hierarchical routing (S1 §4.4.2): use swaplink"
-            return Handled([Concluded(request.operation, reason)])
-        if request.path[1] not in router.neighbours:
-            return Handled([Concluded(request.operation, f"{cycle.u} and {request.path[1]} are not linked")])
-        if cycle.v in router.neighbours:
-            return Handled([Concluded(request.operation, f"{cycle.u} and {cycle.v} are linked already")])
-        if busy := self._layers.locked_for():
-            reason = f"{cycle.u} is locked for operation {busy}"
-            return Handled(self._state.retries.put_off(request, attempts, reason))
-        self._state.attempts = attempts
-        lock = LockCycle(request.operation, request.path, request.cut, self._layers.address)
-        return Handled([*self._take_part(cycle), LinkUp(cycle.v), Send(request.path[1], lock)])
-
-    def _lock(self, sender: Node, lock: LockCycle) -> Handled:
-        cycle = Cycle(lock.operation, lock.path, lock.cut)
-        if cycle.u == self._layers.name:  # it came back over a: all are locked
-            return self._begin(self._place())
-        if busy := self._layers.locked_for():
-            reason = f"{self._layers.name} is locked for operation {busy}"
-            return Handled([Send(sender, CycleRefused(lock.operation, reason, is_busy=True))])
-        if cycle.v == self._layers.name:
-            self._layers.addresses[cycle.u] = lock.address
-            return Handled([*self._take_part(cycle), LinkUp(cycle.u, lock.address), Send(cycle.u, lock)])
-        following = lock.path[lock.path.index(self._layers.name) + 1]
-        if following not in self._layers.router.neighbours:
-            reason = f"{self._layers.name} and {following} are not linked"
-            return Handled([Send(sender, CycleRefused(lock.operation, reason))])
-        return Handled([*self._take_part(cycle), Send(following, lock)])
-
-    def _take_part(self, cycle: Cycle) -> list[Effect]:
-        self._state.place = Place(cycle, self._layers.name, self._layers.router.config.advertisements)
-        self._colouring = self._coloured(self._state.place)
-        return [_note(self._state.place, "black")]
-
-    def _coloured(self, place: Place) -> Colouring:
-        return Colouring(place, self._ordering)
-
-    def _refused(self, place: Place, message: CycleRefused) -> Handled:
-        cycle = place.cycle
-        self._end()
-        if self._layers.name != cycle.u:
-            before = cycle.path[cycle.path.index(self._layers.name) - 1]
-            return Handled([Send(before, message)])
-        request = RequestExchange(cycle.operation, cycle.path, cycle.cut)
-        outcome: list[Effect] = [Concluded(cycle.operation, message.reason)]
-        if message.is_busy:
-            outcome = self._state.retries.put_off(request, self._state.attempts, message.reason)
-        return Handled([LinkDown(cycle.v), *outcome], discarded=[cycle.v])
+        self.seam = Colouring(self._state.place, self._ordering)
 
     # Begin (Algorithm 3) -------------------------------------------------------------------------------------
 
@@ -214,7 +129,7 @@ class AdvancedCoordinated:
         following = place.cycle.towards_new(self._layers.name)
         if following is not None:
             return [Send(following, message)]
-        return list(self.handle(self._layers.name, message, now=0.0).effects)
+        return list(self.handle(self._layers.name, message).effects)
 
     def _relay_tables(self, place: Place, message: RelayTables) -> Handled:
         cycle, name = place.cycle, self._layers.name
@@ -252,11 +167,11 @@ class AdvancedCoordinated:
         asked = self._ask_the_other_way(place)
         following = cycle.towards_old(name)
         if following is not None:
-            return Handled([_note(place, "gray"), *asked, Send(following, separator)])
+            return Handled([note(place.cycle, "gray"), *asked, Send(following, separator)])
         far = cycle.across_old(name) or ""
         stopped = self._stop_using(far)
         passed = self._passed_back(place, separator)
-        effects = [_note(place, "gray"), *asked, *stopped, Send(far, separator), *passed.effects]
+        effects = [note(place.cycle, "gray"), *asked, *stopped, Send(far, separator), *passed.effects]
         return Handled(effects, passed.released)
 
     def _ask_the_other_way(self, place: Place) -> list[Send]:
@@ -333,28 +248,9 @@ class AdvancedCoordinated:
     # The end -------------------------------------------------------------------------------------------------
 
     def _finish(self, place: Place) -> list[Effect]:
-        self._end()
-        cycle, name = place.cycle, self._layers.name
-        effects: list[Effect] = [_note(place, "done")]
-        if (far := cycle.across_old(name)) is not None:
-            effects.append(LinkDown(far))
-        if name == cycle.u:
-            effects.append(Concluded(cycle.operation))
-        return effects
-
-    def _end(self) -> None:
-        self._state.place = None
-        self._state.told_over_new = []
-        self._colouring = None
+        far = place.cycle.across_old(self._layers.name)
+        return [] if far is None else [LinkDown(far)]
 
     def _rewire(self, rewiring: Rewiring) -> list[Effect]:
         outcome = self._layers.router.rewire(rewiring)
         return [*outcome.sends, *self._layers.sessions.settle(outcome.due)]
-
-    def _place(self) -> Place:
-        assert self._state.place is not None
-        return self._state.place
-
-
-def _note(place: Place, what: str) -> Observe:
-    return Observe(Observed.STATE, detail=f"exchange {place.cycle.operation}: {what}")

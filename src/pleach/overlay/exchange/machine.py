@@ -1,0 +1,230 @@
+"""Exchanging one link for another: what every protocol does alike (S1 Algorithm 2).
+
+    u ── lock ──▶ … x ──▶ y … ──▶ v         each broker of the cycle, unless it is locked already, takes part
+    └◀──────────── lock ──────────┘         over the new link: all are locked, u begins
+
+A broker that cannot take part refuses, which unwinds to u; busy ones are asked again later. What a broker does between
+lock and end is its *part*, and each protocol is one. Locking is for the tree alone: cycles that overlap, planned apart,
+would leave no tree (S1 §4.2). It orders no subscription and no event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias, get_args
+
+import msgspec
+
+from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
+from pleach.errors import ProtocolError
+from pleach.messages import (
+    OPERATOR,
+    CycleRefused,
+    ExchangeMessage,
+    Flush,
+    LockCycle,
+    Message,
+    Node,
+    RequestExchange,
+    pack,
+    unpack,
+)
+from pleach.overlay.exchange.cycle import Cycle
+from pleach.overlay.layers import Layers
+from pleach.overlay.retries import Retries
+from pleach.overlay.seam import Handled, Reconfiguration
+
+RETRY: Final = "exchange:retry:"
+PART: Final = "exchange:part"  # the timer of a part
+
+NOTHING = Handled()
+
+
+class Part(Protocol):
+    """One broker's part in one exchange, by one protocol; it is made when the broker is locked."""
+
+    @property
+    def cycle(self) -> Cycle: ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this broker has no more to do with the exchange; at u: whether all is done."""
+        ...
+
+    @property
+    def seam(self) -> Reconfiguration: ...
+
+    def begin(self) -> Handled:
+        """At u: all are locked, and the new link is open."""
+        ...
+
+    def handle(self, sender: Node, message: Message) -> Handled: ...
+
+    def due(self) -> Handled:
+        """Its timer, `PART`, is due."""
+        ...
+
+    def resume(self) -> Sequence[Effect]: ...
+
+    def capture(self) -> bytes: ...
+
+    def restore(self, state: bytes) -> None: ...
+
+
+PartMaker: TypeAlias = Callable[[Layers, Cycle, str], Part]
+
+
+class ExchangeState(msgspec.Struct):
+    cycle: Cycle | None = None
+    part: bytes = b""
+    attempts: int = 0
+    flushed: dict[str, None] = {}  # by other exchanges, while this one is under way
+    retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
+
+
+class ExchangeMachine:
+    name = "exchange"
+    accepts = frozenset(get_args(ExchangeMessage))
+
+    def __init__(self, layers: Layers, *, ordering: str, part: PartMaker) -> None:
+        self._layers = layers
+        self._ordering = ordering
+        self._make_part = part
+        self._state = ExchangeState()
+        self._part: Part | None = None
+
+    @property
+    def under_way(self) -> Reconfiguration | None:
+        return None if self._part is None else self._part.seam
+
+    @property
+    def operation(self) -> str:
+        return "" if self._part is None else self._part.cycle.operation
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+        match message:
+            case RequestExchange():
+                return self._requested(sender, message, attempts=0)
+            case LockCycle():
+                return self._lock(sender, message)
+            case Flush(operation) if operation != self.operation:
+                return self._pass_flush(sender, message)
+        part = self._part
+        if part is None or message.operation != part.cycle.operation:  # type: ignore[attr-defined]
+            raise ProtocolError(self._layers.name, sender, message, "there is no such exchange here")
+        if isinstance(message, CycleRefused):
+            return self._refused(part.cycle, message)
+        return self._ended_if_over(part, part.handle(sender, message))
+
+    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+        if name == PART:
+            return NOTHING if self._part is None else self._ended_if_over(self._part, self._part.due())
+        waiting = self._state.retries.take(name)
+        if waiting is None or not isinstance(waiting.request, RequestExchange):
+            return NOTHING
+        return self._requested(OPERATOR, waiting.request, attempts=waiting.attempts)
+
+    def resume(self) -> Sequence[Effect]:
+        timers = self._state.retries.timers()
+        return timers if self._part is None else [*timers, *self._part.resume()]
+
+    def capture(self) -> bytes:
+        self._state.part = b"" if self._part is None else self._part.capture()
+        return pack(self._state)
+
+    def restore(self, state: bytes) -> None:
+        self._state = unpack(state, ExchangeState)
+        self._part = None
+        if self._state.cycle is not None:
+            self._part = self._make_part(self._layers, self._state.cycle, self._ordering)
+            self._part.restore(self._state.part)
+
+    # Lock ----------------------------------------------------------------------------------------------------
+
+    def _requested(self, sender: Node, request: RequestExchange, *, attempts: int) -> Handled:
+        router = self._layers.router
+        cycle = Cycle(request.operation, request.path, request.cut)
+        if not cycle.why_not() and cycle.u != self._layers.name:
+            towards = [cycle.u] if cycle.u in router.neighbours else router.neighbours
+            return Handled([Send(neighbour, request) for neighbour in towards if neighbour != sender])
+        if reason := cycle.why_not() or self._why_not_here(cycle):
+            return Handled([Concluded(request.operation, reason)])
+        if busy := self._layers.locked_for():
+            reason = f"{cycle.u} is locked for operation {busy}"
+            return Handled(self._state.retries.put_off(request, attempts, reason))
+        self._state.attempts = attempts
+        lock = LockCycle(request.operation, request.path, request.cut, self._layers.address)
+        return Handled([*self._take_part(cycle), LinkUp(cycle.v), Send(request.path[1], lock)])
+
+    def _why_not_here(self, cycle: Cycle) -> str:
+        """At u: why the exchange is not possible; empty where it is."""
+        router = self._layers.router
+        if router.config.hierarchical:
+            return "the protocols of S1 §4.4 are not made for hierarchical routing: use swaplink"
+        if cycle.path[1] not in router.neighbours:
+            return f"{cycle.u} and {cycle.path[1]} are not linked"
+        if cycle.v in router.neighbours:
+            return f"{cycle.u} and {cycle.v} are linked already"
+        return ""
+
+    def _lock(self, sender: Node, lock: LockCycle) -> Handled:
+        cycle = Cycle(lock.operation, lock.path, lock.cut)
+        if cycle.u == self._layers.name:  # it came back over a: all are locked
+            assert self._part is not None
+            return self._ended_if_over(self._part, self._part.begin())
+        if busy := self._layers.locked_for():
+            reason = f"{self._layers.name} is locked for operation {busy}"
+            return Handled([Send(sender, CycleRefused(lock.operation, reason, is_busy=True))])
+        if cycle.v == self._layers.name:
+            self._layers.addresses[cycle.u] = lock.address
+            return Handled([*self._take_part(cycle), LinkUp(cycle.u, lock.address), Send(cycle.u, lock)])
+        following = lock.path[lock.path.index(self._layers.name) + 1]
+        if following not in self._layers.router.neighbours:
+            reason = f"{self._layers.name} and {following} are not linked"
+            return Handled([Send(sender, CycleRefused(lock.operation, reason))])
+        return Handled([*self._take_part(cycle), Send(following, lock)])
+
+    def _take_part(self, cycle: Cycle) -> list[Effect]:
+        self._state.cycle = cycle
+        self._part = self._make_part(self._layers, cycle, self._ordering)
+        return [note(cycle, "locked")]
+
+    def _refused(self, cycle: Cycle, message: CycleRefused) -> Handled:
+        self._end()
+        if self._layers.name != cycle.u:
+            before = cycle.path[cycle.path.index(self._layers.name) - 1]
+            return Handled([Send(before, message)])
+        request = RequestExchange(cycle.operation, cycle.path, cycle.cut)
+        outcome: list[Effect] = [Concluded(cycle.operation, message.reason)]
+        if message.is_busy:
+            outcome = self._state.retries.put_off(request, self._state.attempts, message.reason)
+        return Handled([LinkDown(cycle.v), *outcome], discarded=[cycle.v])
+
+    # The end -------------------------------------------------------------------------------------------------
+
+    def _ended_if_over(self, part: Part, handled: Handled) -> Handled:
+        if not part.is_over:
+            return handled
+        self._end()
+        end: list[Effect] = [note(part.cycle, "done")]
+        if self._layers.name == part.cycle.u:
+            end.append(Concluded(part.cycle.operation))
+        return Handled([*handled.effects, *end], handled.released, handled.discarded)
+
+    def _end(self) -> None:
+        self._state.cycle = None
+        self._state.flushed = {}
+        self._part = None
+
+    def _pass_flush(self, sender: Node, message: Flush) -> Handled:
+        """Of an exchange elsewhere. Round a cycle that is open here for the moment it goes once."""
+        key = f"{message.operation}/{message.origin}"
+        if key in self._state.flushed:
+            return NOTHING
+        if self._part is not None:
+            self._state.flushed[key] = None
+        return Handled([Send(to, message) for to in self._layers.router.neighbours if to != sender])
+
+
+def note(cycle: Cycle, what: str) -> Observe:
+    return Observe(Observed.STATE, detail=f"exchange {cycle.operation}: {what}")

@@ -1,0 +1,145 @@
+"""What the protocols without colours have in common (S1 §4.4.1, S2): how the new link comes and the old one goes.
+
+    u          …          x ──r── y          …          v
+    │                     │── removed ▶│                │        each end of r, when its protocol says so: it forgets
+    │                     │◀ removed ──│                │        what it was told over r, and sends nothing more there
+    │◀─────── done ───────│       │─────── done ───────▶│        both have: r is gone, and this side is unlocked
+    │◀───────────────────── done ───────────────────────│        u has both: the exchange is done
+
+Events that still come over r are passed on. Behind `done` nothing follows that came over r, so that from there on
+nothing can cross a twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pleach.effects import Effect, LinkDown, Send
+from pleach.errors import ProtocolError
+from pleach.messages import Begin, Done, Message, Node, Removed, pack, unpack
+from pleach.overlay.exchange.crossing import Crossing, Ends
+from pleach.overlay.exchange.cycle import Cycle
+from pleach.overlay.exchange.machine import note
+from pleach.overlay.layers import Layers
+from pleach.overlay.seam import Handled, Reconfiguration
+from pleach.routing.rewiring import Rewiring
+from pleach.routing.router import Outcome
+
+
+class LinkExchange:
+    """A part (see `machine.Part`) but for what differs: each protocol says when to link and when to remove."""
+
+    ends: Ends
+
+    def __init__(self, layers: Layers, cycle: Cycle, _ordering: str) -> None:
+        self._layers = layers
+        self.cycle = cycle
+        self.ends = self._fresh()
+        self.seam: Reconfiguration = Crossing(cycle, layers.name, self.ends)
+
+    def _fresh(self) -> Ends:
+        return Ends()
+
+    @property
+    def name(self) -> Node:
+        return self._layers.name
+
+    @property
+    def is_over(self) -> bool:
+        return self.ends.is_over
+
+    def begin(self) -> Handled:
+        raise NotImplementedError
+
+    def handle(self, sender: Node, message: Message) -> Handled:
+        match message:
+            case Removed():
+                self.ends.is_left = True
+                return Handled(self._leave_if_removed())
+            case Done(origin=origin):
+                return Handled(self._done(origin))
+        raise ProtocolError(self.name, sender, message, "it does not fit the state of the exchange")
+
+    def due(self) -> Handled:
+        return Handled()
+
+    def resume(self) -> Sequence[Effect]:
+        return ()
+
+    def capture(self) -> bytes:
+        return pack(self.ends)
+
+    def restore(self, state: bytes) -> None:
+        self.ends = unpack(state, type(self.ends))
+        self.seam = Crossing(self.cycle, self.name, self.ends)
+
+    # The new link --------------------------------------------------------------------------------------------
+
+    def _connect(self) -> list[Effect]:
+        """At an end of a: tell the far end all that it has to know, as any new neighbour."""
+        self.ends.is_linked = True
+        return [*self._settled(self._layers.router.connect(self._over_new)), *self._done_if_ready()]
+
+    # The old link --------------------------------------------------------------------------------------------
+
+    def _pass_begin(self) -> list[Effect]:
+        """From u along the cycle to x; what x does with it is the protocol's."""
+        return [Send(self.cycle.towards_old(self.name) or "", Begin(self.cycle.operation))]
+
+    def _remove(self) -> list[Effect]:
+        """At an end of r: act as if the far end had unsubscribed from all (S1 §4.4.1), and send it nothing more."""
+        if self.ends.is_removed:
+            return []
+        self.ends.is_removed = True
+        router, far = self._layers.router, self._over_old
+        asked = router.ask_also(far, self.cycle.way_around(self.name)) if self._knows_the_way else []
+        gone = self._rewire(Rewiring(gone=(far,), parent=router.parent))
+        noted = note(self.cycle, "the old link is removed here")
+        return [noted, *asked, *gone, Send(far, Removed(self.cycle.operation)), *self._leave_if_removed()]
+
+    @property
+    def _knows_the_way(self) -> bool:
+        """Whether this end of r can be sure of a neighbour on the way around."""
+        return self.cycle.way_around(self.name)[0] in self._layers.router.neighbours
+
+    def _leave_if_removed(self) -> list[Effect]:
+        if not (self.ends.is_removed and self.ends.is_left):
+            return []
+        return [LinkDown(self._over_old), *self._done(self.name)]
+
+    # The end -------------------------------------------------------------------------------------------------
+
+    def _done(self, origin: Node) -> list[Effect]:
+        """The end of r on this side is done (at u: or the other one)."""
+        self.ends.done.append(origin)
+        return self._done_if_ready()
+
+    def _done_if_ready(self) -> list[Effect]:
+        """Pass it on; at v once a is linked too, so that u can rely on it."""
+        cycle, ends = self.cycle, self.ends
+        if not ends.done:
+            return []
+        if self.name == cycle.u:
+            ends.is_over = len(ends.done) == 2
+            return []
+        following = cycle.towards_new(self.name) or cycle.u
+        if self.name == cycle.v and not ends.is_linked:
+            return []
+        ends.is_over = True
+        return [Send(following, Done(cycle.operation, ends.done[0]))]
+
+    # Parts ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _over_new(self) -> Node:
+        return self.cycle.across_new(self.name) or ""
+
+    @property
+    def _over_old(self) -> Node:
+        return self.cycle.across_old(self.name) or ""
+
+    def _rewire(self, rewiring: Rewiring) -> list[Effect]:
+        return self._settled(self._layers.router.rewire(rewiring))
+
+    def _settled(self, outcome: Outcome) -> list[Effect]:
+        return [*outcome.sends, *self._layers.sessions.settle(outcome.due)]
