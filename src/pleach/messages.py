@@ -366,10 +366,14 @@ class EndOfRelay(Message, frozen=True):
 
 
 class Activate(Message, frozen=True):
-    """The first of B1 on the new link: from now on routing goes over it. `told`: what B1 takes Bn to have told it."""
+    """The first of B1 on the new link: from now on routing goes over it.
+
+    `told`: what B1 takes Bn to have told it. `is_settled`: that is in effect on all of B1's side.
+    """
 
     operation: str
     told: list[Told] = []
+    is_settled: bool = True
 
 
 class Flush(Message, frozen=True):
@@ -388,13 +392,14 @@ class Begun(Message, frozen=True):
 class Reconfigure(Message, frozen=True):
     """RECMSG (S2 §4.3.1), from the first end of the old link by way of the new one to the second.
 
-    `add`: P_add, what leads to the other side from now on. `changes`: what the sender tells the receiver beside it, with
-    P_del among it.
+    `add`: P_add, what leads to the other side from now on. `changes`: what the sender tells the receiver beside it,
+    P_del included. `is_settled`: nothing was unanswered on the old link.
     """
 
     operation: str
     add: list[Told] = []
     changes: list[Install | Withdraw | Settle] = []
+    is_settled: bool = True
 
 
 class Reconfigured(Message, frozen=True):

@@ -11,7 +11,9 @@ from pleach.messages import Node, RequestExchange, RequestSwap
 from pleach.overlay.exchange.advanced_coordinated import AdvancedCoordinated
 from pleach.overlay.exchange.coordinated import Coordinated
 from pleach.overlay.exchange.deferred import Deferred
+from pleach.overlay.exchange.informed import Informed
 from pleach.overlay.exchange.machine import ExchangeMachine
+from pleach.overlay.exchange.path import Path
 from pleach.overlay.exchange.strawman import Strawman
 from pleach.overlay.layers import Layers
 from pleach.overlay.membership import Membership
@@ -33,6 +35,8 @@ CYCLES: Mapping[str, Maker] = MappingProxyType(
         "strawman": partial(ExchangeMachine, part=Strawman),
         "deferred": partial(ExchangeMachine, part=Deferred),
         "coordinated": partial(ExchangeMachine, part=Coordinated),
+        "informed": partial(ExchangeMachine, part=Informed),
+        "path": partial(ExchangeMachine, part=Path),
         "advanced-coordinated": partial(ExchangeMachine, part=AdvancedCoordinated),
     }
 )

@@ -130,7 +130,10 @@ class Sessions:
         return sends
 
     def forward(self, message: Forward, source: Node) -> list[Send]:
-        """Send an event on: as it is to neighbours, as a delivery to clients."""
+        """Send an event on: as it is to neighbours, as a delivery to clients.
+
+        Its publisher may not want it, wherever it comes from: in a tree that changes it may come back.
+        """
         clients = self._clients
         event = message.event
         delivery = Deliver(event)
@@ -138,7 +141,7 @@ class Sessions:
         for to in self._router.destinations(event, source):
             if to not in clients:
                 sends.append(Send(to, message))
-            elif to != source or clients[to].own_events:
+            elif to != event.id.publisher or clients[to].own_events:
                 sends.append(Send(to, delivery))
         return sends
 

@@ -23,7 +23,9 @@ class Ends(msgspec.Struct):
     is_linked: bool = False  # at an end of a: routing goes over it
     is_removed: bool = False  # at an end of r: this end has stopped using it …
     is_left: bool = False  # … and the other one has
-    done: list[Node] = []  # ends of r that are done, as far as this end of a knows
+    remove_after: float = 0.0  # seconds, where an end of r waits before it does
+    done: list[Node] = []  # ends of r that are done, as far as this broker has heard
+    is_opened: bool = False  # at an end of a: it has told what is new since it was linked
     is_over: bool = False
     crossed: dict[str, None] = {}  # at an end of a: events that went over it
 

@@ -12,21 +12,23 @@ nothing can cross a twice.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from pleach.effects import Effect, LinkDown, Send
+from pleach.effects import Effect, LinkDown, Send, SetTimer
 from pleach.errors import ProtocolError
-from pleach.messages import Begin, Done, Message, Node, Removed, pack, unpack
+from pleach.messages import Begin, Done, Message, Node, Removed, Told, pack, unpack
+from pleach.overlay import sides
 from pleach.overlay.exchange.crossing import Crossing, Ends
 from pleach.overlay.exchange.cycle import Cycle
-from pleach.overlay.exchange.machine import note
+from pleach.overlay.exchange.machine import PART, note
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Reconfiguration
-from pleach.routing.rewiring import Rewiring
+from pleach.routing.rewiring import NewLink, Rewiring, unpacked
 from pleach.routing.router import Outcome
 
 
-class LinkExchange:
+class LinkExchange(ABC):
     """A part (see `machine.Part`) but for what differs: each protocol says when to link and when to remove."""
 
     ends: Ends
@@ -35,10 +37,13 @@ class LinkExchange:
         self._layers = layers
         self.cycle = cycle
         self.ends = self._fresh()
-        self.seam: Reconfiguration = Crossing(cycle, layers.name, self.ends)
+        self.seam: Reconfiguration = self._at_seam()
 
     def _fresh(self) -> Ends:
         return Ends()
+
+    def _at_seam(self) -> Crossing:
+        return Crossing(self.cycle, self.name, self.ends)
 
     @property
     def name(self) -> Node:
@@ -48,8 +53,8 @@ class LinkExchange:
     def is_over(self) -> bool:
         return self.ends.is_over
 
-    def begin(self) -> Handled:
-        raise NotImplementedError
+    @abstractmethod
+    def begin(self) -> Handled: ...
 
     def handle(self, sender: Node, message: Message) -> Handled:
         match message:
@@ -61,24 +66,32 @@ class LinkExchange:
         raise ProtocolError(self.name, sender, message, "it does not fit the state of the exchange")
 
     def due(self) -> Handled:
-        return Handled()
+        return Handled(self._remove())
 
     def resume(self) -> Sequence[Effect]:
-        return ()
+        is_waiting = self.ends.remove_after and not self.ends.is_removed
+        return [SetTimer(PART, self.ends.remove_after)] if is_waiting else []
 
     def capture(self) -> bytes:
         return pack(self.ends)
 
     def restore(self, state: bytes) -> None:
         self.ends = unpack(state, type(self.ends))
-        self.seam = Crossing(self.cycle, self.name, self.ends)
+        self.seam = self._at_seam()
 
     # The new link --------------------------------------------------------------------------------------------
 
     def _connect(self) -> list[Effect]:
         """At an end of a: tell the far end all that it has to know, as any new neighbour."""
         self.ends.is_linked = True
-        return [*self._settled(self._layers.router.connect(self._over_new)), *self._done_if_ready()]
+        return [*self._settled(self._layers.router.connect(self._over_new)), *self._pass_done()]
+
+    def _tell_what_is_new(self, told: Sequence[Told], *, is_settled: bool) -> list[Effect]:
+        """At an end of a, which was suspended: tell the far end, which has `told`, what it should have instead."""
+        router, far = self._layers.router, self._over_new
+        beyond = self.cycle.side(far)[1:]
+        link = NewLink(sides.received(router, far), unpacked(told), beyond=beyond, is_same=True)
+        return self._rewire(Rewiring(links={far: link}, parent=router.parent, settle=not is_settled))
 
     # The old link --------------------------------------------------------------------------------------------
 
@@ -97,6 +110,10 @@ class LinkExchange:
         noted = note(self.cycle, "the old link is removed here")
         return [noted, *asked, *gone, Send(far, Removed(self.cycle.operation)), *self._leave_if_removed()]
 
+    def _remove_after(self, seconds: float) -> list[Effect]:
+        self.ends.remove_after = seconds
+        return [SetTimer(PART, seconds)]
+
     @property
     def _knows_the_way(self) -> bool:
         """Whether this end of r can be sure of a neighbour on the way around."""
@@ -110,23 +127,28 @@ class LinkExchange:
     # The end -------------------------------------------------------------------------------------------------
 
     def _done(self, origin: Node) -> list[Effect]:
-        """The end of r on this side is done (at u: or the other one)."""
+        """The end of r on this side is done; at u: or the other one is."""
         self.ends.done.append(origin)
-        return self._done_if_ready()
+        return self._pass_done()
 
-    def _done_if_ready(self) -> list[Effect]:
-        """Pass it on; at v once a is linked too, so that u can rely on it."""
+    def _pass_done(self) -> list[Effect]:
+        """Pass on what was heard of it; at v once a is linked too, so that u can rely on it."""
         cycle, ends = self.cycle, self.ends
-        if not ends.done:
+        following = cycle.towards_new(self.name)
+        if following is None and not ends.is_linked:
             return []
+        if following is None and cycle.end_at_old(self.name) in ends.done and not ends.is_opened:
+            ends.is_opened = True
+            return [*self._open(), *self._pass_done()]
         if self.name == cycle.u:
             ends.is_over = len(ends.done) == 2
             return []
-        following = cycle.towards_new(self.name) or cycle.u
-        if self.name == cycle.v and not ends.is_linked:
-            return []
-        ends.is_over = True
-        return [Send(following, Done(cycle.operation, ends.done[0]))]
+        ends.is_over = bool(ends.done)
+        return [Send(following or cycle.u, Done(cycle.operation, origin)) for origin in ends.done]
+
+    def _open(self) -> list[Effect]:
+        """At an end of a: the tables of this side are those of the new tree."""
+        return []
 
     # Parts ---------------------------------------------------------------------------------------------------
 
