@@ -19,8 +19,10 @@ from pleach.effects import Effect
 from pleach.errors import ProtocolError
 from pleach.messages import ClientRequest, Detach, Forward, Marked, Message, Node, Publish, PubSub, pack, unpack
 from pleach.overlay.seam import Handled, HeldState, Machine, Seam
+from pleach.routing.passage import Passage
 from pleach.routing.router import Outcome, Router, RouterState, RoutingConfig
 from pleach.routing.sessions import ClientState, Sessions
+from pleach.runs import Passed, Run
 
 CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
 EVENTS: frozenset[type] = frozenset((Forward, Publish))
@@ -49,6 +51,7 @@ class Broker:
         self.name = name
         self.router = Router(config, parent=parent)
         self.sessions = Sessions(self.router)
+        self._passage = Passage(self.sessions)
         self.seam = Seam()
         self._machines = {machine.name: machine for machine in machines}
         self._owner = {kind: machine for machine in machines for kind in machine.accepts}
@@ -61,6 +64,8 @@ class Broker:
         kind = message.__class__
         if kind is Forward and self.seam.is_idle and sender in self.router.neighbours:
             return self.sessions.forward(message, sender)  # type: ignore[arg-type]
+        if kind not in EVENTS:
+            self._passage.forget()
         if kind in PUB_SUB:
             if sender not in self.router.neighbours:
                 raise ProtocolError(self.name, sender, message, "the sender is no neighbour")
@@ -73,6 +78,16 @@ class Broker:
         if machine is None:
             raise ProtocolError(self.name, sender, message, "no protocol here owns this message")
         return self._settle(machine.handle(sender, message, now=now))
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        """Events that only pass through, as `handle` for each; None where that is not all there is to them."""
+        if not self.seam.is_idle:
+            return None
+        if run.kind is Forward and sender in self.router.neighbours:
+            return self._passage.forwarded(sender, run.glimpses())
+        if run.kind is Publish and sender in self.sessions and not self.router.config.advertisements:
+            return self._passage.published(sender, run.glimpses())
+        return None
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         """A timer is due; the name of the machine that set it stands before the first colon."""
@@ -104,6 +119,7 @@ class Broker:
         return effects
 
     def _join_seam(self) -> None:
+        self._passage.forget()  # a reconfiguration may have changed the tree
         under_way = [m.under_way for m in self._machines.values() if m.under_way is not None]
         assert len(under_way) <= 1, "a broker takes part in one reconfiguration at a time"
         self.seam.join(under_way[0] if under_way else None)
@@ -112,10 +128,12 @@ class Broker:
 
     def connect(self, neighbour: Node) -> Sequence[Effect]:
         """A link to a new neighbour is up."""
+        self._passage.forget()
         return self._finish(self.name, self.router.connect(neighbour))
 
     def disconnect(self, neighbour: Node) -> Sequence[Effect]:
         """The link to a neighbour is gone for good, and with it what the neighbour had asked for."""
+        self._passage.forget()
         return self._finish(self.name, self.router.disconnect(neighbour))
 
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
@@ -123,6 +141,7 @@ class Broker:
         if peer in self.router.neighbours:
             return [*self.disconnect(peer), *self.connect(peer)]
         if peer in self.sessions:
+            self._passage.forget()
             return self.seam.leave(peer, self.sessions.handle(peer, Detach()))
         return ()
 
@@ -141,6 +160,7 @@ class Broker:
         state = unpack(data, BrokerState)
         self.router = Router(self.router.config)
         self.sessions = Sessions(self.router)
+        self._passage = Passage(self.sessions)
         self.router.restore(state.router)
         self.sessions.restore(state.clients)
         self.seam.restore(state.held)

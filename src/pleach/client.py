@@ -39,6 +39,7 @@ from pleach.messages import (
     pack,
     unpack,
 )
+from pleach.runs import Passed, Run
 
 PASSING: frozenset[type] = frozenset((Deliver, Published, PublishRefused))  # the machine keeps nothing of them
 
@@ -74,10 +75,20 @@ class Client:
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> Sequence[Effect]:
         """Publish an event; raises EventError for attributes that no event may have, with nothing published."""
+        event = self.draft(attributes, payload)
+        return [Observe(Observed.PUBLISH, event=event), *self._send_in_turn(Publish(event))]
+
+    def draft(self, attributes: Mapping[str, Value], payload: bytes = b"") -> Event:
+        """The next event, to be sent by a driver for which nobody observes, and only where `may_publish`."""
         event_id = EventId(self.name, self.incarnation, self._state.sequence + 1)
         event = checked(Event(event_id, dict(attributes), payload))
         self._state.sequence += 1
-        return [Observe(Observed.PUBLISH, event=event), *self._send_in_turn(Publish(event))]
+        return event
+
+    @property
+    def may_publish(self) -> bool:
+        """Whether an event can go out at once: no advertisement has to come into effect before it."""
+        return not (self._state.unconfirmed or self._state.waiting)
 
     def subscribe(self, subscription: str, wanted: Filter, *, network_wide: bool = True) -> Sequence[Effect]:
         if not network_wide:
@@ -132,6 +143,10 @@ class Client:
                 return [refused, *self._confirmed(subject)]
             case _:
                 raise ProtocolError(self.name, sender, message, "brokers do not send this to clients")
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:  # noqa: ARG002
+        """Each event is observed: one by one."""
+        return None
 
     def _confirmed(self, advertisement: str) -> Sequence[Effect]:
         """Once nothing is outstanding, what waited goes out."""

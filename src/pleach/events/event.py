@@ -51,13 +51,11 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
 
 def checked(event: Event) -> Event:
     """The event itself, if it may be published; raises EventError otherwise."""
-    _check_id(event.id)
+    check_id(event.id)
     check_attributes(event.attributes)
     if not isinstance(event.payload, bytes):
         raise EventError(f"event {event.id}: the payload is {type(event.payload).__name__}; bytes are wanted")
-    size = len(event.payload)
-    for name, value in event.attributes.items():
-        size += len(name) + _size(value)
+    size = len(event.payload) + size_of(event.attributes)
     if size > EVENT_BYTES_MAX:
         raise EventError(f"event {event.id} has {size:,} bytes; at most {EVENT_BYTES_MAX:,} are allowed")
     return event
@@ -74,7 +72,7 @@ def check_attributes(attributes: Mapping[str, Any]) -> None:
             _check_value(name, value)
 
 
-def _check_id(event_id: EventId) -> None:
+def check_id(event_id: EventId) -> None:
     publisher, incarnation, sequence = event_id
     if not publisher or not 0 <= incarnation <= INTEGER_MAX or not 1 <= sequence <= INTEGER_MAX:
         raise EventError(f"event id {event_id}: the publisher needs a name, 64-bit sequences count from 1")
@@ -119,6 +117,9 @@ def _utf8(name: str, value: str) -> bytes:
         raise EventError(f"attribute {name!r}: the text is not valid Unicode (a lone surrogate)") from None
 
 
-def _size(value: Value) -> int:
+def size_of(attributes: Mapping[str, Any]) -> int:
     """Characters count as one byte: a bound on size, not a measure of what travels."""
-    return len(value) if isinstance(value, (str, bytes)) else 8
+    size = 0
+    for name, value in attributes.items():
+        size += len(name) + (len(value) if isinstance(value, (str, bytes)) else 8)
+    return size

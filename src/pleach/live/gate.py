@@ -13,6 +13,7 @@ from pleach.effects import Effect, Send
 from pleach.live.config import NAME_BYTES_MAX
 from pleach.live.metrics import Counters
 from pleach.messages import Advertise, Deliver, Forward, Message, Node, Publish, PublishRefused, Refused, Subscribe
+from pleach.runs import Passed, Run
 
 
 class Gate:
@@ -42,6 +43,22 @@ class Gate:
                 return [Send(sender, Refused(name, f"its name is longer than {NAME_BYTES_MAX} bytes"))]
             case _:
                 return self.broker.handle(sender, message, now=now)
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        if run.kind is Publish:
+            if self.closed:
+                return None
+            self.publishers[sender] = None
+        started = perf_counter()
+        passed = self.broker.handle_run(sender, run)
+        if passed is None:
+            return None
+        counters = self._counters
+        counters.match_seconds += perf_counter() - started
+        counters.matches += run.count
+        counters.deliveries += sum((span.end - span.start) * len(span.clients) for span in passed.spans)
+        counters.publishes += run.count if run.kind is Publish else 0
+        return passed
 
     def _route(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         started = perf_counter()

@@ -14,7 +14,8 @@ from pleach.errors import ClientError
 from pleach.events.event import Event
 from pleach.links.endpoint import Endpoint
 from pleach.live.addresses import Address
-from pleach.messages import Message, Node
+from pleach.messages import Deliver, Message, Node
+from pleach.runs import Passed, Run
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -32,7 +33,11 @@ class Hearer(Protocol):
     """The client, as its lifeline sees it."""
 
     def hear(self, message: Message, sequence: int) -> None:
-        """The broker said something; it has this number in the session."""
+        """The broker said something; the payload that it came in has this number in the session."""
+        ...
+
+    def hear_run(self, events: Sequence[Event], sequence: int) -> None:
+        """The broker delivers events that came in one payload."""
         ...
 
     def hear_birth(self, received: int) -> None:
@@ -47,6 +52,10 @@ class Hearer(Protocol):
         """How far the session may be confirmed; `confirmed`: how far it is."""
         ...
 
+    def consumed_after(self, position: int) -> int:
+        """How many of the messages in the payload behind this position need not be heard again."""
+        ...
+
     def changes(self) -> tuple[Sequence[tuple[int, Event]], Sequence[int]]:
         """Events to keep on our own disk, and those of them that are consumed, since the last call."""
         ...
@@ -55,7 +64,7 @@ class Hearer(Protocol):
 class Listener:
     """A client machine whose driver also wants to know what the broker said, once the machine had its turn."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, *, is_observed: bool) -> None:
         self.inner = machine
         self.name = machine.name
         self.restore = machine.restore
@@ -63,10 +72,19 @@ class Listener:
         self.is_changed_by = machine.is_changed_by
         self.peer_reborn = machine.peer_reborn
         self.endpoint: Endpoint | None = None  # around this machine
-        self.heard: list[tuple[Message, int]] = []  # with its number in the session
+        self.heard: list[tuple[Message | list[Event], int]] = []  # with the number of the payload in the session
+        self._is_observed = is_observed
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         effects = self.inner.handle(sender, message, now=now)
         assert self.endpoint is not None
         self.heard.append((message, self.endpoint.sessions[sender].received))
         return effects
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        """Where nobody observes, deliveries are heard as they came; the machine keeps nothing of them."""
+        if self._is_observed or run.kind is not Deliver or sender != self.inner.broker:
+            return None
+        assert self.endpoint is not None
+        self.heard.append((run.events(), self.endpoint.sessions[sender].received))
+        return Passed([], [])
