@@ -10,15 +10,27 @@ a protocol does is written in its own module, and adding one does not touch this
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import get_args
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, get_args
 
 import msgspec
 
-from pleach.effects import Effect
+from pleach.effects import Effect, Send
 from pleach.errors import ProtocolError
-from pleach.messages import ClientRequest, Detach, Forward, Marked, Message, Node, Publish, PubSub, pack, unpack
-from pleach.overlay.seam import Handled, HeldState, Machine, Seam
+from pleach.messages import (
+    ClientRequest,
+    Detach,
+    Forward,
+    Marked,
+    Message,
+    Node,
+    Publish,
+    PubSub,
+    pack,
+    unpack,
+)
+from pleach.overlay.layers import Layers
+from pleach.overlay.seam import Handled, HeldState, Machine, Passing, Seam
 from pleach.routing.passage import Passage
 from pleach.routing.router import Outcome, Router, RouterState, RoutingConfig
 from pleach.routing.sessions import ClientState, Sessions
@@ -29,6 +41,9 @@ EVENTS: frozenset[type] = frozenset((Forward, Publish))
 PUB_SUB: frozenset[type] = frozenset((*get_args(PubSub), Marked))
 
 
+MachineMaker: TypeAlias = Callable[[Layers], Machine]
+
+
 class BrokerState(msgspec.Struct, frozen=True, array_like=True):
     """All of a broker as plain data: for its disk, for the explorer's hash, for crash tests."""
 
@@ -36,9 +51,12 @@ class BrokerState(msgspec.Struct, frozen=True, array_like=True):
     clients: dict[Node, ClientState]
     held: HeldState
     machines: dict[str, bytes]
+    addresses: dict[Node, str]
 
 
 class Broker:
+    """`machines`: makers of the protocols that this broker takes part in. `address`: where it listens for brokers."""
+
     def __init__(
         self,
         name: Node,
@@ -46,34 +64,48 @@ class Broker:
         *,
         neighbours: Iterable[Node] = (),
         parent: Node | None = None,
-        machines: Sequence[Machine] = (),
+        machines: Sequence[MachineMaker] = (),
+        address: str = "",
     ) -> None:
         self.name = name
-        self.router = Router(config, parent=parent)
-        self.sessions = Sessions(self.router)
-        self._passage = Passage(self.sessions)
         self.seam = Seam()
-        self._machines = {machine.name: machine for machine in machines}
-        self._owner = {kind: machine for machine in machines for kind in machine.accepts}
-        assert len(self._owner) == sum(len(m.accepts) for m in machines), "a message type has two owners"
+        router = Router(config, parent=parent)
+        self._layers = Layers(name, address, router, Sessions(router), self._locked_for)
+        self._passage = Passage(self.sessions)
+        self._machines = {machine.name: machine for machine in (make(self._layers) for make in machines)}
+        self._owner = {kind: machine for machine in self._machines.values() for kind in machine.accepts}
+        assert len(self._machines) == len(machines), "two machines have the same name"
+        assert len(self._owner) == sum(len(m.accepts) for m in self._machines.values()), "a message has two owners"
         for neighbour in neighbours:
             self.router.connect(neighbour)
+
+    @property
+    def router(self) -> Router:
+        return self._layers.router
+
+    @property
+    def sessions(self) -> Sessions:
+        return self._layers.sessions
+
+    @property
+    def address(self) -> str:
+        return self._layers.address
+
+    @address.setter
+    def address(self, address: str) -> None:
+        self._layers.address = address
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         """Take in one message; returns what to do about it, in order."""
         kind = message.__class__
         if kind is Forward and self.seam.is_idle and sender in self.router.neighbours:
             return self.sessions.forward(message, sender)  # type: ignore[arg-type]
-        if kind not in EVENTS:
-            self._passage.forget()
         if kind in PUB_SUB:
-            if sender not in self.router.neighbours:
-                raise ProtocolError(self.name, sender, message, "the sender is no neighbour")
-            return self._arrive(sender, message)  # type: ignore[arg-type]
+            return self._from_broker(sender, message)  # type: ignore[arg-type]
         if kind in CLIENT_REQUESTS:
             if sender in self.router.neighbours:
                 raise ProtocolError(self.name, sender, message, "the sender is a neighbour, not a client")
-            return self.seam.leave(sender, self.sessions.handle(sender, message))  # type: ignore[arg-type]
+            return self._arrive(sender, message)  # type: ignore[arg-type]
         machine = self._owner.get(kind)
         if machine is None:
             raise ProtocolError(self.name, sender, message, "no protocol here owns this message")
@@ -94,55 +126,89 @@ class Broker:
         machine = self._machines[name.partition(":")[0]]
         return self._settle(machine.handle_timer(name, now=now))
 
-    # Pub/sub messages ----------------------------------------------------------------------------------------
+    def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
+        """To be called once after `restore` (and what followed it): what a restart has ended and must go on."""
+        return [effect for machine in self._machines.values() for effect in machine.resume()]
 
-    def _arrive(self, sender: Node, message: PubSub | Marked) -> Sequence[Effect]:
+    # Pub/sub messages and client requests --------------------------------------------------------------------
+
+    def _from_broker(self, sender: Node, message: PubSub | Marked) -> Sequence[Effect]:
+        if sender in self.router.neighbours or sender in self.seam.peers:
+            return self._arrive(sender, message)
+        if isinstance(message, Marked):
+            return ()  # left over from an operation that was given up; it has come another way
+        raise ProtocolError(self.name, sender, message, "the sender is no neighbour")
+
+    def _arrive(self, sender: Node, message: Passing) -> Sequence[Effect]:
+        if self.seam.is_idle and message.__class__ is not Marked:
+            return self._route(sender, message)  # type: ignore[arg-type]
         passed = self.seam.arrive(sender, message)
         if passed is None:
-            return ()
-        if isinstance(passed.message, Forward):
-            return self.seam.leave(passed.sender, self.sessions.forward(passed.message, passed.sender))
-        return self._finish(passed.sender, self.router.handle(passed.sender, passed.message))
+            effects: Sequence[Effect] = ()
+        else:
+            sends = self._route(passed.sender, passed.message)
+            effects = [*passed.first, *self.seam.leave(sender, message, sends)]
+        self._join_seam()
+        return effects
 
-    def _finish(self, source: Node, outcome: Outcome) -> Sequence[Effect]:
-        return self.seam.leave(source, [*outcome.sends, *self.sessions.settle(outcome.due)])
+    def _route(self, sender: Node, message: PubSub | ClientRequest) -> Sequence[Send]:
+        if isinstance(message, Forward):
+            return self.sessions.forward(message, sender)
+        if not isinstance(message, Publish):
+            self._passage.forget()
+        if message.__class__ in CLIENT_REQUESTS:
+            return self.sessions.handle(sender, message)  # type: ignore[arg-type]
+        return self._answered(self.router.handle(sender, message))  # type: ignore[arg-type]
+
+    def _answered(self, outcome: Outcome) -> list[Send]:
+        return [*outcome.sends, *self.sessions.settle(outcome.due)]
 
     # Reconfigurations ----------------------------------------------------------------------------------------
+
+    def _locked_for(self) -> str:
+        """The operation that this broker is locked for; empty where it is free."""
+        return next((m.operation for m in self._machines.values() if m.operation), "")
 
     def _settle(self, handled: Handled) -> Sequence[Effect]:
         """Carry out what a machine answered: its effects first, then what its released links held."""
         self._join_seam()
         effects = list(handled.effects)
+        for link in handled.discarded:
+            self.seam.take_released(link)
         for link in handled.released:
             for message in self.seam.take_released(link):
                 effects += self._arrive(link, message)
         return effects
 
     def _join_seam(self) -> None:
-        self._passage.forget()  # a reconfiguration may have changed the tree
+        self._passage.forget()  # a protocol may have changed what it rests on
         under_way = [m.under_way for m in self._machines.values() if m.under_way is not None]
         assert len(under_way) <= 1, "a broker takes part in one reconfiguration at a time"
         self.seam.join(under_way[0] if under_way else None)
+
+    def links(self) -> dict[Node, str]:
+        """The brokers that this one has links to just now, with their addresses as far as they are known."""
+        linked = sorted({*self.router.neighbours, *self.seam.peers} - {*self.sessions.clients})
+        return {node: self._layers.addresses.get(node, "") for node in linked}
 
     # Neighbours ----------------------------------------------------------------------------------------------
 
     def connect(self, neighbour: Node) -> Sequence[Effect]:
         """A link to a new neighbour is up."""
         self._passage.forget()
-        return self._finish(self.name, self.router.connect(neighbour))
+        return self._answered(self.router.connect(neighbour))
 
     def disconnect(self, neighbour: Node) -> Sequence[Effect]:
         """The link to a neighbour is gone for good, and with it what the neighbour had asked for."""
         self._passage.forget()
-        return self._finish(self.name, self.router.disconnect(neighbour))
+        return self._answered(self.router.disconnect(neighbour))
 
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         """A neighbour has lost its memory: start over with it. A client has: it starts anew, without subscriptions."""
         if peer in self.router.neighbours:
             return [*self.disconnect(peer), *self.connect(peer)]
         if peer in self.sessions:
-            self._passage.forget()
-            return self.seam.leave(peer, self.sessions.handle(peer, Detach()))
+            return self._arrive(peer, Detach())
         return ()
 
     # State ---------------------------------------------------------------------------------------------------
@@ -153,13 +219,16 @@ class Broker:
 
     def capture(self) -> bytes:
         machines = {name: machine.capture() for name, machine in self._machines.items()}
-        return pack(BrokerState(self.router.capture(), self.sessions.capture(), self.seam.capture(), machines))
+        addresses = dict(sorted(self._layers.addresses.items()))
+        router, clients, held = self.router.capture(), self.sessions.capture(), self.seam.capture()
+        return pack(BrokerState(router, clients, held, machines, addresses))
 
     def restore(self, data: bytes) -> None:
         """Take over a captured state, into a broker made with the same configuration and machines."""
         state = unpack(data, BrokerState)
-        self.router = Router(self.router.config)
-        self.sessions = Sessions(self.router)
+        self._layers.router = Router(self.router.config)
+        self._layers.sessions = Sessions(self.router)
+        self._layers.addresses = dict(state.addresses)
         self._passage = Passage(self.sessions)
         self.router.restore(state.router)
         self.sessions.restore(state.clients)

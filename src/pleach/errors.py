@@ -85,6 +85,15 @@ class ProtocolError(PleachError):
         self.state = state
 
 
+class LinkError(PleachError):
+    """A machine sends where it has no link: it has not said LinkUp, or has said LinkDown since."""
+
+    def __init__(self, sender: str, receiver: str) -> None:
+        super().__init__(f"{sender} has no link to {receiver}; its machine must say LinkUp before it sends there")
+        self.sender = sender
+        self.receiver = receiver
+
+
 class FrameError(PleachError):
     """Bytes on a connection that are no frame: the connection is of no use any more."""
 

@@ -10,7 +10,7 @@ canonical text. `encode` is the only codec there is: what the simulator counts a
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from pleach.events.language import parse_internal
 CONFIRMED_TOGETHER_MAX = 1_024  # events that one message confirms
 
 Node: TypeAlias = str  # the name of a broker or a client; one name space for both
+OPERATOR: Final = ""  # the sender of requests that come from nobody in the network
 
 
 class Layer(IntEnum):
@@ -242,8 +243,11 @@ class LockAck(Message, frozen=True):
 
 
 class LockNack(Message, frozen=True):
+    """b or c does not take part. `is_busy`: it may later."""
+
     operation: str
     reason: str
+    is_busy: bool = False
 
 
 class Abort(Message, frozen=True):
@@ -253,7 +257,7 @@ class Abort(Message, frozen=True):
 
 
 class Aborted(Message, frozen=True):
-    """The answer to `Abort`: nothing marked follows."""
+    """c → b → a, after `Abort`: nothing that was flooded follows."""
 
     operation: str
 
@@ -262,7 +266,8 @@ class Swap(Message, frozen=True):
     """5, 6: a → b → c. Also close(a→b→c). 7: c → a, on the new link.
 
     From b to c it carries what c cannot know: the sides of a and b apart, and how a's table differs from what c
-    would compute for it (empty but where reductions do not compose).
+    would compute for it (empty but where reductions do not compose). `is_settled`: nothing is unanswered between a
+    and b; else c has to have both confirm what they were told.
     """
 
     operation: str
@@ -271,6 +276,7 @@ class Swap(Message, frozen=True):
     known_at_a: list[Told] = []
     unknown_at_a: list[Told] = []
     root_is_behind_a: bool = False
+    is_settled: bool = True
 
 
 class Open(Message, frozen=True):

@@ -6,8 +6,11 @@ with a mark taken off), hold it, or drop it on arrival; and choose other receive
 (S0 §II, S0 §IV-A).
 
 Rule 1: without a reconfiguration the seam changes nothing and costs one test.
-Rule 2: nothing overtakes a held message of its link: while a link holds, all that arrives on it is held behind.
+Rule 2: held messages of a link stay in order. Where the reconfiguration keeps causal order, no event overtakes a held
+        one of its link either.
 Rule 3: what is held is state, and survives a restart.
+Rule 4: events do not wait for routing messages, nor these for events: what a subscriber is promised it is promised by
+        confirmations, not by order.
 """
 
 from __future__ import annotations
@@ -18,18 +21,22 @@ from typing import NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from pleach.effects import Effect, Send
-from pleach.messages import Marked, Message, Node, PubSub
+from pleach.messages import ClientRequest, Forward, Mark, Marked, Message, Node, Publish, PubSub
+
+Passing: TypeAlias = PubSub | Marked | ClientRequest  # what comes by the seam
+EVENTS: frozenset[type] = frozenset((Forward, Marked, Publish))
 
 
 class Pass(NamedTuple):
-    """Give this message to routing, as if `sender` had sent it."""
+    """Give this message to routing, as if `sender` had sent it. `first`: to be sent before anything it leads to."""
 
     sender: Node
-    message: PubSub
+    message: PubSub | ClientRequest
+    first: Sequence[Send] = ()
 
 
 class Hold(NamedTuple):
-    """Keep it, and all that follows on its link, until the link is released."""
+    """Keep it until its link is released."""
 
 
 class Drop(NamedTuple):
@@ -44,18 +51,27 @@ Verdict: TypeAlias = Pass | Hold | Drop
 class Reconfiguration(Protocol):
     """A protocol under way at this broker, as the seam sees it."""
 
-    def arriving(self, sender: Node, message: PubSub | Marked) -> Verdict: ...
+    @property
+    def keeps_causal_order(self) -> bool: ...
 
-    def leaving(self, source: Node, sends: Sequence[Send]) -> Sequence[Send]:
-        """What to send instead. `source` is where the message that caused `sends` came from."""
+    @property
+    def peers(self) -> frozenset[Node]:
+        """From whom pub/sub messages may come now, though they are no neighbours."""
+        ...
+
+    def arriving(self, sender: Node, message: Passing) -> Verdict: ...
+
+    def leaving(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
+        """What to send instead. `cause` is the message that led to `sends`, as it arrived, and `source` who sent it."""
         ...
 
 
 class Handled(NamedTuple):
-    """What a machine answers: effects for the driver, and links whose held messages may go on now."""
+    """What a machine answers: effects for the driver, and links whose held messages go on now, or are not wanted."""
 
     effects: Sequence[Effect] = ()
     released: Sequence[Node] = ()
+    discarded: Sequence[Node] = ()
 
 
 class Machine(Protocol):
@@ -74,9 +90,18 @@ class Machine(Protocol):
         """What takes part at the seam just now; None while idle."""
         ...
 
+    @property
+    def operation(self) -> str:
+        """What this broker is locked for by this machine; empty where it is free."""
+        ...
+
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled: ...
 
     def handle_timer(self, name: str, *, now: float) -> Handled: ...
+
+    def resume(self) -> Sequence[Effect]:
+        """After a restart: set again the timers that were set, open again the links that were open."""
+        ...
 
     def capture(self) -> bytes: ...
 
@@ -84,7 +109,8 @@ class Machine(Protocol):
 
 
 class HeldState(msgspec.Struct, frozen=True, array_like=True):
-    held: dict[Node, list[PubSub | Marked]]
+    events: dict[Node, list[Passing]]
+    others: dict[Node, list[Passing]]
 
 
 class Seam:
@@ -92,7 +118,8 @@ class Seam:
 
     def __init__(self) -> None:
         self._reconfiguration: Reconfiguration | None = None
-        self._held: dict[Node, list[PubSub | Marked]] = {}
+        self._events: dict[Node, list[Passing]] = {}
+        self._others: dict[Node, list[Passing]] = {}
         self.is_idle = True  # nothing under way, nothing held: messages need not come by
 
     def join(self, reconfiguration: Reconfiguration | None) -> None:
@@ -101,44 +128,70 @@ class Seam:
         self._note_idle()
 
     def _note_idle(self) -> None:
-        self.is_idle = self._reconfiguration is None and not self._held
+        self.is_idle = self._reconfiguration is None and not self._events and not self._others
 
-    def arrive(self, sender: Node, message: PubSub | Marked) -> Pass | None:
+    @property
+    def peers(self) -> frozenset[Node]:
+        return frozenset() if self._reconfiguration is None else self._reconfiguration.peers
+
+    @property
+    def held_count(self) -> int:
+        return sum(map(len, (*self._events.values(), *self._others.values())))
+
+    def arrive(self, sender: Node, message: Passing) -> Pass | None:
         """What routing gets of an arriving message now, if anything."""
-        if sender in self._held:
-            self._held[sender].append(message)
+        held = self._held(message)
+        if sender in held and self._waits_in_line(message):
+            held[sender].append(message)
             return None
-        return self._judge(sender, message)
+        verdict = self._judge(sender, message)
+        if isinstance(verdict, Hold):
+            held.setdefault(sender, []).append(message)
+            self._note_idle()
+        return verdict if isinstance(verdict, Pass) else None
 
-    def leave(self, source: Node, sends: Sequence[Send]) -> Sequence[Send]:
-        return sends if self._reconfiguration is None else self._reconfiguration.leaving(source, sends)
+    def leave(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
+        return sends if self._reconfiguration is None else self._reconfiguration.leaving(source, cause, sends)
 
-    def take_released(self, link: Node) -> list[PubSub | Marked]:
-        """What the link held, in order; the caller lets each arrive again, so that a new hold holds the rest."""
-        released = self._held.pop(link, [])
+    def take_released(self, link: Node) -> list[Passing]:
+        """What the link held, in order, routing first: tables are as new as can be when events come to them.
+
+        The caller lets each arrive again, so that a new hold holds the rest.
+        """
+        released = [*self._others.pop(link, ()), *self._events.pop(link, ())]
         self._note_idle()
         return released
 
-    def _judge(self, sender: Node, message: PubSub | Marked) -> Pass | None:
+    def _held(self, message: Passing) -> dict[Node, list[Passing]]:
+        return self._events if message.__class__ in EVENTS else self._others
+
+    def _waits_in_line(self, message: Passing) -> bool:
+        if message.__class__ not in EVENTS:
+            return True
+        return self._reconfiguration is not None and self._reconfiguration.keeps_causal_order
+
+    def _judge(self, sender: Node, message: Passing) -> Verdict:
         if self._reconfiguration is None:
-            return Pass(sender, _unmarked(message))
-        match self._reconfiguration.arriving(sender, message):
-            case Pass() as passed:
-                return passed
-            case Hold():
-                self._held[sender] = [message]
-                self._note_idle()
-            case Drop():
-                pass
-        return None
+            return stale(sender, message)
+        return self._reconfiguration.arriving(sender, message)
 
     def capture(self) -> HeldState:
-        return HeldState({link: list(messages) for link, messages in sorted(self._held.items())})
+        return HeldState(*(dict(sorted(held.items())) for held in (self._events, self._others)))
 
     def restore(self, state: HeldState) -> None:
-        self._held = {link: list(messages) for link, messages in state.held.items()}
+        self._events = {link: list(messages) for link, messages in state.events.items()}
+        self._others = {link: list(messages) for link, messages in state.others.items()}
         self._note_idle()
 
 
-def _unmarked(message: PubSub | Marked) -> PubSub:
-    return message.message if isinstance(message, Marked) else message
+def stale(sender: Node, message: Passing) -> Verdict:
+    """What a mark means once its operation is over here, or was given up.
+
+    A flooded event from where it came among the three is an event like any other. A copy of one has come, or will come,
+    on the straight way as well. What is relayed is an event like any other too, once the old path is closed.
+    """
+    if not isinstance(message, Marked):
+        return Pass(sender, message)
+    if message.mark is Mark.FLOOD and message.origin != sender:
+        return Drop("a copy")
+    return Pass(sender, message.message)

@@ -8,22 +8,30 @@ When is an entry in effect everywhere? A neighbour answers each `Install` with `
 effect at itself and behind it. A request is confirmed when every install that it caused is answered; where it
 caused none because a wider entry was told before, it waits for whatever is still unanswered on that link, for one
 of those may be the wider entry.
+
+A reconfiguration may *suspend* links: nothing is told over them, and requests wait. It ends by `rewire`, which takes
+over what lies on both sides of the changed links, tells the difference between what the far side has and what it
+should have, and has it confirm (`Settle`) in place of all that was unanswered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from pleach.effects import Send
 from pleach.events.filter import Filter
-from pleach.messages import Install, Layer, Node, Withdraw
+from pleach.messages import Install, Layer, Node, Settle, Withdraw
 from pleach.routing.entries import Change, Entry
 from pleach.routing.stages import Stage
 
 Gate: TypeAlias = Callable[[Node, Filter], bool]
+
+WITH_THE_REST = 0  # in place of a number: what waits for this is confirmed when its suspended link is rewired
+EVERYONE: Final = "*"  # in place of the name of a neighbour
 
 
 class Ticket(NamedTuple):
@@ -34,6 +42,17 @@ class Ticket(NamedTuple):
     token: int | str
 
 
+class LayerLink(NamedTuple):
+    """One layer of a link as a reconfiguration leaves it: what came over it, and what the far side has of us.
+
+    `beyond`: the neighbour of the far side whose confirmations the far side cannot vouch for (see `Settle`).
+    """
+
+    received: Iterable[Entry]
+    told: Iterable[Entry]
+    beyond: Node = ""
+
+
 class Export:
     """What one neighbour has been told."""
 
@@ -42,6 +61,12 @@ class Export:
         self.told: dict[Entry, None] = {}
         self.installs = 0  # sent so far; the number of the last one
         self.unanswered: set[int] = set()
+        self.is_suspended = False
+
+    def number(self) -> int:
+        self.installs += 1
+        self.unanswered.add(self.installs)
+        return self.installs
 
     def apply(self, change: Change) -> Change:
         for stage in self._stages:
@@ -60,6 +85,7 @@ class PropagationState(msgspec.Struct, frozen=True, array_like=True):
     installs: dict[Node, int]
     unanswered: dict[Node, list[int]]
     waits: list[tuple[Ticket, list[tuple[Node, int]]]]
+    suspended: dict[Node, list[Entry]]  # what a suspended link was told: this does not follow from what was received
 
 
 class Propagation:
@@ -114,7 +140,11 @@ class Propagation:
         sends: list[Send] = []
         needs: set[tuple[Node, int]] = set()
         for neighbour, export in self._exports.items():
-            if neighbour == source or not self._gate(neighbour, entry.filter):
+            if neighbour == source:
+                continue
+            if export.is_suspended:
+                needs.add((neighbour, WITH_THE_REST))
+            if not self._gate(neighbour, entry.filter):
                 continue
             numbers: Iterable[int] = ()
             if is_new:
@@ -148,16 +178,120 @@ class Propagation:
     def _tell(self, neighbour: Node, change: Change) -> tuple[list[Send], list[int]]:
         """Pass a change through the neighbour's reduction and number the installs that come out."""
         export = self._exports[neighbour]
-        change = export.apply(change)
+        if export.is_suspended:
+            return [], []
+        return self._send_change(neighbour, export.apply(change))
+
+    def _send_change(self, neighbour: Node, change: Change) -> tuple[list[Send], list[int]]:
+        export = self._exports[neighbour]
         sends: list[Send] = []
         numbers: list[int] = []
         for entry in sorted(change.added):
-            export.installs += 1
-            export.unanswered.add(export.installs)
-            numbers.append(export.installs)
-            sends.append(Send(neighbour, Install(self._layer, export.installs, entry.owner, entry.filter)))
+            numbers.append(export.number())
+            sends.append(Send(neighbour, Install(self._layer, numbers[-1], entry.owner, entry.filter)))
         sends += [Send(neighbour, Withdraw(self._layer, e.owner, e.filter)) for e in sorted(change.removed)]
         return sends, numbers
+
+    # Reconfigurations ----------------------------------------------------------------------------------------
+
+    def suspend(self, neighbours: Iterable[Node]) -> None:
+        """Tell these neighbours nothing more, until the links to them are rewired."""
+        for neighbour in neighbours:
+            self._exports[neighbour].is_suspended = True
+
+    def rewire(
+        self,
+        gone: Iterable[Node],
+        links: Mapping[Node, LayerLink],
+        clients: Mapping[Node, Iterable[Entry]],
+        *,
+        settle: bool,
+    ) -> tuple[list[Send], list[Ticket]]:
+        """Put the changed links in place of the former ones, and tell everyone what that changes for them.
+
+        `clients`: what new clients want. `settle`: have the changed links confirm what was told, even if nothing of it
+        is unanswered here. Returns what to send, and the tickets that are due since all they waited for is gone.
+        """
+        changed = sorted({*gone, *links})
+        settle = settle or not self.is_settled(changed)
+        received = {**{neighbour: link.received for neighbour, link in links.items()}, **clients}
+        difference = self._replace_received(changed, received)
+        sends = []
+        for neighbour in self._exports:
+            if neighbour not in changed:
+                sends += self._tell(neighbour, _gated(difference, self._gate, neighbour))[0]
+        former = {n: self._exports.pop(n).installs for n in changed if n in self._exports}
+        for neighbour, link in sorted(links.items()):
+            sends += self._reconnect(neighbour, link, former.get(neighbour, 0))
+        self._exports = dict(sorted(self._exports.items()))
+        if not settle:
+            return sends, []
+        settles, due = self._settle_again(changed, links)
+        return sends + settles, due
+
+    def is_settled(self, neighbours: Iterable[Node]) -> bool:
+        """Whether nothing is unanswered on the links to these neighbours, in either direction."""
+        among = frozenset(neighbours)
+        if any(self._exports[n].unanswered for n in among if n in self._exports):
+            return False
+        return not any(
+            ticket.requester in among or any(neighbour in among for neighbour, _ in needs)
+            for ticket, needs in self._waits.items()
+        )
+
+    def _replace_received(self, gone: Iterable[Node], received: Mapping[Node, Iterable[Entry]]) -> Change:
+        """The difference that other sources make to all that is received, as seen from a link that stays."""
+        before = Counter(entry for source in gone for entry in self._received.pop(source, ()))
+        for source, entries in sorted(received.items()):
+            if known := dict.fromkeys(sorted(entries)):
+                self._received[source] = known
+        after = Counter(entry for source in received for entry in self._received.get(source, ()))
+        return Change(tuple((after - before).elements()), tuple((before - after).elements()))
+
+    def _reconnect(self, neighbour: Node, link: LayerLink, installs: int) -> list[Send]:
+        """Numbers go on where the link stays: an answer to an old one must not be taken for that to a new one."""
+        export = self._exports[neighbour] = Export(self._make_stages())
+        export.installs = installs
+        entries = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
+        export.apply(Change(added=tuple(entries)))
+        has, should = frozenset(link.told), frozenset(export.told)
+        return self._send_change(neighbour, Change(tuple(should - has), tuple(has - should)))[0]
+
+    def _settle_again(
+        self, changed: Sequence[Node], links: Mapping[Node, LayerLink]
+    ) -> tuple[list[Send], list[Ticket]]:
+        """What waited for an answer over a changed link waits for the new links; what was owed over one, no more."""
+        sends = []
+        settled = set()
+        for neighbour, link in sorted(links.items()):
+            number = self._exports[neighbour].number()
+            settled.add((neighbour, number))
+            sends.append(Send(neighbour, Settle(self._layer, number, link.beyond)))
+        due = []
+        for ticket in sorted(self._waits, key=_by_number):
+            before = self._waits[ticket]
+            after = {need for need in before if need[0] not in changed}
+            self.forget(ticket)
+            if ticket.requester in changed:
+                continue
+            if self._await(ticket, after if after == before else after | settled):
+                due.append(ticket)
+        return sends, due
+
+    def settle(self, source: Node, beyond: Node, ticket: Ticket) -> tuple[list[Send], bool]:
+        """Wait for all that is unanswered elsewhere. Returns what to send, and whether nothing is.
+
+        A neighbour that is asked for and has moved on may be behind any other: then everyone is asked.
+        """
+        others = {n: export for n, export in self._exports.items() if n != source}
+        sends = []
+        for neighbour, export in others.items():
+            if beyond and not export.is_suspended and (beyond == neighbour or beyond not in others):
+                further = "" if beyond == neighbour else EVERYONE
+                sends.append(Send(neighbour, Settle(self._layer, export.number(), further)))
+        needs = {(n, number) for n, export in others.items() for number in export.unanswered}
+        needs |= {(n, WITH_THE_REST) for n, export in others.items() if export.is_suspended}
+        return sends, self._await(ticket, needs)
 
     # Confirmations -------------------------------------------------------------------------------------------
 
@@ -205,6 +339,7 @@ class Propagation:
             installs={n: export.installs for n, export in self._exports.items()},
             unanswered={n: sorted(export.unanswered) for n, export in self._exports.items()},
             waits=[(ticket, sorted(self._waits[ticket])) for ticket in sorted(self._waits, key=_by_number)],
+            suspended={n: sorted(export.told) for n, export in self._exports.items() if export.is_suspended},
         )
 
     def restore(self, state: PropagationState) -> None:
@@ -217,8 +352,16 @@ class Propagation:
             export.apply(Change(added=tuple(told)))
             export.installs = installs
             export.unanswered = set(state.unanswered[neighbour])
+            if neighbour in state.suspended:
+                export.told = dict.fromkeys(state.suspended[neighbour])
+                export.is_suspended = True
         for ticket, needs in state.waits:
             self._await(ticket, set(needs))
+
+
+def _gated(change: Change, gate: Gate, neighbour: Node) -> Change:
+    added = tuple(entry for entry in change.added if gate(neighbour, entry.filter))
+    return Change(added, tuple(entry for entry in change.removed if gate(neighbour, entry.filter)))
 
 
 def _by_number(ticket: Ticket) -> tuple[Node, int, str]:

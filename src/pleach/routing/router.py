@@ -14,7 +14,7 @@ The router knows nothing of reconfigurations, clocks or sessions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,15 @@ import msgspec
 from pleach.effects import Send
 from pleach.events.filter import Filter
 from pleach.events.index import MatchingIndex
-from pleach.messages import Install, Installed, Layer, Node, Withdraw
-from pleach.routing.entries import Entry
+from pleach.messages import Install, Installed, Layer, Node, Settle, Withdraw
+from pleach.routing.entries import Change, Entry
 from pleach.routing.interests import FilterMap
 from pleach.routing.policies import POLICIES
-from pleach.routing.propagation import Propagation, PropagationState, Ticket
+from pleach.routing.propagation import Export, LayerLink, Propagation, PropagationState, Ticket
+from pleach.routing.rewiring import Rewiring
 from pleach.routing.stages import Stage
+
+UNANSWERED = 0  # the number of an install that nobody waits for
 
 
 @dataclass(frozen=True)
@@ -117,10 +120,15 @@ class Router:
         sends += self._note_removed(layer, source, entry)
         return Outcome(sends)
 
-    def handle(self, sender: Node, message: Install | Withdraw | Installed) -> Outcome:
+    def handle(self, sender: Node, message: Install | Withdraw | Installed | Settle) -> Outcome:
         match message:
             case Install(layer, number, owner, wanted):
-                return self.add(layer, sender, Entry(owner, wanted), Ticket(layer, sender, number))
+                ticket = Ticket(layer, sender, number) if number != UNANSWERED else None
+                return self.add(layer, sender, Entry(owner, wanted), ticket)
+            case Settle(layer, number, beyond):
+                ticket = Ticket(layer, sender, number)
+                sends, is_due = self._layers[layer].settle(sender, beyond, ticket)
+                return self._outcome(sends, [ticket] if is_due else [])
             case Withdraw(layer, owner, wanted):
                 return self.remove(layer, sender, Entry(owner, wanted))
             case Installed(layer, number):
@@ -135,14 +143,17 @@ class Router:
         return Outcome(sends + answers, [t for t in due if isinstance(t.token, str)])
 
     def _note_added(self, layer: Layer, source: Node, entry: Entry) -> list[Send]:
-        if layer is Layer.SUBSCRIPTIONS:
-            self._table.add((source, entry), entry.filter, source)
-            if self.config.advertisements:
-                self._wanted.add(entry.filter, (source, entry))
-            return []
-        newly = self._gated_by(source, entry.filter)
-        self._advertised.setdefault(source, FilterMap()).add(entry.filter, entry)
+        newly = [] if layer is Layer.SUBSCRIPTIONS else self._gated_by(source, entry.filter)
+        self._enter(layer, source, entry)
         return self._regate(source, newly, self._subscriptions.admit)
+
+    def _enter(self, layer: Layer, source: Node, entry: Entry) -> None:
+        if layer is Layer.ADVERTISEMENTS:
+            self._advertised.setdefault(source, FilterMap()).add(entry.filter, entry)
+            return
+        self._table.add((source, entry), entry.filter, source)
+        if self.config.advertisements:
+            self._wanted.add(entry.filter, (source, entry))
 
     def _note_removed(self, layer: Layer, source: Node, entry: Entry) -> list[Send]:
         if layer is Layer.SUBSCRIPTIONS:
@@ -190,6 +201,67 @@ class Router:
             due += settled.due
         return Outcome(sends, due)
 
+    # Reconfigurations ----------------------------------------------------------------------------------------
+
+    def suspend(self, neighbours: Sequence[Node]) -> None:
+        """Tell these neighbours nothing until `rewire`; requests meanwhile are confirmed after it."""
+        for propagation in self._layers.values():
+            propagation.suspend(neighbours)
+
+    def rewire(self, rewiring: Rewiring) -> Outcome:
+        """Take over changed links, and tell everyone what that changes for them. Advertisements first: they gate."""
+        for node in sorted({*rewiring.gone, *rewiring.links}):
+            self._forget_tables(node)
+        self.neighbours = [n for n in self.neighbours if n not in rewiring.gone]
+        self.neighbours += [n for n in sorted(rewiring.links) if n not in self.neighbours]
+        self.parent = rewiring.parent
+        sends: list[Send] = []
+        due: list[Ticket] = []
+        for layer in (Layer.ADVERTISEMENTS, Layer.SUBSCRIPTIONS):
+            outcome = self._rewire_layer(layer, rewiring)
+            sends += outcome.sends
+            due += outcome.due
+        return Outcome(sends, due)
+
+    def _rewire_layer(self, layer: Layer, rewiring: Rewiring) -> Outcome:
+        links = {n: LayerLink(x.received[layer], x.told[layer], x.beyond) for n, x in rewiring.links.items()}
+        clients = {client: tables[layer] for client, tables in rewiring.clients.items()}
+        for source, entries in (*((n, link.received) for n, link in links.items()), *clients.items()):
+            for entry in entries:
+                self._enter(layer, source, entry)
+        return self._outcome(*self._layers[layer].rewire(rewiring.gone, links, clients, settle=rewiring.settle))
+
+    def _forget_tables(self, source: Node) -> None:
+        for entry in self._subscriptions.received_from(source):
+            self._table.remove((source, entry))
+            self._wanted.remove(entry.filter, (source, entry))
+        self._advertised.pop(source, None)
+
+    def reduced(self, entries: Iterable[Entry]) -> frozenset[Entry]:
+        """What the policy leaves of a set of entries."""
+        if self._policy.floods:
+            return frozenset()
+        export = Export(self._stages())
+        export.apply(Change(added=tuple(entries)))
+        return frozenset(export.told)
+
+    def advertised_among(self, entries: Iterable[Entry], advertisements: Iterable[Entry]) -> list[Entry]:
+        """Those subscriptions for which these advertisements open the gate."""
+        if not self.config.advertisements:
+            return list(entries)
+        advertised: FilterMap[None] = FilterMap()
+        for advertisement in advertisements:
+            advertised.add(advertisement.filter, None)
+        return [entry for entry in entries if advertised.overlaps_any(entry.filter)]
+
+    def is_settled(self, neighbours: Iterable[Node]) -> bool:
+        """Whether nothing is unanswered between this broker and these neighbours."""
+        return all(propagation.is_settled(neighbours) for propagation in self._layers.values())
+
+    def entries_but_from(self, layer: Layer, sources: Iterable[Node]) -> list[Entry]:
+        left_out = frozenset(sources)
+        return [entry for source, entry in self._layers[layer].entries() if source not in left_out]
+
     # Looking in ----------------------------------------------------------------------------------------------
 
     def received_from(self, layer: Layer, source: Node) -> Sequence[Entry]:
@@ -212,7 +284,7 @@ class Router:
         self.neighbours = list(state.neighbours)
         self._advertisements.restore(state.advertisements)
         for source, entry in self._advertisements.entries():
-            self._advertised.setdefault(source, FilterMap()).add(entry.filter, entry)
+            self._enter(Layer.ADVERTISEMENTS, source, entry)
         self._subscriptions.restore(state.subscriptions)
         for source, entry in self._subscriptions.entries():
-            self._note_added(Layer.SUBSCRIPTIONS, source, entry)
+            self._enter(Layer.SUBSCRIPTIONS, source, entry)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pleach.broker import Broker
 from pleach.client import Client
 from pleach.messages import Node
+from pleach.overlay.registry import machines
 from pleach.routing.router import RoutingConfig
 from pleach.scenario.model import Scenario
 
@@ -46,9 +47,18 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
 
 
 def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
-    """A broker without any state, as it is started for the first time (or before its state is restored)."""
+    """A broker without any state, as it is started for the first time (or before its state is restored).
+
+    One that is not of the tree has no neighbours yet: it is about to join.
+    """
     config = routing_config(scenario)
-    return Broker(name, config, neighbours=tree.neighbours[name], parent=tree.parent[name])
+    return Broker(
+        name,
+        config,
+        neighbours=tree.neighbours.get(name, ()),
+        parent=tree.parent.get(name),
+        machines=machines(scenario.exchange, scenario.ordering.value),
+    )
 
 
 def make_brokers(scenario: Scenario) -> dict[Node, Broker]:

@@ -3,13 +3,24 @@
 Messages on a link never overtake each other. A link that is cut, or whose receiver is down, keeps what arrives and
 hands it over once it is whole again, as a resending session does. Loss is the exception: a link that loses is what
 the network promises not to be, and there to show that the oracle sees it.
+
+`Links` are all of a network. Each end opens and closes its own direction, and once both are closed and all that was
+sent has arrived the link is gone. If it comes back it is the same one: nothing overtakes what it still has under way,
+and its latencies go on where they were.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from random import Random
 
+from pleach.errors import LinkError
 from pleach.messages import Message, Node
+
+AT_ONCE = (0.0, 0.0)  # the latency of a link that nobody has given one
+
+LinkListener = Callable[["Link"], None]
 
 
 class Link:
@@ -40,3 +51,82 @@ class Link:
 
     def loses(self) -> bool:
         return self.loss > 0.0 and self._draw() < self.loss
+
+
+class Links:
+    def __init__(self, seed: str) -> None:
+        self.out: dict[Node, dict[Node, Link]] = {}  # open ones, by sender and receiver
+        self.on_new: LinkListener | None = None  # called with each direction of a link that comes into being
+        self.cuts: Counter[tuple[Node, ...]] = Counter()
+        self._seed = seed
+        self._all: dict[tuple[Node, Node], Link] = {}  # open ones, and those that were
+        self._down: dict[Node, None] = {}
+
+    def add(self, node: Node) -> None:
+        self.out.setdefault(node, {})
+
+    def open(self, sender: Node, receiver: Node, *, is_new: bool) -> None:
+        """One direction. `is_new`: neither is open, and nothing is under way from former times."""
+        if receiver not in self.out:
+            raise LinkError(sender, receiver)
+        if is_new:
+            self.cuts.pop(_pair(sender, receiver), None)
+            self._furnish(sender, receiver)
+            self._furnish(receiver, sender)
+        self.out[sender][receiver] = self._all[sender, receiver]
+
+    def _furnish(self, sender: Node, receiver: Node) -> None:
+        link = self._all.get((sender, receiver))
+        if link is None:
+            link = self._all[sender, receiver] = Link(sender, receiver, AT_ONCE, self._seed)
+        link.blocked = int(receiver in self._down)
+        if self.on_new:
+            self.on_new(link)
+
+    def close(self, sender: Node, receiver: Node) -> None:
+        self.out[sender].pop(receiver, None)
+
+    def between(self, a: Node, b: Node) -> list[Link]:
+        """Both directions, that from `a` first; empty if there never was such a link."""
+        return [self._all[a, b], self._all[b, a]] if (a, b) in self._all else []
+
+    def is_open(self, a: Node, b: Node) -> bool:
+        """In one direction at least."""
+        return b in self.out.get(a, ()) or a in self.out.get(b, ())
+
+    # Faults --------------------------------------------------------------------------------------------------
+
+    def cut(self, a: Node, b: Node) -> list[Link]:
+        """The links for the caller to block."""
+        self.cuts[_pair(a, b)] += 1
+        return self.between(a, b)
+
+    def heal(self, a: Node, b: Node) -> list[Link]:
+        """The links for the caller to unblock: none if they are whole."""
+        if not self.cuts[_pair(a, b)]:
+            return []
+        self.cuts[_pair(a, b)] -= 1
+        return self.between(a, b)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether something waits behind a cut or a crash."""
+        return any(link.kept for link in self._all.values())
+
+    def take_down(self, node: Node) -> None:
+        """What is sent to the node from now on waits, on links that come later, too."""
+        self._down[node] = None
+        for link in self._into(node):
+            link.blocked += 1
+
+    def bring_up(self, node: Node) -> list[Link]:
+        """The links into the node, for the caller to unblock."""
+        del self._down[node]
+        return self._into(node)
+
+    def _into(self, node: Node) -> list[Link]:
+        return [link for (_, receiver), link in self._all.items() if receiver == node]
+
+
+def _pair(a: Node, b: Node) -> tuple[Node, ...]:
+    return tuple(sorted((a, b)))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias, assert_never
 
 from pleach.broker import Broker
 from pleach.client import Client
-from pleach.effects import Observe, Observed
+from pleach.effects import Concluded, Observe, Observed
 from pleach.events.event import Event
 from pleach.events.language import parse_filter
 from pleach.messages import Node
@@ -16,10 +17,16 @@ from pleach.scenario import model, steps
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
 from pleach.scenario.assemble import make_broker, make_brokers, make_clients, tree_of
 from pleach.scenario.behaviour import Publication, Replies, publications
+from pleach.sim.links import Link
+from pleach.sim.operations import Operations, Surroundings
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 PROGRESS_TICKS = 100
+
+ClientStep: TypeAlias = (
+    steps.SubscribeStep | steps.UnsubscribeStep | steps.AdvertiseStep | steps.UnadvertiseStep | steps.PublishStep
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,7 @@ class ScenarioRun:
         self.clients: dict[Node, Client] = make_clients(self.scenario)
         self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
         self.subscriptions = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
+        self.operations = Operations(self._surroundings())
 
         self._record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
         self._build()
@@ -91,6 +99,8 @@ class ScenarioRun:
     def finish(self) -> SimResult:
         self.sim.run()
         quiet = self._drain()
+        for operation in self.operations.under_way:
+            self._refuse(operation.step, "it has not come to an end")
         return SimResult(
             self.scenario,
             self.seed,
@@ -113,15 +123,30 @@ class ScenarioRun:
             self.sim.add(name, broker)
         for name, client in self.clients.items():
             self.sim.add(name, client)
+        self.sim.on_link = self._furnish
+        self.sim.on_concluded = self._concluded
         for a, b in (*self.scenario.links, *((c.id, c.broker) for c in self.scenario.clients)):
-            latency = self.scenario.latency.of(a, b)
-            self.sim.link(a, b, (latency.low, latency.high))
-            for link in self.sim.links_between(a, b):
-                link.loss = self.scenario.loss.of(a, b)
+            self.sim.link(a, b)
         if self.replies or self.kinds != frozenset():
             self.sim.on_observe = self._observe
         if self.recorder.wants(RecordKind.SEND):
             self.sim.on_send = self.recorder.sent
+
+    def _furnish(self, link: Link) -> None:
+        """The latency and the loss that the scenario gives to a link, of the beginning or a later one."""
+        latency = self.scenario.latency.of(link.sender, link.receiver)
+        link.set_latency((latency.low, latency.high))
+        link.loss = self.scenario.loss.of(link.sender, link.receiver)
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            self.sim,
+            self.brokers,
+            make_broker=partial(make_broker, self.scenario, tree_of(self.scenario)),
+            is_down=self.disks.__contains__,
+            refuse=self._refuse,
+            note=lambda node, detail: self._record(RecordKind.STATE, node, detail=detail),
+        )
 
     def _plan(self) -> None:
         for client in self.scenario.clients:
@@ -178,6 +203,23 @@ class ScenarioRun:
 
     def _take(self, step: steps.Step) -> None:
         match step:
+            case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
+                self.operations.start(step)
+            case steps.Crash(broker=broker):
+                self._crash(broker)
+            case steps.Restart(broker=broker):
+                self._restart(broker)
+            case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
+                self._change_link(step, link)
+            case steps.Drain():
+                self._drain()
+            case steps.MoveClient() | steps.Corrupt():
+                self._refuse(step, "no protocol for this is installed")
+            case _:
+                self._act(step)
+
+    def _act(self, step: ClientStep) -> None:
+        match step:
             case steps.SubscribeStep(client=client, filter=text):
                 self._subscribe(client, text)
             case steps.UnsubscribeStep(client=client, filter=text):
@@ -188,16 +230,8 @@ class ScenarioRun:
                 self.sim.perform(client, self.clients[client].unadvertise(parse_filter(text).text))
             case steps.PublishStep(client=client, attributes=attributes):
                 self._publish(client, Publication(self.sim.now, dict(attributes)))
-            case steps.Crash(broker=broker):
-                self._crash(broker)
-            case steps.Restart(broker=broker):
-                self._restart(broker)
-            case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
-                self._change_link(step, link)
-            case steps.Drain():
-                self._drain()
             case _:
-                self._refuse(step, "no protocol for this is installed")
+                assert_never(step)
 
     def _refuse(self, step: steps.Step, reason: str) -> None:
         name = type(step).__struct_config__.tag
@@ -216,23 +250,28 @@ class ScenarioRun:
         fresh.restore(self.disks.pop(broker))
         self.brokers[broker] = fresh
         self.sim.restart(broker, fresh)
+        self.sim.perform(broker, fresh.resume(now=self.sim.now))
+
+    def _concluded(self, _at: float, node: Node, end: Concluded) -> None:
+        """Later: whatever an end gives rise to must not come between the effects that it stands among."""
+        self.sim.soon(partial(self.operations.concluded, node, end))
 
     def _change_link(self, step: steps.Cut | steps.Heal | steps.Slow, ends: tuple[Node, Node]) -> None:
         if not self.sim.has_link(*ends):
             self._refuse(step, f"there is no link {ends[0]}-{ends[1]}")
             return
         self._record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
-        for link in self.sim.links_between(*ends):
-            match step:
-                case steps.Cut():
-                    self.sim.block(link)
-                case steps.Heal():
-                    self.sim.unblock(link)
-                case steps.Slow(latency=latency):
+        match step:
+            case steps.Cut():
+                self.sim.cut(*ends)
+            case steps.Heal():
+                self.sim.heal(*ends)
+            case steps.Slow(latency=latency):
+                for link in self.sim.links_between(*ends):
                     link.set_latency((latency.low, latency.high))
 
     def _drain(self) -> bool:
-        quiet = self.sim.drain()
+        quiet = self.sim.drain() and not self.operations.under_way
         if quiet:
             self._record(RecordKind.DRAIN, NETWORK)
         if quiet and self.watch:

@@ -12,18 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Protocol, assert_never
+from typing import Protocol, TypeAlias, assert_never
 
-from pleach.effects import CancelTimer, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
-from pleach.errors import LivenessError
+from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
+from pleach.errors import LinkError, LivenessError
 from pleach.messages import Message, Node
-from pleach.sim.links import Link
+from pleach.sim.links import Link, LinkListener, Links
 
 STEPS_MAX = 50_000_000
 
-# (node, message) for every hop, and what clients and brokers observe; both at the current time.
+# At the current time: every hop, what clients and brokers observe, and the ends of operations.
 SendListener = Callable[[float, Node, Node, Message], None]
 ObserveListener = Callable[[float, Node, Observe], None]
+ConcludedListener = Callable[[float, Node, Concluded], None]
+
+# What machines want done besides sending.
+OtherEffect: TypeAlias = SetTimer | CancelTimer | LinkUp | LinkDown | Observe | Concluded
 
 
 class Machine(Protocol):
@@ -40,40 +44,62 @@ class Simulator:
         self.hops = 0  # messages handed over
         self.on_send: SendListener | None = None
         self.on_observe: ObserveListener | None = None
-        self._seed = seed
+        self.on_concluded: ConcludedListener | None = None
         self._steps_left = steps_max
         self._serial = 0
         self._machines: dict[Node, Machine] = {}
-        self._out: dict[Node, dict[Node, Link]] = {}
-        self._network: list[tuple[float, int, Link | Node, Message | str]] = []
+        self._links = Links(seed)
+        self._network: list[tuple[float, int, Link | Node | Callable[[], None], Message | str]] = []
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._timers: dict[tuple[Node, str], int] = {}
 
     # Building ------------------------------------------------------------------------------------------------
 
     def add(self, name: Node, machine: Machine) -> None:
+        """Also while running: a node that joins later."""
         self._machines[name] = machine
-        self._out.setdefault(name, {})
+        self._links.add(name)
 
-    def link(self, a: Node, b: Node, latency: tuple[float, float]) -> None:
-        """Two links, one each way."""
-        self._out[a][b] = Link(a, b, latency, self._seed)
-        self._out[b][a] = Link(b, a, latency, self._seed)
+    def link(self, a: Node, b: Node, latency: tuple[float, float] | None = None) -> None:
+        """Both directions. Without a latency they are as `on_link` makes them."""
+        for sender, receiver in ((a, b), (b, a)):
+            self._open(sender, receiver)
+        if latency is not None:
+            for link in self.links_between(a, b):
+                link.set_latency(latency)
 
-    def unlink(self, a: Node, b: Node) -> None:
-        del self._out[a][b]
-        del self._out[b][a]
+    def _open(self, sender: Node, receiver: Node) -> None:
+        self._links.open(sender, receiver, is_new=not self.has_link(sender, receiver))
+
+    @property
+    def on_link(self) -> LinkListener | None:
+        """Called with each direction of a link that comes into being: to say what it is like."""
+        return self._links.on_new
+
+    @on_link.setter
+    def on_link(self, listener: LinkListener) -> None:
+        self._links.on_new = listener
 
     def has_link(self, a: Node, b: Node) -> bool:
-        return b in self._out.get(a, {})
+        """Open at one end at least, or with something still under way."""
+        if self._links.is_open(a, b):
+            return True
+        between = self._links.between(a, b)
+        return any(link.kept for link in between) or any(item[2] in between for item in self._network)
 
-    def links_between(self, a: Node, b: Node) -> tuple[Link, Link]:
-        return self._out[a][b], self._out[b][a]
+    def links_between(self, a: Node, b: Node) -> list[Link]:
+        """Both directions, that from `a` first."""
+        return self._links.between(a, b)
 
     def at(self, time: float, action: Callable[[], None]) -> None:
         """Plan an action. One that is late happens as soon as possible."""
         self._serial += 1
         heappush(self._agenda, (time, self._serial, action))
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Do this next: it counts as under way, and `drain` waits for it."""
+        self._serial += 1
+        heappush(self._network, (self.now, self._serial, action, ""))
 
     # Running -------------------------------------------------------------------------------------------------
 
@@ -96,19 +122,21 @@ class Simulator:
         """Run the network dry, leaving the agenda; False if something is stuck behind a cut or a crash."""
         while self._network:
             self._step()
-        return not any(link.kept for links in self._out.values() for link in links.values())
+        return not self._links.is_stuck
 
     def _step(self) -> None:
-        """Hand over the next message, or fire the next timer."""
+        """Hand over the next message, fire the next timer, or do what `soon` was asked to."""
         self._steps_left -= 1
         if self._steps_left < 0:
             raise LivenessError(
                 f"not quiet at {self.now:.3f} s: the bound on steps is used up; a protocol may be looping"
             )
-        self.now, serial, target, what = heappop(self._network)
+        time, serial, target, what = heappop(self._network)
         if not isinstance(target, Link):
-            self._fire(target, what, serial)  # type: ignore[arg-type]
-        elif target.blocked:
+            self._step_aside(time, serial, target, what)  # type: ignore[arg-type]
+            return
+        self.now = time
+        if target.blocked:
             target.kept.append(what)  # type: ignore[arg-type]
         else:  # `hand_over`, written out: this is the inner loop
             self.hops += 1
@@ -120,23 +148,29 @@ class Simulator:
         receiver = link.receiver
         self.perform(receiver, self._machines[receiver].handle(link.sender, message, now=self.now))
 
-    def _fire(self, node: Node, name: str, serial: int) -> None:
-        """A timer is due, unless it was set anew or cancelled meanwhile."""
-        if self._timers.get((node, name)) != serial:
-            return
-        del self._timers[node, name]
-        machine: TimedMachine = self._machines[node]  # type: ignore[assignment]
-        self.perform(node, machine.handle_timer(name, now=self.now))
+    def _step_aside(self, time: float, serial: int, target: Node | Callable[[], None], name: str) -> None:
+        """What is no message. A timer that was set anew or cancelled meanwhile is not due, and not even time passes."""
+        if not isinstance(target, str):
+            self.now = time
+            target()
+        elif self._timers.get((target, name)) == serial:
+            self.now = time
+            del self._timers[target, name]
+            machine: TimedMachine = self._machines[target]  # type: ignore[assignment]
+            self.perform(target, machine.handle_timer(name, now=time))
 
     def perform(self, node: Node, effects: Sequence[Effect]) -> None:
         """Carry out what a machine wants done."""
         now = self.now
-        out = self._out[node]
+        out = self._links.out[node]
         for effect in effects:
             if not isinstance(effect, Send):  # few are
                 self._perform_other(node, effect)
                 continue
-            link = out[effect.to]
+            try:
+                link = out[effect.to]
+            except KeyError:
+                raise LinkError(node, effect.to) from None
             if self.on_send:
                 self.on_send(now, node, effect.to, effect.message)
             if link.loss and link.loses():
@@ -144,7 +178,7 @@ class Simulator:
             self._serial = serial = self._serial + 1
             heappush(self._network, (link.arrival(now), serial, link, effect.message))
 
-    def _perform_other(self, node: Node, effect: SetTimer | CancelTimer | LinkUp | LinkDown | Observe) -> None:
+    def _perform_other(self, node: Node, effect: OtherEffect) -> None:
         match effect:
             case Observe():
                 if self.on_observe:
@@ -155,12 +189,25 @@ class Simulator:
                 heappush(self._network, (self.now + after, self._serial, node, name))
             case CancelTimer(name):
                 self._timers.pop((node, name), None)
-            case LinkUp() | LinkDown():
-                raise NotImplementedError("no protocol that changes links is installed yet")
+            case LinkUp(to):
+                self._open(node, to)
+            case LinkDown(to):
+                self._links.close(node, to)
+            case Concluded():
+                if self.on_concluded:
+                    self.on_concluded(self.now, node, effect)
             case _:
                 assert_never(effect)
 
     # Faults --------------------------------------------------------------------------------------------------
+
+    def cut(self, a: Node, b: Node) -> None:
+        for link in self._links.cut(a, b):
+            self.block(link)
+
+    def heal(self, a: Node, b: Node) -> None:
+        for link in self._links.heal(a, b):
+            self.unblock(link)
 
     def block(self, link: Link) -> None:
         link.blocked += 1
@@ -183,15 +230,11 @@ class Simulator:
 
     def crash(self, node: Node) -> None:
         """The node is gone; what is sent to it waits."""
-        for link in self._links_into(node):
-            self.block(link)
+        self._links.take_down(node)
         for key in [key for key in self._timers if key[0] == node]:
             del self._timers[key]
 
     def restart(self, node: Node, machine: Machine) -> None:
         self._machines[node] = machine
-        for link in self._links_into(node):
+        for link in self._links.bring_up(node):
             self.unblock(link)
-
-    def _links_into(self, node: Node) -> list[Link]:
-        return [links[node] for links in self._out.values() if node in links]

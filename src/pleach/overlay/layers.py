@@ -1,0 +1,25 @@
+"""What a protocol may see and change of its broker (S0 §II: the overlay layer reads and writes the routing table)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pleach.messages import Node
+from pleach.routing.router import Router
+from pleach.routing.sessions import Sessions
+
+
+@dataclass
+class Layers:
+    """The layers of one broker; they are replaced as a whole when it is restored, so ask for them each time.
+
+    `locked_for`: the operation that the broker is locked for, whichever protocol carries it out; empty if it is free.
+    """
+
+    name: Node
+    address: str
+    router: Router
+    sessions: Sessions
+    locked_for: Callable[[], str]
+    addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one has to dial

@@ -1,0 +1,402 @@
+"""SwapLink(a, b, c): the tree a–b–c becomes a–c–b while events flow (S0 §IV-A; docs/protocols/swaplink.md).
+
+     a              b              c
+     1 lock ───────▶│2 lock ──────▶│ opens a–c; floods from here on
+     │◀───── lockAck 4◀──── lockAck 3      (also close(cba))
+     5 swap ───────▶│6 swap ──────▶│        (also close(abc); 6 carries the tables)
+     │◀──────────────────────swap 7
+     8 open(acb) ─────────────────▶│        a adopts the new routing
+     9 close(ab) ──▶│10 close(ab)+open(bca) ▶│   b adopts it
+     │◀──── close(ba) 11                    │
+     12 close(ba) ────────────────▶│        a–b is gone; all are unlocked
+
+`swaplink` is the corrected protocol (triangle.py), `swaplink-published` the one of the paper. Beyond S0, who is busy is
+asked again later, and b gives up a swap whose a or c stalls for longer than a lease (not in the published protocol,
+which assumes that no broker fails).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, get_args
+from zlib import crc32
+
+import msgspec
+
+from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
+from pleach.errors import ProtocolError
+from pleach.messages import (
+    Abort,
+    Aborted,
+    Close,
+    Lock,
+    LockAck,
+    LockNack,
+    Message,
+    Node,
+    Open,
+    RequestSwap,
+    Swap,
+    SwapLinkMessage,
+    Told,
+    pack,
+    unpack,
+)
+from pleach.overlay import sides
+from pleach.overlay.layers import Layers
+from pleach.overlay.seam import Handled
+from pleach.overlay.triangle import Phase, Role, Swapping, Triangle
+from pleach.routing.rewiring import NewLink, Rewiring, packed, unpacked
+
+LEASE_SECONDS = 10.0
+RETRIES_MAX = 8
+RETRY_SECONDS = 0.05  # doubles with each attempt, and differs between operations by up to three times
+
+LEASE: Final = "swaplink:lease"
+RETRY: Final = "swaplink:retry:"
+
+NOTHING = Handled()
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A request that will be tried again."""
+
+    request: RequestSwap
+    attempts: int
+
+
+class SwapLinkState(msgspec.Struct):
+    swap: Swapping | None = None
+    attempts: int = 0  # at a: how often this swap was put off before
+    waiting: dict[str, Waiting] = {}
+    side_b: list[Told] = []  # at b: what it has sent to c as its own side
+
+
+class SwapLink:
+    name = "swaplink"
+    accepts = frozenset(get_args(SwapLinkMessage))
+
+    def __init__(self, layers: Layers, *, ordering: str, is_corrected: bool = True) -> None:
+        self._layers = layers
+        self._is_corrected = is_corrected
+        self._keeps_causal_order = is_corrected and ordering == "causal"
+        self._state = SwapLinkState()
+        self._triangle: Triangle | None = None
+
+    @property
+    def under_way(self) -> Triangle | None:
+        self._finish_if_over()
+        return self._triangle
+
+    @property
+    def operation(self) -> str:
+        swap = self._state.swap
+        return swap.operation if swap is not None else ""
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+        match message:
+            case RequestSwap():
+                return self._requested(sender, message, attempts=0)
+            case Lock():
+                return self._lock(sender, message)
+            case LockNack():
+                return self._lock_nack(message)
+        swap = self._state.swap
+        if swap is not None and message.operation == swap.operation:  # type: ignore[attr-defined]
+            return self._go_on(swap, sender, message)
+        if isinstance(message, Abort | Aborted | LockAck | Swap):
+            return NOTHING  # of a swap that was given up
+        return self._unexpected(sender, message)
+
+    def _go_on(self, swap: Swapping, sender: Node, message: Message) -> Handled:
+        match message:
+            case LockAck():
+                return self._lock_ack(swap)
+            case Swap():
+                return self._swap(swap, sender, message)
+            case Open():
+                return NOTHING  # a's events follow, and c routes them as its tables say
+            case Close():
+                return self._close(swap, sender)
+            case Abort():
+                return self._abort(swap)
+            case Aborted():
+                return self._aborted(swap)
+        return self._unexpected(sender, message)
+
+    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+        if name == LEASE:
+            return self._give_up()
+        waiting = self._state.waiting.pop(name.removeprefix(RETRY), None)
+        return NOTHING if waiting is None else self._requested("", waiting.request, attempts=waiting.attempts)
+
+    def resume(self) -> Sequence[Effect]:
+        timers: list[Effect] = [_retry_timer(waiting) for waiting in self._state.waiting.values()]
+        swap = self._state.swap
+        if swap is not None and swap.role is Role.B and swap.phase in (Phase.LOCKED, Phase.FLOODING):
+            timers += self._lease()
+        return timers
+
+    def capture(self) -> bytes:
+        return pack(self._state)
+
+    def restore(self, state: bytes) -> None:
+        self._state = unpack(state, SwapLinkState)
+        self._triangle = None if self._state.swap is None else self._make_triangle(self._state.swap)
+
+    # 0: a request --------------------------------------------------------------------------------------------
+
+    def _requested(self, sender: Node, request: RequestSwap, *, attempts: int) -> Handled:
+        router = self._layers.router
+        if request.a != self._layers.name:
+            towards = [request.a] if request.a in router.neighbours else router.neighbours
+            return Handled([Send(neighbour, request) for neighbour in towards if neighbour != sender])
+        if len({request.a, request.b, request.c}) < 3:
+            return _refused(request.operation, "a swap takes three different brokers")
+        if request.b not in router.neighbours:
+            return _refused(request.operation, f"{request.a} and {request.b} are not linked")
+        if busy := self._layers.locked_for():
+            return self._try_later(request, attempts, f"{request.a} is locked for operation {busy}")
+        lock = Lock(request.operation, request.a, request.b, request.c, self._layers.address)
+        begun = self._begin(lock, Role.A, attempts)
+        return Handled([*begun, LinkUp(request.c), Send(request.b, lock)])
+
+    def _begin(self, lock: Lock, role: Role, attempts: int = 0) -> list[Effect]:
+        swap = Swapping(lock.operation, lock.a, lock.b, lock.c, role)
+        self._state.swap = swap
+        self._triangle = self._make_triangle(swap)
+        self._state.attempts = attempts
+        return [_note(swap)]
+
+    def _make_triangle(self, swap: Swapping) -> Triangle:
+        return Triangle(swap, is_corrected=self._is_corrected, keeps_causal_order=self._keeps_causal_order)
+
+    def _try_later(self, request: RequestSwap, attempts: int, reason: str) -> Handled:
+        if attempts == RETRIES_MAX:
+            return _refused(request.operation, f"{reason}; asked {attempts + 1} times")
+        waiting = self._state.waiting[request.operation] = Waiting(request, attempts + 1)
+        return Handled([_retry_timer(waiting)])
+
+    # 1–4: locks ----------------------------------------------------------------------------------------------
+
+    def _lock(self, sender: Node, lock: Lock) -> Handled:
+        if busy := self._layers.locked_for():
+            reason = f"{self._layers.name} is locked for operation {busy}"
+            return Handled([Send(sender, LockNack(lock.operation, reason, is_busy=True))])
+        router = self._layers.router
+        if self._layers.name == lock.b and lock.c not in router.neighbours:
+            return Handled([Send(sender, LockNack(lock.operation, f"{lock.b} and {lock.c} are not linked"))])
+        if self._layers.name == lock.b:
+            return Handled([*self._begin(lock, Role.B), Send(lock.c, lock), *self._lease()])
+        effects = self._begin(lock, Role.C)
+        self._layers.addresses[lock.a] = lock.address
+        router.suspend([lock.b])
+        return Handled(
+            [
+                *effects,
+                LinkUp(lock.a, lock.address),
+                Send(lock.b, LockAck(lock.operation)),
+                *self._enter(Phase.FLOODING),
+            ]
+        )
+
+    def _lock_ack(self, swap: Swapping) -> Handled:
+        if swap.phase is not Phase.LOCKED:
+            return NOTHING
+        if swap.role is Role.B:
+            return Handled([*self._enter(Phase.FLOODING), Send(swap.a, LockAck(swap.operation)), *self._lease()])
+        self._layers.router.suspend([swap.b])
+        return Handled([Send(swap.b, Swap(swap.operation)), *self._enter(Phase.SWAPPING)], released=[swap.c])
+
+    def _lock_nack(self, message: LockNack) -> Handled:
+        swap = self._state.swap
+        if swap is None or swap.operation != message.operation or swap.phase is not Phase.LOCKED:
+            return NOTHING
+        self._end()
+        if swap.role is Role.B:
+            return Handled([CancelTimer(LEASE), Send(swap.a, message)])
+        return self._undone(swap, message.reason, is_busy=message.is_busy)
+
+    def _undone(self, swap: Swapping, reason: str, *, is_busy: bool) -> Handled:
+        """At a: the link to c is not wanted any more, nor what came over it."""
+        if is_busy:
+            request = RequestSwap(swap.operation, swap.a, swap.b, swap.c)
+            outcome = self._try_later(request, self._state.attempts, reason)
+        else:
+            outcome = _refused(swap.operation, reason)
+        return Handled([LinkDown(swap.c), *outcome.effects], discarded=[swap.c])
+
+    # 5–7: tables ---------------------------------------------------------------------------------------------
+
+    def _swap(self, swap: Swapping, sender: Node, message: Swap) -> Handled:
+        match swap.role, swap.phase:
+            case Role.B, Phase.FLOODING:
+                return self._pass_tables(swap)
+            case Role.C, Phase.FLOODING:
+                return self._adopt_at_c(swap, message)
+            case Role.A, Phase.SWAPPING:
+                return self._adopt_at_a(swap)
+            case Role.B, Phase.ABORTING:
+                return NOTHING
+        return self._unexpected(sender, message)
+
+    def _pass_tables(self, swap: Swapping) -> Handled:
+        router = self._layers.router
+        router.suspend([swap.a, swap.c])
+        direction = self._direction_at_b(swap)
+        side_a, side_c = sides.received(router, swap.a), sides.received(router, swap.c)
+        side_b = sides.side_of_b(direction, swap.a, swap.c)
+        expected, actual = sides.expected_at_a(direction, (side_a, side_b, side_c)), sides.told(router, swap.a)
+        self._state.side_b = packed(side_b)
+        message = Swap(
+            swap.operation,
+            packed(side_a),
+            self._state.side_b,
+            known_at_a=packed(sides.without(actual, expected)),
+            unknown_at_a=packed(sides.without(expected, actual)),
+            root_is_behind_a=direction.root_is_behind_a,
+            is_settled=router.is_settled([swap.a]),
+        )
+        return Handled([CancelTimer(LEASE), Send(swap.c, message), *self._enter(Phase.SWAPPING)])
+
+    def _direction_at_b(self, swap: Swapping) -> sides.Direction:
+        router = self._layers.router
+        return sides.Direction(router, router.parent == swap.a, router.parent == swap.c)
+
+    def _adopt_at_c(self, swap: Swapping, message: Swap) -> Handled:
+        router = self._layers.router
+        direction = sides.Direction(router, message.root_is_behind_a, router.parent != swap.b)
+        side_a, side_b, side_c = unpacked(message.side_a), unpacked(message.side_b), sides.told(router, swap.b)
+        expected = sides.expected_at_a(direction, (side_a, side_b, side_c))
+        at_a = sides.with_all(sides.without(expected, unpacked(message.unknown_at_a)), unpacked(message.known_at_a))
+        rewiring = Rewiring(
+            links={
+                swap.a: NewLink(received=side_a, told=at_a),
+                swap.b: NewLink(received=side_b, told=sides.expected_at_b(direction, side_a, side_c)),
+            },
+            parent=swap.a if message.root_is_behind_a else router.parent,
+            settle=not message.is_settled,
+        )
+        effects = [Send(swap.a, Swap(swap.operation)), *self._enter(Phase.SWAPPING), *self._rewire(rewiring)]
+        return Handled(effects, released=[swap.a])
+
+    def _adopt_at_a(self, swap: Swapping) -> Handled:
+        router = self._layers.router
+        link = NewLink(received=sides.received(router, swap.b), told=sides.told(router, swap.b), beyond=swap.b)
+        parent = swap.c if router.parent == swap.b else router.parent
+        rewired = self._rewire(Rewiring(gone=(swap.b,), links={swap.c: link}, parent=parent))
+        closing: list[Effect] = [Send(swap.c, Open(swap.operation)), Send(swap.b, Close(swap.operation))]
+        return Handled([*closing, *self._enter(Phase.ADOPTED), *rewired])
+
+    # 8–12: the old link --------------------------------------------------------------------------------------
+
+    def _close(self, swap: Swapping, sender: Node) -> Handled:
+        match swap.role, sender:
+            case Role.B, swap.a:
+                return self._adopt_at_b(swap)
+            case Role.A, swap.b:
+                swap.closed_ba = True
+                done: list[Effect] = [Send(swap.c, Close(swap.operation)), LinkDown(swap.b), Concluded(swap.operation)]
+                return Handled(done, released=[swap.c])
+            case Role.C, swap.b:
+                swap.closed_ab = True
+                return Handled(self._enter(Phase.ADOPTED))
+            case Role.C, swap.a:
+                swap.closed_ba = True
+                return NOTHING
+        return self._unexpected(sender, Close(swap.operation))
+
+    def _adopt_at_b(self, swap: Swapping) -> Handled:
+        router = self._layers.router
+        swap.closed_ab = True
+        side_a, side_c = sides.received(router, swap.a), sides.received(router, swap.c)
+        received = sides.expected_at_b(self._direction_at_b(swap), side_a, side_c)
+        link = NewLink(received=received, told=unpacked(self._state.side_b), beyond=swap.a)
+        parent = swap.c if router.parent == swap.a else router.parent
+        rewired = self._rewire(Rewiring(gone=(swap.a,), links={swap.c: link}, parent=parent))
+        closing: list[Effect] = [
+            Send(swap.c, Close(swap.operation)),
+            Send(swap.a, Close(swap.operation)),
+            LinkDown(swap.a),
+        ]
+        return Handled([*closing, *self._enter(Phase.ADOPTED), *rewired], released=[swap.c])
+
+    def _finish_if_over(self) -> None:
+        """A swap is over here once its paths are closed, and what was copied has come on the straight way too."""
+        swap = self._state.swap
+        if swap is None or swap.phase is not Phase.ADOPTED or swap.owed:
+            return
+        closed = {Role.A: swap.closed_ba, Role.B: swap.closed_ab, Role.C: swap.closed_ab and swap.closed_ba}
+        if closed[swap.role]:
+            self._end()
+
+    # Giving up -----------------------------------------------------------------------------------------------
+
+    def _give_up(self) -> Handled:
+        """At b: a or c has not answered within its lease. What it says of this swap later is void."""
+        swap = self._state.swap
+        if swap is None or swap.role is not Role.B or swap.phase not in (Phase.LOCKED, Phase.FLOODING):
+            return NOTHING
+        abort = Abort(swap.operation)
+        if swap.phase is Phase.LOCKED:
+            self._end()
+            reason = f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
+            return Handled([Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason, is_busy=True))])
+        return Handled([Send(swap.c, abort), Send(swap.a, abort), *self._enter(Phase.ABORTING)])
+
+    def _abort(self, swap: Swapping) -> Handled:
+        noted = self._enter(Phase.ABORTING)
+        resumed = self._resume_link(swap.b)
+        if swap.role is Role.C:
+            self._end()
+            done: list[Effect] = [Send(swap.b, Aborted(swap.operation)), LinkDown(swap.a)]
+            return Handled([*done, *noted, *resumed], discarded=[swap.a])
+        undone = self._undone(swap, f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up", is_busy=True)
+        return Handled([*noted, *resumed, *undone.effects], discarded=undone.discarded)
+
+    def _aborted(self, swap: Swapping) -> Handled:
+        self._end()
+        return Handled([Send(swap.a, Aborted(swap.operation))] if swap.role is Role.B else [])
+
+    def _resume_link(self, neighbour: Node) -> list[Effect]:
+        """The link stays as it was: tell over it what was not told while it was suspended."""
+        router = self._layers.router
+        link = NewLink(received=sides.received(router, neighbour), told=sides.told(router, neighbour))
+        return self._rewire(Rewiring(links={neighbour: link}, parent=router.parent))
+
+    # Parts ---------------------------------------------------------------------------------------------------
+
+    def _rewire(self, rewiring: Rewiring) -> list[Effect]:
+        outcome = self._layers.router.rewire(rewiring)
+        return [*outcome.sends, *self._layers.sessions.settle(outcome.due)]
+
+    def _enter(self, phase: Phase) -> list[Effect]:
+        assert self._state.swap is not None
+        self._state.swap.phase = phase
+        return [_note(self._state.swap)]
+
+    def _end(self) -> None:
+        self._state.swap = None
+        self._state.side_b = []
+        self._triangle = None
+
+    def _lease(self) -> list[Effect]:
+        return [SetTimer(LEASE, LEASE_SECONDS)] if self._is_corrected else []
+
+    def _unexpected(self, sender: Node, message: Message) -> Handled:
+        raise ProtocolError(self._layers.name, sender, message, "it does not fit the state of the swap here")
+
+
+def _note(swap: Swapping) -> Observe:
+    return Observe(Observed.STATE, detail=f"swap {swap.operation}: {swap.role.name.lower()} {swap.phase.name.lower()}")
+
+
+def _refused(operation: str, reason: str) -> Handled:
+    return Handled([Concluded(operation, reason)])
+
+
+def _retry_timer(waiting: Waiting) -> SetTimer:
+    """Opposed requests must not meet again and again: how long each waits is its own, but no accident."""
+    operation = waiting.request.operation
+    spread = 0.5 + crc32(f"{operation}/{waiting.attempts}".encode()) / 2**32
+    return SetTimer(RETRY + operation, RETRY_SECONDS * 2**waiting.attempts * spread)
