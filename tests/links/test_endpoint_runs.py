@@ -24,10 +24,10 @@ from pleach.messages import (
     Publish,
     Published,
     Subscribe,
-    decode,
     encode,
 )
 from pleach.routing.router import RoutingConfig
+from pleach.runs import decode_all
 
 
 def event(sequence, *, publisher="p", x=1):
@@ -52,7 +52,7 @@ def broker(*, publisher_wants=""):
 
 
 def said_to(batch: Batch, peer):
-    return [decode(queued.payload) for queued in batch.queued if queued.peer == peer]
+    return [message for queued in batch.queued if queued.peer == peer for message in decode_all(queued.payload)]
 
 
 def confirmed(messages):
