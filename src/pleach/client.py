@@ -13,7 +13,7 @@ import msgspec
 
 from pleach.effects import Effect, Observe, Observed, Send
 from pleach.errors import ProtocolError
-from pleach.events.event import Event, EventId, Value, checked
+from pleach.events.event import Event, EventId, Value, check_content
 from pleach.events.filter import Filter
 from pleach.messages import (
     CONFIRMED_TOGETHER_MAX,
@@ -55,8 +55,19 @@ class ClientMachineState(msgspec.Struct, array_like=True):
 
 
 class Client:
-    def __init__(self, name: Node, broker: Node, *, own_events: bool = True, incarnation: int = 0) -> None:
+    """`is_observed`: whether somebody wants to know of each event; if not, nothing is made to tell of them."""
+
+    def __init__(
+        self,
+        name: Node,
+        broker: Node,
+        *,
+        own_events: bool = True,
+        incarnation: int = 0,
+        is_observed: bool = True,
+    ) -> None:
         self.name = name
+        self.is_observed = is_observed
         self.own_events = own_events
         self.incarnation = incarnation
         self._state = ClientMachineState(broker, 0, [], [], [], {}, {})
@@ -75,15 +86,20 @@ class Client:
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> Sequence[Effect]:
         """Publish an event; raises EventError for attributes that no event may have, with nothing published."""
-        event = self.draft(attributes, payload)
-        return [Observe(Observed.PUBLISH, event=event), *self._send_in_turn(Publish(event))]
+        return self.publish_draft(self.draft(attributes, payload))
 
     def draft(self, attributes: Mapping[str, Value], payload: bytes = b"") -> Event:
-        """The next event, to be sent by a driver for which nobody observes, and only where `may_publish`."""
-        event_id = EventId(self.name, self.incarnation, self._state.sequence + 1)
-        event = checked(Event(event_id, dict(attributes), payload))
+        """The next event; it must be sent: with `publish_draft`, or, where `may_publish` and nobody observes, as it is.
+
+        Raises EventError, with nothing drafted.
+        """
+        attributes = dict(attributes)
+        check_content(attributes, payload)
         self._state.sequence += 1
-        return event
+        return Event(EventId(self.name, self.incarnation, self._state.sequence), attributes, payload)
+
+    def publish_draft(self, event: Event) -> Sequence[Effect]:
+        return [Observe(Observed.PUBLISH, event=event), *self._send_in_turn(Publish(event))]
 
     @property
     def may_publish(self) -> bool:
@@ -125,7 +141,7 @@ class Client:
         reply: ClientReply = message  # type: ignore[assignment]
         match reply:
             case Deliver(event):
-                return [Observe(Observed.DELIVER, event=event)]
+                return [Observe(Observed.DELIVER, event=event)] if self.is_observed else []
             case Published():
                 return self._published(sender, reply)
             case PublishRefused(event_id, reason):
@@ -145,7 +161,7 @@ class Client:
                 raise ProtocolError(self.name, sender, message, "brokers do not send this to clients")
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:  # noqa: ARG002
-        """Each event is observed: one by one."""
+        """Here each event is observed by itself."""
         return None
 
     def _confirmed(self, advertisement: str) -> Sequence[Effect]:
@@ -157,6 +173,8 @@ class Client:
     def _published(self, sender: Node, message: Published) -> Sequence[Effect]:
         if not 1 <= message.count <= min(message.event.sequence, CONFIRMED_TOGETHER_MAX):
             raise ProtocolError(self.name, sender, message, f"it confirms {message.count} events")
+        if not self.is_observed:
+            return []
         return [Observe(Observed.PUBLISH_ACK, event_id=str(event_id)) for event_id in message.events]
 
     def _reach(self, subscription: str) -> str:

@@ -52,13 +52,17 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
 def checked(event: Event) -> Event:
     """The event itself, if it may be published; raises EventError otherwise."""
     check_id(event.id)
-    check_attributes(event.attributes)
-    if not isinstance(event.payload, bytes):
-        raise EventError(f"event {event.id}: the payload is {type(event.payload).__name__}; bytes are wanted")
-    size = len(event.payload) + size_of(event.attributes)
-    if size > EVENT_BYTES_MAX:
-        raise EventError(f"event {event.id} has {size:,} bytes; at most {EVENT_BYTES_MAX:,} are allowed")
+    check_content(event.attributes, event.payload)
     return event
+
+
+def check_content(attributes: Mapping[str, Any], payload: bytes) -> None:
+    check_attributes(attributes)
+    if not isinstance(payload, bytes):
+        raise EventError(f"the payload is {type(payload).__name__}; bytes are wanted")
+    size = len(payload) + size_of(attributes)
+    if size > EVENT_BYTES_MAX:
+        raise EventError(f"an event of {size:,} bytes; at most {EVENT_BYTES_MAX:,} are allowed")
 
 
 def check_attributes(attributes: Mapping[str, Any]) -> None:

@@ -332,7 +332,8 @@ class Client:
             self._hand_over(self._receipts.arrived(event, len(takers)), takers)
 
     def _takers(self, event: Event) -> list[Subscription]:
-        return [self._subscriptions[name] for name in sorted(self._index.match(event.attributes))]
+        found = self._index.match(event.attributes)
+        return [self._subscriptions[name] for name in (sorted(found) if len(found) > 1 else found)]
 
     def _add(self, name: str, wanted: Filter) -> Subscription:
         self._subscriptions[name] = subscription = Subscription(name, wanted, self)

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from pleach.client import Client as Machine
-from pleach.effects import Effect, Observe
+from pleach.effects import Effect
 from pleach.errors import ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
 from pleach.events.event import Event, Value
 from pleach.links.endpoint import Batch, Endpoint, Progress, Saved
@@ -129,17 +129,14 @@ class Lifeline:
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes) -> Event:
         """Publish, with all else that happens in this turn. Where nobody observes, that takes a shorter way."""
-        machine, endpoint, now = self.machine, self._endpoint, time.monotonic()
+        machine, endpoint = self.machine, self._endpoint
         assert endpoint is not None, "not started"
-        if self._options.observer is None and machine.may_publish:
-            event = machine.draft(attributes, payload)
-            endpoint.publish(machine.broker, event, now=now)
+        is_free = machine.may_publish and not machine.is_observed
+        event = machine.draft(attributes, payload)
+        if is_free:
+            endpoint.publish(machine.broker, event, now=time.monotonic())
         else:
-            observed, *sends = machine.publish(attributes, payload)
-            assert isinstance(observed, Observe)
-            assert observed.event is not None
-            event = observed.event
-            endpoint.perform([observed, *sends], now=now)
+            endpoint.perform(machine.publish_draft(event), now=time.monotonic())
         self.settle_soon()
         return event
 
@@ -386,8 +383,14 @@ class Lifeline:
 
     def _make_endpoint(self, broker: Node) -> Endpoint:
         options = self._options
-        machine = Machine(options.name, broker, own_events=options.own_events, incarnation=self._epoch)
-        self._listener = Listener(machine, is_observed=options.observer is not None)
+        machine = Machine(
+            options.name,
+            broker,
+            own_events=options.own_events,
+            incarnation=self._epoch,
+            is_observed=options.observer is not None,
+        )
+        self._listener = Listener(machine)
         config = SessionConfig(heartbeat=options.patience / HEARTBEATS_MISSED_MAX)
         self._endpoint = self._listener.endpoint = Endpoint(self._listener, self._epoch, config)
         return self._endpoint

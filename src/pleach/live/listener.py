@@ -64,7 +64,7 @@ class Hearer(Protocol):
 class Listener:
     """A client machine whose driver also wants to know what the broker said, once the machine had its turn."""
 
-    def __init__(self, machine: Machine, *, is_observed: bool) -> None:
+    def __init__(self, machine: Machine) -> None:
         self.inner = machine
         self.name = machine.name
         self.restore = machine.restore
@@ -73,7 +73,6 @@ class Listener:
         self.peer_reborn = machine.peer_reborn
         self.endpoint: Endpoint | None = None  # around this machine
         self.heard: list[tuple[Message | list[Event], int]] = []  # with the number of the payload in the session
-        self._is_observed = is_observed
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         effects = self.inner.handle(sender, message, now=now)
@@ -83,7 +82,7 @@ class Listener:
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:
         """Where nobody observes, deliveries are heard as they came; the machine keeps nothing of them."""
-        if self._is_observed or run.kind is not Deliver or sender != self.inner.broker:
+        if self.inner.is_observed or run.kind is not Deliver or sender != self.inner.broker:
             return None
         assert self.endpoint is not None
         self.heard.append((run.events(), self.endpoint.sessions[sender].received))

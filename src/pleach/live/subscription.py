@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from typing import Protocol, Self
 
 from pleach.errors import ClientError, InvalidInputError
@@ -38,7 +38,7 @@ class Subscription:
         self.manual_ack = False
         self._owner = owner
         self._queue: deque[Receipt] = deque()
-        self._in_hand: OrderedDict[EventId, Receipt] = OrderedDict()  # handed out, not consumed
+        self._in_hand: dict[EventId, Receipt] = {}  # handed out, not consumed
         self._changed = asyncio.Event()
         self._has_ended = False
         self._is_released = False  # ended by its own wish; what is queued is a present
@@ -54,7 +54,7 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Event:
-        if not self.manual_ack:
+        if self._in_hand and not self.manual_ack:
             self._consume_all_in_hand()
         self._handed_out += 1
         if self._handed_out % TURN_EVENTS_MAX == 0:
@@ -113,6 +113,6 @@ class Subscription:
         self._is_released = True
 
     def _consume_all_in_hand(self) -> None:
-        while self._in_hand:
-            _, receipt = self._in_hand.popitem(last=False)
+        in_hand, self._in_hand = self._in_hand, {}
+        for receipt in in_hand.values():
             self._owner.consume(receipt)
