@@ -21,7 +21,7 @@ from pleach.events.event import Event
 from pleach.messages import EVENT_PREFIXES, Deliver, Forward, Message, Node, Publish, decode
 
 RUN_EVENTS_MAX = 256  # what a run takes at a stretch; other links wait for no more than this
-RUN_BYTES_MAX = 65_536  # a run that has as many takes no further event
+RUN_BYTES_MAX = 65_536  # of its events; what is larger travels alone, and no joining makes a frame too large
 
 EventKind: TypeAlias = type[Publish] | type[Forward] | type[Deliver]
 
@@ -54,8 +54,8 @@ class Run:
 
     def __init__(self, payload: bytes) -> None:
         """Raises msgspec.DecodeError where the beginning is that of no run."""
-        if len(payload) < _HEAD.size:
-            raise msgspec.DecodeError(f"a run of {len(payload)} bytes")
+        if not _HEAD.size < len(payload) <= _HEAD.size + RUN_BYTES_MAX:
+            raise msgspec.DecodeError(f"a run of {len(payload):,} bytes")
         _, code, array, self.count = _HEAD.unpack_from(payload)
         if code not in _KINDS or array != _ARRAY or not 0 < self.count <= RUN_EVENTS_MAX:
             raise msgspec.DecodeError(f"a run of kind {code} and {self.count} events; 1 to {RUN_EVENTS_MAX} may be")

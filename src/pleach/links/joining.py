@@ -47,7 +47,7 @@ class Joining:
             run.__class__ is _Run
             and run.kind is kind
             and run.count + count <= RUN_EVENTS_MAX
-            and run.size < RUN_BYTES_MAX
+            and run.size + len(events) <= RUN_BYTES_MAX
         ):
             run.count += count
             run.size += len(events)
