@@ -55,19 +55,9 @@ class ClientMachineState(msgspec.Struct, array_like=True):
 
 
 class Client:
-    """`is_observed`: whether somebody wants to know of each event; if not, nothing is made to tell of them."""
-
-    def __init__(
-        self,
-        name: Node,
-        broker: Node,
-        *,
-        own_events: bool = True,
-        incarnation: int = 0,
-        is_observed: bool = True,
-    ) -> None:
+    def __init__(self, name: Node, broker: Node, *, own_events: bool = True, incarnation: int = 0) -> None:
         self.name = name
-        self.is_observed = is_observed
+        self.is_observed = True  # False: nobody wants to know of each event, and nothing is made to tell of them
         self.own_events = own_events
         self.incarnation = incarnation
         self._state = ClientMachineState(broker, 0, [], [], [], {}, {})

@@ -43,7 +43,7 @@ from pleach.live.lifeline import Lifeline
 from pleach.live.listener import Options
 from pleach.live.receipts import Receipt, Receipts
 from pleach.live.subscription import Subscription
-from pleach.live.window import Window
+from pleach.live.underway import Underway
 from pleach.messages import (
     Advertised,
     Deliver,
@@ -77,8 +77,7 @@ class Client:
         self._is_durable = options.state_dir is not None
         self._queue_max = queue_max
         self._lifeline = Lifeline(options, self)
-        self._window = Window(window)
-        self._publishes: dict[int, tuple[EventId, asyncio.Future[EventId]]] = {}  # by sequence, until confirmed
+        self._underway = Underway(window)
         self._published = 0
         self._requests: dict[tuple[type[Message], str], asyncio.Future[None]] = {}
         self._subscriptions: dict[str, Subscription] = {}
@@ -114,16 +113,15 @@ class Client:
     async def publish_windowed(self, attributes: Mapping[str, Value], payload: bytes = b"") -> asyncio.Future[EventId]:
         """Publish without waiting for the confirmation, which the future brings. Waits while the window is full."""
         self._check_open()
-        if not self._window.try_enter():
-            await self._window.enter()
+        if not self._underway.try_enter():
+            await self._underway.enter()
         try:
             self._check_open()
             event = self._lifeline.publish(attributes, payload)
         except BaseException:
-            self._window.leave()
+            self._underway.leave()
             raise
-        future: asyncio.Future[EventId] = asyncio.get_running_loop().create_future()
-        self._publishes[event.id.sequence] = (event.id, future)
+        future = self._underway.sent(event.id)
         self._published += 1
         if self._published % TURN_EVENTS_MAX == 0:
             await asyncio.sleep(0)
@@ -224,8 +222,7 @@ class Client:
         """
         if isinstance(self._error, ClientClosedError):
             return
-        pending: list[asyncio.Future[Any]] = [future for _, future in self._publishes.values()]
-        pending += self._requests.values()
+        pending: list[asyncio.Future[Any]] = [*self._underway.futures, *self._requests.values()]
         if self._error is None and pending:
             await asyncio.wait(pending, timeout=CLOSE_SECONDS_MAX)
         for task in self._callbacks:
@@ -260,9 +257,9 @@ class Client:
             case Deliver(event):
                 self._deliver(event)
             case Published(event_id, count):
-                self._confirm_publishes(event_id.sequence, count)
+                self._underway.confirmed(event_id.sequence, count)
             case PublishRefused(event_id, reason):
-                self._answer_publish(event_id.sequence, PublishRefusedError(str(event_id), reason))
+                self._underway.failed(event_id, PublishRefusedError(str(event_id), reason))
             case Subscribed(name) if (Unsubscribed, name) in self._requests:
                 pass  # of the subscription that was taken back; one made under its name since is answered later
             case Subscribed(name) | Unsubscribed(name) | Advertised(name) | Unadvertised(name):
@@ -280,9 +277,9 @@ class Client:
         """What was sent to the former life and not confirmed is void; requests were made again by the machine."""
         self._receipts.restart(received)
         waiting = {message.event.id for message in self._state().waiting if isinstance(message, Publish)}
-        for event_id in [e for e, _ in self._publishes.values() if e not in waiting]:
+        for event_id in [e for e in self._underway.ids if e not in waiting]:
             reason = "the broker lost its memory before it confirmed the event"
-            self._answer_publish(event_id.sequence, UnknownOutcomeError(str(event_id), reason))
+            self._underway.failed(event_id, UnknownOutcomeError(str(event_id), reason))
         for kind, name in list(self._requests):
             if kind in (Unsubscribed, Unadvertised):
                 self._answer(kind, name, None)  # what it was about is gone
@@ -290,9 +287,9 @@ class Client:
     def hear_end(self, error: ClientError) -> None:
         if self._error is None or isinstance(error, ClientClosedError):
             self._error = error
-        for event_id in [e for e, _ in self._publishes.values()]:
+        for event_id in self._underway.ids:
             unknown = UnknownOutcomeError(str(event_id), "the client was closed first")
-            self._answer_publish(event_id.sequence, unknown if isinstance(error, ClientClosedError) else error)
+            self._underway.failed(event_id, unknown if isinstance(error, ClientClosedError) else error)
         for kind, name in list(self._requests):
             self._answer(kind, name, error)
         for subscription in self._subscriptions.values():
@@ -323,7 +320,7 @@ class Client:
     @property
     def _is_asking(self) -> bool:
         """Whether a call waits for its answer."""
-        return bool(self._publishes or self._requests)
+        return bool(self._underway or self._requests)
 
     def _deliver(self, event: Event) -> None:
         """One delivery of the broker goes to every subscription that it matches."""
@@ -378,25 +375,6 @@ class Client:
         else:
             future.set_exception(error)
             future.exception()  # seen: a call that was cancelled has nobody to tell
-
-    def _confirm_publishes(self, last: int, count: int) -> None:
-        answered = 0
-        for sequence in range(last - count + 1, last + 1):
-            event_id, future = self._publishes.pop(sequence, (None, None))
-            if event_id is None or future is None:
-                continue  # of a former process
-            answered += 1
-            if not future.done():  # else cancelled by the application; the event is published all the same
-                future.set_result(event_id)
-        self._window.leave(answered)
-
-    def _answer_publish(self, sequence: int, error: ClientError) -> None:
-        _, future = self._publishes.pop(sequence, (None, None))
-        if future is None:
-            return
-        self._window.leave()
-        if not future.done():
-            future.set_exception(error)
 
     def _check_open(self) -> None:
         if self._error is not None:

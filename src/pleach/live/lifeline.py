@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +24,7 @@ from pleach.events.event import Event, Value
 from pleach.links.endpoint import Batch, Endpoint, Progress, Saved
 from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.links.session import HEARTBEATS_MISSED_MAX, Phase, Session, SessionConfig
-from pleach.live.addresses import Address, backoff
+from pleach.live.addresses import Address, backoff, why
 from pleach.live.connection import CLOSE_SECONDS_MAX, Connection, Handlers, open_connection
 from pleach.live.cursor import Change, Cursor
 from pleach.live.listener import Hearer, Listener, Options
@@ -299,7 +298,7 @@ class Lifeline:
             await self._drop_connection("no answer")
             return f"no answer within {ATTEMPT_SECONDS_MAX:g} s"
         except OSError as error:
-            return _why(error)
+            return why(error)
         return ""
 
     def _adopt(self, connection: Connection) -> None:
@@ -383,13 +382,8 @@ class Lifeline:
 
     def _make_endpoint(self, broker: Node) -> Endpoint:
         options = self._options
-        machine = Machine(
-            options.name,
-            broker,
-            own_events=options.own_events,
-            incarnation=self._epoch,
-            is_observed=options.observer is not None,
-        )
+        machine = Machine(options.name, broker, own_events=options.own_events, incarnation=self._epoch)
+        machine.is_observed = options.observer is not None
         self._listener = Listener(machine)
         config = SessionConfig(heartbeat=options.patience / HEARTBEATS_MISSED_MAX)
         self._endpoint = self._listener.endpoint = Endpoint(self._listener, self._epoch, config)
@@ -403,10 +397,3 @@ class Lifeline:
                 self._hearer.hear_run(what, sequence)
             else:
                 self._hearer.hear(what, sequence)
-
-
-def _why(error: OSError) -> str:
-    """asyncio's text for a failed connect is about its call; the system's is about what happened."""
-    if error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno)
-    return error.strerror or str(error) or type(error).__name__
