@@ -57,23 +57,29 @@ def checked(event: Event) -> Event:
 
 
 def check_content(attributes: Mapping[str, Any], payload: bytes) -> None:
-    check_attributes(attributes)
+    size = check_attributes(attributes)
     if not isinstance(payload, bytes):
         raise EventError(f"the payload is {type(payload).__name__}; bytes are wanted")
-    size = len(payload) + size_of(attributes)
+    size += len(payload)
     if size > EVENT_BYTES_MAX:
         raise EventError(f"an event of {size:,} bytes; at most {EVENT_BYTES_MAX:,} are allowed")
 
 
-def check_attributes(attributes: Mapping[str, Any]) -> None:
+def check_attributes(attributes: Mapping[str, Any]) -> int:
+    """Returns their size, in which characters count as one byte: a bound, not a measure of what travels."""
     if len(attributes) > ATTRIBUTES_MAX:
         raise EventError(f"{len(attributes)} attributes; at most {ATTRIBUTES_MAX} are allowed")
+    size = 0
     for name, value in attributes.items():
         # What is nearly always there is seen to be good at a glance.
         if not (name.__class__ is str and name.isascii() and 0 < len(name) <= ATTRIBUTE_NAME_BYTES_MAX):
             _check_name(name)
-        if not (value.__class__ is str and value.isascii()):
+        if value.__class__ is str and value.isascii():
+            size += len(name) + len(value)
+        else:
             _check_value(name, value)
+            size += len(name) + _size(value)
+    return size
 
 
 def check_id(event_id: EventId) -> None:
@@ -121,9 +127,5 @@ def _utf8(name: str, value: str) -> bytes:
         raise EventError(f"attribute {name!r}: the text is not valid Unicode (a lone surrogate)") from None
 
 
-def size_of(attributes: Mapping[str, Any]) -> int:
-    """Characters count as one byte: a bound on size, not a measure of what travels."""
-    size = 0
-    for name, value in attributes.items():
-        size += len(name) + (len(value) if isinstance(value, (str, bytes)) else 8)
-    return size
+def _size(value: Value) -> int:
+    return len(value) if isinstance(value, (str, bytes)) else 8

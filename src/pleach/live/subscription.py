@@ -11,7 +11,7 @@ from pleach.events.event import Event, EventId
 from pleach.events.filter import Filter
 from pleach.live.receipts import Receipt
 
-TURN_EVENTS_MAX = 64  # handed out at a stretch; then the event loop gets its turn, and with it the connection
+TURN_EVENTS_MAX = 128  # handed out at a stretch; then the event loop gets its turn, and with it the connection
 
 
 class Owner(Protocol):

@@ -14,6 +14,7 @@ class Underway:
     """A window, and a future for each event in it. Who waits for room is served in turn."""
 
     def __init__(self, window: int) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._free = window
         self._waiting: deque[asyncio.Future[None]] = deque()  # empty wherever there is room
         self._sent: dict[int, tuple[EventId, asyncio.Future[EventId]]] = {}  # by sequence: one publisher, one count
@@ -61,7 +62,9 @@ class Underway:
 
     def sent(self, event_id: EventId) -> asyncio.Future[EventId]:
         """An event that has room is on its way."""
-        future: asyncio.Future[EventId] = asyncio.get_running_loop().create_future()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()  # once: before Python 3.12 it is a system call each time
+        future: asyncio.Future[EventId] = self._loop.create_future()
         self._sent[event_id.sequence] = (event_id, future)
         return future
 

@@ -14,7 +14,7 @@ import msgspec
 
 from pleach.effects import Send
 from pleach.errors import EventError
-from pleach.events.event import EVENT_BYTES_MAX, EventId, check_attributes, check_id, size_of
+from pleach.events.event import EVENT_BYTES_MAX, EventId, check_attributes, check_id
 from pleach.messages import Node, Published
 from pleach.routing.sessions import Receivers, Sessions
 from pleach.runs import Glimpse, Passed, Span
@@ -87,8 +87,7 @@ class Passage:
 
     def _learn_checked(self, sender: Node, key: bytes) -> _Route:
         attributes = _decode_attributes(key)
-        check_attributes(attributes)
-        return self._keep(sender, key, attributes, EVENT_BYTES_MAX - size_of(attributes))
+        return self._keep(sender, key, attributes, EVENT_BYTES_MAX - check_attributes(attributes))
 
     def _learn(self, sender: Node, key: bytes) -> _Route:
         return self._keep(sender, key, _decode_attributes(key), NO_LIMIT)
