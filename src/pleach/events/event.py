@@ -76,6 +76,8 @@ def check_attributes(attributes: Mapping[str, Any]) -> int:
             _check_name(name)
         if value.__class__ is str and value.isascii():
             size += len(name) + len(value)
+        elif value.__class__ is int and INTEGER_MIN <= value <= INTEGER_MAX:
+            size += len(name) + 8
         else:
             _check_value(name, value)
             size += len(name) + _size(value)

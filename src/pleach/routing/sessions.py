@@ -135,12 +135,13 @@ class Sessions:
 
     def receivers(self, attributes: Mapping[str, Any], source: Node) -> Receivers:
         """Who gets an event with these attributes: as `forward` sends it."""
-        clients = self._clients
-        found = self._router.destinations(attributes, source)
-        return Receivers(
-            tuple(to for to in found if to not in clients),
-            tuple(to for to in found if to in clients and (to != source or clients[to].own_events)),
-        )
+        neighbours, takers, clients = [], [], self._clients
+        for to in self._router.destinations(attributes, source):
+            if to not in clients:
+                neighbours.append(to)
+            elif to != source or clients[to].own_events:
+                takers.append(to)
+        return Receivers(tuple(neighbours), tuple(takers))
 
     # Requests ------------------------------------------------------------------------------------------------
 
