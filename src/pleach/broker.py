@@ -30,7 +30,7 @@ from pleach.messages import (
     unpack,
 )
 from pleach.overlay.layers import Layers
-from pleach.overlay.seam import Handled, HeldState, Machine, Passing, Seam
+from pleach.overlay.seam import Drop, Handled, HeldState, Machine, Pass, Passing, Seam
 from pleach.routing.passage import Passage
 from pleach.routing.router import Outcome, Router, RouterState, RoutingConfig
 from pleach.routing.sessions import ClientState, Sessions
@@ -91,9 +91,9 @@ class Broker:
     def address(self) -> str:
         return self._layers.address
 
-    @address.setter
-    def address(self, address: str) -> None:
-        self._layers.address = address
+    def listens_at(self, address: str, client_address: str) -> None:
+        """Where other brokers and clients find this one, in the words of the driver."""
+        self._layers.address, self._layers.client_address = address, client_address
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         """Take in one message; returns what to do about it, in order."""
@@ -135,19 +135,19 @@ class Broker:
     def _from_broker(self, sender: Node, message: PubSub | Marked) -> Sequence[Effect]:
         if sender in self.router.neighbours or sender in self.seam.peers:
             return self._arrive(sender, message)
-        if isinstance(message, Marked):
+        if isinstance(message, Marked) and sender not in self.sessions:
             return ()  # left over from an operation that was given up; it has come another way
         raise ProtocolError(self.name, sender, message, "the sender is no neighbour")
 
     def _arrive(self, sender: Node, message: Passing) -> Sequence[Effect]:
         if self.seam.is_idle and message.__class__ is not Marked:
             return self._route(sender, message)  # type: ignore[arg-type]
-        passed = self.seam.arrive(sender, message)
-        if passed is None:
-            effects: Sequence[Effect] = ()
-        else:
-            sends = self._route(passed.sender, passed.message)
-            effects = [*passed.first, *self.seam.leave(sender, message, sends)]
+        effects: Sequence[Effect] = ()
+        match self.seam.arrive(sender, message):
+            case Pass(name, passed, first):
+                effects = [*first, *self.seam.leave(sender, message, self._route(name, passed))]
+            case Drop(_, instead):
+                effects = instead
         self._join_seam()
         return effects
 

@@ -3,15 +3,19 @@
 A client counts its own events, so that ids are given where events are made. While an advertisement is not yet in
 effect, publishing waits: an event sent earlier would be refused. Drivers put an event loop (or virtual time) around
 this machine.
+
+A client may be sent to another broker (S0 §IV-C): what that one has for it waits until the former one has said all that
+it had, and then the client says farewell and goes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 import msgspec
 
-from pleach.effects import Effect, Observe, Observed, Send
+from pleach.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send
 from pleach.errors import ProtocolError
 from pleach.events.event import Event, EventId, Value, check_content
 from pleach.events.filter import Filter
@@ -24,11 +28,13 @@ from pleach.messages import (
     ClientReply,
     Deliver,
     Detach,
+    Farewell,
     Message,
     Node,
     Publish,
     Published,
     PublishRefused,
+    Redirect,
     Refused,
     Subscribe,
     Subscribed,
@@ -41,6 +47,7 @@ from pleach.messages import (
 )
 from pleach.runs import Passed, Run
 
+FROM_BROKERS: frozenset[type] = frozenset((*get_args(ClientReply), Redirect))
 PASSING: frozenset[type] = frozenset((Deliver, Published, PublishRefused))  # the machine keeps nothing of them
 
 
@@ -52,6 +59,7 @@ class ClientMachineState(msgspec.Struct, array_like=True):
     waiting: list[Publish | Advertise | Unadvertise]  # what must not go out before they are, in order
     subscriptions: dict[str, Filter]  # what the client has, to ask for it again of a broker that lost its memory
     advertisements: dict[str, Filter]
+    early: dict[Node, list[ClientReply | Redirect]]  # what brokers sent that this client has not been sent to yet
 
 
 class Client:
@@ -60,7 +68,7 @@ class Client:
         self.is_observed = True  # False: nobody wants to know of each event, and nothing is made to tell of them
         self.own_events = own_events
         self.incarnation = incarnation
-        self._state = ClientMachineState(broker, 0, [], [], [], {}, {})
+        self._state = ClientMachineState(broker, 0, [], [], [], {}, {}, {})
 
     @property
     def broker(self) -> Node:
@@ -126,9 +134,25 @@ class Client:
     # What the broker says ------------------------------------------------------------------------------------
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
+        if message.__class__ not in FROM_BROKERS:
+            raise ProtocolError(self.name, sender, message, "brokers do not send this to clients")
         if sender != self._state.broker:
-            raise ProtocolError(self.name, sender, message, f"this client's broker is {self._state.broker}")
-        reply: ClientReply = message  # type: ignore[assignment]
+            self._state.early.setdefault(sender, []).append(message)  # type: ignore[arg-type]
+            return []
+        if isinstance(message, Redirect):
+            return self._go_to(message)
+        return self._answer(sender, message)  # type: ignore[arg-type]
+
+    def _go_to(self, redirect: Redirect) -> Sequence[Effect]:
+        """The former broker has said all that it had: farewell, and on with the new one."""
+        state = self._state
+        former, state.broker = state.broker, redirect.broker
+        effects: list[Effect] = [LinkUp(redirect.broker, redirect.address), Send(former, Farewell()), LinkDown(former)]
+        for message in state.early.pop(redirect.broker, ()):
+            effects += self.handle(redirect.broker, message, now=0.0)
+        return effects
+
+    def _answer(self, sender: Node, reply: ClientReply) -> Sequence[Effect]:
         match reply:
             case Deliver(event):
                 return [Observe(Observed.DELIVER, event=event)] if self.is_observed else []
@@ -147,8 +171,6 @@ class Client:
             case Refused(subject, reason):
                 refused = Observe(Observed.STATE, subscription=subject, detail=f"refused: {reason}")
                 return [refused, *self._confirmed(subject)]
-            case _:
-                raise ProtocolError(self.name, sender, message, "brokers do not send this to clients")
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:  # noqa: ARG002
         """Here each event is observed by itself."""
@@ -208,6 +230,13 @@ class Client:
             *(self._send(Subscribe(name, wanted)) for name, wanted in state.subscriptions.items()),
             *self._release(),
         ]
+
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
+        raise AssertionError(f"{self.name} has set no timer {name!r}")
+
+    def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
+        """After a restart nothing has to be set going: the session sends again what was not confirmed."""
+        return ()
 
     def is_changed_by(self, message: Message) -> bool:
         """Deliveries go to the application; the machine keeps nothing of them."""

@@ -324,8 +324,11 @@ class RemoveAck(Message, frozen=True):
 
 
 class RemoveNack(Message, frozen=True):
+    """`is_busy`: it may be asked again later."""
+
     operation: str
     reason: str
+    is_busy: bool = False
 
 
 class HandedClient(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -347,9 +350,10 @@ class Handover(Message, frozen=True):
 
 
 class CloseAB(Message, frozen=True):
-    """a → b, close(ab): a serves the clients itself; nothing more for them comes by way of b."""
+    """a → b, close(ab): a serves the clients itself, at `address`; nothing more for them comes by way of b."""
 
     operation: str
+    address: str = ""
 
 
 class Redirect(Message, frozen=True):
@@ -371,13 +375,19 @@ class Said(Message, frozen=True):
 
 
 class ClientLeft(Message, frozen=True):
-    """b → a, close(ba) for one client: nothing more of it comes by way of b. `last`: nor of any other; b is gone."""
+    """b → a, close(ba) for one client: nothing more of it comes by way of b."""
 
     operation: str
     client: Node
-    last: bool = False
 
 
+class Left(Message, frozen=True):
+    """b → a: b has no clients any more, and is gone."""
+
+    operation: str
+
+
+OperatorRequest: TypeAlias = RequestSwap | RequestAdd | RequestRemove
 ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
 ClientReply: TypeAlias = (
     Attached | Deliver | Published | PublishRefused | Subscribed | Unsubscribed | Advertised | Unadvertised | Refused
@@ -396,11 +406,11 @@ MembershipMessage: TypeAlias = (
     | Handover
     | CloseAB
     | Said
+    | Farewell
     | ClientLeft
+    | Left
 )
-AnyMessage: TypeAlias = (
-    ClientRequest | ClientReply | PubSub | Marked | SwapLinkMessage | MembershipMessage | Redirect | Farewell
-)
+AnyMessage: TypeAlias = ClientRequest | ClientReply | PubSub | Marked | SwapLinkMessage | MembershipMessage | Redirect
 
 
 # The wire ------------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ MESSAGES: tuple[Message, ...] = (
     Install(Layer.SUBSCRIPTIONS, 3, "c/s", FILTER),
     Withdraw(Layer.ADVERTISEMENTS, "c/s", FILTER),
     Installed(Layer.SUBSCRIPTIONS, 3),
-    Marked("swap", Mark.FLOOD, "a", Forward(EVENT)),
+    Marked("1", Mark.FLOOD, "a", Forward(EVENT)),
 )
 # Bytes that mean something in MessagePack: small numbers, containers, texts, nil, floats, wide lengths, bad UTF-8.
 TELLING = bytes([0, 1, 0x80, 0x81, 0x90, 0x91, 0x9F, 0xA0, 0xA1, 0xC0, 0xC1, 0xC3, 0xC6, 0xCB, 0xCF, 0xDB, 0xDD, 0xFF])

@@ -45,6 +45,12 @@ class Relay:
         self.reborn.append(peer)
         return [Send(peer, Subscribed(f"{greeting(self.name, peer)} {next(self._numbers)}"))]
 
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
+        raise AssertionError(f"{name}: nobody sets timers here")
+
+    def resume(self, *, now: float) -> Sequence[Effect]:
+        return []
+
     def is_changed_by(self, message: Message) -> bool:
         return True
 

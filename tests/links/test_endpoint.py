@@ -156,7 +156,7 @@ def random_message(stream: Random, sender: str, number: int) -> Message:
         Unadvertised(name),
         Refused(name, "why"),
     ]
-    everything = [*from_clients, *from_neighbours, *to_clients, Marked("swap", Mark.FLOOD, "a", Forward(event))]
+    everything = [*from_clients, *from_neighbours, *to_clients, Marked("1", Mark.FLOOD, "a", Forward(event))]
     if stream.random() < 0.1:
         return stream.choice(everything)
     if sender == "b":
@@ -258,7 +258,7 @@ def test_what_was_for_a_former_connection_does_not_go_out_on_the_next():
         b"",
         b"\xc1",
         encode(Published(EventId("c", 0, 1))),  # only brokers say this
-        encode(Marked("swap", Mark.FLOOD, "a", Forward(Event(EventId("c", 0, 1), {})))),
+        encode(Marked("1", Mark.FLOOD, "a", Forward(Event(EventId("c", 0, 1), {})))),
         msgspec.msgpack.encode(["Subscribe", "s", "price >", True]),
         msgspec.msgpack.encode(["Subscribe", "s", 7, True]),
         b"\x93\xa7Refused\xa1\xff\xa1a",  # bad UTF-8
@@ -315,7 +315,7 @@ def test_recovery_from_snapshot_and_journal_at_every_point():
             endpoint.receive("c", Ack(endpoint.sessions["c"]._next_to_send - 1), now=0.0)
         disk.write(endpoint.take_batch())
         if stream.random() < 0.1:
-            disk.checkpoint(endpoint.machine.capture())
+            disk.checkpoint(endpoint.capture())
         again = Endpoint(Broker("b", RoutingConfig()), 5, CONFIG)
         again.recover(disk.read())
         assert again.machine.capture() == endpoint.machine.capture()

@@ -167,7 +167,7 @@ class World:
         if host.disk is not None:
             host.disk.write(batch)
             if len(host.disk.journal) > JOURNAL_MAX:
-                host.disk.checkpoint(host.live.machine.capture())
+                host.disk.checkpoint(host.live.capture())
         self.fenced += [(host.name, peer, reason) for peer, reason in batch.fenced]
         self.committed(host, batch)
         return batch

@@ -202,7 +202,7 @@ async def messages_of_others(rng: Random, target: Target) -> None:
         Install(Layer.SUBSCRIPTIONS, 1, "hostile/s", EVERYTHING),
         Withdraw(Layer.SUBSCRIPTIONS, f"{target.victim}/s1", EVERYTHING),
         Installed(Layer.ADVERTISEMENTS, 1),
-        Marked("swap", Mark.FLOOD, "a", Forward(event)),
+        Marked("1", Mark.FLOOD, "a", Forward(event)),
         Deliver(event),
         Published(event.id),
         Subscribed("s1"),

@@ -14,9 +14,9 @@ from itertools import islice, repeat
 import pytest
 
 from pleach.errors import StoreBrokenError, StoreError, StoreFullError
-from pleach.links.endpoint import Batch, Journalled, Progress, Queued
+from pleach.links.endpoint import Batch, Journalled, Progress, Queued, Saved
 from pleach.links.session import SessionState
-from pleach.live.store import BYTES_MIN, CHECKPOINT_BYTES, DATABASE, LOCK, Store
+from pleach.live.store import BYTES_MIN, CHECKPOINT_BYTES, DATABASE, LOCK, VERSION, Store
 
 KILOBYTE = b"k" * 1_024
 EPOCH = 7
@@ -25,13 +25,14 @@ EPOCH = 7
 def batch(*, journal=(), queued=(), **progress):
     """`peer=(peer_epoch, received, first)`."""
     noted = {peer: Progress(EPOCH, *values) for peer, values in progress.items()}
-    return Batch(list(journal), [Queued(*q) for q in queued], noted, [], [], [], [], [])
+    return Batch.empty()._replace(journal=list(journal), queued=[Queued(*q) for q in queued], progress=noted)
 
 
 def fanned_out(sequence, payload, peers):
     """The payload, queued for all; each confirms nothing."""
     noted = dict.fromkeys(peers, Progress(EPOCH, 1, 0, 1))
-    return Batch([], [Queued(peer, sequence, payload) for peer in peers], noted, [], [], [], [], [])
+    queued = [Queued(peer, sequence, payload) for peer in peers]
+    return Batch.empty()._replace(queued=queued, progress=noted)
 
 
 def count_rows(directory, table="outbox"):
@@ -53,7 +54,7 @@ def store(tmp_path):
 
 
 def test_a_new_store_is_empty(store):
-    assert store.load() == (None, [], {})
+    assert store.load() == Saved(None, [], {})
     assert (store.name, store.epoch, store.journal_length) == ("b", EPOCH, 0)
 
 
@@ -192,9 +193,9 @@ def test_a_refused_opening_leaves_no_lock(tmp_path):
 def test_a_newer_version_is_refused(tmp_path):
     Store.open(tmp_path, "b", epoch=EPOCH).close()
     sql = sqlite3.connect(tmp_path / DATABASE)
-    sql.execute("PRAGMA user_version = 2")
+    sql.execute(f"PRAGMA user_version = {VERSION + 1}")
     sql.close()
-    with pytest.raises(StoreError, match="version 2, this Pleach knows 1"):
+    with pytest.raises(StoreError, match=f"version {VERSION + 1}, this Pleach knows {VERSION}"):
         Store.open(tmp_path, "b", epoch=EPOCH)
 
 
@@ -220,7 +221,7 @@ def test_a_creation_that_a_crash_cut_short_is_begun_anew(tmp_path, begun):
     sql.execute(begun)
     sql.close()
     with Store.open(tmp_path, "b", epoch=EPOCH) as store:
-        assert store.load() == (None, [], {})
+        assert store.load() == Saved(None, [], {})
 
 
 @pytest.mark.parametrize("page", [1, 2, 5, 8, 40])
@@ -320,7 +321,7 @@ def test_the_reserve_lets_many_links_note_their_progress_when_full(tmp_path):
         store.commit(fanned_out(1, KILOBYTE, peers))
         filled(store, sizes=(30_000, 1_000, 100, 10))  # to the last byte
         progress = dict.fromkeys(peers[1:], Progress(EPOCH, 2**60, 2**60, 2))
-        store.commit(Batch([], [], progress, [], [], [], [], []))
+        store.commit(Batch.empty()._replace(progress=progress))
         assert store.load().sessions["peer-499"] == SessionState(EPOCH, 2**60, 2**60, 2, [])
 
 
@@ -371,7 +372,7 @@ def test_a_checkpoint_that_fails_is_not_passed_over_in_silence(tmp_path):
 
 def test_an_endpoint_of_another_life_is_a_mistake(store):
     with pytest.raises(AssertionError, match="another life"):
-        store.commit(Batch([], [], {"a": Progress(EPOCH + 1, 0, 0, 1)}, [], [], [], [], []))
+        store.commit(Batch.empty()._replace(progress={"a": Progress(EPOCH + 1, 0, 0, 1)}))
 
 
 def test_a_batch_that_cannot_be_written_leaves_nothing(store):

@@ -22,11 +22,10 @@ with Store.open(sys.argv[1], "b", epoch=1) as store:
     while True:
         number += 1
         first = max(1, number - 5)
-        batch = Batch(
-            [Journalled("a", b"%d" % number, float(number))],
-            [Queued(peer, number, b"%d" % number + b"." * 3_000) for peer in ("a", "c")],
-            {peer: Progress(1, 1, number, first) for peer in ("a", "c")},
-            [], [], [], [], [],
+        batch = Batch.empty()._replace(
+            journal=[Journalled("a", b"%d" % number, float(number))],
+            queued=[Queued(peer, number, b"%d" % number + b"." * 3_000) for peer in ("a", "c")],
+            progress={peer: Progress(1, 1, number, first) for peer in ("a", "c")},
         )
         if number % 37 == 0:
             store.commit(batch, b"%d" % number)

@@ -146,10 +146,10 @@ class Story:
 
     def commit(self):
         batch = self.hub.take_batch()
-        state = self.hub.machine.capture() if self.stream.random() < 0.05 else None
+        state = self.hub.capture() if self.stream.random() < 0.05 else None
         self.store.commit(batch, state)
         if self.stream.random() < 0.05:
-            self.store.snapshot(self.hub.machine.capture())
+            self.store.snapshot(self.hub.capture())
         self.compare()
         for name, frame in batch.transmits:
             if name in self.wires:

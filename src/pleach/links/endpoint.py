@@ -11,26 +11,29 @@ it has one, and only then transmits (session.py, rule 4). A crash before the com
 has seen any of it.
 
 What is on disk is a captured state and the journal since: the machine is deterministic, so handling the journal again
-gives the state again. Events that only pass through are not journalled; they are in the outboxes.
+gives the state again. Events that only pass through are not journalled; they are in the outboxes. Timers that fire
+and requests of an operator are journalled like messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Collection, Sequence
+from typing import Protocol, assert_never
 
 import msgspec
 
-from pleach.effects import Effect, Observe, Send
+from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
 from pleach.errors import PleachError
 from pleach.events.event import Event
-from pleach.links.frames import Ack, Data, Frame
+from pleach.links.batch import Batch, Journalled, Progress, Queued, Saved
+from pleach.links.frames import Ack, Bye, Data, Farewell, Frame
 from pleach.links.joining import Joining
 from pleach.links.session import (
     Arrived,
     Fenced,
     Hangup,
     PeerReborn,
+    Phase,
     Session,
     SessionConfig,
     SessionEffect,
@@ -38,8 +41,23 @@ from pleach.links.session import (
     Transmit,
     Up,
 )
-from pleach.messages import Deliver, Forward, Message, Node, Publish, Published, decode, encode
+from pleach.links.upkeep import EndpointState, LinkNote, Upkeep
+from pleach.messages import (
+    OPERATOR,
+    Deliver,
+    Forward,
+    Message,
+    Node,
+    Publish,
+    Published,
+    decode,
+    encode,
+    pack,
+    unpack,
+)
 from pleach.runs import Passed, Run, encode_event, is_run
+
+__all__ = ["Batch", "Endpoint", "Journalled", "Machine", "Progress", "Queued", "Saved", "read_message"]
 
 
 def read_message(payload: bytes) -> Message:
@@ -68,6 +86,12 @@ class Machine(Protocol):
         """
         ...
 
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]: ...
+
+    def resume(self, *, now: float) -> Sequence[Effect]:
+        """After a restart: what must be set going again, such as timers. Changes nothing that `capture` gives."""
+        ...
+
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         """The peer has lost its memory, and with it what it knew of this machine."""
         ...
@@ -81,78 +105,42 @@ class Machine(Protocol):
     def restore(self, data: bytes) -> None: ...
 
 
-class Journalled(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One thing that changed the machine's state: a message, or (payload None) that the peer was reborn."""
-
-    peer: Node
-    payload: bytes | None
-    now: float
-
-
-class Queued(NamedTuple):
-    peer: Node
-    sequence: int
-    payload: bytes
-
-
-class Progress(NamedTuple):
-    """How far a link is: what of it must be on disk, besides the outbox."""
-
-    epoch: int
-    peer_epoch: int
-    received: int
-    first: int  # everything before is confirmed
-
-
-class Batch(NamedTuple):
-    """What happened since the last one; `transmits` and `hangups` wait for the commit of the rest."""
-
-    journal: list[Journalled]
-    queued: list[Queued]
-    progress: dict[Node, Progress]
-    transmits: list[tuple[Node, Frame]]
-    hangups: list[tuple[Node, str]]
-    observed: list[Observe]
-    up: list[Node]
-    fenced: list[tuple[Node, str]]
-
-    @property
-    def changes_disk(self) -> bool:
-        return bool(self.journal or self.queued or self.progress)
-
-
-class Saved(NamedTuple):
-    """What a disk gives back."""
-
-    state: bytes | None
-    journal: Iterable[Journalled]
-    sessions: dict[Node, SessionState]
-
-
 class Endpoint:
     def __init__(self, machine: Machine, epoch: int, config: SessionConfig | None = None) -> None:
         self.machine = machine
         self.epoch = epoch
         self.sessions: dict[Node, Session] = {}
         self._config = config or SessionConfig()
-        self._batch = _empty()
+        self.upkeep = Upkeep()
+        self._batch = Batch.empty()
         self._noted: dict[Node, Progress] = {}  # as of the last batch that said so
         self._joining = Joining(self._put)
         self._unsent: dict[Node, float] = {}  # links whose outbox has grown, and when: sent before the batch is taken
+        self._sequence_floor = 1  # new sessions count from here: beyond what was ever sent in a forgotten one
 
-    def recover(self, saved: Saved) -> None:
-        """Take over what was on disk, into a fresh endpoint."""
+    def recover(self, saved: Saved, *, now: float = 0.0) -> None:
+        """Take over what was on disk, into a fresh endpoint, and go on from there."""
         if saved.state is not None:
-            self.machine.restore(saved.state)
+            machine, self.upkeep.links = _unpacked(saved.state)
+            self.machine.restore(machine)
         for peer, state in saved.sessions.items():
             self.sessions[peer] = Session(self.machine.name, peer, state, self._config)
+        self._sequence_floor = saved.sequence_floor
         for entry in saved.journal:  # what this led to was queued then, and is in the outboxes
-            self._react(entry.peer, entry.payload, entry.now)
+            for effect in self._react(entry):
+                if isinstance(effect, LinkUp | LinkDown):
+                    self.upkeep.note(effect, entry.now)
+        self._perform(self.machine.resume(now=now), now)
+
+    def capture(self) -> bytes:
+        """The state that a journal goes on from."""
+        return pack(EndpointState(self.machine.capture(), self.upkeep.links))
 
     def admit(self, peer: Node) -> Session:
         """The session with a peer; a new one if there is none yet."""
         if peer not in self.sessions:
-            self.sessions[peer] = Session(self.machine.name, peer, SessionState(self.epoch), self._config)
+            fresh = SessionState(self.epoch, first=self._sequence_floor)
+            self.sessions[peer] = Session(self.machine.name, peer, fresh, self._config)
             self._note(peer)
         return self.sessions[peer]
 
@@ -165,6 +153,7 @@ class Endpoint:
 
     def connected(self, peer: Node, *, now: float) -> None:
         self._forget_connection(peer)
+        self.upkeep.connected(peer)
         self._carry_out(peer, self.admit(peer).connected(now=now), now)
 
     def disconnected(self, peer: Node) -> None:
@@ -172,6 +161,10 @@ class Endpoint:
 
     def receive(self, peer: Node, frame: Frame, *, now: float) -> None:
         self._joining.close(peer)
+        if isinstance(frame, Bye) and self.upkeep.heard(peer, frame, self.sessions[peer]):
+            self._batch.retired.append(peer)
+        if isinstance(frame, Bye) and frame.why is Farewell.DONE:
+            return  # the connection goes on until both are done
         self._carry_out(peer, self.sessions[peer].receive(frame, now=now), now)
 
     def receive_data(self, peer: Node, frames: Sequence[Data], *, now: float) -> None:
@@ -192,6 +185,19 @@ class Endpoint:
         for peer, session in self.sessions.items():
             self._carry_out(peer, session.tick(now=now), now)
 
+    def fire(self, *, now: float) -> None:
+        """To be called when a timer is due (`upkeep.next_due`)."""
+        while name := self.upkeep.take_due(now):
+            effects = self.machine.handle_timer(name, now=now)
+            self._batch.journal.append(Journalled(OPERATOR, None, now, name))
+            self._perform(effects, now)
+
+    def request(self, message: Message, *, now: float) -> None:
+        """What an operator wants of the machine; raises ProtocolError where it cannot be asked that."""
+        effects = self.machine.handle(OPERATOR, message, now=now)
+        self._batch.journal.append(Journalled(OPERATOR, encode(message), now))
+        self._perform(effects, now)
+
     def leave(self, reason: str) -> None:
         """Say goodbye on all links."""
         for peer, session in self.sessions.items():
@@ -203,6 +209,22 @@ class Endpoint:
         self._carry_out(peer, self.sessions[peer].give_up(reason), now)
         self._reborn(peer, now)
         self._note(peer)
+
+    def forget(self, peers: Collection[Node]) -> None:
+        """Keep nothing of peers that are not connected. Take the batch before one of them can come back.
+
+        One that comes back and speaks of the former session is told that it is lost: new sessions count from beyond it.
+        """
+        for peer in peers:
+            self._joining.close(peer)
+            session = self.sessions.pop(peer)
+            assert session.phase is Phase.DOWN, f"{peer} is connected"
+            self._sequence_floor = max(self._sequence_floor, session.last + 2)
+            for kept in (self._noted, self._unsent, self._batch.progress):
+                kept.pop(peer, None)
+        batch = self._batch
+        batch.queued[:] = [each for each in batch.queued if each.peer in self.sessions]
+        batch.forgotten.extend(peers)
 
     def perform(self, effects: Sequence[Effect], *, now: float) -> None:
         """Carry out what the machine wants done: for effects of calls that the driver made itself."""
@@ -217,7 +239,9 @@ class Endpoint:
         self._joining.close_all()
         for peer in list(self._unsent):
             self._pump(peer)
-        batch, self._batch = self._batch, _empty()
+        if self.upkeep.links:
+            self._retire()
+        batch, self._batch = self._batch, Batch.empty()
         return batch
 
     # Inside --------------------------------------------------------------------------------------------------
@@ -285,10 +309,12 @@ class Endpoint:
         self._batch.journal.append(Journalled(peer, None, now))
         self._perform(self.machine.peer_reborn(peer), now)
 
-    def _react(self, peer: Node, payload: bytes | None, now: float) -> Sequence[Effect]:
-        if payload is None:
-            return self.machine.peer_reborn(peer)
-        return self.machine.handle(peer, decode(payload), now=now)
+    def _react(self, entry: Journalled) -> Sequence[Effect]:
+        if entry.timer:
+            return self.machine.handle_timer(entry.timer, now=entry.now)
+        if entry.payload is None:
+            return self.machine.peer_reborn(entry.peer)
+        return self.machine.handle(entry.peer, decode(entry.payload), now=entry.now)
 
     def _perform(self, effects: Sequence[Effect], now: float) -> None:
         """Queue what is to be sent, each message encoded once, however many get it."""
@@ -301,8 +327,33 @@ class Endpoint:
                     self._unsent[to] = now
                 case Observe():
                     batch.observed.append(effect)
+                case Concluded():
+                    batch.concluded.append(effect)
+                case LinkUp() | LinkDown():
+                    self._change_link(effect, now)
+                case SetTimer() | CancelTimer():
+                    self.upkeep.note(effect, now)
                 case _:
-                    raise NotImplementedError(f"{type(effect).__name__}: no protocol that wants this is installed yet")
+                    assert_never(effect)
+
+    def _change_link(self, effect: LinkUp | LinkDown, now: float) -> None:
+        self.upkeep.note(effect, now)
+        self.admit(effect.to)
+        if isinstance(effect, LinkDown):
+            return
+        self._batch.dial.append((effect.to, self.upkeep.links[effect.to].address))
+        if self.upkeep.has_said_done(effect.to):
+            self._batch.hangups.append((effect.to, "the link is wanted again"))
+
+    def _retire(self) -> None:
+        """Say DONE on links that are, and end those that both sides are done with."""
+        batch = self._batch
+        for peer in self.upkeep.done(self.sessions):
+            reason = f"{self.machine.name} has no more for {peer}"
+            batch.transmits.append((peer, Bye(Farewell.DONE, reason, self.sessions[peer].received)))
+        for peer in self.upkeep.over(self.sessions):
+            batch.hangups.append((peer, "the link is given up"))
+            batch.retired.append(peer)
 
     def _queue(self, peer: Node, message: Message, encoded: dict[int, bytes]) -> None:
         """`encoded`: what was encoded before, by the identity of the message or event."""
@@ -340,5 +391,6 @@ class Endpoint:
             self._noted[peer] = self._batch.progress[peer] = progress
 
 
-def _empty() -> Batch:
-    return Batch([], [], {}, [], [], [], [], [])
+def _unpacked(data: bytes) -> tuple[bytes, dict[Node, LinkNote]]:
+    state = unpack(data, EndpointState)
+    return state.machine, state.links

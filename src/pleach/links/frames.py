@@ -46,6 +46,7 @@ class Farewell(IntEnum):
     FENCED = 1  # a newer epoch of yours is known here
     REFUSED = 2  # this node does not talk to you (name, version, permission)
     BROKEN = 3  # frames are missing that cannot be had again
+    DONE = 4  # this link is given up here, and all of it is confirmed; once you are done, too, it ends (upkeep.py)
 
 
 NUMBER_MAX = 2**63 - 1  # what a disk keeps as an integer
@@ -81,6 +82,7 @@ class Ping(NamedTuple):
 class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     why: Farewell
     reason: str
+    received: Number = 0  # of DONE: said knowing all up to this sequence
 
 
 Frame: TypeAlias = Hello | Data | Ack | Ping | Bye

@@ -250,9 +250,15 @@ class Client:
 
     # What the lifeline does ----------------------------------------------------------------------------------
 
-    def hear(self, message: Message, sequence: int) -> None:
-        if not self._receipts.is_new(sequence):
-            return
+    def hear(self, what: Message | list[Event], sequence: int) -> None:
+        if isinstance(what, list):
+            for event in what:
+                if self._receipts.is_new(sequence):
+                    self._deliver(event)
+        elif self._receipts.is_new(sequence):
+            self._hear_message(what)
+
+    def _hear_message(self, message: Message) -> None:
         match message:
             case Deliver(event):
                 self._deliver(event)
@@ -267,11 +273,6 @@ class Client:
             case Refused(name, reason):
                 for kind, error in REFUSALS.items():
                     self._answer(kind, name, error(name, reason))
-
-    def hear_run(self, events: Sequence[Event], sequence: int) -> None:
-        for event in events:
-            if self._receipts.is_new(sequence):
-                self._deliver(event)
 
     def hear_birth(self, received: int) -> None:
         """What was sent to the former life and not confirmed is void; requests were made again by the machine."""

@@ -20,9 +20,11 @@ import msgspec
 
 from pleach.errors import SettingsError
 from pleach.messages import Node
+from pleach.overlay.registry import EXCHANGES
 from pleach.routing.policies import POLICIES
 from pleach.routing.router import RoutingConfig
 
+ORDERINGS = ("none", "fifo", "causal")
 NAME_BYTES_MAX = 255
 PORT_MAX = 65_535
 HEARTBEAT_SECONDS_MIN, HEARTBEAT_SECONDS_MAX = 0.01, 3_600.0
@@ -52,7 +54,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frames would be sent again for ever. Events above their limit are refused one by one.
     """
 
-    clients: int = 10_000  # attached ones, connected or not
+    clients: int = 10_000  # connected ones, and absent ones that have something to come back to
+    client_absence_seconds: int = 86_400  # a client that is away for longer is forgotten, with all that is kept for it
+    vacant: int = 1_000  # absent clients that have asked for nothing; of more, the longest absent are forgotten
+    subscriptions: int = 200_000  # and advertisements, of all clients together: some kilobytes each
     outbox_bytes_per_client: int = 64 * 1_048_576  # a client that lets more than this pile up is sent away
     outbox_bytes_high: int = 512 * 1_048_576  # of all links together: publishers are not read from above this …
     outbox_bytes_low: int = 256 * 1_048_576  # … until it has come down to this
@@ -65,6 +70,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_listen: str = "127.0.0.1:0"
     peer_listen: str = "127.0.0.1:0"
     admin_listen: str = "127.0.0.1:0"
+    advertise: str = ""  # where other brokers find this one; empty: where it listens for them
     peers: dict[Node, str] = {}  # neighbours that this broker dials
     neighbours: tuple[Node, ...] = ()  # neighbours that dial this broker
     parent: Node = ""  # towards the root, in hierarchical routing; empty: this broker is the root
@@ -72,6 +78,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hierarchical: bool = False
     advertisements: bool = False
     merge_bound: float = 0.0
+    ordering: str = "causal"
+    exchange: str = "swaplink"  # the protocol that carries out reconfigurations
     data_dir: str = ""  # empty: in memory only
     heartbeat: float = 1.0
     log_level: LogLevel = LogLevel.INFO
@@ -203,10 +211,16 @@ def _complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
     yield from _name_complaints(settings)
     for key in ("client_listen", "peer_listen", "admin_listen"):
         yield from _address_complaints(key, getattr(settings, key))
+    if settings.advertise:
+        yield from _address_complaints("advertise", settings.advertise, is_dialled=True)
     for peer, text in sorted(settings.peers.items()):
         yield from _address_complaints(f"peers.{peer}", text, is_dialled=True)
     if settings.routing not in POLICIES:
         yield "routing", f"{settings.routing!r} is no policy", f"one of {', '.join(POLICIES)}"
+    if settings.ordering not in ORDERINGS:
+        yield "ordering", f"{settings.ordering!r} is no ordering", f"one of {', '.join(ORDERINGS)}"
+    if settings.exchange not in EXCHANGES:
+        yield "exchange", f"{settings.exchange!r} is no protocol", f"one of {', '.join(EXCHANGES)}"
     if not 0.0 <= settings.merge_bound < 1.0:
         yield "merge_bound", f"{settings.merge_bound} is no share", "0.0 or more, and less than 1.0"
     if not HEARTBEAT_SECONDS_MIN <= settings.heartbeat <= HEARTBEAT_SECONDS_MAX:

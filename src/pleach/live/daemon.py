@@ -22,14 +22,16 @@ from pleach.links.frames import Data, Frame, Hello
 from pleach.live.admin import AdminServer, pages_of
 from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
 from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
+from pleach.live.doorkeeper import Door
 from pleach.live.logs import set_log_level
-from pleach.live.node import BrokerNode, Door
+from pleach.live.node import BrokerNode
 from pleach.live.screen import why_not
 from pleach.live.store import Store
 from pleach.messages import Node
 
-DIAL_SECONDS_MIN, DIAL_SECONDS_MAX = 0.1, 2.0  # between attempts: doubled each time, and spread by chance
+DIAL_SECONDS_MIN, DIAL_SECONDS_MAX = 0.02, 2.0  # between attempts: doubled each time, and spread by chance
 DIAL_TIMEOUT_SECONDS = 5.0
+GONE_SECONDS = 300.0  # a link that we have given up is not dialled for longer than this, if nobody answers
 STABLE_SECONDS = 1.0  # a connection that lasted this long was a good one: the next attempt comes quickly again
 STOP_SECONDS_MAX = 10.0  # for the last commit and the goodbyes
 TICKS_PER_HEARTBEAT = 2
@@ -69,18 +71,20 @@ class Daemon:
         self._strangers: dict[Connection, None] = {}
         self._all_gone = asyncio.Event()
         self._gone = Statistics()  # the traffic of connections that are no more
-        self._unlinked = {peer: asyncio.Event() for peer in settings.peers}
+        self._unlinked: dict[Node, asyncio.Event] = {}  # of each that is dialled: set while there is no connection
+        self._diallers: dict[Node, asyncio.Task[None]] = {}
 
     async def run(self) -> int:
         """Until a signal or a failure ends it; returns the exit code."""
         self._install_signals()
-        self._on_ready(await self._listen())
-        for peer in self._unlinked:
-            self._unlinked[peer].set()
-        tasks = [asyncio.create_task(self._keep_dialled(peer)) for peer in sorted(self._unlinked)]
-        tasks.append(asyncio.create_task(self._keep_ticking()))
+        ready = await self._listen()
+        self.node.broker.listens_at(self.node.settings.advertise or ready.peer, ready.client)
+        self._on_ready(ready)
+        self.node.on_roads = self._follow_roads
+        self._follow_roads()
+        ticking = asyncio.create_task(self._keep_ticking())
         await self._stop.wait()
-        for task in tasks:
+        for task in (ticking, *self._diallers.values()):
             task.cancel()
         if not self._is_fatal:
             await self._leave()
@@ -144,7 +148,7 @@ class Daemon:
     def _objection(self, peer: Node | None, frames: list[Data]) -> str:
         if peer is None:
             return "Data instead of Hello"
-        if peer in self.node.broker.router.neighbours:
+        if self.node.roads.is_broker(peer):
             return ""  # neighbours merge filters as they see fit
         return next(filter(None, (why_not(frame.payload) for frame in frames)), "")
 
@@ -194,6 +198,18 @@ class Daemon:
 
     # Dialling ------------------------------------------------------------------------------------------------
 
+    def _follow_roads(self) -> None:
+        """Dial whom there is to dial now, and nobody else."""
+        wanted = self.node.roads.to_dial()
+        for peer in [peer for peer in self._diallers if peer not in wanted]:
+            self._diallers.pop(peer).cancel()
+            del self._unlinked[peer]
+        for peer in wanted:
+            if peer not in self._diallers:
+                self._unlinked[peer] = asyncio.Event()
+                self._note_link(peer)
+                self._diallers[peer] = asyncio.create_task(self._keep_dialled(peer))
+
     def _note_link(self, peer: Node) -> None:
         event = self._unlinked.get(peer)
         if event is None:
@@ -205,9 +221,15 @@ class Daemon:
 
     async def _keep_dialled(self, peer: Node) -> None:
         delay = DIAL_SECONDS_MIN
+        answered_at = time.monotonic()
         while True:
             is_linked = peer in self.node.links or await self._dial(peer)
             since = time.monotonic()
+            if is_linked:
+                answered_at = since
+            elif self.node.roads.is_idle(peer) and since - answered_at > GONE_SECONDS:
+                log.info("%s is gone, and so is the link to it", peer)
+                return
             await self._unlinked[peer].wait()
             if is_linked and time.monotonic() - since > STABLE_SECONDS:
                 delay = DIAL_SECONDS_MIN
@@ -215,13 +237,13 @@ class Daemon:
             delay = min(2 * delay, DIAL_SECONDS_MAX)
 
     async def _dial(self, peer: Node) -> bool:
-        address = parse_address(self.node.settings.peers[peer], key=f"peers.{peer}")
-        handlers = Handlers(partial(self._frame, Door.PEERS), self._lost, on_data=self._data)
         try:
+            address = parse_address(self.node.roads.to_dial()[peer], key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
+                handlers = Handlers(partial(self._frame, Door.PEERS), self._lost, on_data=self._data)
                 connection = await open_connection(address.host, address.port, handlers)
-        except (OSError, TimeoutError) as error:
-            log.debug("%s at %s does not answer: %s", peer, address, error)
+        except (OSError, TimeoutError, SettingsError) as error:
+            log.debug("%s does not answer: %s", peer, error)
             return False
         if connection.is_closing:  # it was lost before we knew of it
             return False

@@ -103,6 +103,9 @@ class Durable:
             self._last[peer] = session.last
 
     def note(self, batch: Batch) -> None:
+        for peer in batch.forgotten:
+            self._progress.pop(peer, None)
+            self._last.pop(peer, None)
         self._progress.update(batch.progress)
         for peer, sequence, _ in batch.queued:
             self._last[peer] = sequence
@@ -129,7 +132,7 @@ class Durable:
             first = min(session.first, self._last.get(peer, 0) + 1)
             if first > known.first:
                 progress[peer] = known._replace(first=first)
-        return Batch([], [], progress, [], [], [], [], []) if progress else None
+        return Batch.empty()._replace(progress=progress) if progress else None
 
     def release(self, parts: Sequence[Part]) -> list[Part]:
         """Send what is allowed of parts that are held; returns the parts with what is left of them."""

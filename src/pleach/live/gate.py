@@ -1,6 +1,8 @@
-"""The door in front of a broker machine: counts what passes, and refuses publishes while the disk is full.
+"""The door in front of a broker machine: counts what passes, and refuses what there is no room for.
 
-A refused publish never reaches the broker, so that nothing of it has to be undone.
+What is refused never reaches the broker, so that nothing of it has to be undone; nor is it journalled, since room may
+be judged otherwise when the journal is read again. That is why a full broker refuses every subscription, even one that
+it has: the journal is decided on without knowing who asks.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ class Gate:
         self.broker = broker
         self.publishers: dict[Node, None] = {}  # clients that have published: who is not read from when it gets tight
         self.closed = ""  # why publishes are refused; empty: they are not
+        self.names_max: int | None = None  # subscriptions and advertisements; None: no limit, as in a recovery
+        self.is_tight = False  # too much waits to be taken: each subscription would leave more for neighbours to take
         self._counters = counters
 
     @property
@@ -39,8 +43,9 @@ class Gate:
                 return self._route(sender, message, now)
             case Forward():
                 return self._route(sender, message, now)
-            case Subscribe(name) | Advertise(name) if len(name.encode()) > NAME_BYTES_MAX:
-                return [Send(sender, Refused(name, f"its name is longer than {NAME_BYTES_MAX} bytes"))]
+            case Subscribe(name) | Advertise(name) if reason := self._why_not(name):
+                self._counters.names_refused += 1
+                return [Send(sender, Refused(name, reason))]
             case _:
                 return self.broker.handle(sender, message, now=now)
 
@@ -60,6 +65,16 @@ class Gate:
         counters.publishes += run.count if run.kind is Publish else 0
         return passed
 
+    def _why_not(self, name: str) -> str:
+        """Why nothing can be subscribed or advertised under a name; empty where it can."""
+        if len(name.encode()) > NAME_BYTES_MAX:
+            return f"its name is longer than {NAME_BYTES_MAX} bytes"
+        if self.names_max is not None and self.broker.sessions.names >= self.names_max:
+            return f"{self.name} has {self.names_max:,} subscriptions and advertisements, its limit: try another broker"
+        if self.is_tight:
+            return f"too much waits to be taken at {self.name}: try again later"
+        return ""
+
     def _route(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         started = perf_counter()
         effects = self.broker.handle(sender, message, now=now)
@@ -74,15 +89,25 @@ class Gate:
             counters.publishes += not is_refused
         return effects
 
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
+        return self.broker.handle_timer(name, now=now)
+
+    def resume(self, *, now: float) -> Sequence[Effect]:
+        return self.broker.resume(now=now)
+
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         self.publishers.pop(peer, None)
         return self.broker.peer_reborn(peer)
 
     def is_changed_by(self, message: Message) -> bool:
-        """A publish that is refused here changes nothing, and must not be handled when the journal is read again."""
-        if self.closed and isinstance(message, Publish):
-            return False
-        return self.broker.is_changed_by(message)
+        """What is refused here changes nothing, and must not be handled when the journal is read again."""
+        match message:
+            case Publish() if self.closed:
+                return False
+            case Subscribe(name) | Advertise(name) if self._why_not(name):
+                return False
+            case _:
+                return self.broker.is_changed_by(message)
 
     def capture(self) -> bytes:
         return self.broker.capture()

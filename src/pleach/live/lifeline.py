@@ -24,11 +24,12 @@ from pleach.events.event import Event, Value
 from pleach.links.endpoint import Batch, Endpoint, Progress, Saved
 from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.links.session import HEARTBEATS_MISSED_MAX, Phase, Session, SessionConfig
+from pleach.links.upkeep import EndpointState
 from pleach.live.addresses import Address, backoff, why
 from pleach.live.connection import CLOSE_SECONDS_MAX, Connection, Handlers, open_connection
 from pleach.live.cursor import Change, Cursor
 from pleach.live.listener import Hearer, Listener, Options
-from pleach.messages import Node
+from pleach.messages import Node, pack
 
 ATTEMPT_SECONDS_MAX = 10.0  # to reach one address and to be greeted there
 STABLE_SECONDS_MIN = 1.0  # a connection that held this long was a good one: the next may be tried soon
@@ -76,8 +77,7 @@ class Lifeline:
     # What the client does ------------------------------------------------------------------------------------
 
     def recall(self) -> tuple[Sequence[tuple[int, Event]], int]:
-        """Take over what a former process left; returns the events that it kept, and how many messages of the next
-        payload it had consumed."""
+        """Take over what a former process left; returns the events that it kept, and what to skip (cursor.py)."""
         if self._options.state_dir is None:
             return [], 0
         self._cursor = Cursor(self._options.state_dir, self._options.name)
@@ -86,7 +86,8 @@ class Lifeline:
             return [], 0
         self._epoch = remembered.session.epoch
         endpoint = self._make_endpoint(remembered.broker)
-        endpoint.recover(Saved(remembered.machine, [], {remembered.broker: remembered.session}))
+        state = pack(EndpointState(remembered.machine, {}))
+        endpoint.recover(Saved(state, [], {remembered.broker: remembered.session}), now=time.monotonic())
         self._confirmed, self._skip = remembered.session.received, remembered.skip
         return remembered.kept, remembered.skip
 
@@ -393,7 +394,4 @@ class Lifeline:
         assert self._listener is not None
         heard, self._listener.heard = self._listener.heard, []
         for what, sequence in heard:
-            if isinstance(what, list):
-                self._hearer.hear_run(what, sequence)
-            else:
-                self._hearer.hear(what, sequence)
+            self._hearer.hear(what, sequence)

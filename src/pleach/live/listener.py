@@ -32,12 +32,8 @@ class Options(msgspec.Struct, frozen=True):
 class Hearer(Protocol):
     """The client, as its lifeline sees it."""
 
-    def hear(self, message: Message, sequence: int) -> None:
-        """The broker said something; the payload that it came in has this number in the session."""
-        ...
-
-    def hear_run(self, events: Sequence[Event], sequence: int) -> None:
-        """The broker delivers events that came in one payload."""
+    def hear(self, what: Message | list[Event], sequence: int) -> None:
+        """The broker said something, or delivered a run; the payload has this number in the session."""
         ...
 
     def hear_birth(self, received: int) -> None:
@@ -71,6 +67,8 @@ class Listener:
         self.capture = machine.capture
         self.is_changed_by = machine.is_changed_by
         self.peer_reborn = machine.peer_reborn
+        self.handle_timer = machine.handle_timer
+        self.resume = machine.resume
         self.endpoint: Endpoint | None = None  # around this machine
         self.heard: list[tuple[Message | list[Event], int]] = []  # with the number of the payload in the session
 

@@ -103,6 +103,7 @@ class LiveNetwork:
         scenario = self._scenario
         command = [sys.executable, "-m", "pleach", "broker", "--name", broker, "--routing", scenario.routing.value]
         command += ["--client-listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+        command += ["--ordering", scenario.ordering.value, "--exchange", scenario.exchange]
         command += ["--data-dir", str(self._directory / broker)]
         command += ["--hierarchical"] if scenario.hierarchical else []
         command += ["--advertisements"] if scenario.advertisements else []

@@ -30,12 +30,12 @@ import msgspec
 from pleach.errors import StoreBrokenError, StoreError, StoreFullError
 from pleach.links.endpoint import Batch, Journalled, Saved
 from pleach.links.session import SessionState
-from pleach.live.outboxes import Outboxes, decode_recipients, encode_row
+from pleach.live.outboxes import Change, Outboxes, decode_recipients, encode_row
 from pleach.messages import Node
 
 DATABASE, LOCK = "pleach.db", "pleach.lock"
 APPLICATION = 0x504C_4348  # "PLCH" in the file's header: a store, and not some other database
-VERSION = 1
+VERSION = 3
 PAGE_BYTES = 4_096
 BYTES_MIN = 1_048_576  # the smallest quota: the schema, and room to work in
 RESERVE_PAGES = 16  # of the quota, kept for batches that only confirm: they free more than they take
@@ -46,12 +46,15 @@ LOG_BYTES_KEPT = 64 * 1_048_576  # the log's file is reused, not cut: on a full 
 SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE node (name TEXT NOT NULL, epoch INTEGER NOT NULL, state BLOB);
-CREATE TABLE journal (id INTEGER PRIMARY KEY, peer TEXT NOT NULL, payload BLOB, now REAL NOT NULL);
+CREATE TABLE journal (
+    id INTEGER PRIMARY KEY, peer TEXT NOT NULL, payload BLOB, now REAL NOT NULL, timer TEXT NOT NULL
+);
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, peer TEXT NOT NULL,
     peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL, first INTEGER NOT NULL
 );
 CREATE TABLE outbox (id INTEGER PRIMARY KEY, recipients BLOB NOT NULL, payload BLOB NOT NULL);
+CREATE TABLE forgotten (sequence_floor INTEGER NOT NULL);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 """
@@ -59,6 +62,8 @@ UPSERT_SESSION = """
 INSERT INTO sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
 SET peer_epoch = excluded.peer_epoch, received = excluded.received, first = excluded.first
 """
+SELECT_JOURNAL = "SELECT peer, payload, now, timer FROM journal ORDER BY id"
+INSERT_JOURNAL = "INSERT INTO journal (peer, payload, now, timer) VALUES (?, ?, ?, ?)"
 
 REMEDY = (
     "Restore a backup of the folder, or move it away: the node is then born anew, and its peers start over with it."
@@ -113,7 +118,8 @@ class Store:
         with self._turn, _translated(self.path):
             sql = self._sql
             (state,) = sql.execute("SELECT state FROM node").fetchone()
-            journal = [Journalled(*row) for row in sql.execute("SELECT peer, payload, now FROM journal ORDER BY id")]
+            (sequence_floor,) = sql.execute("SELECT sequence_floor FROM forgotten").fetchone()
+            journal = [Journalled(*row) for row in sql.execute(SELECT_JOURNAL)]
             boxes: dict[int, dict[int, bytes]] = defaultdict(dict)
             for recipients, payload in sql.execute("SELECT recipients, payload FROM outbox"):
                 for session, sequence in decode_recipients(recipients):
@@ -123,7 +129,7 @@ class Store:
             peer: SessionState(self.epoch, peer_epoch, received, first, self._in_order(peer, first, boxes[session]))
             for session, peer, peer_epoch, received, first in rows
         }
-        return Saved(state, journal, sessions)
+        return Saved(state, journal, sessions, sequence_floor)
 
     def _in_order(self, peer: Node, first: int, box: dict[int, bytes]) -> list[bytes]:
         unconfirmed = sorted(sequence for sequence in box if sequence >= first)
@@ -158,9 +164,10 @@ class Store:
             change = self._outboxes.plan(batch)
             with self._transaction(grows=bool(journal or change.rows or state)) as sql:
                 sql.executemany("DELETE FROM outbox WHERE id = ?", [(row,) for row in change.finished])
+                _forget(sql, change)
                 sql.executemany(UPSERT_SESSION, change.sessions)
                 sql.executemany("INSERT INTO outbox VALUES (?, ?, ?)", map(encode_row, change.rows))
-                sql.executemany("INSERT INTO journal (peer, payload, now) VALUES (?, ?, ?)", map(_journal_row, journal))
+                sql.executemany(INSERT_JOURNAL, map(_journal_row, journal))
                 if state is not None:
                     _replace_state(sql, state)
             self._outboxes.apply(change)
@@ -171,7 +178,7 @@ class Store:
 
     def snapshot(self, state: bytes) -> None:
         """Replace captured state and journal by `state`: that of a machine all whose batches are committed."""
-        self.commit(Batch([], [], {}, [], [], [], [], []), state)
+        self.commit(Batch.empty(), state)
 
     def _checkpoint_when_due(self) -> None:
         """SQLite would do this by itself, but in silence where an fsync fails."""
@@ -276,7 +283,8 @@ def _create(sql: sqlite3.Connection, path: Path, name: Node, epoch: int) -> None
     sql.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     sql.execute("PRAGMA journal_mode = WAL")
     sql.executescript(SCHEMA)
-    sql.execute("INSERT INTO node VALUES (?, ?, NULL)", (name, epoch))
+    sql.execute("INSERT INTO node (name, epoch) VALUES (?, ?)", (name, epoch))
+    sql.execute("INSERT INTO forgotten VALUES (1)")
     sql.execute("COMMIT")
     for folder in (path.parent, path.parent.parent):  # the names of new files and folders are to last as well
         descriptor = os.open(folder, os.O_RDONLY)
@@ -303,6 +311,12 @@ def _translated(path: Path) -> Iterator[None]:
         raise StoreError(f"{path} cannot be read: {error}. {REMEDY}") from error
 
 
+def _forget(sql: sqlite3.Connection, change: Change) -> None:
+    if change.forgotten:
+        sql.executemany("DELETE FROM sessions WHERE id = ?", [(each,) for each in change.forgotten.values()])
+        sql.execute("UPDATE forgotten SET sequence_floor = max(sequence_floor, ?)", (change.sequence_floor,))
+
+
 def _replace_state(sql: sqlite3.Connection, state: bytes) -> None:
     """The old state goes first, so that the new one finds its room."""
     sql.execute("UPDATE node SET state = NULL")
@@ -310,5 +324,5 @@ def _replace_state(sql: sqlite3.Connection, state: bytes) -> None:
     sql.execute("UPDATE node SET state = ?", (state,))
 
 
-def _journal_row(entry: Journalled) -> tuple[Node, bytes | None, float]:
-    return entry.peer, entry.payload, entry.now
+def _journal_row(entry: Journalled) -> tuple[Node, bytes | None, float, str]:
+    return entry.peer, entry.payload, entry.now, entry.timer

@@ -22,4 +22,11 @@ class Layers:
     router: Router
     sessions: Sessions
     locked_for: Callable[[], str]
+    client_address: str = ""
     addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one has to dial
+
+    def reset(self) -> None:
+        """Begin anew, in no tree and without clients."""
+        self.router = Router(self.router.config)
+        self.sessions = Sessions(self.router)
+        self.addresses = {}

@@ -7,6 +7,7 @@ from functools import partial
 from types import MappingProxyType
 
 from pleach.overlay.layers import Layers
+from pleach.overlay.membership import Membership
 from pleach.overlay.seam import Machine
 from pleach.overlay.swaplink import SwapLink
 
@@ -20,4 +21,4 @@ EXCHANGES = MappingProxyType(
 
 def machines(exchange: str, ordering: str) -> Sequence[Callable[[Layers], Machine]]:
     """Makers of the machines that a broker needs in a network with this protocol and this guarantee of order."""
-    return [partial(EXCHANGES[exchange], ordering=ordering)]
+    return [partial(EXCHANGES[exchange], ordering=ordering), Membership]

@@ -40,9 +40,10 @@ class Hold(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """It has been seen already, or is not wanted any more."""
+    """It has been seen already, or is not wanted here any more. `instead`: what to send for it, if anything."""
 
     reason: str
+    instead: Sequence[Send] = ()
 
 
 Verdict: TypeAlias = Pass | Hold | Drop
@@ -138,17 +139,15 @@ class Seam:
     def held_count(self) -> int:
         return sum(map(len, (*self._events.values(), *self._others.values())))
 
-    def arrive(self, sender: Node, message: Passing) -> Pass | None:
-        """What routing gets of an arriving message now, if anything."""
+    def arrive(self, sender: Node, message: Passing) -> Verdict:
+        """What becomes of an arriving message; what is to be held is held."""
         held = self._held(message)
-        if sender in held and self._waits_in_line(message):
-            held[sender].append(message)
-            return None
-        verdict = self._judge(sender, message)
+        is_behind = sender in held and self._waits_in_line(message)
+        verdict = Hold() if is_behind else self._judge(sender, message)
         if isinstance(verdict, Hold):
             held.setdefault(sender, []).append(message)
             self._note_idle()
-        return verdict if isinstance(verdict, Pass) else None
+        return verdict
 
     def leave(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
         return sends if self._reconfiguration is None else self._reconfiguration.leaving(source, cause, sends)

@@ -55,6 +55,13 @@ class Direction:
         return self.router.config.hierarchical
 
 
+def for_a_newcomer(router: Router) -> dict[Layer, frozenset[Entry]]:
+    """What a broker tells a new neighbour that has told it nothing: where advertisements gate, no subscriptions."""
+    entries = {layer: router.entries_but_from(layer, ()) for layer in Layer}
+    subscriptions = () if router.config.hierarchical else entries[SUBSCRIPTIONS]
+    return _exported(router, advertisements=entries[ADVERTISEMENTS], subscriptions=subscriptions, gate=())
+
+
 def side_of_b(direction: Direction, a: Node, c: Node) -> dict[Layer, frozenset[Entry]]:
     """What b tells c in the new tree: its own side, without a's."""
     router = direction.router

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, get_args
-from zlib import crc32
 
 import msgspec
 
 from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
 from pleach.errors import ProtocolError
 from pleach.messages import (
+    OPERATOR,
     Abort,
     Aborted,
     Close,
@@ -44,13 +44,12 @@ from pleach.messages import (
 )
 from pleach.overlay import sides
 from pleach.overlay.layers import Layers
+from pleach.overlay.retries import Retries
 from pleach.overlay.seam import Handled
 from pleach.overlay.triangle import Phase, Role, Swapping, Triangle
 from pleach.routing.rewiring import NewLink, Rewiring, packed, unpacked
 
 LEASE_SECONDS = 10.0
-RETRIES_MAX = 8
-RETRY_SECONDS = 0.05  # doubles with each attempt, and differs between operations by up to three times
 
 LEASE: Final = "swaplink:lease"
 RETRY: Final = "swaplink:retry:"
@@ -58,17 +57,10 @@ RETRY: Final = "swaplink:retry:"
 NOTHING = Handled()
 
 
-class Waiting(msgspec.Struct, frozen=True):
-    """A request that will be tried again."""
-
-    request: RequestSwap
-    attempts: int
-
-
 class SwapLinkState(msgspec.Struct):
     swap: Swapping | None = None
     attempts: int = 0  # at a: how often this swap was put off before
-    waiting: dict[str, Waiting] = {}
+    retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
     side_b: list[Told] = []  # at b: what it has sent to c as its own side
 
 
@@ -127,11 +119,13 @@ class SwapLink:
     def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
         if name == LEASE:
             return self._give_up()
-        waiting = self._state.waiting.pop(name.removeprefix(RETRY), None)
-        return NOTHING if waiting is None else self._requested("", waiting.request, attempts=waiting.attempts)
+        waiting = self._state.retries.take(name)
+        if waiting is None or not isinstance(waiting.request, RequestSwap):
+            return NOTHING
+        return self._requested(OPERATOR, waiting.request, attempts=waiting.attempts)
 
     def resume(self) -> Sequence[Effect]:
-        timers: list[Effect] = [_retry_timer(waiting) for waiting in self._state.waiting.values()]
+        timers = self._state.retries.timers()
         swap = self._state.swap
         if swap is not None and swap.role is Role.B and swap.phase in (Phase.LOCKED, Phase.FLOODING):
             timers += self._lease()
@@ -155,8 +149,12 @@ class SwapLink:
             return _refused(request.operation, "a swap takes three different brokers")
         if request.b not in router.neighbours:
             return _refused(request.operation, f"{request.a} and {request.b} are not linked")
+        if request.c in router.neighbours:
+            return _refused(request.operation, f"{request.a} and {request.c} are linked already")
         if busy := self._layers.locked_for():
-            return self._try_later(request, attempts, f"{request.a} is locked for operation {busy}")
+            return Handled(
+                self._state.retries.put_off(request, attempts, f"{request.a} is locked for operation {busy}")
+            )
         lock = Lock(request.operation, request.a, request.b, request.c, self._layers.address)
         begun = self._begin(lock, Role.A, attempts)
         return Handled([*begun, LinkUp(request.c), Send(request.b, lock)])
@@ -170,12 +168,6 @@ class SwapLink:
 
     def _make_triangle(self, swap: Swapping) -> Triangle:
         return Triangle(swap, is_corrected=self._is_corrected, keeps_causal_order=self._keeps_causal_order)
-
-    def _try_later(self, request: RequestSwap, attempts: int, reason: str) -> Handled:
-        if attempts == RETRIES_MAX:
-            return _refused(request.operation, f"{reason}; asked {attempts + 1} times")
-        waiting = self._state.waiting[request.operation] = Waiting(request, attempts + 1)
-        return Handled([_retry_timer(waiting)])
 
     # 1–4: locks ----------------------------------------------------------------------------------------------
 
@@ -221,10 +213,10 @@ class SwapLink:
         """At a: the link to c is not wanted any more, nor what came over it."""
         if is_busy:
             request = RequestSwap(swap.operation, swap.a, swap.b, swap.c)
-            outcome = self._try_later(request, self._state.attempts, reason)
+            outcome = self._state.retries.put_off(request, self._state.attempts, reason)
         else:
-            outcome = _refused(swap.operation, reason)
-        return Handled([LinkDown(swap.c), *outcome.effects], discarded=[swap.c])
+            outcome = [Concluded(swap.operation, reason)]
+        return Handled([LinkDown(swap.c), *outcome], discarded=[swap.c])
 
     # 5–7: tables ---------------------------------------------------------------------------------------------
 
@@ -361,7 +353,7 @@ class SwapLink:
     def _resume_link(self, neighbour: Node) -> list[Effect]:
         """The link stays as it was: tell over it what was not told while it was suspended."""
         router = self._layers.router
-        link = NewLink(received=sides.received(router, neighbour), told=sides.told(router, neighbour))
+        link = NewLink(sides.received(router, neighbour), sides.told(router, neighbour), is_same=True)
         return self._rewire(Rewiring(links={neighbour: link}, parent=router.parent))
 
     # Parts ---------------------------------------------------------------------------------------------------
@@ -393,10 +385,3 @@ def _note(swap: Swapping) -> Observe:
 
 def _refused(operation: str, reason: str) -> Handled:
     return Handled([Concluded(operation, reason)])
-
-
-def _retry_timer(waiting: Waiting) -> SetTimer:
-    """Opposed requests must not meet again and again: how long each waits is its own, but no accident."""
-    operation = waiting.request.operation
-    spread = 0.5 + crc32(f"{operation}/{waiting.attempts}".encode()) / 2**32
-    return SetTimer(RETRY + operation, RETRY_SECONDS * 2**waiting.attempts * spread)

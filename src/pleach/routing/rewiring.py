@@ -22,11 +22,13 @@ class NewLink:
     received  what the neighbour has told us, as of now
     told      what the neighbour has of us, as of now: the difference to what it should have is sent to it
     beyond    the neighbour of this neighbour for which it cannot answer (see `Settle`)
+    is_same   the link was only suspended, and the neighbour knows of no change
     """
 
     received: Tables
     told: Tables
     beyond: Node = ""
+    is_same: bool = False
 
 
 @dataclass(frozen=True)

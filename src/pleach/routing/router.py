@@ -27,9 +27,10 @@ from pleach.messages import Install, Installed, Layer, Node, Settle, Withdraw
 from pleach.routing.entries import Change, Entry
 from pleach.routing.interests import FilterMap
 from pleach.routing.policies import POLICIES
-from pleach.routing.propagation import Export, LayerLink, Propagation, PropagationState, Ticket
+from pleach.routing.propagation import Export, LayerLink, Propagation, PropagationState
 from pleach.routing.rewiring import Rewiring
 from pleach.routing.stages import Stage
+from pleach.routing.waits import Ticket
 
 UNANSWERED = 0  # the number of an install that nobody waits for
 
@@ -126,20 +127,33 @@ class Router:
                 ticket = Ticket(layer, sender, number) if number != UNANSWERED else None
                 return self.add(layer, sender, Entry(owner, wanted), ticket)
             case Settle(layer, number, beyond):
-                ticket = Ticket(layer, sender, number)
-                sends, is_due = self._layers[layer].settle(sender, beyond, ticket)
-                return self._outcome(sends, [ticket] if is_due else [])
+                return self._settle(Ticket(layer, sender, number), beyond)
             case Withdraw(layer, owner, wanted):
                 return self.remove(layer, sender, Entry(owner, wanted))
             case Installed(layer, number):
                 return self._outcome([], self._layers[layer].installed(sender, number))
+
+    def wait_for_all(self, ticket: Ticket) -> Outcome:
+        """Have the ticket wait for whatever is unanswered now."""
+        return self._settle(ticket, beyond="")
+
+    def _settle(self, ticket: Ticket, beyond: Node) -> Outcome:
+        sends, is_due = self._layers[ticket.layer].settle(ticket.requester, beyond, ticket)
+        return self._outcome(sends, [ticket] if is_due else [])
+
+    def waiting_of(self, requester: Node) -> list[Ticket]:
+        return [ticket for propagation in self._layers.values() for ticket in propagation.waiting_of(requester)]
 
     def forget(self, ticket: Ticket) -> None:
         self._layers[ticket.layer].forget(ticket)
 
     def _outcome(self, sends: list[Send], due: Sequence[Ticket]) -> Outcome:
         """Answer the neighbours among the due tickets; the clients' ones are the caller's."""
-        answers = [Send(t.requester, Installed(t.layer, t.token)) for t in due if isinstance(t.token, int)]
+        answers = [
+            Send(t.requester, Installed(t.layer, t.token))
+            for t in due
+            if isinstance(t.token, int) and not self._layers[t.layer].park(t)
+        ]
         return Outcome(sends + answers, [t for t in due if isinstance(t.token, str)])
 
     def _note_added(self, layer: Layer, source: Node, entry: Entry) -> list[Send]:
@@ -218,18 +232,21 @@ class Router:
         sends: list[Send] = []
         due: list[Ticket] = []
         for layer in (Layer.ADVERTISEMENTS, Layer.SUBSCRIPTIONS):
-            outcome = self._rewire_layer(layer, rewiring)
-            sends += outcome.sends
-            due += outcome.due
-        return Outcome(sends, due)
+            told, settled = self._rewire_layer(layer, rewiring)
+            sends += told
+            due += settled
+        return self._outcome(sends, due)  # answers come after all that was told, as always
 
-    def _rewire_layer(self, layer: Layer, rewiring: Rewiring) -> Outcome:
-        links = {n: LayerLink(x.received[layer], x.told[layer], x.beyond) for n, x in rewiring.links.items()}
+    def _rewire_layer(self, layer: Layer, rewiring: Rewiring) -> tuple[list[Send], list[Ticket]]:
+        links = {
+            neighbour: LayerLink(link.received[layer], link.told[layer], link.beyond, link.is_same)
+            for neighbour, link in rewiring.links.items()
+        }
         clients = {client: tables[layer] for client, tables in rewiring.clients.items()}
         for source, entries in (*((n, link.received) for n, link in links.items()), *clients.items()):
             for entry in entries:
                 self._enter(layer, source, entry)
-        return self._outcome(*self._layers[layer].rewire(rewiring.gone, links, clients, settle=rewiring.settle))
+        return self._layers[layer].rewire(rewiring.gone, links, clients, settle=rewiring.settle)
 
     def _forget_tables(self, source: Node) -> None:
         for entry in self._subscriptions.received_from(source):

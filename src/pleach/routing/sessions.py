@@ -26,6 +26,7 @@ from pleach.messages import (
     Deliver,
     Detach,
     Forward,
+    HandedClient,
     Layer,
     Message,
     Node,
@@ -41,8 +42,8 @@ from pleach.messages import (
     Unsubscribed,
 )
 from pleach.routing.entries import Entry
-from pleach.routing.propagation import Ticket
 from pleach.routing.router import Router
+from pleach.routing.waits import Ticket
 
 NAMES_PER_CLIENT_MAX = 10_000  # subscriptions, and advertisements, of one client
 
@@ -57,6 +58,10 @@ class ClientState(msgspec.Struct, array_like=True):
     subscriptions: dict[str, Filter]
     advertisements: dict[str, Filter]
     confirmed: dict[str, None]  # advertisements in effect
+
+    @property
+    def count(self) -> int:
+        return len(self.subscriptions) + len(self.advertisements)
 
     def names(self, layer: Layer) -> dict[str, Filter]:
         return self.subscriptions if layer is Layer.SUBSCRIPTIONS else self.advertisements
@@ -78,6 +83,7 @@ class Sessions:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._clients: dict[Node, ClientState] = {}
+        self.names = 0  # subscriptions and advertisements of all clients together
 
     def __contains__(self, node: Node) -> bool:
         return node in self._clients
@@ -88,6 +94,11 @@ class Sessions:
 
     def subscriptions(self, client: Node) -> dict[str, Filter]:
         return dict(self._clients[client].subscriptions)
+
+    def has_names(self, client: Node) -> bool:
+        """Whether a client has asked for anything that is still there."""
+        state = self._clients.get(client)
+        return state is not None and state.count > 0
 
     def handle(self, client: Node, message: ClientRequest) -> list[Send]:
         if isinstance(message, Attach):
@@ -188,6 +199,7 @@ class Sessions:
             return [Send(client, Refused(name, f"the name stands for {names[name].text!r}; take that back first"))]
         if name not in names and len(names) == NAMES_PER_CLIENT_MAX:
             return [Send(client, Refused(name, f"a client has at most {NAMES_PER_CLIENT_MAX} of these"))]
+        self.names += name not in names
         names[name] = wanted
         ticket = Ticket(layer, client, name)
         outcome = self._router.add(layer, client, Entry(owner(client, name), wanted), ticket if wait else None)
@@ -199,10 +211,34 @@ class Sessions:
         wanted = state.names(layer).pop(name, None)
         if wanted is None:
             return []
+        self.names -= 1
         self._router.forget(Ticket(layer, client, name))
         if layer is Layer.ADVERTISEMENTS:
             state.confirmed.pop(name, None)
         return self._router.remove(layer, client, Entry(owner(client, name), wanted)).sends
+
+    # Moving --------------------------------------------------------------------------------------------------
+
+    def hand_over(self, client: Node) -> HandedClient:
+        """All that this broker knows of a client, for another broker to take over."""
+        state = self._clients[client]
+        waiting = [(t.layer, t.token) for t in self._router.waiting_of(client) if isinstance(t.token, str)]
+        return HandedClient(
+            client,
+            state.own_events,
+            dict(sorted(state.subscriptions.items())),
+            dict(sorted(state.advertisements.items())),
+            sorted(state.confirmed),
+            waiting,
+        )
+
+    def take_over(self, handed: HandedClient) -> None:
+        """Know a client as another broker did; its entries come to the router by a rewiring."""
+        former = self._clients.get(handed.name)
+        self.names += len(handed.subscriptions) + len(handed.advertisements) - (former.count if former else 0)
+        self._clients[handed.name] = ClientState(
+            handed.own_events, dict(handed.subscriptions), dict(handed.advertisements), dict.fromkeys(handed.confirmed)
+        )
 
     # State ---------------------------------------------------------------------------------------------------
 
@@ -220,6 +256,7 @@ class Sessions:
 
     def restore(self, clients: dict[Node, ClientState]) -> None:
         self._clients = clients
+        self.names = sum(state.count for state in clients.values())
 
 
 def _refusal(client: Node, message: Message, reason: str) -> Send:

@@ -1,0 +1,377 @@
+"""AddBroker(a, b) and RemoveBroker(b): a new leaf, and a leaf less (S0 §IV-B, §IV-C; docs/protocols/membership.md).
+
+AddBroker                              RemoveBroker
+  b                a                     client           b                a
+  │ connect ──────▶│ takes b on          │                │ removeReq ────▶│ locked
+  │◀──── connectAck │ (with its tables)   │                │◀──── removeAck │
+  │ adopts          │                     │                │ handover ─────▶│ serves the clients from now on
+                                          │◀─── redirect   │◀───── close(ab) │
+                                          │ farewell ─────▶│ clientLeft ───▶│ takes what the client sends straight
+                                          │                │ left ─────────▶│ link a–b is gone
+
+In S0 a calls the clients. Real clients dial, so b tells them where to go; `redirect` is the last that b has for a
+client, and so is close(ab) for it, as `farewell` is close(ba). Between handover and farewell b passes on what its
+clients still send, and a answers: nothing that a client asked for is lost or done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Final, get_args
+
+import msgspec
+
+from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
+from pleach.errors import ProtocolError
+from pleach.messages import (
+    OPERATOR,
+    ClientLeft,
+    ClientRequest,
+    CloseAB,
+    Connect,
+    ConnectAck,
+    ConnectNack,
+    Farewell,
+    HandedClient,
+    Handover,
+    Layer,
+    Left,
+    MembershipMessage,
+    Message,
+    Node,
+    PubSub,
+    Redirect,
+    RemoveAck,
+    RemoveNack,
+    RemoveReq,
+    RequestAdd,
+    RequestRemove,
+    Said,
+    pack,
+    unpack,
+)
+from pleach.overlay import sides
+from pleach.overlay.layers import Layers
+from pleach.overlay.retries import Retries
+from pleach.overlay.seam import Drop, Handled, Hold, Pass, Passing, Verdict, stale
+from pleach.routing.entries import Entry
+from pleach.routing.rewiring import NO_TABLES, NewLink, Rewiring, Tables, packed, unpacked
+from pleach.routing.sessions import owner
+from pleach.routing.waits import Ticket
+
+RETRY: Final = "membership:retry:"
+CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
+PUB_SUB: frozenset[type] = frozenset(get_args(PubSub))
+
+NOTHING = Handled()
+
+
+class Part(IntEnum):
+    """What this broker does in a change of membership: join or leave itself, or be the neighbour of one that leaves."""
+
+    JOINING = 0
+    LEAVING = 1
+    INHERITING = 2
+
+
+class Phase(IntEnum):
+    ASKED = 1  # the other side has not answered
+    HANDED = 2  # the clients are a's; b passes on what they send, and delivers what a sent before
+    CLOSED = 3  # nothing more comes from a by way of b; clients are on their way
+
+
+class Changing(msgspec.Struct):
+    """One change of membership at one of its two brokers. `partner`: the other one. `clients`: those on their way."""
+
+    operation: str
+    part: Part
+    partner: Node
+    phase: Phase = Phase.ASKED
+    clients: dict[Node, None] = {}
+    partner_address: str = ""  # where the partner listens for clients
+
+
+class MembershipState(msgspec.Struct):
+    change: Changing | None = None
+    attempts: int = 0
+    retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
+
+
+class Membership:
+    name = "membership"
+    accepts = frozenset(get_args(MembershipMessage))
+
+    def __init__(self, layers: Layers) -> None:
+        self._layers = layers
+        self._state = MembershipState()
+
+    @property
+    def under_way(self) -> Crossing | None:
+        return None if self._state.change is None else Crossing(self._state.change)
+
+    @property
+    def operation(self) -> str:
+        return "" if self._state.change is None else self._state.change.operation
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+        match message:
+            case RequestAdd():
+                return self._asked_to_add(message)
+            case RequestRemove():
+                return self._asked_to_remove(sender, message, attempts=0)
+            case Connect():
+                return self._connect(sender, message)
+            case RemoveReq():
+                return self._remove_req(sender, message)
+        change = self._state.change
+        if change is None:
+            raise ProtocolError(self._layers.name, sender, message, "no broker is being added or removed here")
+        match change.part:
+            case Part.JOINING:
+                return self._while_joining(change, message)
+            case Part.LEAVING:
+                return self._while_leaving(change, sender, message)
+            case Part.INHERITING:
+                return self._while_inheriting(change, message)
+
+    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+        waiting = self._state.retries.take(name)
+        if waiting is None or not isinstance(waiting.request, RequestRemove):
+            return NOTHING
+        return self._asked_to_remove(OPERATOR, waiting.request, attempts=waiting.attempts)
+
+    def resume(self) -> Sequence[Effect]:
+        return self._state.retries.timers()
+
+    def capture(self) -> bytes:
+        return pack(self._state)
+
+    def restore(self, state: bytes) -> None:
+        self._state = unpack(state, MembershipState)
+
+    # AddBroker -----------------------------------------------------------------------------------------------
+
+    def _asked_to_add(self, request: RequestAdd) -> Handled:
+        router, name = self._layers.router, self._layers.name
+        if router.neighbours:
+            reason = f"{name} is in a tree already: it is linked to {', '.join(sorted(router.neighbours))}"
+            return Handled([Concluded(request.operation, reason)])
+        if busy := self._layers.locked_for():
+            return Handled([Concluded(request.operation, f"{name} is locked for operation {busy}")])
+        if request.to == name:
+            return Handled([Concluded(request.operation, "a broker cannot be its own neighbour")])
+        self._layers.addresses[request.to] = request.address
+        begun = self._begin(Changing(request.operation, Part.JOINING, request.to))
+        connect = Connect(request.operation, self._layers.address)
+        return Handled([*begun, LinkUp(request.to, request.address), Send(request.to, connect)])
+
+    def _connect(self, sender: Node, message: Connect) -> Handled:
+        """At a. Nobody is locked: many may join at once, also during a swap (S0 §IV-B)."""
+        router, change = self._layers.router, self._state.change
+        if sender in router.neighbours:
+            return Handled([Send(sender, ConnectNack(message.operation, f"{sender} is a neighbour already"))])
+        if change is not None and change.part is not Part.INHERITING:
+            reason = f"{self._layers.name} is itself on its way"
+            return Handled([LinkUp(sender), Send(sender, ConnectNack(message.operation, reason)), LinkDown(sender)])
+        tables = sides.for_a_newcomer(router)
+        rewiring = Rewiring(links={sender: NewLink(NO_TABLES, tables)}, parent=router.parent)
+        ack = ConnectAck(message.operation, packed(tables))
+        return Handled([LinkUp(sender, message.address), Send(sender, ack), *self._rewire(rewiring)])
+
+    def _while_joining(self, change: Changing, message: Message) -> Handled:
+        self._end()
+        clients = list(change.clients)
+        match message:
+            case ConnectAck(_, told):
+                link = NewLink(received=unpacked(told), told=NO_TABLES)
+                rewired = self._rewire(Rewiring(links={change.partner: link}, parent=change.partner))
+                return Handled([*rewired, Concluded(change.operation)], released=clients)
+            case ConnectNack(_, reason):
+                return Handled([LinkDown(change.partner), Concluded(change.operation, reason)], released=clients)
+        return self._unexpected(change, message)
+
+    # RemoveBroker, at b --------------------------------------------------------------------------------------
+
+    def _asked_to_remove(self, sender: Node, request: RequestRemove, *, attempts: int) -> Handled:
+        neighbours, name = self._layers.router.neighbours, self._layers.name
+        if request.broker != name:
+            towards = [request.broker] if request.broker in neighbours else neighbours
+            return Handled([Send(neighbour, request) for neighbour in towards if neighbour != sender])
+        if not neighbours:
+            return Handled([Concluded(request.operation, f"{name} is the last broker: nobody could take its clients")])
+        if len(neighbours) > 1:
+            reason = f"{name} has {len(neighbours)} neighbours: swap links until it is a leaf"
+            return Handled([Concluded(request.operation, reason)])
+        if busy := self._layers.locked_for():
+            reason = f"{name} is locked for operation {busy}"
+            return Handled(self._state.retries.put_off(request, attempts, reason))
+        self._state.attempts = attempts
+        begun = self._begin(Changing(request.operation, Part.LEAVING, neighbours[0]))
+        return Handled([*begun, Send(neighbours[0], RemoveReq(request.operation))])
+
+    def _while_leaving(self, change: Changing, sender: Node, message: Message) -> Handled:
+        match message:
+            case RemoveAck():
+                return self._hand_over(change)
+            case RemoveNack(_, reason, is_busy):
+                self._end()
+                request = RequestRemove(change.operation, self._layers.name)
+                if is_busy:
+                    return Handled(self._state.retries.put_off(request, self._state.attempts, reason))
+                return Handled([Concluded(change.operation, reason)])
+            case CloseAB(_, address):
+                change.partner_address = address
+                redirects = [Send(client, _redirect(change)) for client in change.clients]
+                return Handled([*self._enter(Phase.CLOSED), *redirects, *self._leave_if_alone(change)])
+            case Farewell():
+                del change.clients[sender]
+                left: list[Effect] = [Send(change.partner, ClientLeft(change.operation, sender)), LinkDown(sender)]
+                return Handled([*left, *self._leave_if_alone(change)])
+        return self._unexpected(change, message)
+
+    def _hand_over(self, change: Changing) -> Handled:
+        """All that the clients have is a's from now on; b keeps its tables to deliver what a sent before."""
+        self._layers.router.suspend([change.partner])
+        handed = [self._layers.sessions.hand_over(client) for client in self._layers.sessions.clients]
+        change.clients = dict.fromkeys(client.name for client in handed)
+        return Handled([Send(change.partner, Handover(change.operation, handed)), *self._enter(Phase.HANDED)])
+
+    def _leave_if_alone(self, change: Changing) -> list[Effect]:
+        if change.clients:
+            return []
+        self._end()
+        self._layers.reset()
+        left = Send(change.partner, Left(change.operation))
+        return [left, LinkDown(change.partner), Concluded(change.operation)]
+
+    # RemoveBroker, at a --------------------------------------------------------------------------------------
+
+    def _remove_req(self, sender: Node, message: RemoveReq) -> Handled:
+        if busy := self._layers.locked_for():
+            reason = f"{self._layers.name} is locked for operation {busy}"
+            return Handled([Send(sender, RemoveNack(message.operation, reason, is_busy=True))])
+        begun = self._begin(Changing(message.operation, Part.INHERITING, sender))
+        return Handled([*begun, Send(sender, RemoveAck(message.operation))])
+
+    def _while_inheriting(self, change: Changing, message: Message) -> Handled:
+        match message:
+            case Handover(_, clients):
+                return self._inherit(change, clients)
+            case Said(client, request):
+                return self._said(change, client, request)
+            case ClientLeft(_, client):
+                del change.clients[client]
+                return Handled(released=[client])
+            case Left():
+                self._end()
+                return Handled([LinkDown(change.partner)])
+        return self._unexpected(change, message)
+
+    def _inherit(self, change: Changing, clients: Sequence[HandedClient]) -> Handled:
+        router, sessions = self._layers.router, self._layers.sessions
+        change.clients = dict.fromkeys(client.name for client in clients)
+        for client in clients:
+            sessions.take_over(client)
+        parent = None if router.parent == change.partner else router.parent
+        tables = {client.name: _tables_of(client) for client in clients}
+        rewired = self._rewire(Rewiring(gone=(change.partner,), clients=tables, parent=parent))
+        links = [LinkUp(client.name) for client in clients]
+        close = Send(change.partner, CloseAB(change.operation, self._layers.client_address))
+        return Handled([*links, close, *self._enter(Phase.CLOSED), *rewired, *self._confirm(clients)])
+
+    def _confirm(self, clients: Sequence[HandedClient]) -> list[Effect]:
+        """What waited for confirmation at b waits here for all that is unanswered."""
+        effects: list[Effect] = []
+        for client in clients:
+            for layer, name in client.waiting:
+                outcome = self._layers.router.wait_for_all(Ticket(layer, client.name, name))
+                effects += [*outcome.sends, *self._layers.sessions.settle(outcome.due)]
+        return effects
+
+    def _said(self, change: Changing, client: Node, request: ClientRequest) -> Handled:
+        """A client said something to b after the handover; a newcomer at b is one of those on their way, too."""
+        links = [] if client in change.clients else [LinkUp(client)]
+        change.clients[client] = None
+        return Handled([*links, *self._layers.sessions.handle(client, request)])
+
+    # Parts ---------------------------------------------------------------------------------------------------
+
+    def _begin(self, change: Changing) -> list[Effect]:
+        self._state.change = change
+        return [_note(change)]
+
+    def _enter(self, phase: Phase) -> list[Effect]:
+        assert self._state.change is not None
+        self._state.change.phase = phase
+        return [_note(self._state.change)]
+
+    def _end(self) -> None:
+        self._state.change = None
+
+    def _rewire(self, rewiring: Rewiring) -> list[Effect]:
+        outcome = self._layers.router.rewire(rewiring)
+        return [*outcome.sends, *self._layers.sessions.settle(outcome.due)]
+
+    def _unexpected(self, change: Changing, message: Message) -> Handled:
+        raise ProtocolError(self._layers.name, change.partner, message, "it does not fit the state of the operation")
+
+
+class Crossing:
+    """What arrives and leaves while clients cross from b to a."""
+
+    keeps_causal_order = True
+
+    def __init__(self, change: Changing) -> None:
+        self._change = change
+
+    @property
+    def peers(self) -> frozenset[Node]:
+        """A broker that joins counts its neighbour-to-be among its links."""
+        return frozenset((self._change.partner,))
+
+    def arriving(self, sender: Node, message: Passing) -> Verdict:
+        if message.__class__ in CLIENT_REQUESTS:
+            return self._request(sender, message)  # type: ignore[arg-type]
+        return stale(sender, message)
+
+    def _request(self, client: Node, request: ClientRequest) -> Verdict:
+        change = self._change
+        match change.part, change.phase:
+            case Part.JOINING, _:
+                change.clients[client] = None
+                return Hold()  # what is published now is for the tree that this broker is joining
+            case Part.LEAVING, Phase.HANDED | Phase.CLOSED:
+                return Drop("passed on", self._pass_on(client, request))
+            case Part.INHERITING, _ if client in change.clients:
+                return Hold()  # what it sent by way of b comes first
+        return Pass(client, request)
+
+    def _pass_on(self, client: Node, request: ClientRequest) -> Sequence[Send]:
+        """A client that came after the handover goes the same way as the others."""
+        change = self._change
+        is_late = client not in change.clients and change.phase is Phase.CLOSED
+        change.clients[client] = None
+        redirect = [Send(client, _redirect(change))] if is_late else []
+        return [Send(change.partner, Said(client, request)), *redirect]
+
+    def leaving(self, _source: Node, _cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
+        """After the handover b owes a nothing: a has it all."""
+        change = self._change
+        if change.part is not Part.LEAVING or change.phase is Phase.ASKED:
+            return sends
+        return [send for send in sends if not (send.to == change.partner and send.message.__class__ in PUB_SUB)]
+
+
+def _redirect(change: Changing) -> Redirect:
+    return Redirect(change.partner, change.partner_address)
+
+
+def _tables_of(client: HandedClient) -> Tables:
+    names = {Layer.SUBSCRIPTIONS: client.subscriptions, Layer.ADVERTISEMENTS: client.advertisements}
+    return {layer: [Entry(owner(client.name, name), f) for name, f in named.items()] for layer, named in names.items()}
+
+
+def _note(change: Changing) -> Observe:
+    what = f"membership {change.operation}: {change.part.name.lower()} {change.phase.name.lower()}"
+    return Observe(Observed.STATE, detail=what)
