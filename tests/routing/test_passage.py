@@ -183,3 +183,17 @@ def test_what_is_remembered_is_bounded(monkeypatch):
         remembered = [key for routes in made._passage._routes.values() for key in routes]
         assert len(remembered) <= 10
         assert all(len(key) <= passage.KEY_BYTES_MAX for key in remembered)
+
+
+def test_what_was_remembered_of_receivers_is_bounded_too(monkeypatch):
+    """Also where the attributes are too long to be remembered, and every event goes to others."""
+    monkeypatch.setattr(passage, "ROUTES_MAX", 10)
+    made = broker()
+    for n in range(8):
+        made.handle(f"c{n}", Attach(), now=0.0)
+        made.handle(f"c{n}", Subscribe("s", parse_filter(f"b{n} = 1")), now=0.0)
+    for n in range(1, 256):
+        bits = {f"b{k}": n >> k & 1 for k in range(8)}
+        run = run_of(Publish, event(n, {**bits, "text": "t" * passage.KEY_BYTES_MAX}))
+        assert len(passed_on(run, made.handle_run("c", run))) == n.bit_count() + 1
+        assert len(made._passage._known) <= 10

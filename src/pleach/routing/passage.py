@@ -22,7 +22,7 @@ from pleach.runs import Glimpse, Passed, Span
 ROUTES_MAX = 8_192  # remembered, over all senders
 KEY_BYTES_MAX = 256  # of attributes that are remembered
 
-NO_LIMIT = 2**63
+NO_LIMIT = 2**63  # more than any frame has room for
 _decode_attributes = msgspec.msgpack.Decoder(dict[str, Any]).decode
 
 
@@ -42,7 +42,7 @@ class Passage:
         self._known: dict[Receivers, Receivers] = {}  # one object for all that are equal: `is` tells them apart
 
     def forget(self) -> None:
-        if self._count:
+        if self._routes:
             self._routes.clear()
             self._known.clear()
             self._count = 0
@@ -93,12 +93,11 @@ class Passage:
         return self._keep(sender, key, _decode_attributes(key), NO_LIMIT)
 
     def _keep(self, sender: Node, key: bytes, attributes: dict[str, Any], payload_bytes_max: int) -> _Route:
+        if self._count >= ROUTES_MAX or len(self._known) >= ROUTES_MAX:
+            self.forget()
         receivers = self._sessions.receivers(attributes, sender)
-        receivers = self._known.setdefault(receivers, receivers)
-        route = _Route(receivers, payload_bytes_max)
+        route = _Route(self._known.setdefault(receivers, receivers), payload_bytes_max)
         if len(key) <= KEY_BYTES_MAX:
-            if self._count >= ROUTES_MAX:
-                self.forget()
             self._routes.setdefault(sender, {})[key] = route
             self._count += 1
         return route
