@@ -122,7 +122,7 @@ class Broker:
     def _from_broker(self, sender: Node, message: PubSub | Marked) -> Sequence[Effect]:
         if sender in self.router.neighbours or sender in self.seam.peers:
             return self._arrive(sender, message)
-        if isinstance(message, Marked):
+        if isinstance(message, Marked) and sender not in self.sessions:
             return ()  # left over from an operation that was given up; it has come another way
         raise ProtocolError(self.name, sender, message, "the sender is no neighbour")
 
@@ -149,6 +149,10 @@ class Broker:
         return [*outcome.sends, *self.sessions.settle(outcome.due)]
 
     # Reconfigurations ----------------------------------------------------------------------------------------
+
+    @property
+    def operation(self) -> str:
+        return self._locked_for()
 
     def _locked_for(self) -> str:
         """The operation that this broker is locked for; empty where it is free."""

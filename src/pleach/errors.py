@@ -6,7 +6,9 @@ the command line turns each into one line on stderr and exit code 2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+PART_SHOWN_MAX = 8  # brokers named in one sentence
 
 
 class PleachError(Exception):
@@ -72,6 +74,52 @@ class SettingsError(InvalidInputError):
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.source, self.key) if part)
         return f"{place}: {self.reason}; {self.remedy}" if place else f"{self.reason}; {self.remedy}"
+
+
+class TopologyError(InvalidInputError):
+    """Brokers and links that are no tree, or a broker that is not in it."""
+
+
+class CycleError(TopologyError):
+    """Links that close a cycle: `cycle` names its brokers, each a neighbour of the next and the last of the first."""
+
+    def __init__(self, cycle: Sequence[str]) -> None:
+        super().__init__(f"links close a cycle: {'–'.join([*cycle, cycle[0]])}; leave one of these links out")
+        self.cycle = tuple(cycle)
+
+
+class CutOffError(TopologyError):
+    """Brokers that no link joins to the rest: `part` names them."""
+
+    def __init__(self, part: Sequence[str], rest: Sequence[str]) -> None:
+        shown = ", ".join(part[:PART_SHOWN_MAX]) + (", …" if len(part) > PART_SHOWN_MAX else "")
+        super().__init__(f"no link joins {{{shown}}} to the rest of the tree; add one, for example {part[0]}–{rest[0]}")
+        self.part = tuple(part)
+
+
+class PlanError(InvalidInputError):
+    """A plan that cannot be made, or cannot be read."""
+
+
+class StepError(PlanError):
+    """A step that does not fit the tree on which its turn comes. `number` counts from 1; 0 where there is no plan."""
+
+    def __init__(self, step: str, reason: str, *, number: int = 0, source: str = "") -> None:
+        place = f"step {number} ({step})" if number else step
+        super().__init__(f"{f'{source}: ' if source else ''}{place}: {reason}")
+        self.step = step
+        self.reason = reason
+        self.number = number
+
+
+class PlanRunError(PleachError):
+    """A run of a plan was told what cannot be: names the operation, what was told, and how things stand."""
+
+    def __init__(self, operation: str, told: str, state: str) -> None:
+        super().__init__(f"{operation}: '{told}' is not possible now ({state})")
+        self.operation = operation
+        self.told = told
+        self.state = state
 
 
 class ProtocolError(PleachError):

@@ -29,6 +29,7 @@ from pleach.messages import (
     Install,
     Installed,
     Layer,
+    Mark,
     Marked,
     Message,
     Publish,
@@ -155,7 +156,7 @@ def random_message(stream: Random, sender: str, number: int) -> Message:
         Unadvertised(name),
         Refused(name, "why"),
     ]
-    everything = [*from_clients, *from_neighbours, *to_clients, Marked("flood", Forward(event))]
+    everything = [*from_clients, *from_neighbours, *to_clients, Marked("1", Mark.FLOOD, "a", Forward(event))]
     if stream.random() < 0.1:
         return stream.choice(everything)
     if sender == "b":
@@ -257,7 +258,7 @@ def test_what_was_for_a_former_connection_does_not_go_out_on_the_next():
         b"",
         b"\xc1",
         encode(Published(EventId("c", 0, 1))),  # only brokers say this
-        encode(Marked("flood", Forward(Event(EventId("c", 0, 1), {})))),
+        encode(Marked("1", Mark.FLOOD, "a", Forward(Event(EventId("c", 0, 1), {})))),
         msgspec.msgpack.encode(["Subscribe", "s", "price >", True]),
         msgspec.msgpack.encode(["Subscribe", "s", 7, True]),
         b"\x93\xa7Refused\xa1\xff\xa1a",  # bad UTF-8

@@ -30,9 +30,14 @@ from hostile_wire import Target
 import pleach
 
 # What waits for absent clients is bounded by the settings; small ones, so that a run comes up against them.
-LIMITS = (
-    "[limits]\noutbox_bytes_per_client = 2_000_000\noutbox_bytes_high = 24_000_000\noutbox_bytes_low = 12_000_000\n"
-)
+LIMITS = """
+[limits]
+subscriptions = 15_000
+vacant = 50
+outbox_bytes_per_client = 2_000_000
+outbox_bytes_high = 24_000_000
+outbox_bytes_low = 12_000_000
+"""
 GROWTH_BYTES_MAX = 150 * 1_048_576
 ACTS_AT_ONCE = 48
 SUBSCRIPTION_FLOODS = 2  # in a run with all acts: each asks for ten times what a client may have

@@ -200,29 +200,19 @@ def test_a_restarted_node_goes_on_where_it_was(tmp_path):
     asyncio.run(second())
 
 
-def test_neighbours_that_changed_between_two_starts_are_told_what_they_must_know(tmp_path):
+def test_the_data_directory_wins_over_neighbours_that_the_settings_name(tmp_path, caplog):
     async def start_with(neighbours):
         with Store.open(tmp_path, "b", epoch=1) as store:
             settings = BrokerSettings("b", neighbours=neighbours)
             node = BrokerNode(settings, store, 1, clock=lambda: 0.0, on_fatal=lambda *_: None)
-            s = greet(node, "s", received=0)
-            tell(node, "s", s, Attach(), Subscribe("all", parse_filter("n >= 0"), network_wide=False))
-            await until(lambda: len(s.messages()) == 2)
-            found = {n: node.endpoint.sessions[n].unconfirmed for n in node.broker.router.neighbours}
+            found = node.broker.router.neighbours
             node.close()
             return found
 
-    assert asyncio.run(start_with(("a",))) == {"a": 1}
-
-    async def restart():
-        with Store.open(tmp_path, "b", epoch=2) as store:
-            settings = BrokerSettings("b", neighbours=("c",))
-            node = BrokerNode(settings, store, 1, clock=lambda: 0.0, on_fatal=lambda *_: None)
-            assert node.broker.router.neighbours == ["c"]
-            assert node.endpoint.sessions["c"].unconfirmed == 1
-            node.close()
-
-    asyncio.run(restart())
+    assert asyncio.run(start_with(("a",))) == ["a"]
+    assert not caplog.records
+    assert asyncio.run(start_with(("c",))) == ["a"]
+    assert "knows a as neighbours, the settings name c" in caplog.text
 
 
 def test_it_takes_twice_the_reserve_to_be_out_of_a_shortage():

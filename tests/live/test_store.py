@@ -14,9 +14,9 @@ from itertools import islice, repeat
 import pytest
 
 from pleach.errors import StoreBrokenError, StoreError, StoreFullError
-from pleach.links.endpoint import Batch, Journalled, Progress, Queued
+from pleach.links.endpoint import Batch, Journalled, Progress, Queued, Saved
 from pleach.links.session import SessionState
-from pleach.live.store import BYTES_MIN, CHECKPOINT_BYTES, DATABASE, LOCK, Store
+from pleach.live.store import BYTES_MIN, CHECKPOINT_BYTES, DATABASE, LOCK, VERSION, Store
 
 KILOBYTE = b"k" * 1_024
 EPOCH = 7
@@ -54,7 +54,7 @@ def store(tmp_path):
 
 
 def test_a_new_store_is_empty(store):
-    assert store.load() == (None, [], {})
+    assert store.load() == Saved(None, [], {})
     assert (store.name, store.epoch, store.journal_length) == ("b", EPOCH, 0)
 
 
@@ -193,9 +193,9 @@ def test_a_refused_opening_leaves_no_lock(tmp_path):
 def test_a_newer_version_is_refused(tmp_path):
     Store.open(tmp_path, "b", epoch=EPOCH).close()
     sql = sqlite3.connect(tmp_path / DATABASE)
-    sql.execute("PRAGMA user_version = 3")
+    sql.execute(f"PRAGMA user_version = {VERSION + 1}")
     sql.close()
-    with pytest.raises(StoreError, match="version 3, this Pleach knows 2"):
+    with pytest.raises(StoreError, match=f"version {VERSION + 1}, this Pleach knows {VERSION}"):
         Store.open(tmp_path, "b", epoch=EPOCH)
 
 
@@ -221,7 +221,7 @@ def test_a_creation_that_a_crash_cut_short_is_begun_anew(tmp_path, begun):
     sql.execute(begun)
     sql.close()
     with Store.open(tmp_path, "b", epoch=EPOCH) as store:
-        assert store.load() == (None, [], {})
+        assert store.load() == Saved(None, [], {})
 
 
 @pytest.mark.parametrize("page", [1, 2, 5, 8, 40])

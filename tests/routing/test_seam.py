@@ -45,7 +45,7 @@ class ToyWires(Wires):
 
     def make_broker(self, name: Node) -> Broker:
         tree = self.tree
-        return Broker(name, self.config, neighbours=tree.neighbours[name], parent=tree.parent[name], machines=[Toy()])
+        return Broker(name, self.config, neighbours=tree.neighbours[name], parent=tree.parent[name], machines=[Toy])
 
     def command(self, broker: Node, message: Message) -> None:
         """The toy's operator speaks to a broker."""
@@ -96,7 +96,8 @@ def ids(publisher: Node, *numbers: int) -> list[str]:
 
 
 def test_the_toy_is_a_machine():
-    machine: Machine = Toy()
+    broker = Broker("b", RoutingConfig(), machines=[Toy])
+    machine: Machine = broker._machines["toy"]
     assert machine.under_way is None
 
 
@@ -252,7 +253,7 @@ def test_a_pub_sub_message_from_a_stranger_is_an_error():
 
 def test_two_protocols_cannot_own_one_message():
     with pytest.raises(AssertionError, match="two owners"):
-        Broker("b", RoutingConfig(), machines=[Toy(), type("Other", (Toy,), {"name": "other"})()])
+        Broker("b", RoutingConfig(), machines=[Toy, type("Other", (Toy,), {"name": "other"})])
 
 
 # Everything at once -------------------------------------------------------------------------------------------------

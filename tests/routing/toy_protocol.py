@@ -1,6 +1,6 @@
 """A toy protocol for the tests of the seam: it does everything there that a reconfiguration may do.
 
-It holds links until it is told to let go, sends every message twice with a mark on it, drops the second copy on
+It holds links until it is told to let go, sends every event twice with a mark on it, drops the second copy on
 arrival, and lets messages pass in another sender's name.
 """
 
@@ -11,10 +11,9 @@ from collections.abc import Sequence
 import msgspec
 
 from pleach.effects import Send
-from pleach.messages import Marked, Message, Node, pack, unpack
+from pleach.messages import Forward, Mark, Marked, Message, Node, pack, unpack
+from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Drop, Handled, Hold, Pass, Verdict
-
-BETWEEN_BROKERS = frozenset(("Forward", "Install", "Withdraw", "Installed"))
 
 
 class Freeze(Message):
@@ -30,7 +29,7 @@ class Thaw(Message):
 
 
 class Double(Message):
-    """From now on send everything twice, marked."""
+    """From now on send every event twice, marked."""
 
 
 class Alias(Message):
@@ -53,8 +52,12 @@ class Toy:
 
     name = "toy"
     accepts = frozenset({Freeze, Thaw, Double, Alias})
+    operation = ""
+    keeps_causal_order = True
+    peers: frozenset[Node] = frozenset()
 
-    def __init__(self) -> None:
+    def __init__(self, layers: Layers) -> None:
+        self._layers = layers
         self._state = ToyState([], False, 0, [], {})
 
     @property
@@ -87,22 +90,26 @@ class Toy:
         name = self._state.aliases.get(sender, sender)
         if not isinstance(message, Marked):
             return Pass(name, message)
-        if (sender, message.mark) in self._state.seen:
+        if (sender, message.operation) in self._state.seen:
             return Drop("the second copy")
-        self._state.seen.append((sender, message.mark))
+        self._state.seen.append((sender, message.operation))
         return Pass(name, message.message)
 
-    def leaving(self, source: Node, sends: Sequence[Send]) -> Sequence[Send]:
+    def leaving(self, source: Node, cause: Message, sends: Sequence[Send]) -> Sequence[Send]:
         if not self._state.doubles:
             return sends
         doubled: list[Send] = []
         for send in sends:
-            if type(send.message).__name__ in BETWEEN_BROKERS:
+            if isinstance(send.message, Forward):
                 self._state.marks += 1
-                doubled += [Send(send.to, Marked(f"copy{self._state.marks}", send.message))] * 2
+                copy = Marked(f"copy{self._state.marks}", Mark.FLOOD, self._layers.name, send.message)
+                doubled += [Send(send.to, copy)] * 2
             else:
                 doubled.append(send)
         return doubled
+
+    def resume(self) -> Sequence[Send]:
+        return []
 
     def capture(self) -> bytes:
         return pack(self._state)

@@ -51,14 +51,15 @@ class Batch(NamedTuple):
     dial: list[tuple[Node, str]]  # links that are wanted from now on, and where to, if that is known
     retired: list[Node]  # links that have been given up on both sides
     concluded: list[Concluded]
+    forgotten: list[Node]  # peers whose sessions are no more; none of them is in `progress`
 
     @classmethod
     def empty(cls) -> Batch:
-        return cls([], [], {}, [], [], [], [], [], [], [], [])
+        return cls([], [], {}, [], [], [], [], [], [], [], [], [])
 
     @property
     def changes_disk(self) -> bool:
-        return bool(self.journal or self.queued or self.progress)
+        return bool(self.journal or self.queued or self.progress or self.forgotten)
 
 
 class Saved(NamedTuple):
@@ -67,3 +68,4 @@ class Saved(NamedTuple):
     state: bytes | None
     journal: Iterable[Journalled]
     sessions: dict[Node, SessionState]
+    sequence_floor: int = 1  # from which new sessions count

@@ -14,7 +14,7 @@ and requests of an operator are journalled like messages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, assert_never
 
 import msgspec
@@ -29,6 +29,7 @@ from pleach.links.session import (
     Fenced,
     Hangup,
     PeerReborn,
+    Phase,
     Session,
     SessionConfig,
     SessionEffect,
@@ -50,18 +51,7 @@ from pleach.messages import (
     unpack,
 )
 
-__all__ = ["Batch", "Endpoint", "Journalled", "Machine", "Progress", "Queued", "Saved", "read_message"]
-
-
-def read_message(payload: bytes) -> Message:
-    """Decode what a peer sent; whatever is wrong with it is a DecodeError or a PleachError.
-
-    msgspec lets three errors through as they are: bad UTF-8, a filter that is no text, and too deep a nesting.
-    """
-    try:
-        return decode(payload)
-    except (UnicodeDecodeError, AttributeError, RecursionError) as error:
-        raise msgspec.DecodeError(f"not a message: {error}") from None
+__all__ = ["Batch", "Endpoint", "Journalled", "Machine", "Progress", "Queued", "Saved"]
 
 
 class Machine(Protocol):
@@ -102,6 +92,7 @@ class Endpoint:
         self._noted: dict[Node, Progress] = {}  # as of the last batch that said so
         self._held: tuple[Node, EventId, int] | None = None  # a confirmation: to whom, of which events
         self._unsent: dict[Node, float] = {}  # links whose outbox has grown, and when: sent before the batch is taken
+        self._sequence_floor = 1  # new sessions count from here: beyond what was ever sent in a forgotten one
 
     def recover(self, saved: Saved, *, now: float = 0.0) -> None:
         """Take over what was on disk, into a fresh endpoint, and go on from there."""
@@ -110,6 +101,7 @@ class Endpoint:
             self.machine.restore(machine)
         for peer, state in saved.sessions.items():
             self.sessions[peer] = Session(self.machine.name, peer, state, self._config)
+        self._sequence_floor = saved.sequence_floor
         for entry in saved.journal:  # what this led to was queued then, and is in the outboxes
             for effect in self._react(entry):
                 if isinstance(effect, LinkUp | LinkDown):
@@ -123,7 +115,8 @@ class Endpoint:
     def admit(self, peer: Node) -> Session:
         """The session with a peer; a new one if there is none yet."""
         if peer not in self.sessions:
-            self.sessions[peer] = Session(self.machine.name, peer, SessionState(self.epoch), self._config)
+            fresh = SessionState(self.epoch, first=self._sequence_floor)
+            self.sessions[peer] = Session(self.machine.name, peer, fresh, self._config)
             self._note(peer)
         return self.sessions[peer]
 
@@ -192,6 +185,21 @@ class Endpoint:
         self._reborn(peer, now)
         self._note(peer)
 
+    def forget(self, peers: Collection[Node]) -> None:
+        """Keep nothing of peers that are not connected. Take the batch before one of them can come back.
+
+        One that comes back and speaks of the former session is told that it is lost: new sessions count from beyond it.
+        """
+        for peer in peers:
+            session = self.sessions.pop(peer)
+            assert session.phase is Phase.DOWN, f"{peer} is connected"
+            self._sequence_floor = max(self._sequence_floor, session.last + 2)
+            for kept in (self._noted, self._unsent, self._batch.progress):
+                kept.pop(peer, None)
+        batch = self._batch
+        batch.queued[:] = [each for each in batch.queued if each.peer in self.sessions]
+        batch.forgotten.extend(peers)
+
     def perform(self, effects: Sequence[Effect], *, now: float) -> None:
         """Carry out what the machine wants done: for effects of calls that the driver made itself."""
         self._perform(effects, now)
@@ -233,11 +241,11 @@ class Endpoint:
     def _take(self, peer: Node, payload: bytes, now: float) -> None:
         """Hand a message to the machine; one that it cannot accept is the peer's fault, and ends the connection."""
         try:
-            message = read_message(payload)
+            message: Message = decode(payload)
             changed = self.machine.is_changed_by(message)
             effects = self.machine.handle(peer, message, now=now)
         except (msgspec.DecodeError, PleachError) as error:
-            self._batch.hangups.append((peer, str(error)))
+            self._batch.hangups.append((peer, f"{type(error).__name__}: {error}"))
             return
         if changed:
             self._batch.journal.append(Journalled(peer, payload, now))

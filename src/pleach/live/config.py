@@ -20,9 +20,11 @@ import msgspec
 
 from pleach.errors import SettingsError
 from pleach.messages import Node
+from pleach.overlay.registry import EXCHANGES
 from pleach.routing.policies import POLICIES
 from pleach.routing.router import RoutingConfig
 
+ORDERINGS = ("none", "fifo", "causal")
 NAME_BYTES_MAX = 255
 PORT_MAX = 65_535
 HEARTBEAT_SECONDS_MIN, HEARTBEAT_SECONDS_MAX = 0.01, 3_600.0
@@ -52,7 +54,10 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     frames would be sent again for ever. Events above their limit are refused one by one.
     """
 
-    clients: int = 10_000  # attached ones, connected or not
+    clients: int = 10_000  # connected ones, and absent ones that have something to come back to
+    client_absence_seconds: int = 86_400  # a client that is away for longer is forgotten, with all that is kept for it
+    vacant: int = 1_000  # absent clients that have asked for nothing; of more, the longest absent are forgotten
+    subscriptions: int = 200_000  # and advertisements, of all clients together: some kilobytes each
     outbox_bytes_per_client: int = 64 * 1_048_576  # a client that lets more than this pile up is sent away
     outbox_bytes_high: int = 512 * 1_048_576  # of all links together: publishers are not read from above this …
     outbox_bytes_low: int = 256 * 1_048_576  # … until it has come down to this
@@ -65,13 +70,17 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_listen: str = "127.0.0.1:0"
     peer_listen: str = "127.0.0.1:0"
     admin_listen: str = "127.0.0.1:0"
+    advertise: str = ""  # where other brokers find this one; empty: where it listens for them
     peers: dict[Node, str] = {}  # neighbours that this broker dials
     neighbours: tuple[Node, ...] = ()  # neighbours that dial this broker
+    welcome: tuple[Node, ...] = ()  # brokers that may join the tree here while it runs; "*": any
     parent: Node = ""  # towards the root, in hierarchical routing; empty: this broker is the root
     routing: str = "covering"
     hierarchical: bool = False
     advertisements: bool = False
     merge_bound: float = 0.0
+    ordering: str = "causal"
+    exchange: str = "swaplink"  # the protocol that carries out reconfigurations
     data_dir: str = ""  # empty: in memory only
     heartbeat: float = 1.0
     log_level: LogLevel = LogLevel.INFO
@@ -88,7 +97,9 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 # What a running broker takes over when it reads its file again; the rest waits for a restart.
-RELOADABLE = ("peers", "heartbeat", "log_level", "limits")
+RELOADABLE = ("peers", "welcome", "heartbeat", "log_level", "limits")
+# What the state in a data directory rests on: it cannot be read with other values.
+LASTING = ("routing", "hierarchical", "advertisements", "merge_bound", "ordering", "exchange")
 
 
 class Source(NamedTuple):
@@ -161,7 +172,7 @@ def _structured(field: str, text: str) -> Any:
     match field:
         case "peers":
             return parse_peers([part for part in text.split(",") if part], source="environment")
-        case "neighbours":
+        case "neighbours" | "welcome":
             return [part for part in text.split(",") if part]
         case _:
             return text
@@ -203,10 +214,16 @@ def _complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
     yield from _name_complaints(settings)
     for key in ("client_listen", "peer_listen", "admin_listen"):
         yield from _address_complaints(key, getattr(settings, key))
+    if settings.advertise:
+        yield from _address_complaints("advertise", settings.advertise, is_dialled=True)
     for peer, text in sorted(settings.peers.items()):
         yield from _address_complaints(f"peers.{peer}", text, is_dialled=True)
     if settings.routing not in POLICIES:
         yield "routing", f"{settings.routing!r} is no policy", f"one of {', '.join(POLICIES)}"
+    if settings.ordering not in ORDERINGS:
+        yield "ordering", f"{settings.ordering!r} is no ordering", f"one of {', '.join(ORDERINGS)}"
+    if settings.exchange not in EXCHANGES:
+        yield "exchange", f"{settings.exchange!r} is no protocol", f"one of {', '.join(EXCHANGES)}"
     if not 0.0 <= settings.merge_bound < 1.0:
         yield "merge_bound", f"{settings.merge_bound} is no share", "0.0 or more, and less than 1.0"
     if not HEARTBEAT_SECONDS_MIN <= settings.heartbeat <= HEARTBEAT_SECONDS_MAX:
@@ -226,6 +243,7 @@ def _address_complaints(key: str, text: str, *, is_dialled: bool = False) -> Ite
 
 def _name_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
     names = [("name", settings.name), *(("neighbours", name) for name in settings.all_neighbours)]
+    names += [("welcome", name) for name in settings.welcome]
     for key, name in names:
         if not name or len(name.encode()) > NAME_BYTES_MAX or not name.isprintable():
             yield key, f"{name!r} is no name", f"1 to {NAME_BYTES_MAX} bytes of printable text"

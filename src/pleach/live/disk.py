@@ -103,6 +103,9 @@ class Durable:
             self._last[peer] = session.last
 
     def note(self, batch: Batch) -> None:
+        for peer in batch.forgotten:
+            self._progress.pop(peer, None)
+            self._last.pop(peer, None)
         self._progress.update(batch.progress)
         for peer, sequence, _ in batch.queued:
             self._last[peer] = sequence

@@ -1,18 +1,39 @@
-"""The door in front of a broker machine: counts what passes, and refuses publishes while the disk is full.
+"""The door in front of a broker machine: counts what passes, and refuses what there is no room for.
 
-A refused publish never reaches the broker, so that nothing of it has to be undone.
+What is refused never reaches the broker, so that nothing of it has to be undone; nor is it journalled, since room may
+be judged otherwise when the journal is read again. That is why a full broker refuses every subscription, even one that
+it has: the journal is decided on without knowing who asks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
+from typing import get_args
 
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
+from pleach.errors import ProtocolError
+from pleach.events.event import checked
 from pleach.live.config import NAME_BYTES_MAX
 from pleach.live.metrics import Counters
-from pleach.messages import Advertise, Deliver, Forward, Message, Node, Publish, PublishRefused, Refused, Subscribe
+from pleach.messages import (
+    Advertise,
+    ClientRequest,
+    Deliver,
+    Farewell,
+    Forward,
+    Marked,
+    Message,
+    Node,
+    Publish,
+    PublishRefused,
+    Refused,
+    Said,
+    Subscribe,
+)
+
+FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell))
 
 
 class Gate:
@@ -22,6 +43,9 @@ class Gate:
         self.broker = broker
         self.publishers: dict[Node, None] = {}  # clients that have published: who is not read from when it gets tight
         self.closed = ""  # why publishes are refused; empty: they are not
+        self.names_max: int | None = None  # subscriptions and advertisements; None: no limit, as in a recovery
+        self.is_tight = False  # too much waits to be taken: each subscription would leave more for neighbours to take
+        self._guests: dict[Node, None] = {}  # who came by the clients' door
         self._counters = counters
 
     @property
@@ -36,12 +60,39 @@ class Gate:
             case Publish():
                 self.publishers[sender] = None
                 return self._route(sender, message, now)
-            case Forward():
+            case Forward(event):
+                checked(event)  # once, here: matching relies on it
                 return self._route(sender, message, now)
-            case Subscribe(name) | Advertise(name) if len(name.encode()) > NAME_BYTES_MAX:
-                return [Send(sender, Refused(name, f"its name is longer than {NAME_BYTES_MAX} bytes"))]
+            case Subscribe(name) | Advertise(name) if reason := self._why_not(name):
+                self._counters.names_refused += 1
+                return [Send(sender, Refused(name, reason))]
+            case Marked(message=Forward(event)) | Said(request=Publish(event)):
+                checked(event)
+                return self._pass_on(sender, message, now)
             case _:
-                return self.broker.handle(sender, message, now=now)
+                return self._pass_on(sender, message, now)
+
+    def _pass_on(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
+        if sender in self._guests and message.__class__ not in FROM_CLIENTS:
+            raise ProtocolError(self.name, sender, message, "brokers and operators say this, and come by another door")
+        return self.broker.handle(sender, message, now=now)
+
+    def note_door(self, peer: Node, *, is_client: bool) -> None:
+        """By which door a peer has come: whoever comes by the clients' is heard as a client."""
+        if is_client:
+            self._guests[peer] = None
+        else:
+            self._guests.pop(peer, None)
+
+    def _why_not(self, name: str) -> str:
+        """Why nothing can be subscribed or advertised under a name; empty where it can."""
+        if len(name.encode()) > NAME_BYTES_MAX:
+            return f"its name is longer than {NAME_BYTES_MAX} bytes"
+        if self.names_max is not None and self.broker.sessions.names >= self.names_max:
+            return f"{self.name} has {self.names_max:,} subscriptions and advertisements, its limit: try another broker"
+        if self.is_tight:
+            return f"too much waits to be taken at {self.name}: try again later"
+        return ""
 
     def _route(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         started = perf_counter()
@@ -67,11 +118,19 @@ class Gate:
         self.publishers.pop(peer, None)
         return self.broker.peer_reborn(peer)
 
+    def forget(self, peer: Node) -> None:
+        self.publishers.pop(peer, None)
+        self._guests.pop(peer, None)
+
     def is_changed_by(self, message: Message) -> bool:
-        """A publish that is refused here changes nothing, and must not be handled when the journal is read again."""
-        if self.closed and isinstance(message, Publish):
-            return False
-        return self.broker.is_changed_by(message)
+        """What is refused here changes nothing, and must not be handled when the journal is read again."""
+        match message:
+            case Publish() if self.closed:
+                return False
+            case Subscribe(name) | Advertise(name) if self._why_not(name):
+                return False
+            case _:
+                return self.broker.is_changed_by(message)
 
     def capture(self) -> bytes:
         return self.broker.capture()

@@ -20,6 +20,9 @@ class Counters(msgspec.Struct):
     matches: int = 0
     match_seconds: float = 0.0
     evicted: int = 0
+    expired: int = 0
+    forgotten: int = 0
+    names_refused: int = 0
     strangers_closed: int = 0
     commits: int = 0
     commit_seconds: float = 0.0
@@ -49,6 +52,9 @@ COUNTER_HELP = {
     "matches": "Events that were matched and routed.",
     "match_seconds": "Time spent matching and routing.",
     "evicted": "Clients that were sent away because they took their events too slowly.",
+    "expired": "Clients that were forgotten since they were away for too long.",
+    "forgotten": "Absent clients that were forgotten since they had asked for nothing and were too many.",
+    "names_refused": "Subscriptions and advertisements that were refused for want of room.",
     "strangers_closed": "Connections that were refused or ended for what they sent, or did not send.",
     "commits": "Commits to the data directory.",
     "commit_seconds": "Time spent in commits.",

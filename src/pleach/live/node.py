@@ -8,8 +8,7 @@ Rule 2: parts are also sealed before a link changes, so that no frame goes to a 
 Rule 3: a newer life of a peer displaces an older one, which is told; a ghost is told so and displaces nobody.
 Rule 4: a client whose outbox is above its limit is sent away; above the limit of all outboxes together nobody who
         publishes is read from, until it has come down. Clients that take nothing meanwhile are sent away, the fullest
-        first, so that nobody waits for ever for one that is gone; a publisher that has much to take is read from in
-        short breaths, since its confirmations come behind what it publishes.
+        first; a publisher that has much to take is read from in short breaths, as its confirmations come behind that.
 """
 
 from __future__ import annotations
@@ -19,36 +18,33 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import Enum
 
 from pleach.broker import Broker
-from pleach.errors import SettingsError
+from pleach.effects import Concluded
+from pleach.errors import ProtocolError
 from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.links.session import Phase, SessionConfig
-from pleach.live.config import NAME_BYTES_MAX, BrokerSettings
+from pleach.live.absence import Absence
+from pleach.live.bugs import watched
+from pleach.live.config import BrokerSettings
 from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
+from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.gate import Gate
 from pleach.live.metrics import Counters
+from pleach.live.roads import Roads, first_broker
 from pleach.live.standstill import Standstill
 from pleach.live.store import Store
-from pleach.messages import Node
+from pleach.messages import Node, OperatorRequest
+
+__all__ = ["BrokerNode", "Door"]
 
 PART_BYTES_MAX = 262_144  # taken in: what is little fits sooner where space is short
 FULL_RETRY_SECONDS = 0.25
 BREATH_SECONDS = 0.05
-DEPARTED_MAX = 100_000  # sessions of clients that are neither attached nor connected
-NUMBER_MAX = 2**62  # of epochs and sequences: a store keeps 64 bits with a sign, and they only rise
 EXIT_DISK, EXIT_FENCED = 70, 71
 
 log = logging.getLogger(__name__)
-
-
-class Door(Enum):
-    """The listener that a connection came in by."""
-
-    CLIENTS = "client"
-    PEERS = "peer"
 
 
 @dataclass
@@ -71,13 +67,15 @@ class BrokerNode:
     ) -> None:
         self.settings = settings
         self.counters = Counters()
-        neighbours, parent = settings.all_neighbours, settings.parent or None
-        broker = Broker(settings.name, settings.routing_config, neighbours=neighbours, parent=parent)
+        broker = first_broker(settings)
         self.gate = Gate(broker, self.counters)
         self.endpoint = Endpoint(self.gate, epoch, SessionConfig(heartbeat=settings.heartbeat))
+        self.roads = Roads(broker, self.endpoint, lambda: self.settings)
+        self.on_roads: Callable[[], None] | None = None  # called when whom to dial may have changed
         self.links: dict[Node, Link] = {}
         self.outbox_bytes = 0  # of all links together
         self.is_tight = False
+        self.complaint = ""  # of what makes this broker unfit, besides links and disk
         self._standstill = Standstill()
         self._wires: dict[Node, Wire] = {}  # never changed in place: parts keep it
         self._outbox_bytes: dict[Node, int] = {}
@@ -89,9 +87,14 @@ class BrokerNode:
         self._is_flush_due = False
         self._clock = clock
         self._on_fatal = on_fatal
+        self._doorkeeper = Doorkeeper(self)
+        self._operations: dict[str, asyncio.Future[Concluded]] = {}
+        self._alarm: asyncio.TimerHandle | None = None  # for the timer that is due next
         if store is not None:
             self._recover(store)
         self._durable = Durable(self.endpoint)
+        self.gate.names_max = settings.limits.subscriptions
+        self.absence = Absence(self.endpoint, self.gate, self.roads, self.counters, now=clock())
 
     @property
     def name(self) -> Node:
@@ -110,17 +113,11 @@ class BrokerNode:
         return session is not None and session.phase is Phase.UP
 
     def _recover(self, store: Store) -> None:
-        """Take over what is on disk, then what the settings say of the neighbours."""
-        self.endpoint.recover(store.load(), now=self._clock())
-        router, wanted = self.broker.router, self.settings.all_neighbours
-        if router.parent != (self.settings.parent or None):
-            remedy = "give the same parent, or start with an empty data directory"
-            raise SettingsError("parent", f"the data directory was made with parent {router.parent!r}", remedy)
-        now = self._clock()
-        for gone in [n for n in router.neighbours if n not in wanted]:
-            self.endpoint.perform(self.broker.disconnect(gone), now=now)
-        for new in [n for n in wanted if n not in router.neighbours]:
-            self.endpoint.perform(self.broker.connect(new), now=now)
+        """Take over what is on disk; a store that is empty gets what the settings say."""
+        saved = store.load()
+        self.endpoint.recover(saved, now=self._clock())
+        if saved.state is not None:
+            self.roads.report_settings_that_lose()
         store.commit(self.endpoint.take_batch(), self.endpoint.capture())
         for peer in self.endpoint.sessions:
             self._weigh(peer)
@@ -130,7 +127,7 @@ class BrokerNode:
     def accept(self, wire: Wire, hello: Hello, door: Door) -> str:
         """Take over a connection on which a peer said Hello; returns why not (the peer is told), or nothing."""
         peer = hello.node
-        why, reason = self._why_not(hello, door)
+        why, reason = self._doorkeeper.why_not(hello, door)
         if reason:
             wire.send(Bye(why, reason))
             wire.close(reason)
@@ -138,43 +135,10 @@ class BrokerNode:
         session = self.endpoint.sessions.get(peer)
         if session is not None and hello.epoch > session.peer_epoch and peer in self.links:
             self.links[peer].wire.send(Bye(Farewell.FENCED, f"a newer {peer} has come to {self.name}"))
+        self.roads.came(peer, as_client=door is Door.CLIENTS)
         self._take_over(peer, wire, is_dialled=False)
         self.receive(peer, wire, hello)
         return ""
-
-    def _why_not(self, hello: Hello, door: Door) -> tuple[Farewell, str]:
-        peer = hello.node
-        is_neighbour = peer in self.broker.router.neighbours
-        if not _is_sane(hello):
-            return Farewell.REFUSED, f"a Hello that nobody sends who means it: a name of at most {NAME_BYTES_MAX} bytes"
-        if peer == self.name or is_neighbour != (door is Door.PEERS):
-            return Farewell.REFUSED, f"{self.name} does not take {peer!r} as a {door.value}: not a name for this port"
-        session = self.endpoint.sessions.get(peer)
-        if session is not None and hello.epoch < session.peer_epoch:
-            return Farewell.FENCED, f"a newer {peer} (epoch {session.peer_epoch}) is known to {self.name}"
-        if session is not None and session.peer_epoch == hello.epoch and self._prefers_own(peer):
-            return Farewell.LEAVING, f"{self.name} has a connection to {peer} already"
-        is_present = peer in self.broker.sessions or peer in self.links
-        if door is Door.CLIENTS and not is_present and not self._has_room():
-            return Farewell.REFUSED, f"{self.name} has {self.settings.limits.clients} clients, its limit"
-        return Farewell.LEAVING, ""
-
-    def _prefers_own(self, peer: Node) -> bool:
-        """Where both sides dial, the connection that the smaller name made is the one that stays."""
-        link = self.links.get(peer)
-        return link is not None and link.is_dialled and self.is_up(peer) and self.name < peer
-
-    def _has_room(self) -> bool:
-        """Attached and connected clients count; sessions of departed ones are small, but not for ever."""
-        sessions = self.endpoint.sessions
-        if len(sessions) < self.settings.limits.clients:
-            return True
-        present = {*self.broker.sessions.clients, *self.links} - {*self.broker.router.neighbours}
-        if len(sessions) - len(present) > DEPARTED_MAX and not self.is_durable:
-            kept = present.union(self.broker.router.neighbours)
-            for peer in [p for p, s in sessions.items() if p not in kept and not s.unconfirmed]:
-                del sessions[peer]
-        return len(present) < self.settings.limits.clients and len(sessions) - len(present) <= DEPARTED_MAX
 
     def dialled(self, peer: Node, wire: Wire) -> None:
         """We have a connection to a neighbour."""
@@ -188,6 +152,7 @@ class BrokerNode:
         self._seal()
         self.links[peer] = Link(wire, is_dialled)
         self._wires = {**self._wires, peer: wire}
+        self.absence.came(peer)
         if old is not None:
             self.endpoint.disconnected(peer)
             old.wire.close("a newer connection has taken its place")
@@ -195,14 +160,11 @@ class BrokerNode:
         self._touch()
 
     def receive(self, peer: Node, wire: Wire, frame: Frame) -> None:
-        if self._wires.get(peer) is not wire:
-            return  # the rest of a connection that was replaced
-        self.endpoint.receive(peer, frame, now=self._clock())
         if isinstance(frame, Data):
-            self._taken_bytes += len(frame.payload)
-            if self._taken_bytes > PART_BYTES_MAX:
-                self._seal()
-        self._touch()
+            self.receive_data(peer, wire, [frame])
+        elif self._wires.get(peer) is wire:  # else: the rest of a connection that was replaced
+            self.endpoint.receive(peer, frame, now=self._clock())
+            self._touch()
 
     def receive_data(self, peer: Node, wire: Wire, frames: Sequence[Data]) -> None:
         if self._wires.get(peer) is not wire:
@@ -220,6 +182,7 @@ class BrokerNode:
         del self.links[peer]
         self._wires = {name: kept for name, kept in self._wires.items() if name != peer}
         self.endpoint.disconnected(peer)
+        self.absence.left(peer, self._clock())
         self._touch()
 
     def tick(self) -> None:
@@ -231,11 +194,14 @@ class BrokerNode:
         self.endpoint.tick(now=now)
         if self.is_tight:
             self._send_idle_away(now)
+        if self.absence.expire(self.settings.limits, now):
+            self._seal()
         self._touch()
 
     def apply(self, settings: BrokerSettings) -> None:
         """Take over settings that have changed while the broker runs."""
         self.settings = settings
+        self.gate.names_max = settings.limits.subscriptions
         self.endpoint.configure(SessionConfig(heartbeat=settings.heartbeat))
         self._relieve_pressure()
 
@@ -252,7 +218,7 @@ class BrokerNode:
             return  # it flushes again when it is done
         self._seal()
         while self._parts and not (self.is_durable and self._parts[0].batch.changes_disk):
-            carry_out(self._parts.pop(0))
+            self._carry_out(self._parts.pop(0))
         if self._parts:
             self._start_commit()
 
@@ -263,14 +229,23 @@ class BrokerNode:
         for peer, reason in batch.fenced:
             self._fenced(peer, reason)
         grown = {queued.peer for queued in batch.queued}
-        for peer in sorted(grown | batch.progress.keys()):
+        for peer in sorted(grown | batch.progress.keys() | {*batch.forgotten}):
             self._weigh(peer)
         self._evict(sorted(grown))
         self._relieve_pressure()
+        self._set_alarm()
+
+    def _carry_out(self, part: Part) -> None:
+        carry_out(part)
+        batch = part.batch
+        if (batch.dial or batch.retired) and self.on_roads is not None:
+            self.on_roads()
+        for end in batch.concluded:
+            self._conclude(end)
 
     def _fenced(self, peer: Node, reason: str) -> None:
         """Neighbours know which of two brokers is the ghost; from a client it is a joke in bad taste."""
-        if peer in self.broker.router.neighbours:
+        if self.roads.is_broker(peer):
             self._on_fatal(EXIT_FENCED, f"another {self.name} is at work: {reason}")
         else:
             self.endpoint.sessions[peer].phase = Phase.DOWN
@@ -281,7 +256,7 @@ class BrokerNode:
         entries = self._store.journal_length + sum(len(part.batch.journal) for part in parts)
         state = self.endpoint.capture() if entries > JOURNAL_ENTRIES_MAX else None
         work = asyncio.get_running_loop().run_in_executor(self._worker, write, self._store, relief, parts, state)
-        self._commit = asyncio.create_task(self._await_commit(work, snapshot=state is not None))
+        self._commit = watched(self._await_commit(work, snapshot=state is not None))
 
     async def _await_commit(self, work: asyncio.Future[Committed], *, snapshot: bool) -> None:
         try:
@@ -294,7 +269,7 @@ class BrokerNode:
         self.counters.snapshots += snapshot and not done.full
         for part in self._parts[: done.parts]:
             self._durable.note(part.batch)
-            carry_out(part)
+            self._carry_out(part)
         del self._parts[: done.parts]
         self._note_space(shortage(done, self.settings.limits.data_bytes, is_short=bool(self.gate.closed)))
         if done.full:
@@ -311,18 +286,53 @@ class BrokerNode:
             log.warning("there is space again: publishes are taken")
         self.gate.closed = f"{self.name} is short of space: {short}" if short else ""
 
+    # Operations and timers -----------------------------------------------------------------------------------
+
+    def request(self, request: OperatorRequest) -> asyncio.Future[Concluded]:
+        """Ask the broker for an operation; the future tells how it ended, if this process lives to see it.
+
+        Raises ProtocolError where no protocol is there for it.
+        """
+        future = self._operations[request.operation] = asyncio.get_running_loop().create_future()
+        try:
+            self.endpoint.request(request, now=self._clock())
+        except ProtocolError:
+            del self._operations[request.operation]
+            raise
+        self._touch()
+        return future
+
+    def _conclude(self, end: Concluded) -> None:
+        log.info("operation %s: %s", end.operation, end.refusal or "done")
+        future = self._operations.pop(end.operation, None)
+        if future is not None and not future.done():
+            future.set_result(end)
+
+    def _set_alarm(self) -> None:
+        due = self.endpoint.upkeep.next_due
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if due is not None:
+            self._alarm = asyncio.get_running_loop().call_later(max(0.0, due - self._clock()), self._ring)
+
+    def _ring(self) -> None:
+        self.endpoint.fire(now=self._clock())
+        self._touch()
+
     # Limits --------------------------------------------------------------------------------------------------
 
     def _weigh(self, peer: Node) -> None:
         session = self.endpoint.sessions.get(peer)
-        now = session.outbox_bytes if session is not None else 0
-        self.outbox_bytes += now - self._outbox_bytes.get(peer, 0)
-        self._outbox_bytes[peer] = now
+        self.outbox_bytes -= self._outbox_bytes.pop(peer, 0)
+        if session is not None:
+            self.outbox_bytes += session.outbox_bytes
+            self._outbox_bytes[peer] = session.outbox_bytes
 
     def _evict(self, grown: list[Node]) -> None:
         limit = self.settings.limits.outbox_bytes_per_client
         for peer in grown:
-            if self._outbox_bytes[peer] <= limit or peer in self.broker.router.neighbours:
+            if self._outbox_bytes[peer] <= limit or self.roads.is_broker(peer):
                 continue
             self._send_away(peer, f"{limit:,} are kept for a client")
 
@@ -340,16 +350,18 @@ class BrokerNode:
         self.counters.evicted += 1
         self.endpoint.expel(peer, reason, now=self._clock())
         self._weigh(peer)
+        if peer not in self.links:
+            self.absence.left(peer, self._clock())
         self._touch()
 
     def _relieve_pressure(self) -> None:
         limits = self.settings.limits
         if self.outbox_bytes > limits.outbox_bytes_high and not self.is_tight:
-            self.is_tight = True
+            self.is_tight = self.gate.is_tight = True
             self._standstill.begin(self.endpoint.sessions, self.broker.router.neighbours, self._clock())
             log.warning("%s bytes wait to be taken: publishers are not read from", f"{self.outbox_bytes:,}")
         elif self.outbox_bytes <= limits.outbox_bytes_low and self.is_tight:
-            self.is_tight = False
+            self.is_tight = self.gate.is_tight = False
             log.info("publishers are read from again")
             for link in self.links.values():
                 link.wire.resume_reading()
@@ -386,11 +398,3 @@ class BrokerNode:
             self._worker.shutdown(wait=True)
         if self._store is not None:
             self._store.close()
-
-
-def _is_sane(hello: Hello) -> bool:
-    """Whether the numbers of a Hello can be kept and the name shown: strangers write what they like."""
-    numbers = (hello.epoch, hello.peer_epoch, hello.received, hello.first)
-    name = hello.node
-    is_name = 0 < len(name.encode()) <= NAME_BYTES_MAX and name.isprintable()
-    return is_name and hello.epoch > 0 and hello.first > 0 and all(0 <= number < NUMBER_MAX for number in numbers)

@@ -50,6 +50,8 @@ class Change(NamedTuple):
     finished: list[int]  # those that nobody waits for any more
     rows: list[Row]
     queued: list[tuple[Node, int]]  # who waits for which row, in order
+    forgotten: dict[Node, int]  # sessions that end, by peer
+    sequence_floor: int  # beyond all that was ever queued for them
 
 
 @dataclass(slots=True)
@@ -66,17 +68,19 @@ class Outboxes:
         self._peers: dict[Node, Waiting] = {}
         self._unconfirmed: Counter[int] = Counter()  # recipients of each row that have not confirmed it
         self._next_row = 1
+        self._next_session = 1
 
     @classmethod
     def of(cls, sessions: Iterable[tuple[int, Node, int]], rows: Iterable[tuple[int, bytes]]) -> Self:
-        """As the disk has it."""
+        """As the disk has it. A row may list forgotten sessions: a later one of the same number counts from beyond."""
         outboxes = cls()
         outboxes._peers = {peer: Waiting(session, first) for session, peer, first in sessions}
         by_session = {waiting.session: waiting for waiting in outboxes._peers.values()}
+        outboxes._next_session = max(by_session, default=0) + 1
         slots: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for row, recipients in rows:
             for session, sequence in decode_recipients(recipients):
-                if sequence >= by_session[session].first:
+                if session in by_session and sequence >= by_session[session].first:
                     slots[session].append((sequence, row))
             outboxes._next_row = row + 1
         for session, waiting in by_session.items():
@@ -93,12 +97,21 @@ class Outboxes:
             reached = max(first, waiting.first)  # an older batch may come late, after confirmations went ahead of it
             sessions.append((waiting.session, peer, peer_epoch, received, reached))
             rows.extend(islice(waiting.rows, reached - waiting.first))
+        forgotten, floor = self._forgotten(batch)
+        rows.extend(row for peer in forgotten for row in self._peers[peer].rows)
         confirmed = Counter(rows)
         finished = [row for row, count in confirmed.items() if count == self._unconfirmed[row]]
-        return Change(sessions, confirmed, finished, *self._place(batch))
+        return Change(sessions, confirmed, finished, *self._place(batch), forgotten, floor)
+
+    def _forgotten(self, batch: Batch) -> tuple[dict[Node, int], int]:
+        known = {peer: self._peers[peer] for peer in batch.forgotten if peer in self._peers}
+        assert not known.keys() & batch.progress.keys(), "forgotten, and back in the same batch"
+        ends = [waiting.first + len(waiting.rows) + 1 for waiting in known.values()]
+        return {peer: waiting.session for peer, waiting in known.items()}, max(ends, default=1)
 
     def _admit(self, peer: Node) -> Waiting:
-        waiting = self._peers[peer] = Waiting(len(self._peers) + 1)
+        waiting = self._peers[peer] = Waiting(self._next_session)
+        self._next_session += 1
         return waiting
 
     def _place(self, batch: Batch) -> tuple[list[Row], list[tuple[Node, int]]]:
@@ -127,6 +140,8 @@ class Outboxes:
             self._unconfirmed[row] -= count
         for row in change.finished:
             del self._unconfirmed[row]
+        for peer in change.forgotten:
+            del self._peers[peer]
         for peer, row in change.queued:
             self._peers[peer].rows.append(row)
         for each in change.rows:

@@ -12,11 +12,11 @@ SUBSCRIPTIONS_SHOWN_MAX = 100  # of one client
 def unready(node: BrokerNode) -> list[str]:
     """Why this broker is not ready; empty if it is."""
     down = [f"no link to {n}" for n in sorted(node.broker.router.neighbours) if not node.is_up(n)]
-    return [*down, *([node.gate.closed] if node.gate.closed else [])]
+    return [*down, *filter(None, (node.gate.closed, node.complaint))]
 
 
 def status(node: BrokerNode) -> dict[str, object]:
-    router, settings = node.broker.router, node.settings
+    router, roads = node.broker.router, node.roads.to_dial()
     clients = node.broker.sessions.clients
     return {
         "name": node.name,
@@ -31,7 +31,7 @@ def status(node: BrokerNode) -> dict[str, object]:
             "merge_bound": router.config.merge_bound,
             "parent": router.parent,
         },
-        "neighbours": {n: _neighbour(node, n, settings.peers.get(n, "")) for n in sorted(router.neighbours)},
+        "neighbours": {n: _neighbour(node, n, roads.get(n, "")) for n in sorted(router.neighbours)},
         "clients": {client: _client(node, client) for client in clients},
         "remote_entries": router.remote_entries(),
         "outbox_bytes": node.outbox_bytes,
@@ -82,6 +82,8 @@ def metrics(node: BrokerNode) -> list[Metric]:
         Metric("pleach_client_queue_messages", "gauge", "Messages not confirmed by clients.", [Sample(client_depth)]),
         Metric("pleach_clients", "gauge", "Clients that are attached.", [Sample(len(clients))]),
         Metric("pleach_clients_up", "gauge", "Clients that are connected.", [Sample(sum(map(node.is_up, clients)))]),
+        Metric("pleach_sessions", "gauge", "Peers that something is known of.", [Sample(len(sessions))]),
+        Metric("pleach_names", "gauge", "Subscriptions and advertisements of all clients.", [_names(node)]),
         Metric("pleach_outbox_bytes", "gauge", "Bytes that wait to be confirmed.", [Sample(node.outbox_bytes)]),
         Metric("pleach_held_messages", "gauge", "Messages that a reconfiguration holds.", [Sample(_held(node))]),
         Metric(
@@ -92,6 +94,10 @@ def metrics(node: BrokerNode) -> list[Metric]:
         ),
         *counted(node.counters),
     ]
+
+
+def _names(node: BrokerNode) -> Sample:
+    return Sample(node.broker.sessions.names)
 
 
 def _flag(node: BrokerNode) -> Sample:

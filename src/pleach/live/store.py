@@ -18,7 +18,7 @@ import fcntl
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from shutil import disk_usage
@@ -30,12 +30,12 @@ import msgspec
 from pleach.errors import StoreBrokenError, StoreError, StoreFullError
 from pleach.links.endpoint import Batch, Journalled, Saved
 from pleach.links.session import SessionState
-from pleach.live.outboxes import Outboxes, decode_recipients, encode_row
+from pleach.live.outboxes import Change, Outboxes, decode_recipients, encode_row
 from pleach.messages import Node
 
 DATABASE, LOCK = "pleach.db", "pleach.lock"
 APPLICATION = 0x504C_4348  # "PLCH" in the file's header: a store, and not some other database
-VERSION = 2
+VERSION = 3
 PAGE_BYTES = 4_096
 BYTES_MIN = 1_048_576  # the smallest quota: the schema, and room to work in
 RESERVE_PAGES = 16  # of the quota, kept for batches that only confirm: they free more than they take
@@ -54,6 +54,8 @@ CREATE TABLE sessions (
     peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL, first INTEGER NOT NULL
 );
 CREATE TABLE outbox (id INTEGER PRIMARY KEY, recipients BLOB NOT NULL, payload BLOB NOT NULL);
+CREATE TABLE forgotten (sequence_floor INTEGER NOT NULL);
+CREATE TABLE made_with (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 """
@@ -117,6 +119,7 @@ class Store:
         with self._turn, _translated(self.path):
             sql = self._sql
             (state,) = sql.execute("SELECT state FROM node").fetchone()
+            (sequence_floor,) = sql.execute("SELECT sequence_floor FROM forgotten").fetchone()
             journal = [Journalled(*row) for row in sql.execute(SELECT_JOURNAL)]
             boxes: dict[int, dict[int, bytes]] = defaultdict(dict)
             for recipients, payload in sql.execute("SELECT recipients, payload FROM outbox"):
@@ -127,13 +130,19 @@ class Store:
             peer: SessionState(self.epoch, peer_epoch, received, first, self._in_order(peer, first, boxes[session]))
             for session, peer, peer_epoch, received, first in rows
         }
-        return Saved(state, journal, sessions)
+        return Saved(state, journal, sessions, sequence_floor)
 
     def _in_order(self, peer: Node, first: int, box: dict[int, bytes]) -> list[bytes]:
         unconfirmed = sorted(sequence for sequence in box if sequence >= first)
         if unconfirmed != list(range(first, first + len(unconfirmed))):
             raise StoreError(f"{self.path} is damaged: the outbox for {peer} has gaps. {REMEDY}")
         return [box[sequence] for sequence in unconfirmed]
+
+    def made_with(self, values: Mapping[str, str]) -> dict[str, str]:
+        """What the store was made with; a key that is new to it takes the value given."""
+        with self._turn, _translated(self.path):
+            self._sql.executemany("INSERT OR IGNORE INTO made_with VALUES (?, ?)", values.items())
+            return dict(self._sql.execute("SELECT key, value FROM made_with ORDER BY key"))
 
     def bytes_free(self) -> int:
         """How much more fits, about: so that a node can say no before it is too late to write even that down."""
@@ -162,6 +171,7 @@ class Store:
             change = self._outboxes.plan(batch)
             with self._transaction(grows=bool(journal or change.rows or state)) as sql:
                 sql.executemany("DELETE FROM outbox WHERE id = ?", [(row,) for row in change.finished])
+                _forget(sql, change)
                 sql.executemany(UPSERT_SESSION, change.sessions)
                 sql.executemany("INSERT INTO outbox VALUES (?, ?, ?)", map(encode_row, change.rows))
                 sql.executemany(INSERT_JOURNAL, map(_journal_row, journal))
@@ -280,7 +290,8 @@ def _create(sql: sqlite3.Connection, path: Path, name: Node, epoch: int) -> None
     sql.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     sql.execute("PRAGMA journal_mode = WAL")
     sql.executescript(SCHEMA)
-    sql.execute("INSERT INTO node VALUES (?, ?, NULL)", (name, epoch))
+    sql.execute("INSERT INTO node (name, epoch) VALUES (?, ?)", (name, epoch))
+    sql.execute("INSERT INTO forgotten VALUES (1)")
     sql.execute("COMMIT")
     for folder in (path.parent, path.parent.parent):  # the names of new files and folders are to last as well
         descriptor = os.open(folder, os.O_RDONLY)
@@ -305,6 +316,12 @@ def _translated(path: Path) -> Iterator[None]:
         yield
     except (sqlite3.DatabaseError, msgspec.DecodeError, KeyError) as error:
         raise StoreError(f"{path} cannot be read: {error}. {REMEDY}") from error
+
+
+def _forget(sql: sqlite3.Connection, change: Change) -> None:
+    if change.forgotten:
+        sql.executemany("DELETE FROM sessions WHERE id = ?", [(each,) for each in change.forgotten.values()])
+        sql.execute("UPDATE forgotten SET sequence_floor = max(sequence_floor, ?)", (change.sequence_floor,))
 
 
 def _replace_state(sql: sqlite3.Connection, state: bytes) -> None:

@@ -27,19 +27,12 @@ from pleach.events.filter import Filter
 from pleach.messages import Install, Layer, Node, Settle, Withdraw
 from pleach.routing.entries import Change, Entry
 from pleach.routing.stages import Stage
+from pleach.routing.waits import Need, Ticket, Waits
 
 Gate: TypeAlias = Callable[[Node, Filter], bool]
 
 WITH_THE_REST = 0  # in place of a number: what waits for this is confirmed when its suspended link is rewired
 EVERYONE: Final = "*"  # in place of the name of a neighbour
-
-
-class Ticket(NamedTuple):
-    """Whom to tell that a request is in effect: a neighbour by number, or a client by the name it gave."""
-
-    layer: Layer
-    requester: Node
-    token: int | str
 
 
 class LayerLink(NamedTuple):
@@ -63,7 +56,16 @@ class Export:
         self.told: dict[Entry, None] = {}
         self.installs = 0  # sent so far; the number of the last one
         self.unanswered: set[int] = set()
+        self.answered_before = 1  # all before this one are answered
         self.is_suspended = False
+
+    def answer(self, number: int) -> range:
+        """Take an answer in; returns the installs up to which everything is answered now, and was not before."""
+        self.unanswered.discard(number)
+        start = self.answered_before
+        while self.answered_before <= self.installs and self.answered_before not in self.unanswered:
+            self.answered_before += 1
+        return range(start, self.answered_before)
 
     def number(self) -> int:
         self.installs += 1
@@ -86,7 +88,7 @@ class PropagationState(msgspec.Struct, frozen=True, array_like=True):
     received: dict[Node, list[Entry]]
     installs: dict[Node, int]
     unanswered: dict[Node, list[int]]
-    waits: list[tuple[Ticket, list[tuple[Node, int]]]]
+    waits: list[tuple[Ticket, list[Need]]]
     suspended: dict[Node, list[Entry]]  # what a suspended link was told: this does not follow from what was received
 
 
@@ -97,8 +99,7 @@ class Propagation:
         self._gate = gate
         self._received: dict[Node, dict[Entry, None]] = {}
         self._exports: dict[Node, Export] = {}  # sorted: the order of messages must not tell who came first
-        self._waits: dict[Ticket, set[tuple[Node, int]]] = {}
-        self._waiting_for: dict[tuple[Node, int], list[Ticket]] = {}
+        self._waits = Waits()
 
     # Neighbours ----------------------------------------------------------------------------------------------
 
@@ -115,7 +116,7 @@ class Propagation:
         What it had asked for stays until it is removed entry by entry (`received_from`).
         """
         export = self._exports.pop(neighbour)
-        return [ticket for number in sorted(export.unanswered) for ticket in self._answered(neighbour, number)]
+        return [t for number in sorted(export.unanswered) for t in self._answered(neighbour, export, number)]
 
     # Entries -------------------------------------------------------------------------------------------------
 
@@ -140,19 +141,21 @@ class Propagation:
         is_new = entry not in known
         known[entry] = None
         sends: list[Send] = []
-        needs: set[tuple[Node, int]] = set()
+        needs: set[Need] = set()
         for neighbour, export in self._exports.items():
             if neighbour == source:
                 continue
             if export.is_suspended:
-                needs.add((neighbour, WITH_THE_REST))
+                needs.add(Need(neighbour, WITH_THE_REST))
             if not self._gate(neighbour, entry.filter):
                 continue
-            numbers: Iterable[int] = ()
+            numbers: Sequence[int] = ()
             if is_new:
                 told, numbers = self._tell(neighbour, Change(added=(entry,)))
                 sends += told
-            needs.update((neighbour, number) for number in numbers or export.unanswered)
+            needs.update(Need(neighbour, number) for number in numbers)
+            if not numbers and export.unanswered:
+                needs.add(Need(neighbour, export.installs, with_earlier=True))
         return sends, self._await(ticket, needs)
 
     def remove(self, source: Node, entry: Entry) -> list[Send]:
@@ -236,7 +239,7 @@ class Propagation:
         export = self._exports.get(ticket.requester)
         if export is None or not export.is_suspended:
             return False
-        self._await(ticket, {(ticket.requester, WITH_THE_REST)})
+        self._await(ticket, {Need(ticket.requester, WITH_THE_REST)})
         return True
 
     def is_settled(self, neighbours: Iterable[Node]) -> bool:
@@ -245,8 +248,8 @@ class Propagation:
         if any(self._exports[n].unanswered for n in among if n in self._exports):
             return False
         return not any(
-            ticket.requester in among or any(neighbour in among for neighbour, _ in needs)
-            for ticket, needs in self._waits.items()
+            ticket.requester in among or any(need.neighbour in among for need in needs)
+            for ticket, needs in ((ticket, self._waits.needs(ticket)) for ticket in self._waits)
         )
 
     def _replace_received(self, gone: Iterable[Node], received: Mapping[Node, Iterable[Entry]]) -> Change:
@@ -262,6 +265,7 @@ class Propagation:
         """Numbers go on where the link stays: an answer to an old one must not be taken for that to a new one."""
         export = self._exports[neighbour] = Export(self._make_stages())
         export.installs = installs
+        export.answered_before = installs + 1
         entries = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
         export.apply(Change(added=tuple(entries)))
         has, should = frozenset(link.told), frozenset(export.told)
@@ -275,12 +279,12 @@ class Propagation:
         settled = set()
         for neighbour, link in sorted(links.items()):
             number = self._exports[neighbour].number()
-            settled.add((neighbour, number))
+            settled.add(Need(neighbour, number))
             sends.append(Send(neighbour, Settle(self._layer, number, link.beyond)))
         due = []
-        for ticket in sorted(self._waits, key=_by_number):
-            before = self._waits[ticket]
-            after = {need for need in before if need[0] not in changed}
+        for ticket in self._waits:
+            before = self._waits.needs(ticket)
+            after = {need for need in before if need.neighbour not in changed}
             self.forget(ticket)
             if ticket.requester in changed and not (ticket.requester in links and links[ticket.requester].is_same):
                 continue
@@ -300,8 +304,8 @@ class Propagation:
             if beyond and not export.is_suspended and (beyond == neighbour or beyond not in others):
                 further = "" if beyond == neighbour else EVERYONE
                 sends.append(Send(neighbour, Settle(self._layer, export.number(), further)))
-        needs = {(n, number) for n, export in others.items() for number in export.unanswered}
-        needs |= {(n, WITH_THE_REST) for n, export in others.items() if export.is_suspended}
+        needs = {Need(n, e.installs, with_earlier=True) for n, e in others.items() if e.unanswered}
+        needs |= {Need(n, WITH_THE_REST) for n, export in others.items() if export.is_suspended}
         return sends, self._await(ticket, needs)
 
     # Confirmations -------------------------------------------------------------------------------------------
@@ -311,39 +315,24 @@ class Propagation:
         export = self._exports.get(neighbour)
         if export is None or number not in export.unanswered:
             return []
-        return self._answered(neighbour, number)
+        return self._answered(neighbour, export, number)
 
     def waiting_of(self, requester: Node) -> list[Ticket]:
-        return sorted((ticket for ticket in self._waits if ticket.requester == requester), key=_by_number)
+        return [ticket for ticket in self._waits if ticket.requester == requester]
 
     def forget(self, ticket: Ticket) -> None:
         """Nobody wants to know any more."""
-        for need in self._waits.pop(ticket, ()):
-            self._waiting_for[need].remove(ticket)
+        self._waits.forget(ticket)
 
-    def _await(self, ticket: Ticket | None, needs: set[tuple[Node, int]]) -> bool:
-        if ticket is None:
-            return False
-        if not needs:
-            return True
-        self.forget(ticket)
-        self._waits[ticket] = needs
-        for need in sorted(needs):
-            self._waiting_for.setdefault(need, []).append(ticket)
-        return False
+    def _await(self, ticket: Ticket | None, needs: set[Need]) -> bool:
+        """Whether the ticket is due at once; otherwise it waits."""
+        if ticket is not None and needs:
+            self._waits.put(ticket, needs)
+        return ticket is not None and not needs
 
-    def _answered(self, neighbour: Node, number: int) -> list[Ticket]:
-        export = self._exports.get(neighbour)
-        if export is not None:
-            export.unanswered.discard(number)
-        due = []
-        for ticket in self._waiting_for.pop((neighbour, number), ()):
-            needs = self._waits[ticket]
-            needs.discard((neighbour, number))
-            if not needs:
-                del self._waits[ticket]
-                due.append(ticket)
-        return sorted(due, key=_by_number)
+    def _answered(self, neighbour: Node, export: Export, number: int) -> list[Ticket]:
+        all_up_to = [Need(neighbour, upto, with_earlier=True) for upto in export.answer(number)]
+        return self._waits.meet([Need(neighbour, number), *all_up_to])
 
     # State ---------------------------------------------------------------------------------------------------
 
@@ -352,7 +341,7 @@ class Propagation:
             received={source: sorted(entries) for source, entries in sorted(self._received.items())},
             installs={n: export.installs for n, export in self._exports.items()},
             unanswered={n: sorted(export.unanswered) for n, export in self._exports.items()},
-            waits=[(ticket, sorted(self._waits[ticket])) for ticket in sorted(self._waits, key=_by_number)],
+            waits=[(ticket, sorted(self._waits.needs(ticket))) for ticket in self._waits],
             suspended={n: sorted(export.told) for n, export in self._exports.items() if export.is_suspended},
         )
 
@@ -366,6 +355,7 @@ class Propagation:
             export.apply(Change(added=tuple(told)))
             export.installs = installs
             export.unanswered = set(state.unanswered[neighbour])
+            export.answered_before = min(export.unanswered, default=installs + 1)
             if neighbour in state.suspended:
                 export.told = dict.fromkeys(state.suspended[neighbour])
                 export.is_suspended = True
@@ -376,9 +366,3 @@ class Propagation:
 def _gated(change: Change, gate: Gate, neighbour: Node) -> Change:
     added = tuple(entry for entry in change.added if gate(neighbour, entry.filter))
     return Change(added, tuple(entry for entry in change.removed if gate(neighbour, entry.filter)))
-
-
-def _by_number(ticket: Ticket) -> tuple[Node, int, str]:
-    """An order of tickets that does not depend on which came first: clients' by name, neighbours' by number."""
-    token = ticket.token
-    return (ticket.requester, token, "") if isinstance(token, int) else (ticket.requester, 0, token)

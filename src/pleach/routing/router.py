@@ -27,9 +27,10 @@ from pleach.messages import Install, Installed, Layer, Node, Settle, Withdraw
 from pleach.routing.entries import Change, Entry
 from pleach.routing.interests import FilterMap
 from pleach.routing.policies import POLICIES
-from pleach.routing.propagation import Export, LayerLink, Propagation, PropagationState, Ticket
+from pleach.routing.propagation import Export, LayerLink, Propagation, PropagationState
 from pleach.routing.rewiring import Rewiring
 from pleach.routing.stages import Stage
+from pleach.routing.waits import Ticket
 
 UNANSWERED = 0  # the number of an install that nobody waits for
 

@@ -1,0 +1,92 @@
+"""Which brokers a broker has to do with, and where those are that it dials.
+
+The tree is the machine's: what a data directory holds wins over the neighbours that the settings name, which count only
+for a broker that starts its first life. Addresses come from the settings, if they name the peer, so that a broker that
+has moved can be found again; else from the reconfiguration that made the link.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from pleach.broker import Broker
+from pleach.links.endpoint import Endpoint
+from pleach.links.upkeep import LinkPhase
+from pleach.live.config import BrokerSettings
+from pleach.messages import Node
+from pleach.overlay.registry import machines
+
+log = logging.getLogger(__name__)
+
+
+class Roads:
+    def __init__(self, broker: Broker, endpoint: Endpoint, settings: Callable[[], BrokerSettings]) -> None:
+        self._broker = broker
+        self._endpoint = endpoint
+        self._settings = settings
+        self._clients: dict[Node, None] = {}  # of the links asked for: who has come in by the door for clients
+
+    def came(self, peer: Node, *, as_client: bool) -> None:
+        """A connection was accepted."""
+        self._clients.pop(peer, None)
+        if as_client and peer in self._endpoint.upkeep.links:
+            self._clients[peer] = None
+
+    def is_linked(self, peer: Node) -> bool:
+        """A broker that there is a link to just now: a neighbour, or one of a reconfiguration under way."""
+        return peer in self._broker.router.neighbours or peer in self._broker.links()
+
+    def is_broker(self, peer: Node) -> bool:
+        """Or that there was a link to: it may not know yet that there is none any more."""
+        if peer in self._broker.router.neighbours:
+            return True
+        return peer in self._endpoint.upkeep.links and not self._is_client(peer)
+
+    def is_welcome(self, peer: Node) -> bool:
+        """May come in by the door for brokers: one that is linked, or was, or may ask to be."""
+        welcome = self._settings().welcome
+        return self.is_broker(peer) or peer in welcome or "*" in welcome
+
+    def _is_client(self, peer: Node) -> bool:
+        """Links to clients are asked for as well, when they come over from a broker that leaves the tree."""
+        return peer in self._broker.sessions or peer in self._clients
+
+    def to_dial(self) -> dict[Node, str]:
+        """Whom to dial, and where: all links with a known address that are wanted, or not yet given up by both."""
+        configured = self._settings().peers
+        linked = self._broker.links()
+        noted = {
+            peer: note.address
+            for peer, note in self._endpoint.upkeep.links.items()
+            if note.phase is not LinkPhase.FORMER and not self._is_client(peer)
+        }
+        found = {peer: configured.get(peer) or linked.get(peer) or noted.get(peer, "") for peer in {**noted, **linked}}
+        return {peer: found[peer] for peer in sorted(found) if found[peer]}
+
+    def is_idle(self, peer: Node) -> bool:
+        """Dialled only so that the peer can say that it is done, too; we have nothing for it."""
+        is_retiring = self._endpoint.upkeep.phase(peer) is LinkPhase.RETIRING
+        return is_retiring and not self._endpoint.sessions[peer].unconfirmed
+
+    def report_settings_that_lose(self) -> None:
+        router, settings = self._broker.router, self._settings()
+        if sorted(router.neighbours) != settings.all_neighbours:
+            log.warning(
+                "the data directory knows %s as neighbours, the settings name %s: the former count",
+                ", ".join(router.neighbours) or "nobody",
+                ", ".join(settings.all_neighbours) or "nobody",
+            )
+        if (router.parent or "") != settings.parent:
+            log.warning("the parent is %r by the data directory, not %r", router.parent or "", settings.parent)
+
+
+def first_broker(settings: BrokerSettings) -> Broker:
+    """A broker as it is in its first life; `address` follows once it listens."""
+    return Broker(
+        settings.name,
+        settings.routing_config,
+        neighbours=settings.all_neighbours,
+        parent=settings.parent or None,
+        machines=machines(settings.exchange, settings.ordering),
+    )

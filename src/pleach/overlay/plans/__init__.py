@@ -1,0 +1,45 @@
+"""Plans: how to get from one tree of brokers to another, step by step, shown before anything is done.
+
+    topology ──▶ exchange, remove_broker, add_broker, insert_broker, transform ──▶ Plan ──▶ describe, encode_plan
+                                                                                    └──▶ PlanRun ──▶ Outcome
+
+`topology.py` and `steps.py` are the ground; `compose.py` and `transform.py` (with `search.py`) make plans; `run.py`
+says what may start when they are carried out.
+"""
+
+from __future__ import annotations
+
+from pleach.overlay.plans.compose import add_broker, exchange, insert_broker, remove_broker
+from pleach.overlay.plans.describe import describe
+from pleach.overlay.plans.difference import Difference
+from pleach.overlay.plans.outcome import Outcome, Phase, Unfinished
+from pleach.overlay.plans.plan import Plan
+from pleach.overlay.plans.planfile import decode_plan, encode_plan
+from pleach.overlay.plans.run import Operation, PlanRun
+from pleach.overlay.plans.steps import AddStep, RemoveStep, Step, SwapStep
+from pleach.overlay.plans.topology import Link, Topology
+from pleach.overlay.plans.transform import transform
+
+__all__ = [
+    "AddStep",
+    "Difference",
+    "Link",
+    "Operation",
+    "Outcome",
+    "Phase",
+    "Plan",
+    "PlanRun",
+    "RemoveStep",
+    "Step",
+    "SwapStep",
+    "Topology",
+    "Unfinished",
+    "add_broker",
+    "decode_plan",
+    "describe",
+    "encode_plan",
+    "exchange",
+    "insert_broker",
+    "remove_broker",
+    "transform",
+]

@@ -1,0 +1,57 @@
+"""Any tree into any other (S1 Theorem 2; S0 §V, property 2).
+
+    1. New brokers become leaves, each at a neighbour that it has in the target, if one is there.
+    2. Swaps, until all links of the target are there (`search.py`).
+    3. Then the brokers of the target are joined among themselves, and all others hang off them: these go, leaves first.
+
+Brokers go last, so that a plan which ends in the middle has taken nobody's broker away. Links that both trees have are
+never touched.
+"""
+
+from __future__ import annotations
+
+from pleach.messages import Node
+from pleach.overlay.plans.plan import Plan
+from pleach.overlay.plans.search import swaps_towards
+from pleach.overlay.plans.steps import AddStep, RemoveStep, Step, apply
+from pleach.overlay.plans.topology import Topology
+
+
+def transform(topology: Topology, target: Topology, *, width: int | None = None) -> Plan:
+    """A plan with few swaps, disjoint ones in one wave. `width`: see `search.swaps_towards`."""
+    steps: list[Step] = []
+    tree = topology
+    for add in _additions(topology, target):
+        tree = apply(tree, add)
+        steps.append(add)
+    for swap in swaps_towards(tree, target.links, width=width):
+        tree = apply(tree, swap)
+        steps.append(swap)
+    steps += _removals(tree, target)
+    return Plan.of(topology, steps)
+
+
+def _additions(tree: Topology, target: Topology) -> list[AddStep]:
+    """From the brokers that both trees have outwards; where they have none in common, from any of the first tree."""
+    found: list[AddStep] = []
+    while outside := [broker for broker in target.brokers if broker not in tree]:
+        joining = [broker for broker in outside if any(other in tree for other in target.around[broker])]
+        add = _best_place(tree, target, joining[0]) if joining else AddStep(outside[0], tree.brokers[0])
+        tree = apply(tree, add)
+        found.append(add)
+    return found
+
+
+def _best_place(tree: Topology, target: Topology, broker: Node) -> AddStep:
+    """At the one of its neighbours in the target from which the others are nearest."""
+    there = [other for other in target.neighbours(broker) if other in tree]
+    return AddStep(broker, min(there, key=lambda to: (sum(len(tree.path(to, other)) for other in there), to)))
+
+
+def _removals(tree: Topology, target: Topology) -> list[RemoveStep]:
+    found: list[RemoveStep] = []
+    while leaves := [broker for broker in tree.brokers if broker not in target and tree.is_leaf(broker)]:
+        for broker in leaves:
+            tree = apply(tree, RemoveStep(broker))
+            found.append(RemoveStep(broker))
+    return found
