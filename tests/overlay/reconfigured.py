@@ -99,7 +99,8 @@ def upheaval(seed: int) -> Scenario:
     clients = _clients(stream, brokers, max(moments, default=0.0) + LOAD_AFTER)
     steps: list[Step] = [*operations, *_drains(stream, moments, manner)]
     if manner is Manner.AMONG_FAULTS:
-        steps += _faults(stream, operations, [b for b in brokers if b in sketch.brokers], links)
+        lasting = [broker for broker in brokers if broker in sketch.brokers]
+        steps += _faults(stream, operations, lasting, [link for link in links if {*link} <= {*lasting}])
     for index, client in enumerate(clients):
         steps += _unrest(stream, client, index, moments)
     return Scenario(

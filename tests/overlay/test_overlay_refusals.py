@@ -158,8 +158,8 @@ def test_a_step_that_names_a_broker_that_never_joined_is_refused():
 
 @pytest.mark.parametrize("offset", [0.0005 * i for i in range(20)])
 def test_joining_a_broker_that_is_about_to_leave(offset):
-    """It joins in time, and the other is no leaf any more; or the other is gone, and it is told so."""
+    """It joins in time, and the other leaves by a plan, or not at all; or the other is gone, and it is told so."""
     leaves = RemoveBroker(at=BEGINS_AT + 0.005, broker="z")
     journey = Journey(station(leaves, AddBroker(at=BEGINS_AT + offset, broker="n", to="z")))
     assert not journey.finish()
-    assert len(journey.watched.refused) == 1
+    assert len(journey.watched.refused) <= 1
