@@ -81,7 +81,7 @@ def check_refused(broker, request, words, scenario=None):
         (("b", "c", "x"), "not linked"),  # … and x is, too
         (("b", "c", "stray"), "not linked"),  # a broker that is there, and in no tree
         (("b", "stray", "c"), "not linked"),
-        (("stray", "b", "c"), "not linked"),
+        (("stray", "b", "c"), "no broker stray"),
         (("b", "nobody", "c"), "not linked"),
     ],
     ids=lambda part: "-".join(part) if isinstance(part, tuple) else "",
