@@ -18,6 +18,7 @@ import msgspec
 from pleach.effects import Effect, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
+    OPERATOR,
     ClientRequest,
     Detach,
     Forward,
@@ -26,9 +27,12 @@ from pleach.messages import (
     Node,
     Publish,
     PubSub,
+    RequestRemove,
+    RequestSwap,
     pack,
     unpack,
 )
+from pleach.overlay.courier import Courier
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Drop, Handled, HeldState, Machine, Pass, Passing, Seam
 from pleach.routing.passage import Passage
@@ -72,9 +76,11 @@ class Broker:
         router = Router(config, parent=parent)
         self._layers = Layers(name, address, router, Sessions(router), self._locked_for)
         self._passage = Passage(self.sessions)
-        self._machines = {machine.name: machine for machine in (make(self._layers) for make in machines)}
+        self._courier = Courier(self._layers)
+        made: list[Machine] = [self._courier, *(make(self._layers) for make in machines)]
+        self._machines = {machine.name: machine for machine in made}
         self._owner = {kind: machine for machine in self._machines.values() for kind in machine.accepts}
-        assert len(self._machines) == len(machines), "two machines have the same name"
+        assert len(self._machines) == len(made), "two machines have the same name"
         assert len(self._owner) == sum(len(m.accepts) for m in self._machines.values()), "a message has two owners"
         for neighbour in neighbours:
             self.router.connect(neighbour)
@@ -109,7 +115,9 @@ class Broker:
         machine = self._owner.get(kind)
         if machine is None:
             raise ProtocolError(self.name, sender, message, "no protocol here owns this message")
-        return self._settle(machine.handle(sender, message, now=now))
+        if isinstance(message, RequestSwap | RequestRemove) and message.begins_at != self.name:
+            return self._settle(self._courier.seek(sender, message), now)
+        return self._settle(machine.handle(sender, message, now=now), now)
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:
         """Events that only pass through, as `handle` for each; None where that is not all there is to them."""
@@ -124,7 +132,7 @@ class Broker:
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         """A timer is due; the name of the machine that set it stands before the first colon."""
         machine = self._machines[name.partition(":")[0]]
-        return self._settle(machine.handle_timer(name, now=now))
+        return self._settle(machine.handle_timer(name, now=now), now)
 
     def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
         """To be called once after `restore` (and what followed it): what a restart has ended and must go on."""
@@ -165,11 +173,15 @@ class Broker:
 
     # Reconfigurations ----------------------------------------------------------------------------------------
 
+    @property
+    def operation(self) -> str:
+        return self._locked_for()
+
     def _locked_for(self) -> str:
         """The operation that this broker is locked for; empty where it is free."""
         return next((m.operation for m in self._machines.values() if m.operation), "")
 
-    def _settle(self, handled: Handled) -> Sequence[Effect]:
+    def _settle(self, handled: Handled, now: float) -> Sequence[Effect]:
         """Carry out what a machine answered: its effects first, then what its released links held."""
         self._join_seam()
         effects = list(handled.effects)
@@ -178,10 +190,12 @@ class Broker:
         for link in handled.released:
             for message in self.seam.take_released(link):
                 effects += self._arrive(link, message)
+        if handled.request is not None:
+            effects += self.handle(OPERATOR, handled.request, now=now)
         return effects
 
     def _join_seam(self) -> None:
-        self._passage.forget()  # a protocol may have changed what it rests on
+        self._passage = Passage(self.sessions)  # a protocol may have changed all that it rests on
         under_way = [m.under_way for m in self._machines.values() if m.under_way is not None]
         assert len(under_way) <= 1, "a broker takes part in one reconfiguration at a time"
         self.seam.join(under_way[0] if under_way else None)

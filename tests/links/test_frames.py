@@ -204,3 +204,23 @@ def test_the_fuzzer_starts_from_every_kind_of_frame_and_sees_what_escapes():
     assert FrameError not in ALLOWED_FROM_DECODE
     tally = fuzz(200, seed=2, read_frames=lambda _: int("no number"))
     assert tally.escaped
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        (FRAME_BYTES_MAX + 1).to_bytes(4, "big") + bytes(9),  # a length beyond the limit
+        bytes(13),  # a length that is too small
+        encode_frame(Ping())[:4] + b"\x63" + bytes(8),  # a kind that there is not
+    ],
+    ids=["too long", "too short", "no kind"],
+)
+def test_after_a_bad_frame_it_keeps_refusing(bad):
+    """Once out of step, bytes that look like frames are none."""
+    reader = FrameReader()
+    with pytest.raises(FrameError):
+        list(reader.feed(encode_frame(Ping()) + bad))
+    for more in (b"", encode_frame(Ping()), bytes(100_000)):
+        with pytest.raises(FrameError):
+            list(reader.feed(more))
+    assert not reader._rest

@@ -57,18 +57,7 @@ from pleach.messages import (
 )
 from pleach.runs import Passed, Run, encode_event, is_run
 
-__all__ = ["Batch", "Endpoint", "Journalled", "Machine", "Progress", "Queued", "Saved", "read_message"]
-
-
-def read_message(payload: bytes) -> Message:
-    """Decode what a peer sent; whatever is wrong with it is a DecodeError or a PleachError.
-
-    msgspec lets three errors through as they are: bad UTF-8, a filter that is no text, and too deep a nesting.
-    """
-    try:
-        return decode(payload)
-    except (UnicodeDecodeError, AttributeError, RecursionError) as error:
-        raise msgspec.DecodeError(f"not a message: {error}") from None
+__all__ = ["Batch", "Endpoint", "Journalled", "Machine", "Progress", "Queued", "Saved"]
 
 
 class Machine(Protocol):
@@ -273,9 +262,9 @@ class Endpoint:
             if is_run(payload):
                 self._take_run(peer, Run(payload), now)
             else:
-                self._take(peer, read_message(payload), payload, now)
+                self._take(peer, decode(payload), payload, now)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, PleachError) as error:
-            self._batch.hangups.append((peer, str(error)))
+            self._batch.hangups.append((peer, f"{type(error).__name__}: {error}"))
 
     def _take(self, peer: Node, message: Message, payload: bytes, now: float) -> None:
         changed = self.machine.is_changed_by(message)

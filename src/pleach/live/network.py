@@ -19,6 +19,7 @@ import msgspec
 from pleach.errors import LiveError
 from pleach.live.proxy import LinkProxy
 from pleach.messages import Node
+from pleach.scenario import steps
 from pleach.scenario.assemble import Tree, tree_of
 from pleach.scenario.model import Scenario
 
@@ -104,6 +105,8 @@ class LiveNetwork:
         command = [sys.executable, "-m", "pleach", "broker", "--name", broker, "--routing", scenario.routing.value]
         command += ["--client-listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
         command += ["--ordering", scenario.ordering.value, "--exchange", scenario.exchange]
+        joining = [step.broker for step in scenario.steps if isinstance(step, steps.AddBroker) and step.to == broker]
+        command += [word for name in joining for word in ("--welcome", name)]
         command += ["--data-dir", str(self._directory / broker)]
         command += ["--hierarchical"] if scenario.hierarchical else []
         command += ["--advertisements"] if scenario.advertisements else []

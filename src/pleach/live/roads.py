@@ -25,6 +25,13 @@ class Roads:
         self._broker = broker
         self._endpoint = endpoint
         self._settings = settings
+        self._clients: dict[Node, None] = {}  # of the links asked for: who has come in by the door for clients
+
+    def came(self, peer: Node, *, as_client: bool) -> None:
+        """A connection was accepted."""
+        self._clients.pop(peer, None)
+        if as_client and peer in self._endpoint.upkeep.links:
+            self._clients[peer] = None
 
     def is_linked(self, peer: Node) -> bool:
         """A broker that there is a link to just now: a neighbour, or one of a reconfiguration under way."""
@@ -34,7 +41,16 @@ class Roads:
         """Or that there was a link to: it may not know yet that there is none any more."""
         if peer in self._broker.router.neighbours:
             return True
-        return peer in self._endpoint.upkeep.links and peer not in self._broker.sessions
+        return peer in self._endpoint.upkeep.links and not self._is_client(peer)
+
+    def is_welcome(self, peer: Node) -> bool:
+        """May come in by the door for brokers: one that is linked, or was, or may ask to be."""
+        welcome = self._settings().welcome
+        return self.is_broker(peer) or peer in welcome or "*" in welcome
+
+    def _is_client(self, peer: Node) -> bool:
+        """Links to clients are asked for as well, when they come over from a broker that leaves the tree."""
+        return peer in self._broker.sessions or peer in self._clients
 
     def to_dial(self) -> dict[Node, str]:
         """Whom to dial, and where: all links with a known address that are wanted, or not yet given up by both."""
@@ -43,7 +59,7 @@ class Roads:
         noted = {
             peer: note.address
             for peer, note in self._endpoint.upkeep.links.items()
-            if note.phase is not LinkPhase.FORMER and peer not in self._broker.sessions
+            if note.phase is not LinkPhase.FORMER and not self._is_client(peer)
         }
         found = {peer: configured.get(peer) or linked.get(peer) or noted.get(peer, "") for peer in {**noted, **linked}}
         return {peer: found[peer] for peer in sorted(found) if found[peer]}

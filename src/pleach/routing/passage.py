@@ -7,8 +7,8 @@ the answers rest on calls `forget`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,16 +22,12 @@ from pleach.runs import Glimpse, Passed, Span
 ROUTES_MAX = 8_192  # remembered, over all senders
 KEY_BYTES_MAX = 256  # of attributes that are remembered
 
-NO_LIMIT = 2**63  # more than any frame has room for
 _decode_attributes = msgspec.msgpack.Decoder(dict[str, Any]).decode
 
 
 class _Route(NamedTuple):
     receivers: Receivers
     payload_bytes_max: int  # what an event with these attributes has room for
-
-
-Learn: TypeAlias = Callable[[Node, bytes], _Route]
 
 
 class Passage:
@@ -48,8 +44,8 @@ class Passage:
             self._count = 0
 
     def forwarded(self, neighbour: Node, glimpses: Sequence[Glimpse]) -> Passed:
-        """Events from a neighbour: checked where they were published."""
-        return Passed(self._spans(neighbour, glimpses, self._learn), [])
+        """Events from a neighbour; raises EventError where one is none."""
+        return Passed(self._spans(neighbour, glimpses), [])
 
     def published(self, client: Node, glimpses: Sequence[Glimpse]) -> Passed | None:
         """Events of a client that is attached; None where one of them may have to be refused."""
@@ -63,18 +59,18 @@ class Passage:
         try:
             check_id(EventId(publisher, incarnation, first))
             check_id(last)
-            spans = self._spans(client, glimpses, self._learn_checked)
+            spans = self._spans(client, glimpses)
         except EventError:
             return None
         return Passed(spans, [Send(client, Published(last, len(glimpses)))])
 
-    def _spans(self, sender: Node, glimpses: Sequence[Glimpse], learn: Learn) -> list[Span]:
+    def _spans(self, sender: Node, glimpses: Sequence[Glimpse]) -> list[Span]:
         routes = self._routes.setdefault(sender, {})
         spans: list[Span] = []
         start, current = 0, None
         for place, glimpse in enumerate(glimpses):
             key = bytes(glimpse.attributes)
-            receivers, payload_bytes_max = routes.get(key) or learn(sender, key)
+            receivers, payload_bytes_max = routes.get(key) or self._learn(sender, key)
             if len(glimpse.payload) > payload_bytes_max:
                 raise EventError(f"event {glimpse.id}: too large")
             if receivers is not current:
@@ -85,14 +81,9 @@ class Passage:
             spans.append(Span(start, len(glimpses), *current))
         return spans
 
-    def _learn_checked(self, sender: Node, key: bytes) -> _Route:
-        attributes = _decode_attributes(key)
-        return self._keep(sender, key, attributes, EVENT_BYTES_MAX - check_attributes(attributes))
-
     def _learn(self, sender: Node, key: bytes) -> _Route:
-        return self._keep(sender, key, _decode_attributes(key), NO_LIMIT)
-
-    def _keep(self, sender: Node, key: bytes, attributes: dict[str, Any], payload_bytes_max: int) -> _Route:
+        attributes = _decode_attributes(key)
+        payload_bytes_max = EVENT_BYTES_MAX - check_attributes(attributes)
         if self._count >= ROUTES_MAX or len(self._known) >= ROUTES_MAX:
             self.forget()
         receivers = self._sessions.receivers(attributes, sender)
