@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import tracemalloc
 from struct import pack
+from typing import get_args
 
 import msgspec
 import pytest
@@ -200,7 +201,7 @@ def test_mutated_frames_and_messages_raise_only_what_is_promised():
 
 
 def test_the_fuzzer_starts_from_every_kind_of_frame_and_sees_what_escapes():
-    assert {type(frame) for frame in SAMPLES} == {Hello, Data, Ack, Ping, Bye}
+    assert {type(frame) for frame in SAMPLES} == set(get_args(Frame))
     assert FrameError not in ALLOWED_FROM_DECODE
     tally = fuzz(200, seed=2, read_frames=lambda _: int("no number"))
     assert tally.escaped
