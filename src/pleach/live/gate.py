@@ -7,11 +7,12 @@ it has: the journal is decided on without knowing who asks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
+from pleach.errors import ProtocolError
 from pleach.live.config import NAME_BYTES_MAX
 from pleach.live.metrics import Counters
 from pleach.messages import Advertise, Deliver, Forward, Message, Node, Publish, PublishRefused, Refused, Subscribe
@@ -26,6 +27,7 @@ class Gate:
         self.closed = ""  # why publishes are refused; empty: they are not
         self.names_max: int | None = None  # subscriptions and advertisements; None: no limit, as in a recovery
         self.is_tight = False  # too much waits to be taken: each subscription would leave more for neighbours to take
+        self.objection: Callable[[Node, Message], str] | None = None  # asked of all but events; None in a recovery
         self._counters = counters
 
     @property
@@ -46,6 +48,8 @@ class Gate:
                 self._counters.names_refused += 1
                 return [Send(sender, Refused(name, reason))]
             case _:
+                if self.objection is not None and (reason := self.objection(sender, message)):
+                    raise ProtocolError(self.name, sender, message, reason)
                 return self.broker.handle(sender, message, now=now)
 
     def _why_not(self, name: str) -> str:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import get_args
 
 from pleach.broker import Broker
 from pleach.links.endpoint import Endpoint
 from pleach.links.upkeep import LinkPhase
 from pleach.live.config import BrokerSettings
-from pleach.messages import Node
+from pleach.messages import OPERATOR, ClientRequest, Connect, Farewell, Message, Node
 from pleach.overlay.registry import machines
+
+FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell))
 
 log = logging.getLogger(__name__)
 
@@ -25,28 +28,38 @@ class Roads:
         self._broker = broker
         self._endpoint = endpoint
         self._settings = settings
-        self._clients: dict[Node, None] = {}  # of the links asked for: who has come in by the door for clients
+        self._clients: dict[Node, None] = {}  # who is connected by the door for clients
 
     def came(self, peer: Node, *, as_client: bool) -> None:
         """A connection was accepted."""
         self._clients.pop(peer, None)
-        if as_client and peer in self._endpoint.upkeep.links:
+        if as_client:
             self._clients[peer] = None
+
+    def went(self, peer: Node) -> None:
+        self._clients.pop(peer, None)
 
     def is_linked(self, peer: Node) -> bool:
         """A broker that there is a link to just now: a neighbour, or one of a reconfiguration under way."""
-        return peer in self._broker.router.neighbours or peer in self._broker.links()
+        if peer in self._broker.router.neighbours:
+            return True
+        return peer in self._broker.seam.peers and not self._is_client(peer)
 
     def is_broker(self, peer: Node) -> bool:
         """Or that there was a link to: it may not know yet that there is none any more."""
-        if peer in self._broker.router.neighbours:
-            return True
-        return peer in self._endpoint.upkeep.links and not self._is_client(peer)
+        return self.is_linked(peer) or (peer in self._endpoint.upkeep.links and not self._is_client(peer))
 
     def is_welcome(self, peer: Node) -> bool:
         """May come in by the door for brokers: one that is linked, or was, or may ask to be."""
         welcome = self._settings().welcome
         return self.is_broker(peer) or peer in welcome or "*" in welcome
+
+    def objection(self, sender: Node, message: Message) -> str:
+        """Why a message is not for its sender to say; empty if it is. Clients do not speak for brokers or operators."""
+        is_joining = isinstance(message, Connect) and sender not in self._clients and self.is_welcome(sender)
+        if message.__class__ in FROM_CLIENTS or sender == OPERATOR or is_joining or self.is_broker(sender):
+            return ""
+        return "only brokers say this"
 
     def _is_client(self, peer: Node) -> bool:
         """Links to clients are asked for as well, when they come over from a broker that leaves the tree."""
