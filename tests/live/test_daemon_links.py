@@ -8,16 +8,28 @@ import pytest
 from tiny_broker import until
 
 import pleach
-from pleach.links.frames import Farewell, Hello
+from pleach.links.frames import Data, Farewell, Hello
 from pleach.links.upkeep import LinkPhase
 from pleach.live.config import BrokerSettings
 from pleach.live.daemon import Daemon
 from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.node import BrokerNode
-from pleach.messages import RequestAdd, RequestRemove, RequestSwap
+from pleach.messages import Attach, Connect, Lock, RemoveReq, RequestAdd, RequestRemove, RequestSwap, encode
 
 EVENTS = 300
 SECONDS_MAX = 60
+
+
+class Wire:
+    """A connection that notes why it was closed."""
+
+    closed = ""
+
+    def send(self, frame):
+        pass
+
+    def close(self, reason=""):
+        self.closed = reason
 
 
 class Running:
@@ -165,3 +177,22 @@ def test_a_stranger_comes_in_as_a_client_only(door, is_refused):
     why, reason = Doorkeeper(node).why_not(Hello("x", 1, 0, 0, 1), door)
     assert bool(reason) == is_refused
     assert not reason or why is Farewell.REFUSED
+
+
+@pytest.mark.parametrize(
+    "message", [RequestSwap("1", "b", "a", "c"), Connect("1"), Lock("1", "a", "b", "c"), RemoveReq("1")]
+)
+@pytest.mark.parametrize("welcome", [(), ("*",)])
+def test_a_client_cannot_speak_for_brokers_or_operators(message, welcome):
+    async def story():
+        settings = BrokerSettings("b", neighbours=("a", "c"), welcome=welcome)
+        node = BrokerNode(settings, None, 1, clock=lambda: 0.0, on_fatal=lambda *_: None)
+        wire = Wire()
+        assert node.accept(wire, Hello("x", 1, 0, 0, 1), Door.CLIENTS) == ""
+        node.receive("x", wire, Data(1, encode(Attach())))
+        node.receive("x", wire, Data(2, encode(message)))
+        await until(lambda: wire.closed)
+        assert "only brokers say this" in wire.closed
+        assert node.broker.links() == {"a": "", "c": ""}
+
+    run(story())

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 from pleach.broker import Broker
 from pleach.effects import Concluded
-from pleach.errors import ProtocolError
 from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.links.session import Phase, SessionConfig
@@ -32,6 +31,7 @@ from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire
 from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.gate import Gate
 from pleach.live.metrics import Counters
+from pleach.live.operator import Operator
 from pleach.live.roads import Roads, first_broker
 from pleach.live.standstill import Standstill
 from pleach.live.store import Store
@@ -88,8 +88,7 @@ class BrokerNode:
         self._clock = clock
         self._on_fatal = on_fatal
         self._doorkeeper = Doorkeeper(self)
-        self._operations: dict[str, asyncio.Future[Concluded]] = {}
-        self._alarm: asyncio.TimerHandle | None = None  # for the timer that is due next
+        self._operator = Operator(self.endpoint, clock, self._touch)
         if store is not None:
             self._recover(store)
         self._durable = Durable(self.endpoint)
@@ -107,6 +106,10 @@ class BrokerNode:
     @property
     def is_durable(self) -> bool:
         return self._store is not None
+
+    def request(self, request: OperatorRequest) -> asyncio.Future[Concluded]:
+        """Ask the broker for an operation; the future tells how it ended, if this process lives to see it."""
+        return self._operator.request(request)
 
     def is_up(self, peer: Node) -> bool:
         session = self.endpoint.sessions.get(peer)
@@ -183,6 +186,7 @@ class BrokerNode:
         self._wires = {name: kept for name, kept in self._wires.items() if name != peer}
         self.endpoint.disconnected(peer)
         self.absence.left(peer, self._clock())
+        self.roads.went(peer)
         self._touch()
 
     def tick(self) -> None:
@@ -233,7 +237,7 @@ class BrokerNode:
             self._weigh(peer)
         self._evict(sorted(grown))
         self._relieve_pressure()
-        self._set_alarm()
+        self._operator.set_alarm()
 
     def _carry_out(self, part: Part) -> None:
         carry_out(part)
@@ -241,7 +245,7 @@ class BrokerNode:
         if (batch.dial or batch.retired) and self.on_roads is not None:
             self.on_roads()
         for end in batch.concluded:
-            self._conclude(end)
+            self._operator.conclude(end)
 
     def _fenced(self, peer: Node, reason: str) -> None:
         """Neighbours know which of two brokers is the ghost; from a client it is a joke in bad taste."""
@@ -285,40 +289,6 @@ class BrokerNode:
         if self.gate.closed and not short:
             log.warning("there is space again: publishes are taken")
         self.gate.closed = f"{self.name} is short of space: {short}" if short else ""
-
-    # Operations and timers -----------------------------------------------------------------------------------
-
-    def request(self, request: OperatorRequest) -> asyncio.Future[Concluded]:
-        """Ask the broker for an operation; the future tells how it ended, if this process lives to see it.
-
-        Raises ProtocolError where no protocol is there for it.
-        """
-        future = self._operations[request.operation] = asyncio.get_running_loop().create_future()
-        try:
-            self.endpoint.request(request, now=self._clock())
-        except ProtocolError:
-            del self._operations[request.operation]
-            raise
-        self._touch()
-        return future
-
-    def _conclude(self, end: Concluded) -> None:
-        log.info("operation %s: %s", end.operation, end.refusal or "done")
-        future = self._operations.pop(end.operation, None)
-        if future is not None and not future.done():
-            future.set_result(end)
-
-    def _set_alarm(self) -> None:
-        due = self.endpoint.upkeep.next_due
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        if due is not None:
-            self._alarm = asyncio.get_running_loop().call_later(max(0.0, due - self._clock()), self._ring)
-
-    def _ring(self) -> None:
-        self.endpoint.fire(now=self._clock())
-        self._touch()
 
     # Limits --------------------------------------------------------------------------------------------------
 

@@ -25,23 +25,26 @@ class Roads:
         self._broker = broker
         self._endpoint = endpoint
         self._settings = settings
-        self._clients: dict[Node, None] = {}  # of the links asked for: who has come in by the door for clients
+        self._clients: dict[Node, None] = {}  # who is connected by the door for clients
 
     def came(self, peer: Node, *, as_client: bool) -> None:
         """A connection was accepted."""
         self._clients.pop(peer, None)
-        if as_client and peer in self._endpoint.upkeep.links:
+        if as_client:
             self._clients[peer] = None
+
+    def went(self, peer: Node) -> None:
+        self._clients.pop(peer, None)
 
     def is_linked(self, peer: Node) -> bool:
         """A broker that there is a link to just now: a neighbour, or one of a reconfiguration under way."""
-        return peer in self._broker.router.neighbours or peer in self._broker.links()
+        if peer in self._broker.router.neighbours:
+            return True
+        return peer in self._broker.seam.peers and not self._is_client(peer)
 
     def is_broker(self, peer: Node) -> bool:
         """Or that there was a link to: it may not know yet that there is none any more."""
-        if peer in self._broker.router.neighbours:
-            return True
-        return peer in self._endpoint.upkeep.links and not self._is_client(peer)
+        return self.is_linked(peer) or (peer in self._endpoint.upkeep.links and not self._is_client(peer))
 
     def is_welcome(self, peer: Node) -> bool:
         """May come in by the door for brokers: one that is linked, or was, or may ask to be."""
