@@ -92,7 +92,7 @@ def test_a_swap_under_load_moves_the_link_and_loses_nothing_and_a_restart_rememb
             async with pleach.connect(here, name="p") as publisher, pleach.connect(there, name="s") as subscriber:
                 subscription = await subscriber.subscribe("n >= 0")
                 load = asyncio.create_task(publish(publisher, 0, EVENTS))
-                end = await running.node("a").request(RequestSwap("1", "a", "b", "c"))
+                end = await running.node("a").operations.request(RequestSwap("1", "a", "b", "c"))
                 assert end.refusal == ""
                 await load
                 assert await take(subscription, EVENTS) == list(range(EVENTS))
@@ -116,7 +116,7 @@ def test_a_swap_and_the_one_that_undoes_it_bring_the_old_link_back(tmp_path):
             async with pleach.connect(here, name="p") as publisher, pleach.connect(there, name="s") as subscriber:
                 subscription = await subscriber.subscribe("n >= 0")
                 for number, brokers in enumerate(("abc", "acb", "abc")):
-                    end = await running.node("a").request(RequestSwap(str(number), *brokers))
+                    end = await running.node("a").operations.request(RequestSwap(str(number), *brokers))
                     assert end.refusal == ""
                     await publish(publisher, number * 10, 10)
                     assert await take(subscription, 10) == list(range(number * 10, number * 10 + 10))
@@ -128,7 +128,7 @@ def test_a_swap_and_the_one_that_undoes_it_bring_the_old_link_back(tmp_path):
 def test_a_request_that_cannot_be_met_is_refused_with_a_reason(tmp_path):
     async def story():
         async with chain(tmp_path) as running:
-            end = await running.node("a").request(RequestSwap("1", "a", "c", "b"))
+            end = await running.node("a").operations.request(RequestSwap("1", "a", "c", "b"))
             assert end.refusal
             assert running.links() == {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
 

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from pleach.errors import PleachError, SettingsError
 from pleach.links.frames import Data, Frame, Hello
-from pleach.live.admin import AdminServer, pages_of
+from pleach.live.admin import AdminServer, site_of
 from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
 from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
 from pleach.live.doorkeeper import Door
@@ -78,9 +78,10 @@ class Daemon:
         """Until a signal or a failure ends it; returns the exit code."""
         self._install_signals()
         ready = await self._listen()
-        self.node.broker.listens_at(self.node.settings.advertise or ready.peer, ready.client)
+        self.node.roads.listens_at(ready.client, ready.peer, ready.admin)
         self._on_ready(ready)
         self.node.on_roads = self._follow_roads
+        self.node.leaving.on_end = self._end_removed
         self._follow_roads()
         ticking = asyncio.create_task(self._keep_ticking())
         await self._stop.wait()
@@ -95,7 +96,7 @@ class Daemon:
 
     async def _listen(self) -> Ready:
         settings, node = self.node.settings, self.node
-        admin = AdminServer(pages_of(node, self._count_traffic))
+        admin = AdminServer(site_of(node, self._count_traffic))
         clients = await self._open("client_listen", settings.client_listen, self._listener(Door.CLIENTS))
         peers = await self._open("peer_listen", settings.peer_listen, self._listener(Door.PEERS))
         operators = await self._open("admin_listen", settings.admin_listen, admin.listen)
@@ -286,6 +287,11 @@ class Daemon:
         self.node.apply(applied)
         set_log_level(applied.log_level)
         log.info("settings read again%s", f"; after a restart: {', '.join(waiting)}" if waiting else "")
+
+    def _end_removed(self) -> None:
+        if not self._stop.is_set():
+            log.info("%s is out of the tree, and its clients are served elsewhere: this process ends", self.node.name)
+            self._stop.set()
 
     def _fatal(self, code: int, reason: str) -> None:
         log.critical("%s", reason)

@@ -14,7 +14,20 @@ from pleach.broker import Broker
 from pleach.effects import Effect, Send
 from pleach.live.config import NAME_BYTES_MAX
 from pleach.live.metrics import Counters
-from pleach.messages import Advertise, Deliver, Forward, Message, Node, Publish, PublishRefused, Refused, Subscribe
+from pleach.messages import (
+    Advertise,
+    Attach,
+    Deliver,
+    Detach,
+    Forward,
+    Message,
+    Node,
+    Publish,
+    PublishRefused,
+    Refused,
+    Subscribe,
+)
+from pleach.overlay.membership import Membership
 
 
 class Gate:
@@ -26,7 +39,14 @@ class Gate:
         self.closed = ""  # why publishes are refused; empty: they are not
         self.names_max: int | None = None  # subscriptions and advertisements; None: no limit, as in a recovery
         self.is_tight = False  # too much waits to be taken: each subscription would leave more for neighbours to take
+        self.detached: dict[Node, None] = {}  # clients that went while this broker leaves the tree
         self._counters = counters
+        self.membership = broker.machine(Membership)
+
+    @property
+    def departing(self) -> Sequence[Node]:
+        """Clients that this broker waits for, on its way out of the tree."""
+        return () if self.membership is None else self.membership.departing
 
     @property
     def name(self) -> Node:
@@ -45,8 +65,16 @@ class Gate:
             case Subscribe(name) | Advertise(name) if reason := self._why_not(name):
                 self._counters.names_refused += 1
                 return [Send(sender, Refused(name, reason))]
+            case Attach() | Detach():
+                self._note_attached(sender, is_attached=isinstance(message, Attach))
+                return self.broker.handle(sender, message, now=now)
             case _:
                 return self.broker.handle(sender, message, now=now)
+
+    def _note_attached(self, client: Node, *, is_attached: bool) -> None:
+        self.detached.pop(client, None)
+        if not is_attached and self.membership is not None and self.membership.is_leaving:
+            self.detached[client] = None
 
     def _why_not(self, name: str) -> str:
         """Why nothing can be subscribed or advertised under a name; empty where it can."""
@@ -80,6 +108,7 @@ class Gate:
 
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         self.publishers.pop(peer, None)
+        self._note_attached(peer, is_attached=False)
         return self.broker.peer_reborn(peer)
 
     def is_changed_by(self, message: Message) -> bool:

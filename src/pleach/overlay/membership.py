@@ -93,8 +93,11 @@ class Changing(msgspec.Struct):
 
 
 class MembershipState(msgspec.Struct):
+    """`left`: the neighbour of a broker that is out of the tree since it was removed."""
+
     change: Changing | None = None
     attempts: int = 0
+    left: Node = ""
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
@@ -113,6 +116,23 @@ class Membership:
     @property
     def operation(self) -> str:
         return "" if self._state.change is None else self._state.change.operation
+
+    @property
+    def left(self) -> Node:
+        """The neighbour that this broker had, if it has been removed from the tree; else empty."""
+        return self._state.left
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this broker's clients are handed over, or about to be."""
+        return self._state.change is not None and self._state.change.part is Part.LEAVING
+
+    @property
+    def departing(self) -> tuple[Node, ...]:
+        """Clients that have been told where to go, and have not said farewell."""
+        change = self._state.change
+        is_closed = self.is_leaving and change is not None and change.phase is Phase.CLOSED
+        return tuple(change.clients) if is_closed and change is not None else ()
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
         match message:
@@ -162,6 +182,7 @@ class Membership:
         if request.to == name:
             return Handled([Concluded(request.operation, "a broker cannot be its own neighbour")])
         self._layers.addresses[request.to] = request.address
+        self._state.left = ""
         begun = self._begin(Changing(request.operation, Part.JOINING, request.to))
         connect = Connect(request.operation, self._layers.address)
         return Handled([*begun, LinkUp(request.to, request.address), Send(request.to, connect)])
@@ -242,6 +263,7 @@ class Membership:
             return []
         self._end()
         self._layers.reset()
+        self._state.left = change.partner
         left = Send(change.partner, Left(change.operation))
         return [left, LinkDown(change.partner), Concluded(change.operation)]
 
