@@ -10,6 +10,7 @@ subscriptions to the same filter again, links of which one is 25 times as slow a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -94,7 +95,8 @@ def random_scenario(seed: int) -> Scenario:
     faults = _faults(stream, brokers, links)
     steps = [*_drains(stream), *faults]
     for index, client in enumerate(clients):
-        steps += _changes_of_mind(stream, client, index)
+        moments = sorted(_moment(stream) for _ in range(stream.randint(0, 5)))
+        steps += changes_of_mind(stream, client, index, moments)
         steps += _advertising(stream, client)
     return Scenario(
         name=f"network {seed}",
@@ -257,12 +259,12 @@ def _drains(stream: Random) -> list[Step]:
     return [Drain(at=_moment(stream)) for _ in range(stream.randint(1, 3))]
 
 
-def _changes_of_mind(stream: Random, client: Client, index: int) -> list[Step]:
-    """The client's subscriptions come and go, and some come again; the times of one client rise."""
+def changes_of_mind(stream: Random, client: Client, index: int, moments: Sequence[float]) -> list[Step]:
+    """The client's subscriptions come and go, and some come again. `moments` rise."""
     active = list(client.subscribe)
     known = list(client.subscribe)
     steps: list[Step] = []
-    for at in sorted(_moment(stream) for _ in range(stream.randint(0, 5))):
+    for at in moments:
         if active and stream.random() < 0.45:
             gone = active.pop(stream.randrange(len(active)))
             steps.append(UnsubscribeStep(at=at, client=client.id, filter=gone))

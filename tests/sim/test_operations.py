@@ -1,5 +1,7 @@
 """Operations of a timeline: asked for in an operator's name, under way until the broker asked says how they ended."""
 
+import os
+
 import pytest
 from toy_swap import PATIENCE_SECONDS, ToyBroker
 
@@ -8,6 +10,9 @@ from pleach.scenario.steps import AddBroker, Exchange, RemoveBroker, Swap
 from pleach.sim.operations import Operations, Surroundings
 from pleach.sim.run import run_scenario
 from pleach.sim.simulator import Simulator
+from pleach.trace import judge
+
+FACTOR = int(os.environ.get("PLEACH_THOROUGH", "1"))
 
 CHAIN = [("a", "b"), ("b", "c")]
 SWAP = Swap(at=0.0, brokers=("a", "b", "c"))
@@ -111,13 +116,41 @@ def test_brokers_come_and_go_with_their_operations():
     assert list(world.brokers) == ["b", "c", "d"]
 
 
-@pytest.mark.parametrize(
-    "step", [RemoveBroker(at=0.0, broker="b"), Exchange(at=0.0, remove=("a", "b"), add=("a", "c"))]
-)
-def test_what_takes_a_plan_is_refused_until_there_are_plans(step):
+def test_an_exchange_is_a_plan_whose_operations_are_named_after_it():
     world = World()
+    world.operations.start(Exchange(at=0.0, remove=("a", "b"), add=("a", "c")))
+    assert [operation.name for operation in world.operations.under_way] == ["1.1"]
+    assert world.sim.drain()
+    assert not world.operations.under_way
+    assert not world.refusals
+
+
+def test_a_broker_in_the_middle_is_removed_after_the_swap_that_makes_it_a_leaf():
+    world = World()
+    world.operations.start(RemoveBroker(at=0.0, broker="b"))
+    world.sim.drain()
+    assert [note[2] for note in world.notes if "done" in note[2]] == ["operation 1.1: done", "operation 1.2: done"]
+    assert list(world.brokers) == ["a", "c"]
+
+
+def test_a_plan_whose_first_step_is_refused_starts_nothing_more():
+    world = World(deaf="ac")
+    step = RemoveBroker(at=0.0, broker="b")
     world.operations.start(step)
-    assert [told for told, _ in world.refusals] == [step]
+    world.sim.drain()
+    ((told, reason),) = world.refusals
+    assert told == step
+    assert "no answer" in reason
+    assert list(world.brokers) == ["a", "b", "c"]
+
+
+def test_what_cannot_be_planned_is_refused():
+    world = World()
+    step = Exchange(at=0.0, remove=("a", "c"), add=("a", "b"))
+    world.operations.start(step)
+    ((told, reason),) = world.refusals
+    assert told == step
+    assert "there is no link a–c" in reason
 
 
 def test_a_request_that_cannot_be_met_is_refused_and_the_run_goes_on():
@@ -138,3 +171,68 @@ def test_a_request_that_cannot_be_met_is_refused_and_the_run_goes_on():
     assert [refusal.step for refusal in result.refusals] == ["swap"]
     details = [record.detail for record in result.records if record.kind == "state"]
     assert "operation 1: swap c a b" in details
+
+
+TREE = """
+name = "a tree that changes"
+routing = "covering"
+links = [["a", "b"], ["b", "c"], ["c", "d"], ["c", "e"]]
+duration = 4.0
+[latency]
+default = [0.001, 0.02]
+[[clients]]
+id = "p"
+broker = "a"
+publish = { every = 0.01, until = 3.0, attributes = { x = { sequence = true } } }
+subscribe = ["y >= 0"]
+[[clients]]
+id = "q"
+broker = "c"
+publish = { every = 0.01, until = 3.0, attributes = { y = { sequence = true } } }
+subscribe = ["x >= 0"]
+[[clients]]
+id = "s"
+broker = "e"
+subscribe = ["x >= 0", "y >= 0"]
+"""
+CHANGES = {
+    "swap": "do = 'swap'\nbrokers = ['a', 'b', 'c']",
+    "exchange": "do = 'exchange'\nremove = ['b', 'c']\nadd = ['a', 'e']",
+    "add": "do = 'add_broker'\nbroker = 'f'\nto = 'b'",
+    "remove a leaf": "do = 'remove_broker'\nbroker = 'e'",
+    "remove from the middle": "do = 'remove_broker'\nbroker = 'c'",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_of_the_tree_lose_double_and_reorder_nothing(change):
+    for seed in range(5 * FACTOR):
+        scenario = parse_scenario(f"{TREE}[[steps]]\nat = 1.0\n{CHANGES[change]}\n")
+        found = []
+        result = run_scenario(scenario, seed, watch=lambda brokers, found=found: found.append(dict(brokers)))
+        assert result.refusals == ()
+        assert result.quiet
+        verdict = judge(result.records)
+        assert verdict.clean, str(verdict)
+        for name, broker in found[-1].items():
+            for neighbour in broker.router.neighbours:
+                assert name in found[-1][neighbour].router.neighbours
+        assert ("f" in found[-1]) == (change == "add")
+
+
+def test_a_broker_of_a_swap_crashes_and_the_swap_goes_on_after_its_restart():
+    steps = "".join(
+        f"[[steps]]\nat = {at}\n{what}\n"
+        for at, what in (
+            (1.0, CHANGES["swap"]),
+            (1.02, "do = 'crash'\nbroker = 'c'"),
+            (1.5, "do = 'restart'\nbroker = 'c'"),
+            (2.0, "do = 'crash'\nbroker = 'a'"),
+            (2.5, "do = 'restart'\nbroker = 'a'"),
+        )
+    )
+    for seed in range(5 * FACTOR):
+        result = run_scenario(parse_scenario(TREE + steps), seed)
+        assert result.quiet
+        assert result.refusals == ()
+        assert judge(result.records).clean

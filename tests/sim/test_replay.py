@@ -137,7 +137,7 @@ def test_an_empty_schedule_is_read_as_it_was_written(tmp_path):
     [
         ("{", "this is not a schedule"),
         ('{"steps": []}', "missing required field `scenario`"),
-        ('{"scenario": "x", "steps": [{}]}', "exactly one of `act`, `answer` and `deliver`"),
+        ('{"scenario": "x", "steps": [{}]}', "exactly one of `act`, `answer`, `deliver` and `ring`"),
         ('{"scenario": "x", "steps": [{"act": "p", "answer": "p"}]}', "exactly one of"),
         ('{"scenario": "x", "steps": [{"deliver": ["a"]}]}', r"steps\[0\].deliver"),
         ('{"scenario": "x", "steps": [{"act": "p", "at": 3}]}', "unknown field `at`"),

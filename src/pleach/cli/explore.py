@@ -19,6 +19,7 @@ from pleach.explore.search import STATES_MAX, Exploration, Finding, Outcome
 from pleach.scenario.load import load_scenario
 from pleach.scenario.plants import PLANTS
 from pleach.scenario.schedule import schedule_text
+from pleach.scenario.script import Options
 from pleach.trace import explain
 
 EXIT_CODES = {Outcome.CLEAN: 0, Outcome.FAILING: 1, Outcome.UNKNOWN: 2}
@@ -30,6 +31,8 @@ def explore(
     file: Annotated[Path, typer.Argument(help="A small scenario file (TOML).", show_default=False)],
     plant: Annotated[str, typer.Option(help=f"Plant a bug: {', '.join(sorted(PLANTS))}.")] = "",
     out: Annotated[Path | None, typer.Option(help="Write the failing schedule to this file.")] = None,
+    instant_clients: Annotated[bool, typer.Option("--instant-clients", help="Client links take no time.")] = False,
+    timers: Annotated[bool, typer.Option("--timers", help="Timers may fire, at any moment.")] = False,
     states: Annotated[int, typer.Option(min=1, help="Give up after this many states.")] = STATES_MAX,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -43,7 +46,8 @@ def explore(
     """
     scenario = load_scenario(file)
     with _progress(quiet=as_json) as on_progress:
-        result = search.explore(scenario, plant=plant, states_max=states, on_progress=on_progress)
+        options = Options(instant_clients=instant_clients, timers=timers)
+        result = search.explore(scenario, plant=plant, options=options, states_max=states, on_progress=on_progress)
     if out and result.finding:
         _write(out, schedule_text(result.finding.schedule))
     if as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pleach.explore.reactions import RingAt
 from pleach.explore.world import World
 from pleach.messages import (
     Advertise,
@@ -41,6 +42,8 @@ def steps_of(world: World, moves: Sequence[int]) -> tuple[Step, ...]:
                 steps.append(Step(act=actor, does=describe(world.action(state, number))))
             case Answer(client):
                 steps.append(Step(answer=client, does=describe(world.action(state, number))))
+            case RingAt(node):
+                steps.append(Step(ring=(node, world.timer(state, number))))
         if place < len(moves):  # the last move may be one that breaks
             state = world.take(state, number)
     return tuple(steps)
@@ -85,8 +88,8 @@ def records_of(world: World, moves: Sequence[int]) -> list[Record]:
         recorder.observe(0.0, node, seen)
     state = world.start
     for place, number in enumerate(moves, start=1):
-        for seen in world.seen(state, number):
-            recorder.observe(float(place), world.subject(number), seen)
+        for node, seen in world.seen(state, number):
+            recorder.observe(float(place), node, seen)
         state = world.take(state, number)
     recorder.add(RecordKind.DRAIN, at=float(len(moves)), node=NETWORK)
     return recorder.records

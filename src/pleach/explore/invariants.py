@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pleach.messages import Layer, Node
 from pleach.scenario.plants import BrokerMachine
 
 TABLES_DISAGREE = "tables disagree"
 NEVER_ANSWERED = "never answered"
+NEVER_ENDED = "never ended"
 
 
-def check(brokers: Mapping[Node, BrokerMachine]) -> dict[str, str]:
+def check(brokers: Mapping[Node, BrokerMachine], stuck: Sequence[str] = ()) -> dict[str, str]:
     """What does not hold, by kind, with an explanation; empty if all is well.
 
-    The two ends of a link agree on what was told over it, and every request has been answered.
+    The two ends of a link agree on what was told over it, every request has been answered, and no operation is stuck.
     """
     found: dict[str, str] = {}
+    if stuck:
+        found[NEVER_ENDED] = f"operation {stuck[0]} neither ends nor waits for a timer"
     for name in sorted(brokers):
         disagreement = _disagreement(brokers, name)
         if disagreement:

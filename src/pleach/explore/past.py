@@ -70,11 +70,11 @@ class Pasts:
         past = self._interner.value(number)
         index = self._clients.index(client)
         for observed in seen:
-            life = self._live(past, past[index], client, observed)
+            life = self._live(past, past[index], observed)
             past = (*past[:index], life, *past[index + 1 :])
         return self._interner.number(past)
 
-    def _live(self, past: Past, life: Life, client: Node, seen: Observe) -> Life:
+    def _live(self, past: Past, life: Life, seen: Observe) -> Life:
         match seen.kind:
             case Observed.PUBLISH | Observed.DELIVER:
                 return life._replace(lived=(*life.lived, self._token(past, seen)))
@@ -86,10 +86,8 @@ class Pasts:
             case Observed.SUBSCRIBE | Observed.UNSUBSCRIBE | Observed.UNSUBSCRIBE_ACK:
                 token = (seen.kind, seen.subscription, seen.filter)
                 return life._replace(lived=(*life.lived, token), stretches=_changed(life.stretches, seen))
-            case Observed.ADVERTISE | Observed.UNADVERTISE | Observed.STATE:
+            case Observed.ADVERTISE | Observed.UNADVERTISE | Observed.STATE | Observed.MOVE:
                 return life  # not the oracle's business
-            case Observed.MOVE:
-                raise NotImplementedError(f"{client}: clients do not move here yet")
 
     def _token(self, past: Past, seen: Observe) -> tuple[object, ...]:
         event = seen.event

@@ -24,7 +24,7 @@ from pleach.explore.invariants import check
 from pleach.explore.world import BrokenError, State, World
 from pleach.scenario.model import Scenario
 from pleach.scenario.schedule import Schedule
-from pleach.scenario.script import script_of
+from pleach.scenario.script import Options, script_of
 from pleach.trace import Record, Verdict, judge
 
 STATES_MAX = 2_000_000
@@ -95,11 +95,12 @@ def explore(
     scenario: Scenario,
     *,
     plant: str = "",
+    options: Options | None = None,
     states_max: int = STATES_MAX,
     on_progress: OnProgress | None = None,
 ) -> Exploration:
     """Try every order; raises ScenarioError for what has no meaning without a clock."""
-    return Search(World(script_of(scenario), plant), scenario.name, plant, states_max, on_progress).run()
+    return Search(World(script_of(scenario, options), plant), scenario.name, plant, states_max, on_progress).run()
 
 
 class _Frame:
@@ -221,7 +222,7 @@ class Search:
     def _flaws_in(self, state: State) -> dict[str, str]:
         tables = self._world.tables(state)
         if tables not in self._flaws:
-            self._flaws[tables] = check(self._world.brokers(state))
+            self._flaws[tables] = check(self._world.brokers(state), self._world.stuck(state))
         return self._flaws[tables]
 
     def _note_failure(self, kinds: set[str]) -> None:
@@ -252,14 +253,14 @@ class Search:
 
     def _finding(self, total: Tally | None) -> Finding:
         moves = self._shortest_failure(total) if total else self._first_failure
-        schedule = Schedule(self._scenario, self._plant, steps_of(self._world, moves))
+        schedule = Schedule(self._scenario, self._plant, steps_of(self._world, moves), self._world.options)
         try:
             state = self._walk(moves)
         except BrokenError as error:
             return Finding((RAISED,), str(error), schedule, records_of(self._world, moves[:-1]), None)
         records = records_of(self._world, moves)
         verdict = judge(records)
-        flaws = check(self._world.brokers(state))
+        flaws = check(self._world.brokers(state), self._world.stuck(state))
         kinds = (*kinds_of(verdict), *flaws)
         if verdict.clean:
             return Finding(kinds, "; ".join(flaws.values()), schedule, records, None)

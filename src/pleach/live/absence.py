@@ -20,6 +20,7 @@ from pleach.links.endpoint import Endpoint
 from pleach.live.config import Limits
 from pleach.live.gate import Gate
 from pleach.live.metrics import Counters
+from pleach.live.roads import Roads
 from pleach.messages import Node
 
 FORGOTTEN_AT_ONCE_MAX = 64  # in a tick: each may take back thousands of subscriptions, and the others wait
@@ -28,14 +29,16 @@ log = logging.getLogger(__name__)
 
 
 class Absence:
-    def __init__(self, endpoint: Endpoint, gate: Gate, counters: Counters) -> None:
+    def __init__(self, endpoint: Endpoint, gate: Gate, roads: Roads, counters: Counters, *, now: float) -> None:
         self._endpoint = endpoint
         self._gate = gate
+        self._roads = roads
         self._counters = counters
         self._since: dict[Node, float] = {}  # who has something to come back to; the longest absent first
         self._vacant: dict[Node, None] = {}
+        self._begin(now)
 
-    def begin(self, now: float) -> None:
+    def _begin(self, now: float) -> None:
         """After a recovery: nobody is connected yet. Who is attached may have published, for all we know."""
         for peer in sorted(filter(self._is_client, self._endpoint.sessions)):
             if peer in self._gate.broker.sessions:
@@ -45,14 +48,14 @@ class Absence:
 
     def _is_client(self, peer: Node) -> bool:
         """Brokers are never forgotten: links to them come and go, and go on where they were."""
-        return peer not in self._gate.broker.router.neighbours and peer not in self._endpoint.upkeep.links
+        return not self._roads.is_broker(peer)
 
     @property
     def clients(self) -> int:
         """Everybody that takes a client's place: all but brokers and the vacant."""
         sessions = self._endpoint.sessions
-        brokers = {*self._gate.broker.router.neighbours, *self._endpoint.upkeep.links}
-        return len(sessions) - sum(broker in sessions for broker in brokers) - len(self._vacant)
+        linked = {*self._gate.broker.router.neighbours, *self._endpoint.upkeep.links} & sessions.keys()
+        return len(sessions) - sum(map(self._roads.is_broker, linked)) - len(self._vacant)
 
     def left(self, peer: Node, now: float) -> None:
         """A client has no connection any more, or nothing to come back to."""

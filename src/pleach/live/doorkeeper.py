@@ -45,7 +45,7 @@ class Doorkeeper:
         if door is Door.CLIENTS and node.leaving.has_left and peer not in node.endpoint.upkeep.links:
             return Farewell.REFUSED, f"{node.name} has been removed from the tree"
         is_present = peer in node.broker.sessions or peer in node.links
-        if door is Door.CLIENTS and not is_present and not self._has_room():
+        if door is Door.CLIENTS and not is_present and node.absence.clients >= node.settings.limits.clients:
             return Farewell.REFUSED, f"{node.name} has {node.settings.limits.clients} clients, its limit"
         return Farewell.LEAVING, ""
 

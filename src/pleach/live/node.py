@@ -8,8 +8,7 @@ Rule 2: parts are also sealed before a link changes, so that no frame goes to a 
 Rule 3: a newer life of a peer displaces an older one, which is told; a ghost is told so and displaces nobody.
 Rule 4: a client whose outbox is above its limit is sent away; above the limit of all outboxes together nobody who
         publishes is read from, until it has come down. Clients that take nothing meanwhile are sent away, the fullest
-        first, so that nobody waits for ever for one that is gone; a publisher that has much to take is read from in
-        short breaths, since its confirmations come behind what it publishes.
+        first; a publisher that has much to take is read from in short breaths, as its confirmations come behind that.
 """
 
 from __future__ import annotations
@@ -94,8 +93,7 @@ class BrokerNode:
             self._recover(store)
         self._durable = Durable(self.endpoint)
         self.gate.names_max = settings.limits.subscriptions
-        self.absence = Absence(self.endpoint, self.gate, self.counters)
-        self.absence.begin(clock())
+        self.absence = Absence(self.endpoint, self.gate, self.roads, self.counters, now=clock())
         self.leaving = Leaving(self.endpoint, self.gate)
 
     @property

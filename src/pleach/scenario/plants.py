@@ -30,6 +30,8 @@ class BrokerMachine(Protocol):
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]: ...
 
+    def resume(self, *, now: float) -> Sequence[Effect]: ...
+
     def capture(self) -> bytes: ...
 
     def restore(self, data: bytes) -> None: ...
@@ -57,6 +59,9 @@ class PlantedBroker:
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         return self._broker.handle_timer(name, now=now)
+
+    def resume(self, *, now: float) -> Sequence[Effect]:
+        return self._broker.resume(now=now)
 
     def capture(self) -> bytes:
         return self._broker.capture()

@@ -6,7 +6,8 @@
                {"answer": "s", "does": "publish order=1"}]}
 
 `act` performs the next action of an actor's script, `answer` the next reply that a client owes, `deliver` hands over
-the first message under way from one node to another. `does` and `message` are for readers and change nothing.
+the first message under way from one node to another, `ring` lets a timer of a broker fire. `does` and `message` are for
+readers and change nothing. `options` are those of the exploration that found it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 
 from pleach.errors import ScheduleError
 from pleach.messages import Node
+from pleach.scenario.script import Options
 
 SCHEDULE_BYTES_MAX = 16 * 1_048_576
 
@@ -35,29 +37,39 @@ class HandOver(NamedTuple):
     receiver: Node
 
 
-Move: TypeAlias = Act | Answer | HandOver
+class Ring(NamedTuple):
+    node: Node
+    timer: str
+
+
+Move: TypeAlias = Act | Answer | HandOver | Ring
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     act: str = ""
     answer: str = ""
     deliver: tuple[str, str] | None = None
+    ring: tuple[str, str] | None = None
     does: str = ""
     message: str = ""
 
     def __post_init__(self) -> None:
-        if sum(map(bool, (self.act, self.answer, self.deliver))) != 1:
-            raise ValueError("a step has exactly one of `act`, `answer` and `deliver`")
+        if sum(map(bool, (self.act, self.answer, self.deliver, self.ring))) != 1:
+            raise ValueError("a step has exactly one of `act`, `answer`, `deliver` and `ring`")
 
     @property
     def move(self) -> Move:
         if self.deliver:
             return HandOver(*self.deliver)
+        if self.ring:
+            return Ring(*self.ring)
         return Act(self.act) if self.act else Answer(self.answer)
 
     def __str__(self) -> str:
         if self.deliver:
             return f"{self.deliver[0]} → {self.deliver[1]}  {self.message}".rstrip()
+        if self.ring:
+            return f"{self.ring[0]}: timer {self.ring[1]} fires"
         return f"{self.act or self.answer}: {self.does}" + (" (in answer)" if self.answer else "")
 
 
@@ -67,6 +79,7 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scenario: str
     plant: str = ""
     steps: tuple[Step, ...] = ()
+    options: Options = Options()
 
 
 def load_schedule(path: str | Path) -> Schedule:
@@ -86,6 +99,9 @@ def load_schedule(path: str | Path) -> Schedule:
 
 def schedule_text(schedule: Schedule) -> str:
     """The schedule as JSON, one step per line."""
-    head = msgspec.json.encode({"scenario": schedule.scenario, "plant": schedule.plant}).decode()
+    keys = {"scenario": schedule.scenario, "plant": schedule.plant, "options": schedule.options}
+    if schedule.options == Options():
+        del keys["options"]
+    head = msgspec.json.encode(keys).decode()
     steps = ",\n".join(f"  {msgspec.json.encode(step).decode()}" for step in schedule.steps)
     return f'{head[:-1]},"steps":[\n{steps}\n]}}\n'

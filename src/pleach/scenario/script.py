@@ -3,18 +3,18 @@
     prologue   every client attaches, advertises and subscribes; run to quiet in one fixed order
     scripts    per actor its own actions in its own order of time; actors are not ordered against each other
 
-Actors are clients (loads and steps) and brokers (crash and restart). A client's replies are no part of its script:
-each is owed from the delivery that it answers, and may come before or after whatever else the client does.
+Actors are clients (loads and steps) and brokers (crash and restart, and what an operator asks of them). A client's
+replies are no part of its script: each is owed from the delivery that it answers, and may come before or after
+whatever else the client does. Links that a reconfiguration may open are there from the beginning, empty.
 
-What cannot be said without a clock is refused. A reconfiguration will be one more case in `_action`, an action
-of the broker that starts it.
+What cannot be said without a clock is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import combinations, count, islice, pairwise
 from random import Random
 from typing import Any, TypeAlias, assert_never
 
@@ -26,7 +26,16 @@ from pleach.errors import ScenarioError
 from pleach.events.event import Event
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
-from pleach.messages import Message, Node, pack, unpack
+from pleach.messages import (
+    Message,
+    Node,
+    OperatorRequest,
+    RequestAdd,
+    RequestRemove,
+    RequestSwap,
+    pack,
+    unpack,
+)
 from pleach.scenario import model, steps
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
 from pleach.scenario.behaviour import draw_attributes, publications
@@ -75,8 +84,14 @@ class Restarts(msgspec.Struct, frozen=True, tag=True):
     pass
 
 
+class Requests(msgspec.Struct, frozen=True, tag=True):
+    """An operator asks the broker for an operation."""
+
+    request: OperatorRequest
+
+
 ClientAction: TypeAlias = Attaches | Publishes | Subscribes | Unsubscribes | Advertises | Unadvertises
-BrokerAction: TypeAlias = Crashes | Restarts
+BrokerAction: TypeAlias = Crashes | Restarts | Requests
 Action: TypeAlias = ClientAction | BrokerAction
 
 
@@ -92,6 +107,9 @@ def describe(action: Action) -> str:
             return f"advertise {advertised.text}"
         case Unadvertises(advertised):
             return f"unadvertise {advertised.text}"
+        case Requests(request):
+            name, *fields = msgspec.structs.astuple(request)
+            return f"operation {name}: {type(request).__name__} {' '.join(filter(None, fields))}"
         case Attaches() | Crashes() | Restarts():
             return type(action).__name__.lower().removesuffix("es").removesuffix("s")
         case _:
@@ -101,11 +119,27 @@ def describe(action: Action) -> str:
 # Scripts -----------------------------------------------------------------------------------------------------
 
 
+class Options(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What else is left out or let in.
+
+    `instant_clients`: what a client or its broker sends to the other arrives in the same move. `timers`: a timer that
+    is set may fire at any later moment; else none ever does.
+    """
+
+    instant_clients: bool = False
+    timers: bool = False
+
+
 @dataclass(frozen=True)
 class Script:
-    """`links` has both directions of every link, in the order in which a prologue looks for messages."""
+    """`links` has both directions of every link that may ever be, in the order in which a prologue looks for messages.
+
+    `brokers` are those of the scenario, and those that join on the way.
+    """
 
     scenario: model.Scenario
+    options: Options
+    brokers: tuple[Node, ...]
     links: tuple[tuple[Node, Node], ...]
     prologue: tuple[tuple[Node, ClientAction], ...]
     actions: dict[Node, tuple[Action, ...]]  # per actor that has any
@@ -114,21 +148,26 @@ class Script:
         return {c.id: ScriptedClient(c) for c in self.scenario.clients}
 
 
-def script_of(scenario: model.Scenario) -> Script:
+def script_of(scenario: model.Scenario, options: Options | None = None) -> Script:
     """Raises ScenarioError for what has no meaning without a clock."""
-    _check(scenario)
+    options = options or Options()
+    _check(scenario, options)
+    brokers = (*scenario.brokers, *(step.broker for step in scenario.steps if isinstance(step, steps.AddBroker)))
     timed: dict[Node, list[tuple[float, Action]]] = {}
     for at, actor, action in _all_actions(scenario):
         timed.setdefault(actor, []).append((at, action))
     actions = {}
-    for actor in (*(c.id for c in scenario.clients), *scenario.brokers):
+    for actor in (*(c.id for c in scenario.clients), *brokers):
         if actor in timed:
             in_time = sorted(timed[actor], key=lambda timed_action: timed_action[0])
             actions[actor] = tuple(action for _, action in in_time)
-    for broker in scenario.brokers:
-        if broker in actions and isinstance(actions[broker][-1], Crashes):
+    for broker in brokers:
+        up_or_down = [action for action in actions.get(broker, ()) if not isinstance(action, Requests)]
+        if up_or_down and isinstance(up_or_down[-1], Crashes):
             raise ScenarioError(f"broker {broker!r} stays down: what is sent to it never arrives; add a `restart`")
-    return Script(scenario, _links(scenario), tuple(_prologue(scenario)), actions)
+        if any(isinstance(x, Crashes) and isinstance(y, Requests) for x, y in pairwise(actions.get(broker, ()))):
+            raise ScenarioError(f"broker {broker!r} is down when it is asked for an operation; ask it before or after")
+    return Script(scenario, options, brokers, _links(scenario), tuple(_prologue(scenario)), actions)
 
 
 def _all_actions(scenario: model.Scenario) -> list[tuple[float, Node, Action]]:
@@ -143,12 +182,25 @@ def _all_actions(scenario: model.Scenario) -> list[tuple[float, Node, Action]]:
 def _actions(scenario: model.Scenario) -> Iterator[tuple[float, Node, Action]]:
     """Steps before loads: where their times are equal, the simulator has the same order."""
     names = {c.id: subscription_names(scenario, c) for c in scenario.clients}
+    operations = (str(number) for number in count(1))
     for step in scenario.steps:
-        yield step.at, *_action(step, names)
+        yield step.at, *(_request(step, operations) or _action(step, names))
     for client in scenario.clients:
         for index in range(len(client.publish)):
             for load in publications(client, index, scenario.duration, f"{scenario.name}/{DRAWS_SEED}"):
                 yield load.at, client.id, Publishes(load.attributes, load.payload)
+
+
+def _request(step: steps.Step, operations: Iterator[str]) -> tuple[Node, Action] | None:
+    match step:
+        case steps.Swap(brokers=(a, b, c)):
+            return a, Requests(RequestSwap(next(operations), a, b, c))
+        case steps.AddBroker(broker=broker, to=to):
+            return broker, Requests(RequestAdd(next(operations), to))
+        case steps.RemoveBroker(broker=broker):
+            return broker, Requests(RequestRemove(next(operations), broker))
+        case _:
+            return None
 
 
 def _action(step: steps.Step, names: dict[Node, dict[Filter, str]]) -> tuple[Node, Action]:
@@ -194,11 +246,26 @@ def _prologue(scenario: model.Scenario) -> Iterator[tuple[Node, ClientAction]]:
 
 
 def _links(scenario: model.Scenario) -> tuple[tuple[Node, Node], ...]:
-    pairs = (*scenario.links, *((c.id, c.broker) for c in scenario.clients))
-    return tuple(link for a, b in pairs for link in ((a, b), (b, a)))
+    """Those of the beginning, and those that the steps may lead to, each once; those of clients come last."""
+    tree = list(scenario.links)
+    attached = [(c.id, c.broker) for c in scenario.clients]
+    for step in scenario.steps:
+        match step:
+            case steps.Swap(brokers=brokers):
+                tree += combinations(brokers, 2)
+            case steps.AddBroker(broker=broker, to=to):
+                tree.append((broker, to))
+            case steps.RemoveBroker(broker=broker):
+                heirs = sorted({node for pair in tree if broker in pair for node in pair} - {broker})
+                attached += [(c.id, heir) for c in scenario.clients if c.broker == broker for heir in heirs]
+    known = {tuple(sorted(pair)): pair for pair in reversed([*tree, *attached])}
+    return tuple(link for a, b in reversed(known.values()) for link in ((a, b), (b, a)))
 
 
-def _check(scenario: model.Scenario) -> None:
+def _check(scenario: model.Scenario, options: Options) -> None:
+    if options.instant_clients and any(isinstance(step, steps.RemoveBroker) for step in scenario.steps):
+        reason = "clients of a broker that is removed have two links, whose order counts"
+        raise ScenarioError(f"{reason}: explore `remove_broker` without instant clients")
     if scenario.loss.default or any(loss for _, _, loss in scenario.loss.links):
         raise ScenarioError("`loss` needs draws; without a clock and a seed links are reliable; leave it out")
     for client in scenario.clients:

@@ -2,18 +2,31 @@
 
 A request is a message to one broker; it ends when that broker says `Concluded`. Until then the operation is under way,
 and the network is not quiet, even if nothing moves: a protocol that is stuck is not mistaken for one that is done.
+An exchange, and the removal of a broker that is no leaf, are plans of several operations (overlay/plans): those of
+plan 3 are called 3.1, 3.2, …
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, assert_never
 
 from pleach.broker import Broker
 from pleach.effects import Concluded
-from pleach.errors import ProtocolError
-from pleach.messages import OPERATOR, Message, Node, RequestAdd, RequestRemove, RequestSwap
+from pleach.errors import PlanError, ProtocolError
+from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestRemove, RequestSwap
+from pleach.overlay.plans import (
+    AddStep,
+    Plan,
+    PlanRun,
+    RemoveStep,
+    Step,
+    SwapStep,
+    Topology,
+    exchange,
+    remove_broker,
+)
 from pleach.scenario import steps
 from pleach.sim.simulator import Simulator
 
@@ -33,11 +46,16 @@ class Surroundings:
 
 
 class Operation(NamedTuple):
-    """`broker`: who was asked, and says how it ends."""
+    """`request` was, or will be, put to `broker`, who says how it ends. `step`: what the timeline wants by it."""
 
-    name: str
     step: TreeStep
     broker: Node
+    request: OperatorRequest
+    plan: PlanRun | None = None  # that it is part of
+
+    @property
+    def name(self) -> str:
+        return self.request.operation
 
 
 class Operations:
@@ -54,63 +72,119 @@ class Operations:
         name = self._next_name()
         match step:
             case steps.Swap(brokers=(a, b, c)):
-                self._ask(Operation(name, step, a), RequestSwap(name, a, b, c))
+                self._ask(Operation(step, a, RequestSwap(name, a, b, c)))
             case steps.AddBroker(broker=broker, to=to):
                 self._bring_in(broker)
-                self._ask(Operation(name, step, broker), RequestAdd(name, to))
+                self._ask(Operation(step, broker, RequestAdd(name, to)))
             case steps.RemoveBroker(broker=broker) if self._is_leaf(broker):
-                self._ask(Operation(name, step, broker), RequestRemove(name, broker))
+                self._ask(Operation(step, broker, RequestRemove(name, broker)))
             case steps.RemoveBroker() | steps.Exchange():
-                # Here a plan of several steps begins, one after the other: see overlay/plans.py once it is there.
-                self._around.refuse(step, "takes a plan of several steps, which is not installed")
+                self._start_plan(step, name)
 
     def _next_name(self) -> str:
         self._count += 1
         return str(self._count)
 
     def _is_leaf(self, broker: Node) -> bool:
-        return len(self._around.brokers[broker].router.neighbours) <= 1
+        asked = self._around.brokers.get(broker)
+        return asked is None or len(asked.router.neighbours) <= 1
 
     def _bring_in(self, broker: Node) -> None:
         fresh = self._around.brokers[broker] = self._around.make_broker(broker)
         self._around.sim.add(broker, fresh)
 
-    def _ask(self, operation: Operation, request: Message) -> None:
-        around, (name, step, broker) = self._around, operation
-        if around.is_down(broker):
-            around.refuse(step, f"broker {broker} is down")
+    def _ask(self, operation: Operation) -> None:
+        around, broker = self._around, operation.broker
+        around.note(broker, f"operation {operation.name}: {_described(operation.request)}")
+        self._under_way[operation.name] = operation
+        if broker not in around.brokers:
+            self.concluded(broker, Concluded(operation.name, f"there is no broker {broker}"))
             return
-        around.note(broker, f"operation {name}: {describe(step)}")
-        self._under_way[name] = operation
+        if around.is_down(broker):
+            self.concluded(broker, Concluded(operation.name, f"broker {broker} is down"))
+            return
         try:
-            effects = around.brokers[broker].handle(OPERATOR, request, now=around.sim.now)
+            effects = around.brokers[broker].handle(OPERATOR, operation.request, now=around.sim.now)
         except ProtocolError as error:
-            self.concluded(broker, Concluded(name, str(error)))
+            self.concluded(broker, Concluded(operation.name, str(error)))
             return
         around.sim.perform(broker, effects)
 
+    # Plans ---------------------------------------------------------------------------------------------------
+
+    def _start_plan(self, step: steps.Exchange | steps.RemoveBroker, name: str) -> None:
+        try:
+            plan = self._planned(step)
+        except PlanError as error:
+            self._around.refuse(step, str(error))
+            return
+        self._go_on(step, PlanRun(plan, name))
+
+    def _planned(self, step: steps.Exchange | steps.RemoveBroker) -> Plan:
+        brokers = self._around.brokers
+        links = [(name, to) for name in brokers for to in brokers[name].router.neighbours if name < to]
+        topology = Topology.of(links, brokers)
+        match step:
+            case steps.Exchange(remove=removed, add=added):
+                return exchange(topology, remove=removed, add=added)
+            case steps.RemoveBroker(broker=broker):
+                return remove_broker(topology, broker)
+
+    def _go_on(self, step: TreeStep, run: PlanRun) -> None:
+        """Start what may start now. Brokers that are busy are asked again by the protocol itself, so nothing waits."""
+        for name, planned, _ in run.startable(self._around.sim.now):
+            run.started(name)
+            self._ask(_operation(step, name, planned, run))
+        if run.is_over and not run.outcome().complete:
+            self._around.refuse(step, str(run.outcome().unfinished[0]))
+
+    # Ends ----------------------------------------------------------------------------------------------------
+
     def concluded(self, node: Node, end: Concluded) -> None:
         """A broker says how an operation ended."""
-        self._around.note(node, f"operation {end.operation}: {end.refusal or 'done'}")
+        around = self._around
+        around.note(node, f"operation {end.operation}: {end.refusal or 'done'}")
         operation = self._under_way.pop(end.operation, None)
         if operation is None:
             return
-        if end.refusal:
-            self._around.refuse(operation.step, end.refusal)
-        match operation.step:
-            case steps.RemoveBroker(broker=broker) if not end.refusal:
-                del self._around.brokers[broker]
-            case steps.AddBroker(broker=broker) if end.refusal:
-                del self._around.brokers[broker]
+        match operation.request:
+            case RequestRemove(_, broker) if not end.refusal:
+                del around.brokers[broker]
+            case RequestAdd() if end.refusal:
+                del around.brokers[operation.broker]
+        if operation.plan is not None:
+            self._go_on(operation.step, _told(operation.plan, end, around.sim.now))
+        elif end.refusal:
+            around.refuse(operation.step, end.refusal)
 
 
-def describe(step: TreeStep) -> str:
-    match step:
-        case steps.Swap(brokers=(a, b, c)):
+def _operation(step: TreeStep, name: str, planned: Step, run: PlanRun) -> Operation:
+    match planned:
+        case SwapStep(a, b, c):
+            return Operation(step, a, RequestSwap(name, a, b, c), run)
+        case RemoveStep(broker):
+            return Operation(step, broker, RequestRemove(name, broker), run)
+        case AddStep(broker, to):
+            return Operation(step, broker, RequestAdd(name, to), run)
+        case _:
+            assert_never(planned)
+
+
+def _told(run: PlanRun, end: Concluded, now: float) -> PlanRun:
+    if end.refusal:
+        run.refused(end.operation, end.refusal, retry=False, now=now)
+    else:
+        run.done(end.operation)
+    return run
+
+
+def _described(request: OperatorRequest) -> str:
+    match request:
+        case RequestSwap(_, a, b, c):
             return f"swap {a} {b} {c}"
-        case steps.Exchange(remove=removed, add=added):
-            return f"exchange {'-'.join(removed)} for {'-'.join(added)}"
-        case steps.AddBroker(broker=broker, to=to):
-            return f"add_broker {broker} to {to}"
-        case steps.RemoveBroker(broker=broker):
+        case RequestAdd(_, to):
+            return f"add_broker to {to}"
+        case RequestRemove(_, broker):
             return f"remove_broker {broker}"
+        case _:
+            assert_never(request)

@@ -7,23 +7,22 @@ they are, since a schedule may end in the middle of them. Machines, links and tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from pleach.errors import LivenessError, ScheduleError
-from pleach.messages import Node
+from pleach.messages import OPERATOR, Node
 from pleach.scenario.assemble import make_broker, tree_of
 from pleach.scenario.model import Scenario
 from pleach.scenario.plants import BrokerMachine, plant
-from pleach.scenario.schedule import Act, Answer, HandOver, Move, Schedule, load_schedule
-from pleach.scenario.script import Action, Crashes, Restarts, Script, describe, script_of
+from pleach.scenario.schedule import Act, Answer, HandOver, Move, Ring, Schedule, load_schedule
+from pleach.scenario.script import Action, Crashes, Requests, Restarts, Script, describe, script_of
 from pleach.sim.run import SimResult, run_name
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Recorder, RecordKind
 
 __all__ = ["load_schedule", "replay"]
 
-AT_ONCE = (0.0, 0.0)  # latency: a message waits at its receiver until the schedule names it
 SEED = 0  # nothing is drawn
 HOPS_MAX = 1_000_000  # of the prologue, and of what is left at the end
 
@@ -37,7 +36,7 @@ def replay(scenario: Scenario, schedule: Schedule, *, watch: Watch | None = None
     """
     if schedule.scenario != scenario.name:
         raise ScheduleError(f"the schedule is of scenario {schedule.scenario!r}, not {scenario.name!r}; give that file")
-    return _Replay(script_of(scenario), schedule, watch).go()
+    return _Replay(script_of(scenario, schedule.options), schedule, watch).go()
 
 
 class _Replay:
@@ -47,7 +46,7 @@ class _Replay:
         self._watch = watch
         self._recorder = Recorder(run_name(script.scenario, SEED))
         self._sim = Simulator(script.scenario.name)
-        self._brokers = {name: self._make_broker(name) for name in script.scenario.brokers}
+        self._brokers = {name: self._make_broker(name) for name in script.brokers}
         self._clients = script.clients()
         self._positions = dict.fromkeys(script.actions, 0)
         self._disks: dict[Node, bytes] = {}  # states of brokers that are down
@@ -75,10 +74,11 @@ class _Replay:
             self._sim.add(name, broker)
         for name, client in self._clients.items():
             self._sim.add(name, client)
-        for sender, receiver in self._script.links[::2]:
-            self._sim.link(sender, receiver, AT_ONCE)
-            for link in self._sim.links_between(sender, receiver):
-                self._sim.block(link)
+        self._sim.on_link = self._sim.block  # its latency is none: messages wait until the schedule names them
+        self._sim.holds_timers = True
+        scenario = self._script.scenario
+        for pair in (*scenario.links, *((c.id, c.broker) for c in scenario.clients)):
+            self._sim.link(*pair)
         self._sim.on_observe = self._recorder.observe
         self._sim.on_send = self._recorder.sent
 
@@ -97,6 +97,10 @@ class _Replay:
                 self._act(number, actor)
             case Answer(client):
                 self._answer(number, client)
+            case Ring(node, timer):
+                self._ring(number, node, timer)
+        if self._script.options.instant_clients:
+            self._pass_all([link for link in self._script.links if self._clients.keys() & link])
 
     def _hand_over(self, number: int, sender: Node, receiver: Node) -> None:
         if not self._sim.has_link(sender, receiver):
@@ -108,11 +112,19 @@ class _Replay:
 
     def _pass_first(self, sender: Node, receiver: Node) -> bool:
         """Hand over the first message that waits on a link, if there is one."""
-        link, _ = self._sim.links_between(sender, receiver)
-        if not link.kept or receiver in self._disks:
+        between = self._sim.links_between(sender, receiver)
+        if not between or not between[0].kept or receiver in self._disks:
             return False
-        self._sim.hand_over(link, link.kept.pop(0))
+        self._sim.hand_over(between[0], between[0].kept.pop(0))
         return True
+
+    def _pass_all(self, links: Sequence[tuple[Node, Node]]) -> bool:
+        """Always the first of the links that has a message, until none has; False if some waits for who is down."""
+        for _ in range(HOPS_MAX):
+            is_quiet = self._sim.drain()
+            if not any(self._pass_first(*link) for link in links):
+                return is_quiet
+        raise LivenessError(f"not quiet after {HOPS_MAX:,} messages; a protocol may be looping")
 
     def _act(self, number: int, actor: Node) -> None:
         actions = self._script.actions.get(actor, ())
@@ -134,6 +146,9 @@ class _Replay:
                 fresh.restore(self._disks.pop(actor))
                 self._brokers[actor] = fresh
                 self._sim.restart(actor, fresh)
+                self._sim.perform(actor, fresh.resume(now=self._sim.now))
+            case Requests(request):
+                self._sim.perform(actor, self._brokers[actor].handle(OPERATOR, request, now=self._sim.now))
             case _:
                 self._sim.perform(actor, self._clients[actor].perform(action))
 
@@ -142,13 +157,13 @@ class _Replay:
             raise ScheduleError(f"step {number}: {client!r} has nothing to answer")
         self._sim.perform(client, self._clients[client].answer())
 
+    def _ring(self, number: int, node: Node, timer: str) -> None:
+        if not self._sim.has_timer(node, timer):
+            raise ScheduleError(f"step {number}: {node!r} has set no timer {timer!r}")
+        self._sim.ring(node, timer)
+
     def _settle(self) -> bool:
-        """Always the first link that has a message, until none has; False if some waits for a broker that is down."""
-        for _ in range(HOPS_MAX):
-            is_quiet = self._sim.drain()
-            if not any(self._pass_first(*link) for link in self._script.links):
-                return is_quiet
-        raise LivenessError(f"not quiet after {HOPS_MAX:,} messages; a protocol may be looping")
+        return self._pass_all(self._script.links)
 
     # The trace -----------------------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ class Simulator:
         self.on_send: SendListener | None = None
         self.on_observe: ObserveListener | None = None
         self.on_concluded: ConcludedListener | None = None
+        self.holds_timers = False  # timers do not fire by themselves, only by `ring`
         self._steps_left = steps_max
         self._serial = 0
         self._machines: dict[Node, Machine] = {}
@@ -155,9 +156,16 @@ class Simulator:
             target()
         elif self._timers.get((target, name)) == serial:
             self.now = time
-            del self._timers[target, name]
-            machine: TimedMachine = self._machines[target]  # type: ignore[assignment]
-            self.perform(target, machine.handle_timer(name, now=time))
+            self.ring(target, name)
+
+    def has_timer(self, node: Node, name: str) -> bool:
+        return (node, name) in self._timers
+
+    def ring(self, node: Node, name: str) -> None:
+        """Let a timer that is set fire now."""
+        del self._timers[node, name]
+        machine: TimedMachine = self._machines[node]  # type: ignore[assignment]
+        self.perform(node, machine.handle_timer(name, now=self.now))
 
     def perform(self, node: Node, effects: Sequence[Effect]) -> None:
         """Carry out what a machine wants done."""
@@ -186,7 +194,8 @@ class Simulator:
             case SetTimer(name, after):
                 self._serial += 1
                 self._timers[node, name] = self._serial
-                heappush(self._network, (self.now + after, self._serial, node, name))
+                if not self.holds_timers:
+                    heappush(self._network, (self.now + after, self._serial, node, name))
             case CancelTimer(name):
                 self._timers.pop((node, name), None)
             case LinkUp(to):
