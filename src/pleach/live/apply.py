@@ -52,25 +52,38 @@ class Directory:
         return cls(dict(survey.admin), {name: status.addresses.peer for name, status in survey.found.items()})
 
 
-async def apply_plan(
-    plan: Plan,
+async def carry_out(
+    operation: Operation,
     directory: Directory,
     *,
     detach_absent: bool = False,
     seconds_max: float = STEP_SECONDS_MAX,
+) -> StepEnd:
+    """One step, whatever comes of it."""
+    deadline = asyncio.get_running_loop().time() + seconds_max
+    return await _CarriedStep(operation, directory, deadline, detach_absent=detach_absent).run()
+
+
+async def apply_plan(
+    plan: Plan,
+    directory: Directory,
+    *,
+    name: str = "",
+    detach_absent: bool = False,
+    seconds_max: float = STEP_SECONDS_MAX,
     watch: Watch | None = None,
 ) -> Outcome:
-    """`seconds_max`: for each step."""
+    """`name`: of the run, else a fresh one. `seconds_max`: for each step."""
     watch = watch or Watch()
-    run = PlanRun(plan, fresh_name())
+    run = PlanRun(plan, name or fresh_name())
     clock = asyncio.get_running_loop().time
     tasks: set[asyncio.Task[StepEnd]] = set()
     while not run.is_over:
         for operation in run.startable(clock()):
             run.started(operation.name)
             watch.started(operation)
-            carried = _CarriedStep(operation, directory, clock() + seconds_max, detach_absent=detach_absent)
-            tasks.add(asyncio.create_task(carried.run()))
+            carried = carry_out(operation, directory, detach_absent=detach_absent, seconds_max=seconds_max)
+            tasks.add(asyncio.create_task(carried))
         due = run.next_start()
         pause = None if due is None else max(0.0, due - clock())
         ended, tasks = await asyncio.wait(tasks, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
@@ -142,8 +155,8 @@ class _CarriedStep:
             case AddStep(broker, to):
                 return to in (await self._neighbours(broker) or ())
             case RemoveStep(broker):
-                _, to = self._operation.brokers
-                there = await self._neighbours(to)
+                others = [name for name in self._operation.brokers if name != broker]
+                there = await self._neighbours(others[0]) if others else None
                 return there is not None and broker not in there
         return False
 
