@@ -1,75 +1,21 @@
 """Links that change while daemons run: a swap between three of them, in one event loop, over real sockets."""
 
 import asyncio
-import contextlib
 
 import pytest
+from daemons import chain
 from tiny_broker import until
 
 import pleach
 from pleach.links.frames import Farewell, Hello
 from pleach.links.upkeep import LinkPhase
 from pleach.live.config import BrokerSettings
-from pleach.live.daemon import Daemon
 from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.node import BrokerNode
 from pleach.messages import RequestSwap
 
 EVENTS = 300
 SECONDS_MAX = 60
-
-
-class Running:
-    """Daemons by name; one that is stopped and started again keeps its data directory and its ports."""
-
-    def __init__(self, directory):
-        self._directory = directory
-        self._tasks = {}
-        self.daemons = {}
-        self.ready = {}
-
-    async def start(self, name, **settings):
-        listened = asyncio.get_running_loop().create_future()
-        ports = (
-            {f"{kind}_listen": getattr(self.ready[name], kind) for kind in ("client", "peer")}
-            if name in self.ready
-            else {}
-        )
-        values = BrokerSettings(name, data_dir=str(self._directory / name), heartbeat=0.2, **ports, **settings)
-        daemon = self.daemons[name] = Daemon(values, reload=lambda: values, on_ready=listened.set_result)
-        self._tasks[name] = asyncio.create_task(daemon.run())
-        self.ready[name] = await listened
-
-    async def stop(self, name):
-        self.daemons.pop(name)._stop.set()
-        await self._tasks.pop(name)
-
-    async def stop_all(self):
-        for name in list(self._tasks):
-            await self.stop(name)
-
-    def node(self, name) -> BrokerNode:
-        return self.daemons[name].node
-
-    def links(self):
-        """Connections between brokers, as each has them."""
-        return {
-            name: sorted(peer for peer in daemon.node.links if peer in "abc") for name, daemon in self.daemons.items()
-        }
-
-
-@contextlib.asynccontextmanager
-async def chain(directory):
-    """a–b–c: b dials both."""
-    running = Running(directory)
-    try:
-        await running.start("a", neighbours=("b",))
-        await running.start("c", neighbours=("b",))
-        await running.start("b", peers={"a": running.ready["a"].peer, "c": running.ready["c"].peer})
-        await until(lambda: all(running.node("b").is_up(peer) for peer in "ac"))
-        yield running
-    finally:
-        await running.stop_all()
 
 
 def run(coroutine):
