@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pleach.links.endpoint import Endpoint
+from pleach.links.session import Phase
 from pleach.links.upkeep import LinkPhase
 from pleach.live.gate import Gate
 from pleach.messages import Farewell, Node
@@ -83,10 +84,14 @@ class Leaving:
         if self._left_at is None:
             self._left_at = now
             log.info("removed from the tree; this process ends once %s has heard of it", self._left)
-        phases = [note.phase for note in self._endpoint.upkeep.links.values()]
-        is_all_said = LinkPhase.RETIRING not in phases or now - self._left_at > END_SECONDS_MAX
+        is_all_said = not any(map(self._is_here, self._endpoint.upkeep.links)) or now - self._left_at > END_SECONDS_MAX
         if is_all_said and not self._unconfirmed(self._left) and self.on_end is not None:
             self.on_end()
+
+    def _is_here(self, peer: Node) -> bool:
+        """Whether there is more to say to it, or it has more to say."""
+        is_retiring = self._endpoint.upkeep.phase(peer) is LinkPhase.RETIRING
+        return is_retiring and (self._unconfirmed(peer) > 0 or self._endpoint.sessions[peer].phase is Phase.UP)
 
     def _unconfirmed(self, peer: Node) -> int:
         session = self._endpoint.sessions.get(peer)
