@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from daemons import chain
 from tiny_broker import until
@@ -12,7 +13,7 @@ from pleach.links.upkeep import LinkPhase
 from pleach.live.config import BrokerSettings
 from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.node import BrokerNode
-from pleach.messages import RequestSwap
+from pleach.messages import RequestAdd, RequestRemove, RequestSwap
 
 EVENTS = 300
 SECONDS_MAX = 60
@@ -77,6 +78,29 @@ def test_a_request_that_cannot_be_met_is_refused_with_a_reason(tmp_path):
             end = await running.node("a").operations.request(RequestSwap("1", "a", "c", "b"))
             assert end.refusal
             assert running.links() == {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
+
+    run(story())
+
+
+def test_a_broker_joins_where_it_is_welcome_and_leaves_again(tmp_path):
+    async def story():
+        async with chain(tmp_path) as running:
+            await running.start("d")
+            at = running.ready["c"].peer
+            here, there = (f"pleach://{running.ready[name].client}" for name in "ad")
+            joined = running.node("d").request(RequestAdd("1", "c", at))
+            await until(lambda: running.node("c").counters.strangers_closed)  # it is not welcome, and tries again
+            assert not joined.done()
+            node = running.node("c")
+            node.apply(msgspec.structs.replace(node.settings, welcome=("d",)))
+            assert (await joined).refusal == ""
+            async with pleach.connect(here, name="p") as publisher, pleach.connect(there, name="s") as subscriber:
+                subscription = await subscriber.subscribe("n >= 0")
+                await publish(publisher, 0, 10)
+                assert await take(subscription, 10) == list(range(10))
+            assert (await running.node("d").request(RequestRemove("2", "d"))).refusal == ""
+            await until(lambda: not running.node("d").links)
+            assert running.node("c").broker.router.neighbours == ["b"]
 
     run(story())
 

@@ -41,6 +41,7 @@ class Reaction(NamedTuple):
     concluded: tuple[str, ...] = ()  # operations
     is_crash: bool = False
     error: Exception | None = None  # what it raised instead
+    has_more: bool = False  # of timers, operations and crashes: most have nothing of the kind
 
 
 class BrokenError(Exception):
@@ -122,7 +123,7 @@ class Reactions:
         name = subject_of(move)
         machine = self.restored(name, node)
         if isinstance(move, Act) and isinstance(self._actions[name][what], Crashes):
-            return Reaction(node, is_crash=True)  # all that a broker knows is on its disk
+            return Reaction(node, is_crash=True, has_more=True)  # all that a broker knows is on its disk
         try:
             return self.noted(name, self._perform(move, machine, what))
         except Exception as error:  # noqa: BLE001 whatever a machine raises is a finding
@@ -161,7 +162,9 @@ class Reactions:
                     concluded.append(operation)
                 case LinkUp() | LinkDown():
                     pass  # links that may be are there from the beginning
-        return Reaction(self.capture(name), tuple(sends), tuple(seen), tuple(timers), tuple(concluded))
+        has_more = bool(timers or concluded)
+        node = self.capture(name)
+        return Reaction(node, tuple(sends), tuple(seen), tuple(timers), tuple(concluded), has_more=has_more)
 
 
 def _act(machine: Machine, action: Action) -> Sequence[Effect]:

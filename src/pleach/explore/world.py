@@ -43,6 +43,7 @@ class World:
         brokers = {n: plant(planted, make_broker(script.scenario, tree, n)) for n in script.brokers}
         machines: dict[Node, Machine] = {**brokers, **script.clients()}
         self._queues: Interner[tuple[int, ...]] = Interner()
+        self._behind: dict[int, tuple[int, int]] = {}  # of each queue, its first message and what is left without it
         self._ended: Interner[frozenset[str]] = Interner()
         self._clients = {c.id: None for c in script.scenario.clients}
         self._pasts = Pasts(self._clients)
@@ -183,7 +184,8 @@ class World:
         """The state after a move; raises BrokenError if a machine does."""
         after = list(state)
         self._make(after, number)
-        self._hand_over_at_once(after)
+        if self.options.instant_clients:
+            self._hand_over_at_once(after)
         return tuple(after)
 
     def seen(self, state: State, number: int) -> list[tuple[Node, Observe]]:
@@ -222,7 +224,9 @@ class World:
         reaction = self._reactions.of(number, move, before, what)
         if reaction.error is not None:
             raise BrokenError(reaction.error)
-        self._apply(state, move, reaction)
+        self._apply(state, subject, reaction)
+        if reaction.has_more or isinstance(move, RingAt):
+            self._apply_more(state, move, reaction)
         if reaction.seen:
             self._note(state, number, before, what, reaction.seen)
 
@@ -241,24 +245,28 @@ class World:
             case RingAt(node):
                 return state[self._timers_of[node]]
 
-    def _apply(self, state: list[int], move: Move, reaction: Reaction) -> None:
-        name = subject_of(move)
-        state[self._slot_of[name]] = reaction.node
+    def _apply(self, state: list[int], subject: int, reaction: Reaction) -> None:
+        state[subject] = reaction.node
         for slot, message in reaction.sends:
             state[slot] = self._queues.number((*self._queues.value(state[slot]), message))
-        if reaction.timers or isinstance(move, RingAt):
-            slot = self._timers_of[name]
-            fired = move.place if isinstance(move, RingAt) else None
-            state[slot] = self._reactions.timers_after(state[slot], fired, reaction.timers)
+
+    def _apply_more(self, state: list[int], move: Move, reaction: Reaction) -> None:
         if reaction.concluded:
             ended = self._ended.value(state[self._ended_slot]) | {*reaction.concluded}
             state[self._ended_slot] = self._ended.number(ended)
+        slot = self._timers_of[subject_of(move)]
         if reaction.is_crash:
-            state[self._timers_of[name]] = self._reactions.no_timers
+            state[slot] = self._reactions.no_timers
+        else:
+            fired = move.place if isinstance(move, RingAt) else None
+            state[slot] = self._reactions.timers_after(state[slot], fired, reaction.timers)
 
     def _popped(self, queue: int) -> tuple[int, int]:
-        head, *rest = self._queues.value(queue)
-        return head, self._queues.number(tuple(rest))
+        popped = self._behind.get(queue)
+        if popped is None:
+            head, *rest = self._queues.value(queue)
+            popped = self._behind[queue] = head, self._queues.number(tuple(rest))
+        return popped
 
     def _hand_over_at_once(self, state: list[int]) -> None:
         """What is under way between clients and brokers arrives, as long as there is something."""
@@ -296,7 +304,7 @@ class World:
             client = self._reactions.restored(name, state[self._slot_of[name]])
             assert isinstance(client, ScriptedClient)
             reaction = self._reactions.noted(name, client.perform(action))
-            self._apply(state, Answer(name), reaction)
+            self._apply(state, self._slot_of[name], reaction)
             self.prologue += [(name, seen) for seen in reaction.seen]
             state[self._past_slot] = self._pasts.after(state[self._past_slot], name, reaction.seen)
         while not self.is_quiet(tuple(state)):

@@ -51,18 +51,7 @@ from pleach.messages import (
     unpack,
 )
 
-__all__ = ["Batch", "Endpoint", "Journalled", "Machine", "Progress", "Queued", "Saved", "read_message"]
-
-
-def read_message(payload: bytes) -> Message:
-    """Decode what a peer sent; whatever is wrong with it is a DecodeError or a PleachError.
-
-    msgspec lets three errors through as they are: bad UTF-8, a filter that is no text, and too deep a nesting.
-    """
-    try:
-        return decode(payload)
-    except (UnicodeDecodeError, AttributeError, RecursionError) as error:
-        raise msgspec.DecodeError(f"not a message: {error}") from None
+__all__ = ["Batch", "Endpoint", "Journalled", "Machine", "Progress", "Queued", "Saved"]
 
 
 class Machine(Protocol):
@@ -257,11 +246,11 @@ class Endpoint:
     def _take(self, peer: Node, payload: bytes, now: float) -> None:
         """Hand a message to the machine; one that it cannot accept is the peer's fault, and ends the connection."""
         try:
-            message = read_message(payload)
+            message: Message = decode(payload)
             changed = self.machine.is_changed_by(message)
             effects = self.machine.handle(peer, message, now=now)
         except (msgspec.DecodeError, PleachError) as error:
-            self._batch.hangups.append((peer, str(error)))
+            self._batch.hangups.append((peer, f"{type(error).__name__}: {error}"))
             return
         if changed:
             self._batch.journal.append(Journalled(peer, payload, now))

@@ -76,6 +76,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     admin_advertise: str = ""  # where operators find it who come from another broker
     peers: dict[Node, str] = {}  # neighbours that this broker dials
     neighbours: tuple[Node, ...] = ()  # neighbours that dial this broker
+    welcome: tuple[Node, ...] = ()  # brokers that may join the tree here while it runs; "*": any
     parent: Node = ""  # towards the root, in hierarchical routing; empty: this broker is the root
     routing: str = "covering"
     hierarchical: bool = False
@@ -99,7 +100,9 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 # What a running broker takes over when it reads its file again; the rest waits for a restart.
-RELOADABLE = ("peers", "heartbeat", "log_level", "limits")
+RELOADABLE = ("peers", "welcome", "heartbeat", "log_level", "limits")
+# What the state in a data directory rests on: it cannot be read with other values.
+LASTING = ("routing", "hierarchical", "advertisements", "merge_bound", "ordering", "exchange")
 
 
 class Source(NamedTuple):
@@ -172,7 +175,7 @@ def _structured(field: str, text: str) -> Any:
     match field:
         case "peers":
             return parse_peers([part for part in text.split(",") if part], source="environment")
-        case "neighbours":
+        case "neighbours" | "welcome":
             return [part for part in text.split(",") if part]
         case _:
             return text
@@ -244,6 +247,7 @@ def _address_complaints(key: str, text: str, *, is_dialled: bool = False) -> Ite
 
 def _name_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
     names = [("name", settings.name), *(("neighbours", name) for name in settings.all_neighbours)]
+    names += [("welcome", name) for name in settings.welcome]
     for key, name in names:
         if not name or len(name.encode()) > NAME_BYTES_MAX or not name.isprintable():
             yield key, f"{name!r} is no name", f"1 to {NAME_BYTES_MAX} bytes of printable text"

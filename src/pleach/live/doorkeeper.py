@@ -1,7 +1,8 @@
 """Who is let in: what a broker asks of a connection's first frame before it takes the connection over.
 
-Brokers come by the door for peers: neighbours, and those that a reconfiguration has linked, or is just giving up.
-Who is none of them is refused, and tries again if it knows better: a link can be known at its other end first.
+Brokers come by the door for peers: neighbours, those that a reconfiguration has linked or is just giving up, and those
+that the settings say may join. Who is none of them is refused, and tries again if it knows better: a link can be known
+at its other end first.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Doorkeeper:
         return Farewell.LEAVING, ""
 
     def _is_right_door(self, peer: Node, door: Door) -> bool:
-        return self._node.roads.is_broker(peer) if door is Door.PEERS else not self._node.roads.is_linked(peer)
+        return self._node.roads.is_welcome(peer) if door is Door.PEERS else not self._node.roads.is_linked(peer)
 
     def _prefers_own(self, peer: Node) -> bool:
         """Where both sides dial, the connection that the smaller name made is the one that stays."""

@@ -9,25 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
+from typing import get_args
 
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
+from pleach.errors import ProtocolError
+from pleach.events.event import checked
 from pleach.live.config import NAME_BYTES_MAX
 from pleach.live.metrics import Counters
 from pleach.messages import (
     Advertise,
     Attach,
+    ClientRequest,
     Deliver,
     Detach,
+    Farewell,
     Forward,
+    Marked,
     Message,
     Node,
     Publish,
     PublishRefused,
     Refused,
+    Said,
     Subscribe,
 )
 from pleach.overlay.membership import Membership
+
+FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell))
 
 
 class Gate:
@@ -40,6 +49,7 @@ class Gate:
         self.names_max: int | None = None  # subscriptions and advertisements; None: no limit, as in a recovery
         self.is_tight = False  # too much waits to be taken: each subscription would leave more for neighbours to take
         self.detached: dict[Node, None] = {}  # clients that went while this broker leaves the tree
+        self._guests: dict[Node, None] = {}  # who came by the clients' door
         self._counters = counters
         self.membership = broker.machine(Membership)
 
@@ -60,16 +70,32 @@ class Gate:
             case Publish():
                 self.publishers[sender] = None
                 return self._route(sender, message, now)
-            case Forward():
+            case Forward(event):
+                checked(event)  # once, here: matching relies on it
                 return self._route(sender, message, now)
             case Subscribe(name) | Advertise(name) if reason := self._why_not(name):
                 self._counters.names_refused += 1
                 return [Send(sender, Refused(name, reason))]
             case Attach() | Detach():
                 self._note_attached(sender, is_attached=isinstance(message, Attach))
-                return self.broker.handle(sender, message, now=now)
+                return self._pass_on(sender, message, now)
+            case Marked(message=Forward(event)) | Said(request=Publish(event)):
+                checked(event)
+                return self._pass_on(sender, message, now)
             case _:
-                return self.broker.handle(sender, message, now=now)
+                return self._pass_on(sender, message, now)
+
+    def _pass_on(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
+        if sender in self._guests and message.__class__ not in FROM_CLIENTS:
+            raise ProtocolError(self.name, sender, message, "brokers and operators say this, and come by another door")
+        return self.broker.handle(sender, message, now=now)
+
+    def note_door(self, peer: Node, *, is_client: bool) -> None:
+        """By which door a peer has come: whoever comes by the clients' is heard as a client."""
+        if is_client:
+            self._guests[peer] = None
+        else:
+            self._guests.pop(peer, None)
 
     def _note_attached(self, client: Node, *, is_attached: bool) -> None:
         self.detached.pop(client, None)
@@ -110,6 +136,10 @@ class Gate:
         self.publishers.pop(peer, None)
         self._note_attached(peer, is_attached=False)
         return self.broker.peer_reborn(peer)
+
+    def forget(self, peer: Node) -> None:
+        self.publishers.pop(peer, None)
+        self._guests.pop(peer, None)
 
     def is_changed_by(self, message: Message) -> bool:
         """What is refused here changes nothing, and must not be handled when the journal is read again."""

@@ -21,6 +21,7 @@ from pleach.live.apply import Directory
 from pleach.live.ask import ask
 from pleach.live.proxy import Front, LinkProxy
 from pleach.messages import Node
+from pleach.scenario import steps
 from pleach.scenario.assemble import Tree, tree_of
 from pleach.scenario.model import Scenario
 
@@ -135,6 +136,8 @@ class LiveNetwork:
         command = [sys.executable, "-m", "pleach", "broker", "--name", broker, "--routing", scenario.routing.value]
         command += ["--client-listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
         command += ["--ordering", scenario.ordering.value, "--exchange", scenario.exchange]
+        joining = [step.broker for step in scenario.steps if isinstance(step, steps.AddBroker) and step.to == broker]
+        command += [word for name in joining for word in ("--welcome", name)]
         command += ["--data-dir", str(self._directory / broker)]
         command += ["--advertise", self._front(broker, "peer"), "--client-advertise", self._front(broker, "client")]
         command += ["--hierarchical"] if scenario.hierarchical else []

@@ -25,6 +25,7 @@ from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.links.session import Phase, SessionConfig
 from pleach.live.absence import Absence
 from pleach.live.alarm import Alarm
+from pleach.live.bugs import watched
 from pleach.live.config import BrokerSettings
 from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
 from pleach.live.doorkeeper import Door, Doorkeeper
@@ -75,6 +76,7 @@ class BrokerNode:
         self.links: dict[Node, Link] = {}
         self.outbox_bytes = 0  # of all links together
         self.is_tight = False
+        self.complaint = ""  # of what makes this broker unfit, besides links and disk
         self._standstill = Standstill()
         self._wires: dict[Node, Wire] = {}  # never changed in place: parts keep it
         self._outbox_bytes: dict[Node, int] = {}
@@ -138,6 +140,7 @@ class BrokerNode:
         session = self.endpoint.sessions.get(peer)
         if session is not None and hello.epoch > session.peer_epoch and peer in self.links:
             self.links[peer].wire.send(Bye(Farewell.FENCED, f"a newer {peer} has come to {self.name}"))
+        self.roads.came(hello, as_client=door is Door.CLIENTS)
         self._take_over(peer, wire, is_dialled=False)
         self.receive(peer, wire, hello)
         return ""
@@ -147,12 +150,12 @@ class BrokerNode:
         if self.is_up(peer):  # it was quicker
             wire.close("connected the other way round")
             return
+        self.roads.introduce(peer)
         self._take_over(peer, wire, is_dialled=True)
 
     def _take_over(self, peer: Node, wire: Wire, *, is_dialled: bool) -> None:
         old = self.links.get(peer)
         self._seal()
-        self.roads.introduce(peer)
         self.links[peer] = Link(wire, is_dialled)
         self._wires = {**self._wires, peer: wire}
         self.absence.came(peer)
@@ -163,16 +166,13 @@ class BrokerNode:
         self._touch()
 
     def receive(self, peer: Node, wire: Wire, frame: Frame) -> None:
-        if self._wires.get(peer) is not wire:
-            return  # the rest of a connection that was replaced
-        if isinstance(frame, Hello):
-            self.roads.met(frame)
-        self.endpoint.receive(peer, frame, now=self._clock())
         if isinstance(frame, Data):
-            self._taken_bytes += len(frame.payload)
-            if self._taken_bytes > PART_BYTES_MAX:
-                self._seal()
-        self._touch()
+            self.receive_data(peer, wire, [frame])
+        elif self._wires.get(peer) is wire:  # else: the rest of a connection that was replaced
+            if isinstance(frame, Hello) and self.links[peer].is_dialled:
+                self.roads.met(frame)
+            self.endpoint.receive(peer, frame, now=self._clock())
+            self._touch()
 
     def receive_data(self, peer: Node, wire: Wire, frames: Sequence[Data]) -> None:
         if self._wires.get(peer) is not wire:
@@ -270,7 +270,7 @@ class BrokerNode:
         entries = self._store.journal_length + sum(len(part.batch.journal) for part in parts)
         state = self.endpoint.capture() if entries > JOURNAL_ENTRIES_MAX else None
         work = asyncio.get_running_loop().run_in_executor(self._worker, write, self._store, relief, parts, state)
-        self._commit = asyncio.create_task(self._await_commit(work, snapshot=state is not None))
+        self._commit = watched(self._await_commit(work, snapshot=state is not None))
 
     async def _await_commit(self, work: asyncio.Future[Committed], *, snapshot: bool) -> None:
         try:

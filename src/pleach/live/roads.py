@@ -41,6 +41,7 @@ class Roads:
         self._settings = settings
         self.places = Places()  # where this broker is found
         self.admins: dict[Node, str] = {}  # where operators find others, as far as they have told us
+        self._clients: dict[Node, None] = {}  # of the links asked for: who has come in by the door for clients
         self._expected: dict[Node, None] = {}  # who may come and ask to be a neighbour; the latest last
 
     def listens_at(self, client: str, peer: str, admin: str) -> None:
@@ -56,24 +57,42 @@ class Roads:
         while len(self._expected) > EXPECTED_MAX:
             del self._expected[next(iter(self._expected))]
 
-    def introduce(self, peer: Node) -> None:
-        """Before we greet a peer: brokers may know where our operators go, clients need not."""
-        if self.is_broker(peer):
-            self._endpoint.admit(peer).admin = self.places.admin
+    def introduce(self, broker: Node) -> None:
+        """Before we greet it: brokers may know where our operators go, clients need not."""
+        self._endpoint.admit(broker).admin = self.places.admin
 
     def met(self, hello: Hello) -> None:
-        if hello.admin and self.is_broker(hello.node):
+        if hello.admin:
             self.admins[hello.node] = hello.admin[:ADDRESS_CHARACTERS_MAX]
+
+    def came(self, hello: Hello, *, as_client: bool) -> None:
+        """A connection was accepted."""
+        peer = hello.node
+        self._clients.pop(peer, None)
+        if as_client and peer in self._endpoint.upkeep.links:
+            self._clients[peer] = None
+        if not as_client:
+            self.introduce(peer)
+            self.met(hello)
 
     def is_linked(self, peer: Node) -> bool:
         """A broker that there is a link to just now: a neighbour, or one of a reconfiguration under way."""
         return peer in self._broker.router.neighbours or peer in self._broker.links()
 
     def is_broker(self, peer: Node) -> bool:
-        """Or that there was a link to: it may not know yet that there is none any more. Or that is about to join."""
-        if peer in self._broker.router.neighbours or peer in self._expected:
+        """Or that there was a link to: it may not know yet that there is none any more."""
+        if peer in self._broker.router.neighbours:
             return True
-        return peer in self._endpoint.upkeep.links and peer not in self._broker.sessions
+        return peer in self._endpoint.upkeep.links and not self._is_client(peer)
+
+    def is_welcome(self, peer: Node) -> bool:
+        """May come in by the door for brokers: one that is linked, or was, or may ask to be."""
+        welcome = self._settings().welcome
+        return self.is_broker(peer) or peer in self._expected or peer in welcome or "*" in welcome
+
+    def _is_client(self, peer: Node) -> bool:
+        """Links to clients are asked for as well, when they come over from a broker that leaves the tree."""
+        return peer in self._broker.sessions or peer in self._clients
 
     def forget_clients(self) -> None:
         """A client that was sent here comes by itself: to us it is a client, and no link that we keep up."""
@@ -87,7 +106,7 @@ class Roads:
         noted = {
             peer: note.address
             for peer, note in self._endpoint.upkeep.links.items()
-            if note.phase is not LinkPhase.FORMER and peer not in self._broker.sessions
+            if note.phase is not LinkPhase.FORMER and not self._is_client(peer)
         }
         found = {peer: configured.get(peer) or linked.get(peer) or noted.get(peer, "") for peer in {**noted, **linked}}
         return {peer: found[peer] for peer in sorted(found) if found[peer]}

@@ -93,11 +93,9 @@ class Changing(msgspec.Struct):
 
 
 class MembershipState(msgspec.Struct):
-    """`left`: the neighbour of a broker that is out of the tree since it was removed."""
-
     change: Changing | None = None
     attempts: int = 0
-    left: Node = ""
+    left: Node = ""  # the neighbour of a broker that was removed: nobody can join the tree here
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
@@ -130,9 +128,10 @@ class Membership:
     @property
     def departing(self) -> tuple[Node, ...]:
         """Clients that have been told where to go, and have not said farewell."""
-        change = self._state.change
-        is_closed = self.is_leaving and change is not None and change.phase is Phase.CLOSED
-        return tuple(change.clients) if is_closed and change is not None else ()
+        match self._state.change:
+            case Changing(part=Part.LEAVING, phase=Phase.CLOSED, clients=clients):
+                return tuple(clients)
+        return ()
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
         match message:
@@ -192,8 +191,8 @@ class Membership:
         router, change = self._layers.router, self._state.change
         if sender in router.neighbours:
             return Handled([Send(sender, ConnectNack(message.operation, f"{sender} is a neighbour already"))])
-        if change is not None and change.part is not Part.INHERITING:
-            reason = f"{self._layers.name} is itself on its way"
+        if self._state.left or (change is not None and change.part is not Part.INHERITING):
+            reason = f"{self._layers.name} {'has left the tree' if self._state.left else 'is itself on its way'}"
             return Handled([LinkUp(sender), Send(sender, ConnectNack(message.operation, reason)), LinkDown(sender)])
         tables = sides.for_a_newcomer(router)
         rewiring = Rewiring(links={sender: NewLink(NO_TABLES, tables)}, parent=router.parent)
@@ -220,7 +219,9 @@ class Membership:
             towards = [request.broker] if request.broker in neighbours else neighbours
             return Handled([Send(neighbour, request) for neighbour in towards if neighbour != sender])
         if not neighbours:
-            return Handled([Concluded(request.operation, f"{name} is the last broker: nobody could take its clients")])
+            joining = self._state.change is not None
+            reason = "is not in the tree yet" if joining else "is the last broker: nobody could take its clients"
+            return Handled([Concluded(request.operation, f"{name} {reason}")])
         if len(neighbours) > 1:
             reason = f"{name} has {len(neighbours)} neighbours: swap links until it is a leaf"
             return Handled([Concluded(request.operation, reason)])

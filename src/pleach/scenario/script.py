@@ -258,8 +258,10 @@ def _links(scenario: model.Scenario) -> tuple[tuple[Node, Node], ...]:
             case steps.RemoveBroker(broker=broker):
                 heirs = sorted({node for pair in tree if broker in pair for node in pair} - {broker})
                 attached += [(c.id, heir) for c in scenario.clients if c.broker == broker for heir in heirs]
-    known = {tuple(sorted(pair)): pair for pair in reversed([*tree, *attached])}
-    return tuple(link for a, b in reversed(known.values()) for link in ((a, b), (b, a)))
+    known: dict[frozenset[Node], tuple[Node, Node]] = {}
+    for pair in (*tree, *attached):
+        known.setdefault(frozenset(pair), pair)
+    return tuple(link for a, b in known.values() for link in ((a, b), (b, a)))
 
 
 def _check(scenario: model.Scenario, options: Options) -> None:
