@@ -88,7 +88,7 @@ def test_a_broker_joins_where_it_is_welcome_and_leaves_again(tmp_path):
             await running.start("d")
             at = running.ready["c"].peer
             here, there = (f"pleach://{running.ready[name].client}" for name in "ad")
-            joined = running.node("d").request(RequestAdd("1", "c", at))
+            joined = running.node("d").operations.request(RequestAdd("1", "c", at))
             await until(lambda: running.node("c").counters.strangers_closed)  # it is not welcome, and tries again
             assert not joined.done()
             node = running.node("c")
@@ -98,7 +98,7 @@ def test_a_broker_joins_where_it_is_welcome_and_leaves_again(tmp_path):
                 subscription = await subscriber.subscribe("n >= 0")
                 await publish(publisher, 0, 10)
                 assert await take(subscription, 10) == list(range(10))
-            assert (await running.node("d").request(RequestRemove("2", "d"))).refusal == ""
+            assert (await running.node("d").operations.request(RequestRemove("2", "d"))).refusal == ""
             await until(lambda: not running.node("d").links)
             assert running.node("c").broker.router.neighbours == ["b"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Any, NamedTuple
 
 import msgspec
 
 from pleach.errors import SettingsError, UnreachableError
+from pleach.live.addresses import why
 from pleach.live.config import parse_address
 
 ANSWER_BYTES_MAX = 64 * 1_048_576
@@ -34,8 +34,7 @@ async def ask(address: str, path: str, body: object = None, *, seconds_max: floa
     except TimeoutError:
         raise UnreachableError(address, f"no answer within {seconds_max:g} s") from None
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
-        raise UnreachableError(address, reason) from None
+        raise UnreachableError(address, why(error)) from None
     except (msgspec.DecodeError, ValueError):
         raise UnreachableError(address, "what answers there is no broker's admin port") from None
 

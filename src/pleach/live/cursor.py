@@ -2,7 +2,8 @@
 
 Rule 1: `commit` is one transaction, on disk when it returns; only then does the client transmit (session.py, rule 4).
 Rule 2: `received` is the cursor: the broker repeats what comes after it. Events between it and what really arrived are
-        kept by the broker, except those in `kept`, which the client keeps itself.
+        kept by the broker, except those in `kept`, which the client keeps itself. The broker repeats whole payloads;
+        of the first one `skip` messages are consumed.
 Rule 3: one process at a time: the file is locked while it is open, and a kill lets go of it.
 """
 
@@ -25,7 +26,8 @@ FILE = "client.db"
 VERSION = 3
 
 SCHEMA = """
-CREATE TABLE client (name TEXT PRIMARY KEY, broker TEXT NOT NULL, epoch INTEGER NOT NULL, state BLOB NOT NULL);
+CREATE TABLE client (name TEXT PRIMARY KEY, broker TEXT NOT NULL, epoch INTEGER NOT NULL, state BLOB NOT NULL,
+    skip INTEGER NOT NULL);
 CREATE TABLE sessions (peer TEXT PRIMARY KEY, peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL,
     first INTEGER NOT NULL);
 CREATE TABLE outbox (peer TEXT NOT NULL, sequence INTEGER NOT NULL, payload BLOB NOT NULL,
@@ -43,6 +45,7 @@ class Remembered(msgspec.Struct, frozen=True):
     epoch: int
     state: bytes  # of the endpoint
     sessions: dict[Node, SessionState]  # with this broker, and with those before it
+    skip: int
     kept: Sequence[tuple[int, Event]]
 
 
@@ -52,6 +55,7 @@ class Change(msgspec.Struct, frozen=True):
     broker: Node
     state: bytes
     progress: Mapping[Node, Progress]  # of sessions that have moved, that with the broker among them
+    skip: int  # messages of the payload after `received` of the broker's that are consumed
     queued: Sequence[Queued]
     kept: Sequence[tuple[int, Event]] = ()
     consumed: Iterable[int] = ()  # numbers of kept events
@@ -74,11 +78,11 @@ class Cursor:
         row = self._db.execute("SELECT * FROM client").fetchone()
         if row is None:
             return None
-        name, broker, epoch, state = row
+        name, broker, epoch, state, skip = row
         if name != self._name:
             raise StoreError(f"{self._file} belongs to client {name!r}, not to {self._name!r}; use another state_dir")
         kept = [(n, _event.decode(e)) for n, e in self._db.execute("SELECT * FROM kept ORDER BY number")]
-        return Remembered(broker, epoch, state, self._sessions(epoch), kept)
+        return Remembered(broker, epoch, state, self._sessions(epoch), skip, kept)
 
     def _sessions(self, epoch: int) -> dict[Node, SessionState]:
         outboxes: dict[Node, list[bytes]] = defaultdict(list)
@@ -92,7 +96,7 @@ class Cursor:
 
     def commit(self, change: Change) -> None:
         db, progress = self._db, change.progress
-        row = (self._name, change.broker, progress[change.broker].epoch, change.state)
+        row = (self._name, change.broker, progress[change.broker].epoch, change.state, change.skip)
         sessions = [(peer, each.peer_epoch, each.received, each.first) for peer, each in progress.items()]
         try:
             db.execute("BEGIN IMMEDIATE")
@@ -102,7 +106,7 @@ class Cursor:
             db.executemany("INSERT INTO kept VALUES (?, ?)", [(n, msgspec.msgpack.encode(e)) for n, e in change.kept])
             db.executemany("DELETE FROM kept WHERE number = ?", [(number,) for number in change.consumed])
             db.executemany("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", sessions)
-            db.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?)", row)
+            db.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?)", row)
             db.execute("COMMIT")
         except sqlite3.Error as error:
             if db.in_transaction:

@@ -17,26 +17,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from pleach.client import Client as Machine
 from pleach.effects import Effect
-from pleach.errors import AddressError, ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
-from pleach.events.event import Event
+from pleach.errors import ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
+from pleach.events.event import Event, Value
 from pleach.links.endpoint import Batch, Endpoint, Progress, Saved
-from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, Hello, Ping
+from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, Hello
 from pleach.links.session import HEARTBEATS_MISSED_MAX, Phase, Session, SessionConfig
 from pleach.links.upkeep import LinkPhase
-from pleach.live.addresses import ADDRESSES_MAX, Address, backoff, parse_addresses
+from pleach.live.addresses import backoff
 from pleach.live.cursor import Change, Cursor
 from pleach.live.listener import Hearer, Listener, Options
 from pleach.live.strand import Owner, Strand
+from pleach.live.strands import Strands
 from pleach.messages import Node
-
-FORMER_SECONDS_MAX = 300.0  # that a broker which has sent us away is looked for, to tell it that we have gone
-FAREWELL_SECONDS_MAX = 2.0  # for it to hear that, when the client is closed
 
 log = logging.getLogger(__name__)
 
@@ -50,13 +48,12 @@ class Lifeline:
         self._endpoint: Endpoint | None = None
         self._epoch = time.time_ns()
         self._confirmed = 0  # how far the broker was told that we have got
-        self._owner = Owner(self._on_made, self._on_frame, self._on_data, self._on_lost)
-        self._strand = Strand(options.name, None, options.addresses, self._owner)
-        self._formers: dict[Node, Strand] = {}  # brokers that have sent us away
+        self._skip = 0  # messages of the next payload that are consumed, as our disk has it
+        owner = Owner(self._on_made, self._on_frame, self._on_data, self._on_lost)
+        self._strands = Strands(options.name, options.addresses, owner)
         self._error: ClientError | None = None
         self._settling: asyncio.Handle | None = None
         self._settled: asyncio.Future[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def machine(self) -> Machine:
@@ -78,26 +75,26 @@ class Lifeline:
 
     # What the client does ------------------------------------------------------------------------------------
 
-    def recall(self) -> Sequence[tuple[int, Event]]:
-        """Take over what a former process left; returns the events that it kept."""
+    def recall(self) -> tuple[Sequence[tuple[int, Event]], int]:
+        """Take over what a former process left; returns the events that it kept, and what to skip (cursor.py)."""
         if self._options.state_dir is None:
-            return []
+            return [], 0
         self._cursor = Cursor(self._options.state_dir, self._options.name)
         remembered = self._cursor.load()
         if remembered is None:
-            return []
+            return [], 0
         self._epoch = remembered.epoch
         endpoint = self._make_endpoint(remembered.broker)
         endpoint.recover(Saved(remembered.state, [], remembered.sessions), now=time.monotonic())
-        self._confirmed = self.session.received
-        self._strand = self._strand_to(remembered.broker)
-        return remembered.kept
+        self._confirmed, self._skip = self.session.received, remembered.skip
+        self._strands.begin_at(remembered.broker, self._told(remembered.broker))
+        return remembered.kept, remembered.skip
 
     async def start(self) -> None:
         """Connect; raises ConnectError when no address has led anywhere in time."""
         deadline = time.monotonic() + self._options.connect_timeout
         for pause in backoff():
-            attempts = await self._strand.dial_all()
+            attempts = await self._strands.current.dial_all()
             if self._error is not None:
                 raise self._error
             if not attempts:
@@ -105,23 +102,20 @@ class Lifeline:
             if time.monotonic() + pause > deadline:
                 raise ConnectError(attempts)
             await asyncio.sleep(pause)
-        self._spawn(self._strand)
-        ticking = asyncio.create_task(self._keep_ticking())
-        self._tasks.add(ticking)
-        self._remember_formers()
+        self._strands.keep(self._strands.current)
+        self._strands.spawn(self._keep_ticking())
+        self._recall_formers()
 
     async def stop(self, reason: str) -> None:
         """Say goodbye and end. Unless this is called, the session waits for us to come back."""
-        await self._say_farewells()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._error is None:
+            await self._strands.say_farewells()
+        await self._strands.rest()
         self.settle()
-        if self._endpoint is not None and self._strands:
+        if self._endpoint is not None:
             self._endpoint.leave(reason)
             self.settle()
-        for strand in self._strands:
+        for strand in self._strands.all:
             await strand.ended(reason)
         if self._cursor is not None:
             self._cursor.close()
@@ -131,6 +125,19 @@ class Lifeline:
         assert self._endpoint is not None, "not started"
         self._endpoint.perform(effects, now=time.monotonic())
         self.settle_soon()
+
+    def publish(self, attributes: Mapping[str, Value], payload: bytes) -> Event:
+        """Publish, with all else that happens in this turn. Where nobody observes, that takes a shorter way."""
+        machine, endpoint = self.machine, self._endpoint
+        assert endpoint is not None, "not started"
+        is_free = machine.may_publish and not machine.is_observed
+        event = machine.draft(attributes, payload)
+        if is_free:
+            endpoint.publish(machine.broker, event, now=time.monotonic())
+        else:
+            endpoint.perform(machine.publish_draft(event), now=time.monotonic())
+        self.settle_soon()
+        return event
 
     def settle_soon(self) -> None:
         if self._settling is None:
@@ -174,13 +181,15 @@ class Lifeline:
         self._transmit(batch, position)
         for peer, reason in batch.hangups:
             log.info("%s leaves the connection: %s", self._options.name, reason)
-            self._to(peer).close(reason)
+            if strand := self._strands.to(peer):
+                strand.close(reason)
         for peer, reason in batch.fenced:
-            if peer == self._strand.peer:
+            if self._strands.is_current(peer):
                 self._end(ClientFencedError(f"client {self._options.name!r} is fenced: {reason}"))
         for peer in batch.up:
-            self._to(peer).greeted()
-        self._let_go(batch.retired)
+            if strand := self._strands.to(peer):
+                strand.greeted()
+        self._strands.let_go(batch.retired)
 
     def _observe(self, batch: Batch) -> None:
         if self._options.observer is None:
@@ -193,29 +202,34 @@ class Lifeline:
 
     def _remember(self, batch: Batch, position: int) -> None:
         kept, consumed = self._hearer.changes()
-        if self._cursor is None or not (batch.changes_disk or kept or consumed or position > self._confirmed):
+        if self._cursor is None:
+            return
+        skip = self._hearer.consumed_after(position)
+        has_moved = (position, skip) != (self._confirmed, self._skip)
+        if not (batch.changes_disk or kept or consumed or has_moved):
             return
         assert self._endpoint is not None
         session, broker = self.session, self.machine.broker
         own = Progress(self._epoch, session.peer_epoch, position, session.first)
-        state = self._endpoint.capture()
-        self._cursor.commit(Change(broker, state, {**batch.progress, broker: own}, batch.queued, kept, consumed))
+        state, progress = self._endpoint.capture(), {**batch.progress, broker: own}
+        self._cursor.commit(Change(broker, state, progress, skip, batch.queued, kept, consumed))
+        self._skip = skip
 
     def _transmit(self, batch: Batch, position: int) -> None:
         for peer, frame in batch.transmits:
-            strand = self._to(peer)
+            is_current = self._strands.is_current(peer)
             match frame:
-                case Ack() if strand is self._strand:
+                case Ack() if is_current:
                     continue  # the session confirms what arrived; we confirm what may be forgotten, below
                 case Hello():
-                    strand.send(self._as_client(frame, is_current=strand is self._strand))
-                case Bye(Farewell.BROKEN, reason) if strand is self._strand:
-                    strand.send(frame)
+                    self._strands.send(peer, self._as_client(frame, is_current=is_current))
+                case Bye(Farewell.BROKEN, reason) if is_current:
+                    self._strands.send(peer, frame)
                     self._give_up(f"the session of {self._options.name!r} cannot go on: {reason}")
                 case _:
-                    strand.send(frame)
-        if self.is_up and (self._strand.peer in batch.up or position > self._confirmed):
-            self._strand.send(Ack(position))
+                    self._strands.send(peer, frame)
+        if self.is_up and (self._strands.current.peer in batch.up or position > self._confirmed):
+            self._strands.current.send(Ack(position))
         self._confirmed = position  # where we are not connected, the next Hello says so
 
     def _as_client(self, hello: Hello, *, is_current: bool) -> Hello:
@@ -235,36 +249,10 @@ class Lifeline:
         if self._error is not None:
             return
         self._error = error
-        for strand in self._strands:
-            strand.end(str(error))
+        self._strands.end(str(error))
         self._hearer.hear_end(error)
 
-    # Strands -------------------------------------------------------------------------------------------------
-
-    @property
-    def _strands(self) -> list[Strand]:
-        return [self._strand, *self._formers.values()]
-
-    def _to(self, peer: Node) -> Strand:
-        return self._formers.get(peer, self._strand)
-
-    def _strand_to(self, broker: Node) -> Strand:
-        """Where it was said to be comes first, then where we began."""
-        assert self._endpoint is not None
-        note = self._endpoint.upkeep.links.get(broker)
-        told = _read(note.address) if note is not None else ()
-        addresses = tuple(dict.fromkeys((*told, *self._strand.addresses)))[:ADDRESSES_MAX]
-        return Strand(self._options.name, broker, addresses, self._owner)
-
-    def _spawn(self, strand: Strand) -> None:
-        task = asyncio.create_task(self._keep(strand))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _keep(self, strand: Strand) -> None:
-        if not await strand.keep_connected() and strand.peer is not None:
-            log.warning("%s: %s is gone; whether it has all that we sent is not known", self._options.name, strand.peer)
-            self._let_go([strand.peer])
+    # Being sent elsewhere ------------------------------------------------------------------------------------
 
     async def _keep_ticking(self) -> None:
         """Our signs of life, and the watch over the broker's."""
@@ -273,51 +261,34 @@ class Lifeline:
             if self._endpoint is not None:
                 self._endpoint.tick(now=time.monotonic())
                 self.settle()
-            if self.is_up:
-                self._strand.send(Ping())
-
-    # Being sent elsewhere ------------------------------------------------------------------------------------
+            self._strands.ping()
 
     def _follow(self) -> None:
         """The machine has said farewell to its broker, if it was told to: on to the next."""
-        assert self._endpoint is not None
-        broker, former = self.machine.broker, self._strand
-        if former.peer == broker or former.peer is None:
+        broker, former = self.machine.broker, self._strands.current.peer
+        if former in (broker, None):
             return
-        log.info("%s is sent from %s to %s", self._options.name, former.peer, broker)
-        back = self._formers.pop(broker, None)
-        if back is not None:
-            back.end("to be a client's broker again")
-        self._strand = self._strand_to(broker)
-        self._formers[former.peer] = former
-        former.patience = FORMER_SECONDS_MAX
+        log.info("%s is sent from %s to %s", self._options.name, former, broker)
+        self._strands.go_to(broker, self._told(broker))
         self._confirmed = self.session.received
         self._hearer.hear_move(self._confirmed)
-        self._spawn(self._strand)
 
-    def _remember_formers(self) -> None:
+    def _told(self, broker: Node) -> str:
+        """Where a broker was said to be; empty if that was not said."""
+        assert self._endpoint is not None
+        note = self._endpoint.upkeep.links.get(broker)
+        return note.address if note is not None else ""
+
+    def _recall_formers(self) -> None:
         """Brokers that a former process had not said farewell to in full."""
         assert self._endpoint is not None
         for peer, note in self._endpoint.upkeep.links.items():
-            if note.phase is LinkPhase.RETIRING and peer not in self._formers and not self._is_done(peer):
-                strand = self._formers[peer] = self._strand_to(peer)
-                strand.patience = FORMER_SECONDS_MAX
-                self._spawn(strand)
+            if note.phase is LinkPhase.RETIRING and peer not in self._strands.formers and not self._is_done(peer):
+                self._strands.remember(peer, note.address)
 
     def _is_done(self, peer: Node) -> bool:
         assert self._endpoint is not None
         return not self._endpoint.sessions[peer].unconfirmed
-
-    def _let_go(self, peers: Sequence[Node]) -> None:
-        for peer in peers:
-            strand = self._formers.pop(peer, None)
-            if strand is not None:
-                strand.end("all is said")
-
-    async def _say_farewells(self) -> None:
-        deadline = time.monotonic() + FAREWELL_SECONDS_MAX
-        while self._formers and self._error is None and time.monotonic() < deadline:  # noqa: ASYNC110 - bounded, rare
-            await asyncio.sleep(FAREWELL_SECONDS_MAX / 100)
 
     # What strands tell ---------------------------------------------------------------------------------------
 
@@ -359,12 +330,12 @@ class Lifeline:
         self.settle_soon()
 
     def _on_lost(self, strand: Strand) -> None:
-        if self._endpoint is None or strand.peer is None or self._to(strand.peer) is not strand:
-            return
+        if self._endpoint is None or strand.peer is None or self._strands.to(strand.peer) not in (strand, None):
+            return  # there is another one to that broker by now
         self._endpoint.disconnected(strand.peer)
         self.settle()
-        if strand is not self._strand and self._is_done(strand.peer):
-            self._let_go([strand.peer])
+        if strand is not self._strands.current and self._is_done(strand.peer):
+            self._strands.let_go([strand.peer])
 
     # The broker ----------------------------------------------------------------------------------------------
 
@@ -388,6 +359,7 @@ class Lifeline:
     def _make_endpoint(self, broker: Node) -> Endpoint:
         options = self._options
         machine = Machine(options.name, broker, own_events=options.own_events, incarnation=self._epoch)
+        machine.is_observed = options.observer is not None
         self._listener = Listener(machine)
         config = SessionConfig(heartbeat=options.patience / HEARTBEATS_MISSED_MAX)
         self._endpoint = self._listener.endpoint = Endpoint(self._listener, self._epoch, config)
@@ -395,7 +367,7 @@ class Lifeline:
 
     def _new_life(self, strand: Strand, *, is_first: bool) -> None:
         """A broker that we meet for the first time, or that has lost its memory since."""
-        if strand is not self._strand:
+        if strand is not self._strands.current:
             self._hearer.hear_doubt("the broker that it was sent to lost its memory")
             return
         self._confirmed = self.session.received
@@ -406,24 +378,15 @@ class Lifeline:
 
     def _broken(self, strand: Strand, reason: str) -> None:
         """A former broker has given us up: what it had not passed on, it will not."""
-        if strand is self._strand:
+        if strand is self._strands.current:
             self._give_up(f"the broker gave up {self._options.name!r}: {reason}")
         elif strand.peer is not None:
             self._hearer.hear_doubt(f"{strand.peer} gave this client up: {reason}")
-            self._let_go([strand.peer])
+            self._strands.let_go([strand.peer])
 
     def _tell_what_was_heard(self) -> None:
         assert self._listener is not None
         heard, self._listener.heard = self._listener.heard, []
-        for message, sequence in heard:
-            self._hearer.hear(message, sequence)
+        for what, sequence in heard:
+            self._hearer.hear(what, sequence)
         self._follow()
-
-
-def _read(text: str) -> tuple[Address, ...]:
-    """What a broker says of where another one is; one that is nowhere is looked for where we began."""
-    try:
-        return parse_addresses(text) if text else ()
-    except AddressError as error:
-        log.warning("%s", error)
-        return ()

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from pleach.links.frames import Data, Frame
-from pleach.live.addresses import Address, backoff
+from pleach.live.addresses import Address, backoff, why
 from pleach.live.connection import CLOSE_SECONDS_MAX, Connection, Handlers, open_connection
 from pleach.messages import Node
 
@@ -53,6 +52,11 @@ class Strand:
     @property
     def is_connected(self) -> bool:
         return self._connection is not None
+
+    @property
+    def is_greeted(self) -> bool:
+        greeted = self._greeted
+        return self.is_connected and greeted is not None and greeted.done() and not greeted.exception()
 
     def send(self, frame: Frame) -> None:
         if self._connection is not None:
@@ -125,7 +129,7 @@ class Strand:
             await self._drop_connection("no answer")
             return f"no answer within {ATTEMPT_SECONDS_MAX:g} s"
         except OSError as error:
-            return _why(error)
+            return why(error)
         return ""
 
     async def _drop_connection(self, reason: str) -> None:
@@ -158,10 +162,3 @@ class Strand:
         if self._greeted is not None and not self._greeted.done():
             self._greeted.set_exception(ConnectionError(reason))
         self._lost.set()
-
-
-def _why(error: OSError) -> str:
-    """asyncio's text for a failed connect is about its call; the system's is about what happened."""
-    if error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno)
-    return error.strerror or str(error) or type(error).__name__
