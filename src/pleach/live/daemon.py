@@ -22,6 +22,7 @@ from pleach.live.admin import AdminServer, site_of
 from pleach.live.bugs import end_on_bugs, watched
 from pleach.live.config import LASTING, RELOADABLE, BrokerSettings, parse_address
 from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
+from pleach.live.doom import Doom, DoomedStore
 from pleach.live.doorkeeper import Door
 from pleach.live.logs import set_log_level
 from pleach.live.node import BrokerNode
@@ -231,8 +232,11 @@ class Daemon:
     async def _dial(self, peer: Node) -> bool:
         if self._probes.why_closed(peer):
             return False
+        known = self.node.roads.to_dial().get(peer)
+        if known is None:
+            return False  # the link is given up, and so will be the dialling
         try:
-            address = parse_address(self.node.roads.to_dial()[peer], key=f"peers.{peer}")
+            address = parse_address(known, key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
                 handlers = Handlers(partial(self._frame, Door.PEERS), self._lost, on_data=self._data)
                 connection = await open_connection(address.host, address.port, handlers)
@@ -315,7 +319,11 @@ def _open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     born = time.time_ns()
     if not settings.data_dir:
         return None, born
-    store = Store.open(settings.data_dir, settings.name, epoch=born, bytes_max=settings.limits.data_bytes or None)
+    doom = Doom.foretold(os.environ)
+    kind = Store if doom is None else DoomedStore
+    store = kind.open(settings.data_dir, settings.name, epoch=born, bytes_max=settings.limits.data_bytes or None)
+    if doom is not None and isinstance(store, DoomedStore):
+        store.doom = doom
     lasting = {key: str(getattr(settings, key)) for key in LASTING}
     for key, value in store.made_with(lasting).items():
         if lasting.get(key, value) != value:
