@@ -109,8 +109,10 @@ class Fleet:
                     await asyncio.sleep(0.05)
 
     async def _is_ready(self, name: str) -> bool:
+        """All its links are up, and all its clients connected."""
         with contextlib.suppress(pleach.errors.UnreachableError):
-            return (await ask(self.directory.admin[name], "/readyz")).is_ok
+            status = (await ask(self.directory.admin[name], "/status")).value
+            return status["ready"] and all(client["up"] for client in status["clients"].values())
         return False
 
     async def topology(self) -> Topology:
@@ -157,7 +159,12 @@ class Witness:
         )
         self.clients[name] = await self._stack.enter_async_context(client)
         if subscribe:
-            await client.subscribe(subscribe, callback=lambda _event: None)
+            await client.subscribe(subscribe, name="s", callback=lambda _event: None)
+
+    async def part_with(self, name: str) -> None:
+        client = self.clients.pop(name)
+        await client.unsubscribe("s")
+        await client.close()
 
     def _observer(self, name: str):
         def observe(seen) -> None:
