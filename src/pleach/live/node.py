@@ -20,18 +20,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pleach.broker import Broker
-from pleach.effects import Concluded
 from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.links.session import Phase, SessionConfig
 from pleach.live.absence import Absence
+from pleach.live.alarm import Alarm
 from pleach.live.bugs import watched
 from pleach.live.config import BrokerSettings
 from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
 from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.gate import Gate
+from pleach.live.leaving import Leaving
 from pleach.live.metrics import Counters
-from pleach.live.operator import Operator
+from pleach.live.operations import Operations
 from pleach.live.roads import Roads, first_broker
 from pleach.live.standstill import Standstill
 from pleach.live.store import Store
@@ -88,12 +89,14 @@ class BrokerNode:
         self._clock = clock
         self._on_fatal = on_fatal
         self._doorkeeper = Doorkeeper(self)
-        self._operator = Operator(self.endpoint, clock, self._touch)
+        self.operations = Operations(self._ask)
+        self._alarm = Alarm(clock, self._ring)
         if store is not None:
             self._recover(store)
         self._durable = Durable(self.endpoint)
         self.gate.names_max = settings.limits.subscriptions
         self.absence = Absence(self.endpoint, self.gate, self.roads, self.counters, now=clock())
+        self.leaving = Leaving(self.endpoint, self.gate)
 
     @property
     def name(self) -> Node:
@@ -107,10 +110,6 @@ class BrokerNode:
     def is_durable(self) -> bool:
         return self._store is not None
 
-    def request(self, request: OperatorRequest) -> asyncio.Future[Concluded]:
-        """Ask the broker for an operation; the future tells how it ended, if this process lives to see it."""
-        return self._operator.request(request)
-
     def is_up(self, peer: Node) -> bool:
         session = self.endpoint.sessions.get(peer)
         return session is not None and session.phase is Phase.UP
@@ -121,7 +120,10 @@ class BrokerNode:
         self.endpoint.recover(saved, now=self._clock())
         if saved.state is not None:
             self.roads.report_settings_that_lose()
-        store.commit(self.endpoint.take_batch(), self.endpoint.capture())
+        batch = self.endpoint.take_batch()
+        self.operations.recall(saved.journal, batch.concluded)
+        self.roads.forget_clients()
+        store.commit(batch, self.endpoint.capture())
         for peer in self.endpoint.sessions:
             self._weigh(peer)
 
@@ -138,7 +140,8 @@ class BrokerNode:
         session = self.endpoint.sessions.get(peer)
         if session is not None and hello.epoch > session.peer_epoch and peer in self.links:
             self.links[peer].wire.send(Bye(Farewell.FENCED, f"a newer {peer} has come to {self.name}"))
-        self.roads.came(peer, as_client=door is Door.CLIENTS)
+        self.roads.came(hello, as_client=door is Door.CLIENTS)
+        self.gate.note_door(peer, is_client=door is Door.CLIENTS)
         self._take_over(peer, wire, is_dialled=False)
         self.receive(peer, wire, hello)
         return ""
@@ -148,6 +151,7 @@ class BrokerNode:
         if self.is_up(peer):  # it was quicker
             wire.close("connected the other way round")
             return
+        self.roads.introduce(peer)
         self._take_over(peer, wire, is_dialled=True)
 
     def _take_over(self, peer: Node, wire: Wire, *, is_dialled: bool) -> None:
@@ -166,6 +170,8 @@ class BrokerNode:
         if isinstance(frame, Data):
             self.receive_data(peer, wire, [frame])
         elif self._wires.get(peer) is wire:  # else: the rest of a connection that was replaced
+            if isinstance(frame, Hello) and self.links[peer].is_dialled:
+                self.roads.met(frame)
             self.endpoint.receive(peer, frame, now=self._clock())
             self._touch()
 
@@ -198,6 +204,7 @@ class BrokerNode:
         self.endpoint.tick(now=now)
         if self.is_tight:
             self._send_idle_away(now)
+        self.leaving.tick(self.settings.limits.leave_seconds, now)
         if self.absence.expire(self.settings.limits, now):
             self._seal()
         self._touch()
@@ -237,15 +244,20 @@ class BrokerNode:
             self._weigh(peer)
         self._evict(sorted(grown))
         self._relieve_pressure()
-        self._operator.set_alarm()
+        self._alarm.set(self.endpoint.upkeep.next_due)
 
     def _carry_out(self, part: Part) -> None:
         carry_out(part)
         batch = part.batch
+        if batch.dial:
+            self.roads.forget_clients()
         if (batch.dial or batch.retired) and self.on_roads is not None:
             self.on_roads()
+        for seen in batch.observed:
+            self.operations.observe(seen)
         for end in batch.concluded:
-            self._operator.conclude(end)
+            log.info("operation %s: %s", end.operation, end.refusal or "done")
+            self.operations.conclude(end)
 
     def _fenced(self, peer: Node, reason: str) -> None:
         """Neighbours know which of two brokers is the ghost; from a client it is a joke in bad taste."""
@@ -289,6 +301,22 @@ class BrokerNode:
         if self.gate.closed and not short:
             log.warning("there is space again: publishes are taken")
         self.gate.closed = f"{self.name} is short of space: {short}" if short else ""
+
+    # Operations and timers -----------------------------------------------------------------------------------
+
+    def _ask(self, request: OperatorRequest) -> None:
+        self.endpoint.request(request, now=self._clock())
+        self._touch()
+
+    def detach(self, clients: Sequence[Node], reason: str) -> None:
+        """Let clients' sessions go; whoever comes back is told."""
+        for client in clients:
+            self.endpoint.expel(client, reason, now=self._clock())
+        self._touch()
+
+    def _ring(self) -> None:
+        self.endpoint.fire(now=self._clock())
+        self._touch()
 
     # Limits --------------------------------------------------------------------------------------------------
 
