@@ -31,8 +31,10 @@ from pleach.messages import (
 )
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Drop, Handled, HeldState, Machine, Pass, Passing, Seam
+from pleach.routing.passage import Passage
 from pleach.routing.router import Outcome, Router, RouterState, RoutingConfig
 from pleach.routing.sessions import ClientState, Sessions
+from pleach.runs import Passed, Run
 
 CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
 EVENTS: frozenset[type] = frozenset((Forward, Publish))
@@ -69,6 +71,7 @@ class Broker:
         self.seam = Seam()
         router = Router(config, parent=parent)
         self._layers = Layers(name, address, router, Sessions(router), self._locked_for)
+        self._passage = Passage(self.sessions)
         self._machines = {machine.name: machine for machine in (make(self._layers) for make in machines)}
         self._owner = {kind: machine for machine in self._machines.values() for kind in machine.accepts}
         assert len(self._machines) == len(machines), "two machines have the same name"
@@ -108,6 +111,16 @@ class Broker:
             raise ProtocolError(self.name, sender, message, "no protocol here owns this message")
         return self._settle(machine.handle(sender, message, now=now))
 
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        """Events that only pass through, as `handle` for each; None where that is not all there is to them."""
+        if not self.seam.is_idle:
+            return None
+        if run.kind is Forward and sender in self.router.neighbours:
+            return self._passage.forwarded(sender, run.glimpses())
+        if run.kind is Publish and sender in self.sessions and not self.router.config.advertisements:
+            return self._passage.published(sender, run.glimpses())
+        return None
+
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         """A timer is due; the name of the machine that set it stands before the first colon."""
         machine = self._machines[name.partition(":")[0]]
@@ -141,6 +154,8 @@ class Broker:
     def _route(self, sender: Node, message: PubSub | ClientRequest) -> Sequence[Send]:
         if isinstance(message, Forward):
             return self.sessions.forward(message, sender)
+        if not isinstance(message, Publish):
+            self._passage.forget()
         if message.__class__ in CLIENT_REQUESTS:
             return self.sessions.handle(sender, message)  # type: ignore[arg-type]
         return self._answered(self.router.handle(sender, message))  # type: ignore[arg-type]
@@ -149,6 +164,10 @@ class Broker:
         return [*outcome.sends, *self.sessions.settle(outcome.due)]
 
     # Reconfigurations ----------------------------------------------------------------------------------------
+
+    @property
+    def operation(self) -> str:
+        return self._locked_for()
 
     def _locked_for(self) -> str:
         """The operation that this broker is locked for; empty where it is free."""
@@ -166,6 +185,7 @@ class Broker:
         return effects
 
     def _join_seam(self) -> None:
+        self._passage.forget()  # a protocol may have changed what it rests on
         under_way = [m.under_way for m in self._machines.values() if m.under_way is not None]
         assert len(under_way) <= 1, "a broker takes part in one reconfiguration at a time"
         self.seam.join(under_way[0] if under_way else None)
@@ -179,10 +199,12 @@ class Broker:
 
     def connect(self, neighbour: Node) -> Sequence[Effect]:
         """A link to a new neighbour is up."""
+        self._passage.forget()
         return self._answered(self.router.connect(neighbour))
 
     def disconnect(self, neighbour: Node) -> Sequence[Effect]:
         """The link to a neighbour is gone for good, and with it what the neighbour had asked for."""
+        self._passage.forget()
         return self._answered(self.router.disconnect(neighbour))
 
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
@@ -211,6 +233,7 @@ class Broker:
         self._layers.router = Router(self.router.config)
         self._layers.sessions = Sessions(self.router)
         self._layers.addresses = dict(state.addresses)
+        self._passage = Passage(self.sessions)
         self.router.restore(state.router)
         self.sessions.restore(state.clients)
         self.seam.restore(state.held)

@@ -10,13 +10,15 @@ canonical text. `encode` is the only codec there is: what the simulator counts a
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, Final, TypeAlias, TypeVar
+from functools import reduce
+from operator import or_
+from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 import msgspec
 
 from pleach.events.event import Event, EventId
 from pleach.events.filter import Filter
-from pleach.events.language import parse_internal
+from pleach.events.language import parse_asked, parse_internal
 
 CONFIRMED_TOGETHER_MAX = 1_024  # events that one message confirms
 
@@ -423,13 +425,29 @@ def _to_wire(value: Any) -> Any:
 
 
 def _from_wire(kind: type, value: Any) -> Any:
-    if kind is Filter:
-        return parse_internal(value)
-    raise NotImplementedError(f"{kind.__name__} does not travel")
+    return parse_internal(_text(kind, value))
+
+
+def _from_client(kind: type, value: Any) -> Any:
+    return parse_asked(_text(kind, value))
+
+
+def _text(kind: type, value: Any) -> str:
+    assert kind is Filter, f"{kind.__name__} does not travel"
+    if not isinstance(value, str):
+        raise msgspec.ValidationError(f"Expected the text of a filter, got {type(value).__name__}")
+    return value
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_to_wire)
-_decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(AnyMessage, dec_hook=_from_wire)
+_NOT_ASKED: Any = reduce(or_, (kind for kind in get_args(AnyMessage) if kind not in (Subscribe, Advertise)))
+_decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(_NOT_ASKED, dec_hook=_from_wire)
+_asked: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(Subscribe | Advertise, dec_hook=_from_client)
+
+# How messages begin whose filters are a client's own; the other decoder does not know them, however they are written.
+_ASKED = frozenset(_encoder.encode(kind.__name__) for kind in (Subscribe, Advertise))
+_ASKED_AT = slice(1, 11)
+assert {len(beginning) for beginning in _ASKED} == {10}
 
 # How messages that are nothing but an event begin on the wire: one becomes another by a change of its beginning.
 EVENT_PREFIXES: dict[type[Message], bytes] = {
@@ -444,8 +462,11 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> AnyMessage:
-    """The inverse of `encode`; raises msgspec.DecodeError for what is no message."""
-    return _decoder.decode(data)
+    """The inverse of `encode`; raises msgspec.DecodeError, or FilterError, for what is no message."""
+    try:
+        return (_asked if data[_ASKED_AT] in _ASKED else _decoder).decode(data)
+    except (UnicodeDecodeError, RecursionError) as error:  # what msgspec lets through as it is
+        raise msgspec.DecodeError(f"not a message: {error}") from None
 
 
 def pack(state: Any) -> bytes:

@@ -19,7 +19,6 @@ import msgspec
 from pleach.errors import FrameError, PleachError
 from pleach.events.event import Event, EventId
 from pleach.events.language import parse_filter
-from pleach.links.endpoint import read_message
 from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, FrameReader, Hello, Ping, encode_frame
 from pleach.messages import (
     Advertise,
@@ -38,6 +37,7 @@ from pleach.messages import (
     Subscribe,
     Unsubscribe,
     Withdraw,
+    decode,
     encode,
 )
 
@@ -130,7 +130,7 @@ def fuzz(count: int, seed: int, *, read_frames: Callable[[bytes], int] = read_st
 
 def _try_message(tally: Tally, noise: bytes) -> None:
     try:
-        read_message(noise)
+        decode(noise)
     except ALLOWED_FROM_DECODE:
         tally.messages_refused += 1
     except Exception as error:  # noqa: BLE001 - what is looked for

@@ -34,13 +34,14 @@ class BrokerProcess:
         self.place = Path(place)
         self.errors = self.place / f"{name}.log"
         self.arguments = [*arguments, *(["--data-dir", str(self.place / name)] if durable else [])]
+        self.command = PLEACH
         self.ready = {}
         self.process = None
         self.start()
 
     def start(self):
         ports = [f"--{port}-listen={self.ready[port]}" for port in ("client", "peer", "admin") if self.ready]
-        command = [*PLEACH, "broker", "--name", self.name, *map(str, self.arguments), *ports]
+        command = [*self.command, "broker", "--name", self.name, *map(str, self.arguments), *ports]
         with self.errors.open("a") as errors:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=ENVIRONMENT)
         line = self._first_line()

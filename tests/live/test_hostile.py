@@ -16,9 +16,8 @@ from pleach.events.language import parse_filter
 from pleach.links.frames import Ack, Bye, Farewell, FrameReader, encode_frame
 from pleach.links.session import Session, SessionState
 from pleach.live.connection import Connection, Handlers
-from pleach.live.screen import why_not
 from pleach.live.standstill import SECONDS_MAX, Standstill
-from pleach.messages import Advertise, Subscribe, encode
+from pleach.messages import Advertise, Subscribe, decode, encode
 
 THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 
@@ -71,10 +70,9 @@ HONEST_FILTERS = [
 
 
 @pytest.mark.parametrize("text", HONEST_FILTERS)
-def test_filters_that_a_client_library_sends_pass_the_screen(text):
-    wanted = parse_filter(text)
-    assert not why_not(encode(Subscribe("s", wanted)))
-    assert not why_not(encode(Advertise("s", wanted)))
+def test_filters_that_a_client_library_sends_are_read(text):
+    for message in (Subscribe("s", parse_filter(text)), Advertise("s", parse_filter(text))):
+        assert decode(encode(message)) == message
 
 
 @pytest.mark.parametrize(
@@ -84,9 +82,11 @@ def test_filters_that_a_client_library_sends_pass_the_screen(text):
         " OR ".join(f"a{n} = {n}" for n in range(400)),
         " OR ".join(f"(a < {n} OR a > {n + 1})" for n in range(600)),
         "((a = 1))",
-        "a = '" + "x" * 300_000 + "'",
+        "a = '" + "x" * 1_100_000 + "'",
+        " AND ".join(f"a LIKE '%{n}%'" for n in range(500)),
+        " AND ".join(f"(a = {n} OR a = 'x{n}')" for n in range(32)),
     ],
-    ids=["distributed", "long", "many ranges", "nested", "large"],
+    ids=["distributed", "long", "many ranges", "nested", "large", "many patterns", "types mixed"],
 )
 def test_a_filter_that_takes_long_to_parse_ends_the_connection(broker, text):
     """One message of 1 KB kept a broker busy for minutes."""
@@ -95,7 +95,7 @@ def test_a_filter_that_takes_long_to_parse_ends_the_connection(broker, text):
         connection.sendall(data)
         while _received(connection):
             pass
-    assert "a filter" in broker.log()
+    assert "FilterError" in broker.log()
     assert broker.get("/healthz")[0] == 200
 
 

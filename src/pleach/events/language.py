@@ -15,7 +15,7 @@ quoted name "" does. In a pattern % stands for any characters, at its ends only;
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from pleach.events.predicates import kind_of
 from pleach.events.tokens import Sort, Token, shown, tokens_of
 
 FILTERS_REMEMBERED = 8192
+REMEMBERED_CHARACTERS_MAX = 1024  # longer texts are read each time: what strangers send is not kept for nothing
 
 
 class Limits(NamedTuple):
@@ -37,11 +38,17 @@ class Limits(NamedTuple):
     predicates: int  # each element of IN counts as one
     depth: int  # of parentheses and NOT within each other
     conjunctions: int
+    predicates_together: int  # in one conjunction
+    is_normal: bool = False  # only what `Filter.text` writes: parentheses around the ranges of one attribute
 
 
-USER_LIMITS = Limits(text_bytes=4096, predicates=64, depth=32, conjunctions=CONJUNCTIONS_MAX)
-# What brokers tell each other may be the merger of many users' filters. It is flat, but it may be long.
-INTERNAL_LIMITS = Limits(text_bytes=4_194_304, predicates=262_144, depth=32, conjunctions=4096)
+USER_LIMITS = Limits(text_bytes=4096, predicates=64, depth=32, conjunctions=CONJUNCTIONS_MAX, predicates_together=64)
+# On the wire filters are in normal form: flat, so that nothing has to be distributed, which takes time that doubles
+# with each pair of alternatives. A user's filter has become longer by that, and a merger of many users' still longer.
+ASKED_LIMITS = Limits(
+    1_048_576, 256 * 64, depth=1, conjunctions=CONJUNCTIONS_MAX, predicates_together=128, is_normal=True
+)
+INTERNAL_LIMITS = ASKED_LIMITS._replace(text_bytes=4_194_304, predicates=262_144, predicates_together=262_144)
 
 COMPARISONS: MappingProxyType[str, Callable[[Any], Constraint]] = MappingProxyType(
     {
@@ -61,20 +68,33 @@ KIND_NAMES = MappingProxyType(
 
 def parse_filter(text: str) -> Filter:
     """The filter that a user's text stands for; raises FilterError."""
-    return _parsed(text, USER_LIMITS)
+    return _remembered(text, USER_LIMITS)
+
+
+def parse_asked(text: str) -> Filter:
+    """For the `Filter.text` of a user's filter, as a client sends it."""
+    return _remembered(text, ASKED_LIMITS)
 
 
 def parse_internal(text: str) -> Filter:
-    """Like `parse_filter`, for `Filter.text`, which merging may have made longer than users may write."""
-    return _parsed(text, INTERNAL_LIMITS)
+    """For any `Filter.text`, which merging may have made longer than a user's."""
+    return _remembered(text, INTERNAL_LIMITS)
+
+
+def _remembered(text: str, limits: Limits) -> Filter:
+    return _parsed(text, limits) if len(text) <= REMEMBERED_CHARACTERS_MAX else _read(text, limits)
 
 
 @lru_cache(maxsize=FILTERS_REMEMBERED)
 def _parsed(text: str, limits: Limits) -> Filter:
+    return _interned(_read(text, limits))
+
+
+def _read(text: str, limits: Limits) -> Filter:
     _check_text(text, limits)
     expression = _Parser(text, limits).whole()
     try:
-        return _interned(normalise(expression, conjunctions_max=limits.conjunctions))
+        return normalise(expression, conjunctions_max=limits.conjunctions)
     except FilterError as error:
         raise FilterError(error.reason, text=text) from None
 
@@ -97,6 +117,18 @@ def _check_text(text: str, limits: Limits) -> None:
         raise FilterError(reason, text=text, column=fitting + 1)
 
 
+def _subjects(expression: Expression) -> Iterator[object]:
+    """What a flat expression is about: attributes with the kind of their values, or that it is about none."""
+    match expression:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _subjects(part)
+        case Predicate(attribute, constraint):
+            yield attribute, constraint.kind
+        case _:
+            yield expression
+
+
 class _Parser:
     """Recursive descent; only parentheses and NOT descend, and `Limits.depth` bounds them."""
 
@@ -112,6 +144,9 @@ class _Parser:
         expression = self._either()
         if self._next.sort is not Sort.END:
             raise self._found("AND, OR or the end of the text")
+        if self._limits.is_normal and isinstance(expression, Or) and len(expression.parts) > self._limits.conjunctions:
+            count, limit = len(expression.parts), self._limits.conjunctions
+            raise FilterError(f"the filter has {count:,} alternatives, at most {limit} are possible", text=self._text)
         return expression
 
     def _either(self) -> Expression:
@@ -121,9 +156,12 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
     def _together(self) -> Expression:
+        before, start = self._predicates, self._next
         parts = [self._factor()]
         while self._take("AND"):
             parts.append(self._factor())
+        if self._predicates - before > self._limits.predicates_together:
+            raise self._error(f"more than {self._limits.predicates_together} predicates joined by AND", start)
         return parts[0] if len(parts) == 1 else And(tuple(parts))
 
     def _factor(self) -> Expression:
@@ -156,8 +194,11 @@ class _Parser:
         return expression
 
     def _parenthesised(self) -> Expression:
+        opening = self._tokens[self._position - 1]
         expression = self._either()
         self._expect(")", "AND, OR or )")
+        if self._limits.is_normal and len({*_subjects(expression)}) > 1:
+            raise self._error("in normal form parentheses hold alternatives of one attribute and one type", opening)
         return expression
 
     def _flipped(self) -> Expression:

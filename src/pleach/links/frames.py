@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from pleach.errors import FrameError
 
 FRAME_BYTES_MAX = 4 * 1_048_576  # larger than the largest event, with room for its envelope
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
+PROBE_PATH_MAX = 1_000  # brokers in a row
 
 _PREFIX = Struct(">IBQ")
 _HEAD_BYTES = _PREFIX.size - 4  # of `length`: kind and number
@@ -34,6 +35,7 @@ class Kind(IntEnum):
     ACK = 3
     PING = 4
     BYE = 5
+    PROBE = 6
 
 
 _DATA = int(Kind.DATA)  # for the hot paths: an enum's member is looked up each time
@@ -66,6 +68,13 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     role: str = "broker"
 
 
+class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Looks for cycles: the brokers that it has passed, its sender first. Outside of the session, like Ping."""
+
+    number: Ordinal
+    path: Annotated[list[str], msgspec.Meta(min_length=1, max_length=PROBE_PATH_MAX)]
+
+
 class Data(NamedTuple):
     sequence: int
     payload: bytes
@@ -85,10 +94,11 @@ class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     received: Number = 0  # of DONE: said knowing all up to this sequence
 
 
-Frame: TypeAlias = Hello | Data | Ack | Ping | Bye
+Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe
 
 _hello = msgspec.msgpack.Decoder(Hello)
 _bye = msgspec.msgpack.Decoder(Bye)
+_probe = msgspec.msgpack.Decoder(Probe)
 
 
 def encode_frame(frame: Frame) -> bytes:
@@ -104,10 +114,15 @@ def encode_frame(frame: Frame) -> bytes:
             return _with_body(Kind.HELLO, msgspec.msgpack.encode(frame))
         case Bye():
             return _with_body(Kind.BYE, msgspec.msgpack.encode(frame))
+        case Probe():
+            return _with_body(Kind.PROBE, msgspec.msgpack.encode(frame))
 
 
 def _with_body(kind: Kind, body: bytes) -> bytes:
     return _PREFIX.pack(_HEAD_BYTES + len(body), kind, 0) + body
+
+
+Whole = TypeVar("Whole", Hello, Bye, Probe)
 
 
 class FrameReader:
@@ -117,9 +132,20 @@ class FrameReader:
         self._max = frame_bytes_max
         self._rest = bytearray()  # the beginning of a frame
         self._wanted = _PREFIX.size  # how long it must be for another look: bytes that trickle in are not copied again
+        self._refusal = ""  # why nothing is read any more
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are complete now."""
+        """The frames that are complete now. Once it has raised, it raises again: what follows is out of step."""
+        if self._refusal:
+            raise FrameError(self._refusal)
+        try:
+            yield from self._cut(data)
+        except FrameError as error:
+            self._refusal = str(error)
+            self._rest.clear()
+            raise
+
+    def _cut(self, data: bytes) -> Iterator[Frame]:
         if self._rest:
             self._rest += data
             if len(self._rest) < self._wanted:
@@ -162,11 +188,13 @@ def _decode(kind: int, number: int, body: bytes) -> Frame:
             return _decoded(_hello, body)
         case Kind.BYE:
             return _decoded(_bye, body)
+        case Kind.PROBE:
+            return _decoded(_probe, body)
         case _:
             raise FrameError(f"no frame has kind {kind}, number {number} and {len(body)} bytes")
 
 
-def _decoded(decoder: msgspec.msgpack.Decoder[Hello] | msgspec.msgpack.Decoder[Bye], body: bytes) -> Hello | Bye:
+def _decoded(decoder: msgspec.msgpack.Decoder[Whole], body: bytes) -> Whole:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -100,4 +100,4 @@ class Absence:
         self.came(peer)
         if peer in self._gate.broker.sessions:
             self._endpoint.expel(peer, f"{peer} was away for too long", now=now)
-        self._gate.publishers.pop(peer, None)
+        self._gate.forget(peer)

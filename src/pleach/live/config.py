@@ -98,6 +98,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # What a running broker takes over when it reads its file again; the rest waits for a restart.
 RELOADABLE = ("peers", "welcome", "heartbeat", "log_level", "limits")
+# What the state in a data directory rests on: it cannot be read with other values.
+LASTING = ("routing", "hierarchical", "advertisements", "merge_bound", "ordering", "exchange")
 
 
 class Source(NamedTuple):

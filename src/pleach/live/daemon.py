@@ -11,21 +11,21 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from random import SystemRandom
 from typing import NamedTuple, TypeAlias
 
 from pleach.errors import PleachError, SettingsError
-from pleach.links.frames import Data, Frame, Hello
+from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Probe
 from pleach.live.admin import AdminServer, pages_of
-from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
+from pleach.live.bugs import end_on_bugs, watched
+from pleach.live.config import LASTING, RELOADABLE, BrokerSettings, parse_address
 from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
 from pleach.live.doorkeeper import Door
 from pleach.live.logs import set_log_level
 from pleach.live.node import BrokerNode
-from pleach.live.screen import why_not
+from pleach.live.probes import Probes
 from pleach.live.store import Store
 from pleach.messages import Node
 
@@ -66,6 +66,7 @@ class Daemon:
         self._is_fatal = False
         store, epoch = _open_store(settings)
         self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_fatal=self._fatal)
+        self._probes = Probes(self.node, number=time.time_ns())
         self._servers: list[asyncio.Server] = []
         self._known: dict[Connection, Node] = {}  # connections whose peer has said Hello, or was dialled
         self._strangers: dict[Connection, None] = {}
@@ -76,13 +77,14 @@ class Daemon:
 
     async def run(self) -> int:
         """Until a signal or a failure ends it; returns the exit code."""
+        end_on_bugs(asyncio.get_running_loop())
         self._install_signals()
         ready = await self._listen()
         self.node.broker.listens_at(self.node.settings.advertise or ready.peer, ready.client)
         self._on_ready(ready)
         self.node.on_roads = self._follow_roads
         self._follow_roads()
-        ticking = asyncio.create_task(self._keep_ticking())
+        ticking = watched(self._keep_ticking())
         await self._stop.wait()
         for task in (ticking, *self._diallers.values()):
             task.cancel()
@@ -127,42 +129,30 @@ class Daemon:
             self._send_away(oldest, "too many connections that have not said Hello")
 
     def _frame(self, door: Door, connection: Connection, frame: Frame) -> None:
-        with self._contained(connection):
-            peer = self._known.get(connection)
-            if peer is not None:
-                self.node.receive(peer, connection, frame)
-            elif isinstance(frame, Hello):
-                self._hello(door, connection, frame)
-            else:
-                self._send_away(connection, f"{type(frame).__name__} instead of Hello")
+        peer = self._known.get(connection)
+        if peer is not None and isinstance(frame, Probe):
+            self._probes.heard(peer, frame, time.monotonic())
+        elif peer is not None:
+            self.node.receive(peer, connection, frame)
+        elif isinstance(frame, Hello):
+            self._hello(door, connection, frame)
+        else:
+            self._send_away(connection, f"{type(frame).__name__} instead of Hello")
 
     def _data(self, connection: Connection, frames: list[Data]) -> None:
-        with self._contained(connection):
-            peer = self._known.get(connection)
-            reason = self._objection(peer, frames)
-            if peer is None or reason:
-                self._send_away(connection, reason)
-            else:
-                self.node.receive_data(peer, connection, frames)
-
-    def _objection(self, peer: Node | None, frames: list[Data]) -> str:
+        peer = self._known.get(connection)
         if peer is None:
-            return "Data instead of Hello"
-        if self.node.roads.is_broker(peer):
-            return ""  # neighbours merge filters as they see fit
-        return next(filter(None, (why_not(frame.payload) for frame in frames)), "")
-
-    @contextmanager
-    def _contained(self, connection: Connection) -> Iterator[None]:
-        """A frame that finds a bug of ours must not take the other links down with it."""
-        try:
-            yield
-        except Exception:
-            log.exception("a frame of %s could not be handled", connection.peername)
-            self._send_away(connection, "internal error")
+            self._send_away(connection, "Data instead of Hello")
+        else:
+            self.node.receive_data(peer, connection, frames)
 
     def _hello(self, door: Door, connection: Connection, hello: Hello) -> None:
-        reason = self.node.accept(connection, hello, door)
+        reason = self._probes.why_closed(hello.node)
+        if reason:
+            connection.send(Bye(Farewell.REFUSED, reason))
+            connection.close(reason)
+        else:
+            reason = self.node.accept(connection, hello, door)
         if reason:
             log.warning("refused %s on the %s port: %s", connection.peername, door.value, reason)
             return  # still a stranger: `_lost` counts it
@@ -208,7 +198,7 @@ class Daemon:
             if peer not in self._diallers:
                 self._unlinked[peer] = asyncio.Event()
                 self._note_link(peer)
-                self._diallers[peer] = asyncio.create_task(self._keep_dialled(peer))
+                self._diallers[peer] = watched(self._keep_dialled(peer))
 
     def _note_link(self, peer: Node) -> None:
         event = self._unlinked.get(peer)
@@ -237,6 +227,8 @@ class Daemon:
             delay = min(2 * delay, DIAL_SECONDS_MAX)
 
     async def _dial(self, peer: Node) -> bool:
+        if self._probes.why_closed(peer):
+            return False
         try:
             address = parse_address(self.node.roads.to_dial()[peer], key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
@@ -260,6 +252,7 @@ class Daemon:
             if time.monotonic() > due + pause:  # we were held up: first hear who has spoken meanwhile
                 await asyncio.sleep(HEARING_SECONDS)
             self.node.tick()
+            self._probes.tick(time.monotonic())
 
     # Signals and the end -------------------------------------------------------------------------------------
 
@@ -283,9 +276,12 @@ class Daemon:
             return
         current = self.node.settings
         applied, waiting = _differences(current, wanted)
+        taken = [key for key in RELOADABLE if getattr(applied, key) != getattr(current, key)]
         self.node.apply(applied)
         set_log_level(applied.log_level)
-        log.info("settings read again%s", f"; after a restart: {', '.join(waiting)}" if waiting else "")
+        self._follow_roads()
+        later = f"; after a restart: {', '.join(waiting)}" if waiting else ""
+        log.info("settings read again; taken over: %s%s", ", ".join(taken) or "nothing", later)
 
     def _fatal(self, code: int, reason: str) -> None:
         log.critical("%s", reason)
@@ -313,6 +309,12 @@ def _open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     if not settings.data_dir:
         return None, born
     store = Store.open(settings.data_dir, settings.name, epoch=born, bytes_max=settings.limits.data_bytes or None)
+    lasting = {key: str(getattr(settings, key)) for key in LASTING}
+    for key, value in store.made_with(lasting).items():
+        if lasting.get(key, value) != value:
+            store.close()
+            remedy = f"set it to that, or move {settings.data_dir} away: the broker is then born anew"
+            raise SettingsError(key, f"{lasting[key]} is wanted, but the data directory was made with {value}", remedy)
     return store, store.epoch
 
 

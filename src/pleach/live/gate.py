@@ -7,15 +7,34 @@ it has: the journal is decided on without knowing who asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
+from typing import get_args
 
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
 from pleach.errors import ProtocolError
+from pleach.events.event import checked
 from pleach.live.config import NAME_BYTES_MAX
 from pleach.live.metrics import Counters
-from pleach.messages import Advertise, Deliver, Forward, Message, Node, Publish, PublishRefused, Refused, Subscribe
+from pleach.messages import (
+    Advertise,
+    ClientRequest,
+    Deliver,
+    Farewell,
+    Forward,
+    Marked,
+    Message,
+    Node,
+    Publish,
+    PublishRefused,
+    Refused,
+    Said,
+    Subscribe,
+)
+from pleach.runs import Passed, Run
+
+FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell))
 
 
 class Gate:
@@ -27,7 +46,7 @@ class Gate:
         self.closed = ""  # why publishes are refused; empty: they are not
         self.names_max: int | None = None  # subscriptions and advertisements; None: no limit, as in a recovery
         self.is_tight = False  # too much waits to be taken: each subscription would leave more for neighbours to take
-        self.objection: Callable[[Node, Message], str] | None = None  # asked of all but events; None in a recovery
+        self._guests: dict[Node, None] = {}  # who came by the clients' door
         self._counters = counters
 
     @property
@@ -42,15 +61,45 @@ class Gate:
             case Publish():
                 self.publishers[sender] = None
                 return self._route(sender, message, now)
-            case Forward():
+            case Forward(event):
+                checked(event)  # once, here: matching relies on it
                 return self._route(sender, message, now)
             case Subscribe(name) | Advertise(name) if reason := self._why_not(name):
                 self._counters.names_refused += 1
                 return [Send(sender, Refused(name, reason))]
+            case Marked(message=Forward(event)) | Said(request=Publish(event)):
+                checked(event)
+                return self._pass_on(sender, message, now)
             case _:
-                if self.objection is not None and (reason := self.objection(sender, message)):
-                    raise ProtocolError(self.name, sender, message, reason)
-                return self.broker.handle(sender, message, now=now)
+                return self._pass_on(sender, message, now)
+
+    def _pass_on(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
+        if sender in self._guests and message.__class__ not in FROM_CLIENTS:
+            raise ProtocolError(self.name, sender, message, "brokers and operators say this, and come by another door")
+        return self.broker.handle(sender, message, now=now)
+
+    def note_door(self, peer: Node, *, is_client: bool) -> None:
+        """By which door a peer has come: whoever comes by the clients' is heard as a client."""
+        if is_client:
+            self._guests[peer] = None
+        else:
+            self._guests.pop(peer, None)
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        if run.kind is Publish:
+            if self.closed:
+                return None
+            self.publishers[sender] = None
+        started = perf_counter()
+        passed = self.broker.handle_run(sender, run)
+        if passed is None:
+            return None
+        counters = self._counters
+        counters.match_seconds += perf_counter() - started
+        counters.matches += run.count
+        counters.deliveries += sum((span.end - span.start) * len(span.clients) for span in passed.spans)
+        counters.publishes += run.count if run.kind is Publish else 0
+        return passed
 
     def _why_not(self, name: str) -> str:
         """Why nothing can be subscribed or advertised under a name; empty where it can."""
@@ -85,6 +134,10 @@ class Gate:
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         self.publishers.pop(peer, None)
         return self.broker.peer_reborn(peer)
+
+    def forget(self, peer: Node) -> None:
+        self.publishers.pop(peer, None)
+        self._guests.pop(peer, None)
 
     def is_changed_by(self, message: Message) -> bool:
         """What is refused here changes nothing, and must not be handled when the journal is read again."""

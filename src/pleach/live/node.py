@@ -25,6 +25,7 @@ from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.links.session import Phase, SessionConfig
 from pleach.live.absence import Absence
+from pleach.live.bugs import watched
 from pleach.live.config import BrokerSettings
 from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
 from pleach.live.doorkeeper import Door, Doorkeeper
@@ -74,6 +75,7 @@ class BrokerNode:
         self.links: dict[Node, Link] = {}
         self.outbox_bytes = 0  # of all links together
         self.is_tight = False
+        self.complaint = ""  # of what makes this broker unfit, besides links and disk
         self._standstill = Standstill()
         self._wires: dict[Node, Wire] = {}  # never changed in place: parts keep it
         self._outbox_bytes: dict[Node, int] = {}
@@ -91,7 +93,6 @@ class BrokerNode:
             self._recover(store)
         self._durable = Durable(self.endpoint)
         self.gate.names_max = settings.limits.subscriptions
-        self.gate.objection = self.roads.objection
         self.absence = Absence(self.endpoint, self.gate, self.roads, self.counters, now=clock())
 
     @property
@@ -138,6 +139,7 @@ class BrokerNode:
         if session is not None and hello.epoch > session.peer_epoch and peer in self.links:
             self.links[peer].wire.send(Bye(Farewell.FENCED, f"a newer {peer} has come to {self.name}"))
         self.roads.came(peer, as_client=door is Door.CLIENTS)
+        self.gate.note_door(peer, is_client=door is Door.CLIENTS)
         self._take_over(peer, wire, is_dialled=False)
         self.receive(peer, wire, hello)
         return ""
@@ -162,14 +164,11 @@ class BrokerNode:
         self._touch()
 
     def receive(self, peer: Node, wire: Wire, frame: Frame) -> None:
-        if self._wires.get(peer) is not wire:
-            return  # the rest of a connection that was replaced
-        self.endpoint.receive(peer, frame, now=self._clock())
         if isinstance(frame, Data):
-            self._taken_bytes += len(frame.payload)
-            if self._taken_bytes > PART_BYTES_MAX:
-                self._seal()
-        self._touch()
+            self.receive_data(peer, wire, [frame])
+        elif self._wires.get(peer) is wire:  # else: the rest of a connection that was replaced
+            self.endpoint.receive(peer, frame, now=self._clock())
+            self._touch()
 
     def receive_data(self, peer: Node, wire: Wire, frames: Sequence[Data]) -> None:
         if self._wires.get(peer) is not wire:
@@ -208,7 +207,6 @@ class BrokerNode:
         """Take over settings that have changed while the broker runs."""
         self.settings = settings
         self.gate.names_max = settings.limits.subscriptions
-        self.gate.objection = self.roads.objection
         self.endpoint.configure(SessionConfig(heartbeat=settings.heartbeat))
         self._relieve_pressure()
 
@@ -263,7 +261,7 @@ class BrokerNode:
         entries = self._store.journal_length + sum(len(part.batch.journal) for part in parts)
         state = self.endpoint.capture() if entries > JOURNAL_ENTRIES_MAX else None
         work = asyncio.get_running_loop().run_in_executor(self._worker, write, self._store, relief, parts, state)
-        self._commit = asyncio.create_task(self._await_commit(work, snapshot=state is not None))
+        self._commit = watched(self._await_commit(work, snapshot=state is not None))
 
     async def _await_commit(self, work: asyncio.Future[Committed], *, snapshot: bool) -> None:
         try:

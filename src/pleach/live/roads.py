@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import get_args
 
 from pleach.broker import Broker
 from pleach.links.endpoint import Endpoint
 from pleach.links.upkeep import LinkPhase
 from pleach.live.config import BrokerSettings
-from pleach.messages import OPERATOR, ClientRequest, Connect, Farewell, Message, Node
+from pleach.messages import Node
 from pleach.overlay.registry import machines
-
-FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell))
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +50,6 @@ class Roads:
         """May come in by the door for brokers: one that is linked, or was, or may ask to be."""
         welcome = self._settings().welcome
         return self.is_broker(peer) or peer in welcome or "*" in welcome
-
-    def objection(self, sender: Node, message: Message) -> str:
-        """Why a message is not for its sender to say; empty if it is. Clients do not speak for brokers or operators."""
-        is_joining = isinstance(message, Connect) and sender not in self._clients and self.is_welcome(sender)
-        if message.__class__ in FROM_CLIENTS or sender == OPERATOR or is_joining or self.is_broker(sender):
-            return ""
-        return "only brokers say this"
 
     def _is_client(self, peer: Node) -> bool:
         """Links to clients are asked for as well, when they come over from a broker that leaves the tree."""

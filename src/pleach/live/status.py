@@ -12,7 +12,7 @@ SUBSCRIPTIONS_SHOWN_MAX = 100  # of one client
 def unready(node: BrokerNode) -> list[str]:
     """Why this broker is not ready; empty if it is."""
     down = [f"no link to {n}" for n in sorted(node.broker.router.neighbours) if not node.is_up(n)]
-    return [*down, *([node.gate.closed] if node.gate.closed else [])]
+    return [*down, *filter(None, (node.gate.closed, node.complaint))]
 
 
 def status(node: BrokerNode) -> dict[str, object]:

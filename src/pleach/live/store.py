@@ -18,7 +18,7 @@ import fcntl
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from shutil import disk_usage
@@ -55,6 +55,7 @@ CREATE TABLE sessions (
 );
 CREATE TABLE outbox (id INTEGER PRIMARY KEY, recipients BLOB NOT NULL, payload BLOB NOT NULL);
 CREATE TABLE forgotten (sequence_floor INTEGER NOT NULL);
+CREATE TABLE made_with (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 """
@@ -136,6 +137,12 @@ class Store:
         if unconfirmed != list(range(first, first + len(unconfirmed))):
             raise StoreError(f"{self.path} is damaged: the outbox for {peer} has gaps. {REMEDY}")
         return [box[sequence] for sequence in unconfirmed]
+
+    def made_with(self, values: Mapping[str, str]) -> dict[str, str]:
+        """What the store was made with; a key that is new to it takes the value given."""
+        with self._turn, _translated(self.path):
+            self._sql.executemany("INSERT OR IGNORE INTO made_with VALUES (?, ?)", values.items())
+            return dict(self._sql.execute("SELECT key, value FROM made_with ORDER BY key"))
 
     def bytes_free(self) -> int:
         """How much more fits, about: so that a node can say no before it is too late to write even that down."""

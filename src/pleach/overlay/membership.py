@@ -94,6 +94,7 @@ class Changing(msgspec.Struct):
 
 class MembershipState(msgspec.Struct):
     change: Changing | None = None
+    has_left: bool = False  # the tree; nobody can join it here
     attempts: int = 0
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
@@ -161,6 +162,7 @@ class Membership:
             return Handled([Concluded(request.operation, f"{name} is locked for operation {busy}")])
         if request.to == name:
             return Handled([Concluded(request.operation, "a broker cannot be its own neighbour")])
+        self._state.has_left = False
         self._layers.addresses[request.to] = request.address
         begun = self._begin(Changing(request.operation, Part.JOINING, request.to))
         connect = Connect(request.operation, self._layers.address)
@@ -171,8 +173,8 @@ class Membership:
         router, change = self._layers.router, self._state.change
         if sender in router.neighbours:
             return Handled([Send(sender, ConnectNack(message.operation, f"{sender} is a neighbour already"))])
-        if change is not None and change.part is not Part.INHERITING:
-            reason = f"{self._layers.name} is itself on its way"
+        if self._state.has_left or (change is not None and change.part is not Part.INHERITING):
+            reason = f"{self._layers.name} {'has left the tree' if self._state.has_left else 'is itself on its way'}"
             return Handled([LinkUp(sender), Send(sender, ConnectNack(message.operation, reason)), LinkDown(sender)])
         tables = sides.for_a_newcomer(router)
         rewiring = Rewiring(links={sender: NewLink(NO_TABLES, tables)}, parent=router.parent)
@@ -199,7 +201,9 @@ class Membership:
             towards = [request.broker] if request.broker in neighbours else neighbours
             return Handled([Send(neighbour, request) for neighbour in towards if neighbour != sender])
         if not neighbours:
-            return Handled([Concluded(request.operation, f"{name} is the last broker: nobody could take its clients")])
+            joining = self._state.change is not None
+            reason = "is not in the tree yet" if joining else "is the last broker: nobody could take its clients"
+            return Handled([Concluded(request.operation, f"{name} {reason}")])
         if len(neighbours) > 1:
             reason = f"{name} has {len(neighbours)} neighbours: swap links until it is a leaf"
             return Handled([Concluded(request.operation, reason)])
@@ -242,6 +246,7 @@ class Membership:
             return []
         self._end()
         self._layers.reset()
+        self._state.has_left = True
         left = Send(change.partner, Left(change.operation))
         return [left, LinkDown(change.partner), Concluded(change.operation)]
 

@@ -325,7 +325,10 @@ class SwapLink:
     # Giving up -----------------------------------------------------------------------------------------------
 
     def _give_up(self) -> Handled:
-        """At b: a or c has not answered within its lease. What it says of this swap later is void."""
+        """At b: a or c has not answered within its lease. What it says of this swap later is void.
+
+        Not tried again: answers to this attempt would be taken for those to the next, and a and b stay locked.
+        """
         swap = self._state.swap
         if swap is None or swap.role is not Role.B or swap.phase not in (Phase.LOCKED, Phase.FLOODING):
             return NOTHING
@@ -333,7 +336,7 @@ class SwapLink:
         if swap.phase is Phase.LOCKED:
             self._end()
             reason = f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
-            return Handled([Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason, is_busy=True))])
+            return Handled([Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason))])
         return Handled([Send(swap.c, abort), Send(swap.a, abort), *self._enter(Phase.ABORTING)])
 
     def _abort(self, swap: Swapping) -> Handled:
@@ -343,7 +346,7 @@ class SwapLink:
             self._end()
             done: list[Effect] = [Send(swap.b, Aborted(swap.operation)), LinkDown(swap.a)]
             return Handled([*done, *noted, *resumed], discarded=[swap.a])
-        undone = self._undone(swap, f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up", is_busy=True)
+        undone = self._undone(swap, f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up", is_busy=False)
         return Handled([*noted, *resumed, *undone.effects], discarded=undone.discarded)
 
     def _aborted(self, swap: Swapping) -> Handled:

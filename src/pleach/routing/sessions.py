@@ -8,7 +8,8 @@ without one, subscriptions that the event concerns need not be known here, and i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -45,6 +46,7 @@ from pleach.routing.router import Router
 from pleach.routing.waits import Ticket
 
 NAMES_PER_CLIENT_MAX = 10_000  # subscriptions, and advertisements, of one client
+ORDINARY_CHARACTERS = 1_024  # of a filter's text
 
 CONFIRMATIONS: dict[Layer, type[Subscribed | Advertised]] = {
     Layer.SUBSCRIPTIONS: Subscribed,
@@ -59,11 +61,16 @@ class ClientState(msgspec.Struct, array_like=True):
     confirmed: dict[str, None]  # advertisements in effect
 
     @property
-    def count(self) -> int:
-        return len(self.subscriptions) + len(self.advertisements)
+    def weight(self) -> int:
+        return sum(weight(wanted) for layer in Layer for wanted in self.names(layer).values())
 
     def names(self, layer: Layer) -> dict[str, Filter]:
         return self.subscriptions if layer is Layer.SUBSCRIPTIONS else self.advertisements
+
+
+def weight(wanted: Filter) -> int:
+    """How many ordinary subscriptions one with this filter takes the room of."""
+    return 1 + len(wanted.text) // ORDINARY_CHARACTERS
 
 
 def owner(client: Node, name: str) -> str:
@@ -71,11 +78,18 @@ def owner(client: Node, name: str) -> str:
     return f"{len(client)}/{client}/{name}"
 
 
+class Receivers(NamedTuple):
+    """Whom an event goes to."""
+
+    neighbours: tuple[Node, ...]
+    clients: tuple[Node, ...]
+
+
 class Sessions:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._clients: dict[Node, ClientState] = {}
-        self.names = 0  # subscriptions and advertisements of all clients together
+        self.names = 0  # subscriptions and advertisements of all clients together, by their weight
 
     def __contains__(self, node: Node) -> bool:
         return node in self._clients
@@ -90,7 +104,7 @@ class Sessions:
     def has_names(self, client: Node) -> bool:
         """Whether a client has asked for anything that is still there."""
         state = self._clients.get(client)
-        return state is not None and state.count > 0
+        return state is not None and bool(state.subscriptions or state.advertisements)
 
     def handle(self, client: Node, message: ClientRequest) -> list[Send]:
         if isinstance(message, Attach):
@@ -129,12 +143,22 @@ class Sessions:
         event = message.event
         delivery = Deliver(event)
         sends = []
-        for to in self._router.destinations(event, source):
+        for to in self._router.destinations(event.attributes, source):
             if to not in clients:
                 sends.append(Send(to, message))
             elif to != source or clients[to].own_events:
                 sends.append(Send(to, delivery))
         return sends
+
+    def receivers(self, attributes: Mapping[str, Any], source: Node) -> Receivers:
+        """Who gets an event with these attributes: as `forward` sends it."""
+        neighbours, takers, clients = [], [], self._clients
+        for to in self._router.destinations(attributes, source):
+            if to not in clients:
+                neighbours.append(to)
+            elif to != source or clients[to].own_events:
+                takers.append(to)
+        return Receivers(tuple(neighbours), tuple(takers))
 
     # Requests ------------------------------------------------------------------------------------------------
 
@@ -181,7 +205,8 @@ class Sessions:
             return [Send(client, Refused(name, f"the name stands for {names[name].text!r}; take that back first"))]
         if name not in names and len(names) == NAMES_PER_CLIENT_MAX:
             return [Send(client, Refused(name, f"a client has at most {NAMES_PER_CLIENT_MAX} of these"))]
-        self.names += name not in names
+        if name not in names:
+            self.names += weight(wanted)
         names[name] = wanted
         ticket = Ticket(layer, client, name)
         outcome = self._router.add(layer, client, Entry(owner(client, name), wanted), ticket if wait else None)
@@ -193,7 +218,7 @@ class Sessions:
         wanted = state.names(layer).pop(name, None)
         if wanted is None:
             return []
-        self.names -= 1
+        self.names -= weight(wanted)
         self._router.forget(Ticket(layer, client, name))
         if layer is Layer.ADVERTISEMENTS:
             state.confirmed.pop(name, None)
@@ -217,10 +242,10 @@ class Sessions:
     def take_over(self, handed: HandedClient) -> None:
         """Know a client as another broker did; its entries come to the router by a rewiring."""
         former = self._clients.get(handed.name)
-        self.names += len(handed.subscriptions) + len(handed.advertisements) - (former.count if former else 0)
-        self._clients[handed.name] = ClientState(
+        taken = self._clients[handed.name] = ClientState(
             handed.own_events, dict(handed.subscriptions), dict(handed.advertisements), dict.fromkeys(handed.confirmed)
         )
+        self.names += taken.weight - (former.weight if former else 0)
 
     # State ---------------------------------------------------------------------------------------------------
 
@@ -238,7 +263,7 @@ class Sessions:
 
     def restore(self, clients: dict[Node, ClientState]) -> None:
         self._clients = clients
-        self.names = sum(state.count for state in clients.values())
+        self.names = sum(state.weight for state in clients.values())
 
 
 def _refusal(client: Node, message: Message, reason: str) -> Send:

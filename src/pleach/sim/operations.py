@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias, assert_never
 
 from pleach.broker import Broker
 from pleach.effects import Concluded
-from pleach.errors import PlanError, ProtocolError
+from pleach.errors import PlanError, ProtocolError, TopologyError
 from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestRemove, RequestSwap
 from pleach.overlay.plans import (
     AddStep,
@@ -115,7 +115,7 @@ class Operations:
     def _start_plan(self, step: steps.Exchange | steps.RemoveBroker, name: str) -> None:
         try:
             plan = self._planned(step)
-        except PlanError as error:
+        except (PlanError, TopologyError) as error:  # while the tree changes, it may be none
             self._around.refuse(step, str(error))
             return
         self._go_on(step, PlanRun(plan, name))
