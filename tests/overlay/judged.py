@@ -11,7 +11,7 @@ from reconfigured import Manner, Setting, manner_of, setting_of, under, upheaval
 from pleach.broker import Broker
 from pleach.messages import Node
 from pleach.scenario.model import Routing, Scenario
-from pleach.scenario.steps import AddBroker, RemoveBroker, Swap
+from pleach.scenario.steps import AddBroker, Exchange, RemoveBroker, Swap
 from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind, Rule, Verdict, judge
 
@@ -42,7 +42,7 @@ def judge_upheaval(seed: int, setting: Setting | None = None, exchange: str = "s
     watched = Watched(scenario, seed)
     verdict = watched.finish()
     judgement = Judgement(seed, setting, exchange, flaws=watched.flaws, drains=watched.drains)
-    judgement.operations = sum(isinstance(step, Swap | AddBroker | RemoveBroker) for step in scenario.steps)
+    judgement.operations = sum(isinstance(step, Swap | Exchange | AddBroker | RemoveBroker) for step in scenario.steps)
     judgement.refusals = watched.refused
     if manner_of(seed) is Manner.ONE_BY_ONE:
         judgement.flaws += [f"refused though nothing else was under way: {reason}" for reason in watched.refused]
@@ -78,7 +78,7 @@ class Watched:
 
     @property
     def refused(self) -> list[str]:
-        tree_steps = ("swap", "add_broker", "remove_broker")
+        tree_steps = ("swap", "exchange", "add_broker", "remove_broker")
         return [f"{r.step}: {r.reason}" for r in self.run.refusals if r.step in tree_steps]
 
 

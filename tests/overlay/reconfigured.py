@@ -25,6 +25,7 @@ from pleach.scenario.steps import (
     Crash,
     Cut,
     Drain,
+    Exchange,
     Heal,
     RemoveBroker,
     Restart,
@@ -46,7 +47,7 @@ LATENCY_CLIENT_MAX = 0.004
 OPERATION_SECONDS = 0.25  # about as long as a swap takes where all links are slow
 WIDE = ("EXISTS lane", "EXISTS topic", "price >= 0")
 
-TreeStep = Swap | AddBroker | RemoveBroker
+TreeStep = Swap | Exchange | AddBroker | RemoveBroker
 
 
 class Manner(StrEnum):
@@ -98,7 +99,8 @@ def upheaval(seed: int) -> Scenario:
     clients = _clients(stream, brokers, max(moments, default=0.0) + LOAD_AFTER)
     steps: list[Step] = [*operations, *_drains(stream, moments, manner)]
     if manner is Manner.AMONG_FAULTS:
-        steps += _faults(stream, operations, [b for b in brokers if b in sketch.brokers], links)
+        lasting = [broker for broker in brokers if broker in sketch.brokers]
+        steps += _faults(stream, operations, lasting, [link for link in links if {*link} <= {*lasting}])
     for index, client in enumerate(clients):
         steps += _unrest(stream, client, index, moments)
     return Scenario(
@@ -160,10 +162,38 @@ class Sketch:
         self.links = [link for link in self.links if gone not in link]
         return RemoveBroker(at=at, broker=gone)
 
+    def exchange(self, stream: Random, at: float) -> Exchange | None:
+        """Any link for any other one that joins the two parts again: a plan of swaps."""
+        removed = stream.choice(self.links)
+        part = self._part(removed)
+        pairs = [(x, y) for x in part for y in self.brokers if y not in part and {x, y} != set(removed)]
+        if not pairs:
+            return None
+        added = stream.choice(pairs)
+        self.links = [link for link in self.links if link != removed] + [added]
+        return Exchange(at=at, remove=removed, add=added)
+
+    def _part(self, without: tuple[str, str]) -> list[str]:
+        """The brokers on the first one's side of a link."""
+        part = [without[0]]
+        for here in part:
+            part += [n for n in self.neighbours(here) if n not in part and {here, n} != set(without)]
+        return part
+
+    def uproot(self, stream: Random, at: float) -> RemoveBroker | None:
+        """Any broker: a plan. Which tree it leaves is the planner's choice, so nothing is drawn after it."""
+        if len(self.brokers) < 3:
+            return None
+        gone = stream.choice(self.brokers)
+        self.brokers.remove(gone)
+        return RemoveBroker(at=at, broker=gone)
+
 
 def _operations(stream: Random, sketch: Sketch, manner: Manner) -> list[TreeStep]:
-    draws = (sketch.swap, sketch.swap, sketch.swap, sketch.add, sketch.remove, sketch.remove)
-    found = (stream.choice(draws)(stream, at) for at in _beginnings(stream, manner))
+    draws = (sketch.swap, sketch.swap, sketch.swap, sketch.exchange, sketch.add, sketch.remove, sketch.remove)
+    *others, last = _beginnings(stream, manner)
+    found = [stream.choice(draws)(stream, at) for at in others]
+    found.append(stream.choice((*draws, sketch.uproot))(stream, last))
     return [step for step in found if step is not None]
 
 

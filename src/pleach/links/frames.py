@@ -20,7 +20,7 @@ import msgspec
 from pleach.errors import FrameError
 
 FRAME_BYTES_MAX = 4 * 1_048_576  # larger than the largest event, with room for its envelope
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 PROBE_PATH_MAX = 1_000  # brokers in a row
 
 _PREFIX = Struct(">IBQ")
@@ -66,6 +66,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first: Ordinal  # the first sequence that the sender still has
     version: int = PROTOCOL_VERSION
     role: str = "broker"
+    admin: str = ""  # between brokers: where operators find the sender
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -14,7 +14,8 @@ from pleach.errors import ClientError
 from pleach.events.event import Event
 from pleach.links.endpoint import Endpoint
 from pleach.live.addresses import Address
-from pleach.messages import Message, Node
+from pleach.messages import Deliver, Message, Node
+from pleach.runs import Passed, Run
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -31,12 +32,20 @@ class Options(msgspec.Struct, frozen=True):
 class Hearer(Protocol):
     """The client, as its lifeline sees it."""
 
-    def hear(self, message: Message, sequence: int) -> None:
-        """The broker said something; it has this number in the session."""
+    def hear(self, what: Message | list[Event], sequence: int) -> None:
+        """The broker said something, or delivered a run; the payload has this number in the session."""
         ...
 
     def hear_birth(self, received: int) -> None:
-        """We have met a life of the broker for the first time; it counts on from this number."""
+        """The broker has lost its memory; its new life counts on from this number."""
+        ...
+
+    def hear_move(self, received: int) -> None:
+        """From here on we have to do with another broker, whose session counts on from this number."""
+        ...
+
+    def hear_doubt(self, reason: str) -> None:
+        """Whether what is under way was taken over is not known, and will not be."""
         ...
 
     def hear_end(self, error: ClientError) -> None:
@@ -45,6 +54,10 @@ class Hearer(Protocol):
 
     def confirmable(self, confirmed: int) -> int:
         """How far the session may be confirmed; `confirmed`: how far it is."""
+        ...
+
+    def consumed_after(self, position: int) -> int:
+        """How many of the messages in the payload behind this position need not be heard again."""
         ...
 
     def changes(self) -> tuple[Sequence[tuple[int, Event]], Sequence[int]]:
@@ -65,10 +78,18 @@ class Listener:
         self.handle_timer = machine.handle_timer
         self.resume = machine.resume
         self.endpoint: Endpoint | None = None  # around this machine
-        self.heard: list[tuple[Message, int]] = []  # with its number in the session
+        self.heard: list[tuple[Message | list[Event], int]] = []  # with the number of the payload in the session
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         effects = self.inner.handle(sender, message, now=now)
         assert self.endpoint is not None
         self.heard.append((message, self.endpoint.sessions[sender].received))
         return effects
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        """Where nobody observes, deliveries are heard as they came; the machine keeps nothing of them."""
+        if self.inner.is_observed or run.kind is not Deliver or sender != self.inner.broker:
+            return None
+        assert self.endpoint is not None
+        self.heard.append((run.events(), self.endpoint.sessions[sender].received))
+        return Passed([], [])

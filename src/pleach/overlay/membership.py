@@ -25,7 +25,6 @@ import msgspec
 from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
-    OPERATOR,
     ClientLeft,
     ClientRequest,
     CloseAB,
@@ -94,8 +93,8 @@ class Changing(msgspec.Struct):
 
 class MembershipState(msgspec.Struct):
     change: Changing | None = None
-    has_left: bool = False  # the tree; nobody can join it here
     attempts: int = 0
+    left: Node = ""  # the neighbour of a broker that was removed: nobody can join the tree here
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
@@ -115,12 +114,30 @@ class Membership:
     def operation(self) -> str:
         return "" if self._state.change is None else self._state.change.operation
 
+    @property
+    def left(self) -> Node:
+        """The neighbour that this broker had, if it has been removed from the tree; else empty."""
+        return self._state.left
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this broker's clients are handed over, or about to be."""
+        return self._state.change is not None and self._state.change.part is Part.LEAVING
+
+    @property
+    def departing(self) -> tuple[Node, ...]:
+        """Clients that have been told where to go, and have not said farewell."""
+        match self._state.change:
+            case Changing(part=Part.LEAVING, phase=Phase.CLOSED, clients=clients):
+                return tuple(clients)
+        return ()
+
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
         match message:
             case RequestAdd():
                 return self._asked_to_add(message)
             case RequestRemove():
-                return self._asked_to_remove(sender, message, attempts=0)
+                return self._asked_to_remove(message, attempts=0)
             case Connect():
                 return self._connect(sender, message)
             case RemoveReq():
@@ -140,7 +157,7 @@ class Membership:
         waiting = self._state.retries.take(name)
         if waiting is None or not isinstance(waiting.request, RequestRemove):
             return NOTHING
-        return self._asked_to_remove(OPERATOR, waiting.request, attempts=waiting.attempts)
+        return self._asked_to_remove(waiting.request, attempts=waiting.attempts)
 
     def resume(self) -> Sequence[Effect]:
         return self._state.retries.timers()
@@ -162,8 +179,8 @@ class Membership:
             return Handled([Concluded(request.operation, f"{name} is locked for operation {busy}")])
         if request.to == name:
             return Handled([Concluded(request.operation, "a broker cannot be its own neighbour")])
-        self._state.has_left = False
         self._layers.addresses[request.to] = request.address
+        self._state.left = ""
         begun = self._begin(Changing(request.operation, Part.JOINING, request.to))
         connect = Connect(request.operation, self._layers.address)
         return Handled([*begun, LinkUp(request.to, request.address), Send(request.to, connect)])
@@ -173,8 +190,8 @@ class Membership:
         router, change = self._layers.router, self._state.change
         if sender in router.neighbours:
             return Handled([Send(sender, ConnectNack(message.operation, f"{sender} is a neighbour already"))])
-        if self._state.has_left or (change is not None and change.part is not Part.INHERITING):
-            reason = f"{self._layers.name} {'has left the tree' if self._state.has_left else 'is itself on its way'}"
+        if self._state.left or (change is not None and change.part is not Part.INHERITING):
+            reason = f"{self._layers.name} {'has left the tree' if self._state.left else 'is itself on its way'}"
             return Handled([LinkUp(sender), Send(sender, ConnectNack(message.operation, reason)), LinkDown(sender)])
         tables = sides.for_a_newcomer(router)
         rewiring = Rewiring(links={sender: NewLink(NO_TABLES, tables)}, parent=router.parent)
@@ -195,11 +212,8 @@ class Membership:
 
     # RemoveBroker, at b --------------------------------------------------------------------------------------
 
-    def _asked_to_remove(self, sender: Node, request: RequestRemove, *, attempts: int) -> Handled:
+    def _asked_to_remove(self, request: RequestRemove, *, attempts: int) -> Handled:
         neighbours, name = self._layers.router.neighbours, self._layers.name
-        if request.broker != name:
-            towards = [request.broker] if request.broker in neighbours else neighbours
-            return Handled([Send(neighbour, request) for neighbour in towards if neighbour != sender])
         if not neighbours:
             joining = self._state.change is not None
             reason = "is not in the tree yet" if joining else "is the last broker: nobody could take its clients"
@@ -246,7 +260,7 @@ class Membership:
             return []
         self._end()
         self._layers.reset()
-        self._state.has_left = True
+        self._state.left = change.partner
         left = Send(change.partner, Left(change.operation))
         return [left, LinkDown(change.partner), Concluded(change.operation)]
 
