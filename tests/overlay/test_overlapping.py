@@ -27,7 +27,7 @@ from pleach.trace import RecordKind
 
 CONCLUDED_WITHIN = 45.0  # seconds of virtual time
 LEASE = 10.0
-OFFSETS = [0.001 * i for i in range(0, 50, 2)]  # a swap of `station` takes 45 ms
+OFFSETS = [0.001 * i for i in range(0, 50, 4)]  # a swap of `station` takes 45 ms
 
 
 def concluded(scenario, seed=1):
