@@ -18,6 +18,7 @@ import msgspec
 from pleach.effects import Effect, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
+    OPERATOR,
     ClientRequest,
     Detach,
     Forward,
@@ -26,13 +27,18 @@ from pleach.messages import (
     Node,
     Publish,
     PubSub,
+    RequestRemove,
+    RequestSwap,
     pack,
     unpack,
 )
+from pleach.overlay.courier import Courier
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Drop, Handled, HeldState, Machine, Pass, Passing, Seam
+from pleach.routing.passage import Passage
 from pleach.routing.router import Outcome, Router, RouterState, RoutingConfig
 from pleach.routing.sessions import ClientState, Sessions
+from pleach.runs import Passed, Run
 
 CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
 EVENTS: frozenset[type] = frozenset((Forward, Publish))
@@ -69,9 +75,12 @@ class Broker:
         self.seam = Seam()
         router = Router(config, parent=parent)
         self._layers = Layers(name, address, router, Sessions(router), self._locked_for)
-        self._machines = {machine.name: machine for machine in (make(self._layers) for make in machines)}
+        self._passage = Passage(self.sessions)
+        self._courier = Courier(self._layers)
+        made: list[Machine] = [self._courier, *(make(self._layers) for make in machines)]
+        self._machines = {machine.name: machine for machine in made}
         self._owner = {kind: machine for machine in self._machines.values() for kind in machine.accepts}
-        assert len(self._machines) == len(machines), "two machines have the same name"
+        assert len(self._machines) == len(made), "two machines have the same name"
         assert len(self._owner) == sum(len(m.accepts) for m in self._machines.values()), "a message has two owners"
         for neighbour in neighbours:
             self.router.connect(neighbour)
@@ -106,12 +115,24 @@ class Broker:
         machine = self._owner.get(kind)
         if machine is None:
             raise ProtocolError(self.name, sender, message, "no protocol here owns this message")
-        return self._settle(machine.handle(sender, message, now=now))
+        if isinstance(message, RequestSwap | RequestRemove) and message.begins_at != self.name:
+            return self._settle(self._courier.seek(sender, message), now)
+        return self._settle(machine.handle(sender, message, now=now), now)
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        """Events that only pass through, as `handle` for each; None where that is not all there is to them."""
+        if not self.seam.is_idle:
+            return None
+        if run.kind is Forward and sender in self.router.neighbours:
+            return self._passage.forwarded(sender, run.glimpses())
+        if run.kind is Publish and sender in self.sessions and not self.router.config.advertisements:
+            return self._passage.published(sender, run.glimpses())
+        return None
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         """A timer is due; the name of the machine that set it stands before the first colon."""
         machine = self._machines[name.partition(":")[0]]
-        return self._settle(machine.handle_timer(name, now=now))
+        return self._settle(machine.handle_timer(name, now=now), now)
 
     def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
         """To be called once after `restore` (and what followed it): what a restart has ended and must go on."""
@@ -141,6 +162,8 @@ class Broker:
     def _route(self, sender: Node, message: PubSub | ClientRequest) -> Sequence[Send]:
         if isinstance(message, Forward):
             return self.sessions.forward(message, sender)
+        if not isinstance(message, Publish):
+            self._passage.forget()
         if message.__class__ in CLIENT_REQUESTS:
             return self.sessions.handle(sender, message)  # type: ignore[arg-type]
         return self._answered(self.router.handle(sender, message))  # type: ignore[arg-type]
@@ -158,7 +181,7 @@ class Broker:
         """The operation that this broker is locked for; empty where it is free."""
         return next((m.operation for m in self._machines.values() if m.operation), "")
 
-    def _settle(self, handled: Handled) -> Sequence[Effect]:
+    def _settle(self, handled: Handled, now: float) -> Sequence[Effect]:
         """Carry out what a machine answered: its effects first, then what its released links held."""
         self._join_seam()
         effects = list(handled.effects)
@@ -167,9 +190,12 @@ class Broker:
         for link in handled.released:
             for message in self.seam.take_released(link):
                 effects += self._arrive(link, message)
+        if handled.request is not None:
+            effects += self.handle(OPERATOR, handled.request, now=now)
         return effects
 
     def _join_seam(self) -> None:
+        self._passage = Passage(self.sessions)  # a protocol may have changed all that it rests on
         under_way = [m.under_way for m in self._machines.values() if m.under_way is not None]
         assert len(under_way) <= 1, "a broker takes part in one reconfiguration at a time"
         self.seam.join(under_way[0] if under_way else None)
@@ -183,10 +209,12 @@ class Broker:
 
     def connect(self, neighbour: Node) -> Sequence[Effect]:
         """A link to a new neighbour is up."""
+        self._passage.forget()
         return self._answered(self.router.connect(neighbour))
 
     def disconnect(self, neighbour: Node) -> Sequence[Effect]:
         """The link to a neighbour is gone for good, and with it what the neighbour had asked for."""
+        self._passage.forget()
         return self._answered(self.router.disconnect(neighbour))
 
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
@@ -215,6 +243,7 @@ class Broker:
         self._layers.router = Router(self.router.config)
         self._layers.sessions = Sessions(self.router)
         self._layers.addresses = dict(state.addresses)
+        self._passage = Passage(self.sessions)
         self.router.restore(state.router)
         self.sessions.restore(state.clients)
         self.seam.restore(state.held)

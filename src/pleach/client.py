@@ -17,7 +17,7 @@ import msgspec
 
 from pleach.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send
 from pleach.errors import ProtocolError
-from pleach.events.event import Event, EventId, Value, checked
+from pleach.events.event import Event, EventId, Value, check_content
 from pleach.events.filter import Filter
 from pleach.messages import (
     CONFIRMED_TOGETHER_MAX,
@@ -45,6 +45,7 @@ from pleach.messages import (
     pack,
     unpack,
 )
+from pleach.runs import Passed, Run
 
 FROM_BROKERS: frozenset[type] = frozenset((*get_args(ClientReply), Redirect))
 PASSING: frozenset[type] = frozenset((Deliver, Published, PublishRefused))  # the machine keeps nothing of them
@@ -64,6 +65,7 @@ class ClientMachineState(msgspec.Struct, array_like=True):
 class Client:
     def __init__(self, name: Node, broker: Node, *, own_events: bool = True, incarnation: int = 0) -> None:
         self.name = name
+        self.is_observed = True  # False: nobody wants to know of each event, and nothing is made to tell of them
         self.own_events = own_events
         self.incarnation = incarnation
         self._state = ClientMachineState(broker, 0, [], [], [], {}, {}, {})
@@ -82,10 +84,25 @@ class Client:
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> Sequence[Effect]:
         """Publish an event; raises EventError for attributes that no event may have, with nothing published."""
-        event_id = EventId(self.name, self.incarnation, self._state.sequence + 1)
-        event = checked(Event(event_id, dict(attributes), payload))
+        return self.publish_draft(self.draft(attributes, payload))
+
+    def draft(self, attributes: Mapping[str, Value], payload: bytes = b"") -> Event:
+        """The next event; it must be sent: with `publish_draft`, or, where `may_publish` and nobody observes, as it is.
+
+        Raises EventError, with nothing drafted.
+        """
+        attributes = dict(attributes)
+        check_content(attributes, payload)
         self._state.sequence += 1
+        return Event(EventId(self.name, self.incarnation, self._state.sequence), attributes, payload)
+
+    def publish_draft(self, event: Event) -> Sequence[Effect]:
         return [Observe(Observed.PUBLISH, event=event), *self._send_in_turn(Publish(event))]
+
+    @property
+    def may_publish(self) -> bool:
+        """Whether an event can go out at once: no advertisement has to come into effect before it."""
+        return not (self._state.unconfirmed or self._state.waiting)
 
     def subscribe(self, subscription: str, wanted: Filter, *, network_wide: bool = True) -> Sequence[Effect]:
         if not network_wide:
@@ -138,7 +155,7 @@ class Client:
     def _answer(self, sender: Node, reply: ClientReply) -> Sequence[Effect]:
         match reply:
             case Deliver(event):
-                return [Observe(Observed.DELIVER, event=event)]
+                return [Observe(Observed.DELIVER, event=event)] if self.is_observed else []
             case Published():
                 return self._published(sender, reply)
             case PublishRefused(event_id, reason):
@@ -155,6 +172,10 @@ class Client:
                 refused = Observe(Observed.STATE, subscription=subject, detail=f"refused: {reason}")
                 return [refused, *self._confirmed(subject)]
 
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:  # noqa: ARG002
+        """Here each event is observed by itself."""
+        return None
+
     def _confirmed(self, advertisement: str) -> Sequence[Effect]:
         """Once nothing is outstanding, what waited goes out."""
         if advertisement in self._state.unconfirmed:
@@ -164,6 +185,8 @@ class Client:
     def _published(self, sender: Node, message: Published) -> Sequence[Effect]:
         if not 1 <= message.count <= min(message.event.sequence, CONFIRMED_TOGETHER_MAX):
             raise ProtocolError(self.name, sender, message, f"it confirms {message.count} events")
+        if not self.is_observed:
+            return []
         return [Observe(Observed.PUBLISH_ACK, event_id=str(event_id)) for event_id in message.events]
 
     def _reach(self, subscription: str) -> str:

@@ -202,6 +202,10 @@ class RequestSwap(Message, frozen=True):
     b: Node
     c: Node
 
+    @property
+    def begins_at(self) -> Node:
+        return self.a
+
 
 class RequestAdd(Message, frozen=True):
     """To a broker without neighbours: join the tree at `to`, which listens at `address`."""
@@ -216,6 +220,23 @@ class RequestRemove(Message, frozen=True):
 
     operation: str
     broker: Node
+
+    @property
+    def begins_at(self) -> Node:
+        return self.broker
+
+
+class Seek(Message, frozen=True):
+    """Pass a request on to the broker where it begins, wherever in the tree that is."""
+
+    request: RequestSwap | RequestRemove
+
+
+class Sought(Message, frozen=True):
+    """The answer to `Seek`: whether the broker is in this direction, and has the request."""
+
+    operation: str
+    is_found: bool
 
 
 # SwapLink (S0 §IV-A; numbers as in docs/protocols/swaplink.md) ----------------------------------------------------
@@ -412,7 +433,9 @@ MembershipMessage: TypeAlias = (
     | ClientLeft
     | Left
 )
-AnyMessage: TypeAlias = ClientRequest | ClientReply | PubSub | Marked | SwapLinkMessage | MembershipMessage | Redirect
+AnyMessage: TypeAlias = (
+    ClientRequest | ClientReply | PubSub | Marked | SwapLinkMessage | MembershipMessage | Seek | Sought | Redirect
+)
 
 
 # The wire ------------------------------------------------------------------------------------------------------

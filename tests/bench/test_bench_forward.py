@@ -20,7 +20,7 @@ CHATTY = [sys.executable, "-c", "import time; print('here', flush=True); time.sl
 
 
 def meter(events=4, warm_up=1, rate=0, case=Case.ONE):
-    return Meter(Task(OURS.name, case, "nowhere", events, warm_up, rate), lambda: None)
+    return Meter(Task(OURS.name, case, "nowhere", events, warm_up, rate), lambda: None, lambda: None)
 
 
 @pytest.mark.parametrize("case", [Case.ONE, Case.CHAIN, Case.FILTERS])
@@ -59,10 +59,11 @@ def test_a_peer_that_is_not_installed_is_skipped_and_said(monkeypatch, capsys):
 
 
 def test_the_clock_runs_from_the_first_publish_to_the_last_event():
-    """Also over what was received before the first event was handed out."""
+    """Also over what was received before the first event was handed out; not over the warm-up."""
     counted = meter()
     made = time.monotonic() - 5.0
     stamped = int(made * 1e9).to_bytes(8)
+    assert not counted.note((0).to_bytes(8))
     assert [counted.note(stamped) for _ in range(4)] == [False, False, False, True]
     outcome = counted.outcome()
     assert outcome.received == 4
@@ -70,13 +71,13 @@ def test_the_clock_runs_from_the_first_publish_to_the_last_event():
 
 
 def test_every_subscriber_counts():
-    counted = meter(events=2, case=Case.FAN_OUT)
-    answers = [counted.note(b"") for _ in range(2 * SUBSCRIBERS[Case.FAN_OUT])]
+    counted = meter(events=2, warm_up=1, case=Case.FAN_OUT)
+    answers = [counted.note(b"") for _ in range(3 * SUBSCRIBERS[Case.FAN_OUT])]
     assert answers.index(True) == len(answers) - 1
 
 
 def test_latency_is_since_the_payload_was_made():
-    counted = meter(events=2, rate=1_000)
+    counted = meter(events=1, rate=1_000)
     before = time.monotonic()
     stamped = payload()
     assert len(stamped) == EVENT_BYTES
@@ -84,6 +85,15 @@ def test_latency_is_since_the_payload_was_made():
     counted.note(stamped)
     (latency,) = counted.outcome().latencies
     assert 0 < latency <= time.monotonic() - before
+
+
+def test_it_is_said_when_the_warm_up_is_there():
+    said = []
+    task = Task(OURS.name, Case.FAN_OUT, "nowhere", 5, 2)
+    counted = Meter(task, lambda: None, lambda: said.append(counted.count))
+    for _ in range(7 * SUBSCRIBERS[Case.FAN_OUT]):
+        counted.note(b"")
+    assert said == [2 * SUBSCRIBERS[Case.FAN_OUT]]
 
 
 def test_nothing_received_is_a_rate_of_nothing():

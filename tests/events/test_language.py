@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pleach.errors import FilterError
 from pleach.events import predicates as p
-from pleach.events.language import USER_LIMITS, parse_filter, parse_internal
-from pleach.events.normalise import filter_of
+from pleach.events.language import USER_LIMITS, parse_asked, parse_filter, parse_internal
+from pleach.events.normalise import CONJUNCTIONS_MAX, filter_of
 
 READ = [
     ("x = 5", {"x": p.equals(5)}),
@@ -203,3 +203,48 @@ def test_any_text_is_read_or_refused_at_a_place_within_it(words):
         assert 1 <= error.column <= len(text) + 1
     else:
         assert parse_internal(made.text) == made
+
+
+# On the wire -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " AND ".join(f"(a{n} = 1 OR b{n} = 2)" for n in range(32)),
+        " AND ".join(f"(a = {n} OR a = 'x{n}')" for n in range(32)),
+        " OR ".join(f"a{n} = {n}" for n in range(CONJUNCTIONS_MAX + 1)),
+        "((a = 1))",
+        "NOT (a = 1 OR a = 3)",
+        "(a = 1 OR EXISTS a)",
+    ],
+    ids=["several attributes", "several types", "too many", "nested", "negated", "any value"],
+)
+@pytest.mark.parametrize("parse", [parse_asked, parse_internal])
+def test_what_no_normal_form_is_is_refused_before_it_costs_anything(parse, text):
+    with pytest.raises(FilterError):
+        parse(text)
+
+
+def test_a_clients_filter_has_limits_that_a_merged_one_has_not():
+    for text in (" AND ".join(f"a LIKE '%{n}%'" for n in range(129)), "a = '" + "x" * 1_100_000 + "'"):
+        with pytest.raises(FilterError):
+            parse_asked(text)
+    merged = f"a IN ({', '.join(str(2 * n) for n in range(500))})"
+    assert parse_internal(merged).text == merged
+    with pytest.raises(FilterError, match="joined by AND"):
+        parse_asked(merged)
+
+
+def test_the_longest_filter_that_a_user_can_write_is_one_that_a_client_can_send():
+    pairs = " AND ".join(f"(a{n} = {n} OR b{n} = {n})" for n in range(8))
+    rest = " AND ".join(f"c{n} NOT LIKE '%{'x' * 40}{n}%'" for n in range(48))
+    wanted = parse_filter(f"{pairs} AND {rest}")
+    assert len(wanted.conjunctions) == CONJUNCTIONS_MAX
+    assert parse_asked(wanted.text) == wanted
+
+
+def test_long_texts_are_not_remembered():
+    text = "a = '" + "x" * 5_000 + "'"
+    assert parse_asked(text) is not parse_asked(text)
+    assert parse_asked("a = 'x'") is parse_asked("a = 'x'")

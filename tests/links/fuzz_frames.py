@@ -19,7 +19,7 @@ import msgspec
 from pleach.errors import FrameError, PleachError
 from pleach.events.event import Event, EventId
 from pleach.events.language import parse_filter
-from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, FrameReader, Hello, Ping, encode_frame
+from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, FrameReader, Hello, Ping, Probe, encode_frame
 from pleach.messages import (
     Advertise,
     Attach,
@@ -54,6 +54,7 @@ SAMPLES: tuple[Frame, ...] = (
     Ack(9),
     Ping(),
     Bye(Farewell.FENCED, "a newer a is known"),
+    Probe(7, ["a", "b"]),
 )
 MESSAGES: tuple[Message, ...] = (
     Attach(),

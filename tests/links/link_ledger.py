@@ -17,6 +17,7 @@ from unreliable import Host, Weather, World
 from pleach.effects import Effect, Send
 from pleach.links.endpoint import Batch
 from pleach.messages import Message, Node, Subscribed, decode, pack, unpack
+from pleach.runs import Passed, Run
 
 
 class Relay:
@@ -35,6 +36,9 @@ class Relay:
         self.kept.setdefault(sender, []).append(message.subscription)
         self.seen.append((sender, message.subscription))
         return [Send(to, message) for to in self.routes.get(sender, ())]
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        return None
 
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         self.kept.pop(peer, None)

@@ -24,10 +24,10 @@ from pleach.messages import (
     Publish,
     Published,
     Subscribe,
-    decode,
     encode,
 )
 from pleach.routing.router import RoutingConfig
+from pleach.runs import decode_all, encode_event, encode_run
 
 
 def event(sequence, *, publisher="p", x=1):
@@ -52,7 +52,7 @@ def broker(*, publisher_wants=""):
 
 
 def said_to(batch: Batch, peer):
-    return [decode(queued.payload) for queued in batch.queued if queued.peer == peer]
+    return [message for queued in batch.queued if queued.peer == peer for message in decode_all(queued.payload)]
 
 
 def confirmed(messages):
@@ -148,6 +148,54 @@ def test_what_is_queued_is_sent_before_a_goodbye():
     endpoint.leave("enough")
     kinds = [type(frame).__name__ for peer, frame in endpoint.take_batch().transmits if peer == "s"]
     assert kinds == ["Data", "Bye"]
+
+
+def test_what_is_open_for_a_peer_goes_when_the_peer_is_forgotten():
+    endpoint = broker()
+    endpoint.disconnected("s")
+    endpoint.receive("p", *data(3, event(1)), now=0.0)
+    last = endpoint.sessions["s"].last
+    endpoint.forget(["s"])
+    assert said_to(endpoint.take_batch(), "s") == []
+    assert "s" not in endpoint.sessions
+    assert endpoint.admit("s").first > last + 2  # beyond what was open, too
+
+
+def test_what_is_open_for_a_former_life_does_not_reach_the_new_one():
+    endpoint = broker()
+    endpoint.receive("p", *data(3, event(1)), now=0.0)
+    endpoint.disconnected("s")
+    endpoint.connected("s", now=1.0)
+    endpoint.receive("s", Hello("s", 4, 0, 0, 1), now=1.0)
+    batch = endpoint.take_batch()
+    assert not [frame for peer, frame in batch.transmits if peer == "s" and isinstance(frame, Data)]
+    assert endpoint.sessions["s"].unconfirmed == 0
+
+
+RUN = encode_run(Publish, 3, b"".join(encode_event(event(n)) for n in (1, 2, 3)))
+
+
+def test_a_run_on_the_wire_comes_to_the_same_as_its_messages():
+    whole, single = broker(publisher_wants="x = 1"), broker(publisher_wants="x = 1")
+    whole.receive_data("p", [Data(3, RUN)], now=0.0)
+    single.receive_data("p", data(3, event(1), event(2), event(3)), now=0.0)
+    one, other = whole.take_batch(), single.take_batch()
+    for peer in "psn":
+        mine = [message for message in said_to(one, peer) if not isinstance(message, Published)]
+        assert mine == [message for message in said_to(other, peer) if not isinstance(message, Published)]
+    assert confirmed(said_to(one, "p")) == confirmed(said_to(other, "p"))
+    assert [queued.payload for queued in one.queued if queued.peer == "s"] == [RUN[:1] + b"\x03" + RUN[2:]]
+
+
+@pytest.mark.parametrize(
+    "spoilt", [RUN[:-1], RUN + b"\x00", RUN.replace(b"\xa1x", b"\xa1\xff"), RUN[:1] + b"\x02" + RUN[2:]]
+)
+def test_a_run_that_cannot_be_accepted_ends_the_connection_and_is_passed_on_to_nobody(spoilt):
+    endpoint = broker()
+    endpoint.receive("p", Data(3, spoilt), now=0.0)
+    batch = endpoint.take_batch()
+    assert [peer for peer, _ in batch.hangups] == ["p"]
+    assert batch.queued == []
 
 
 def test_a_client_hears_of_every_event_that_a_confirmation_stands_for():

@@ -18,6 +18,7 @@ from pleach.errors import FrameError
 from pleach.links.frames import (
     FRAME_BYTES_MAX,
     NUMBER_MAX,
+    PROTOCOL_VERSION,
     Ack,
     Bye,
     Data,
@@ -175,7 +176,7 @@ def test_a_greeting_with_impossible_numbers_is_refused(numbers):
 
 def test_a_greeting_nested_too_deeply_is_refused():
     """Fields of later versions are skipped; skipping 5,000 levels of arrays is too much to ask."""
-    assert read(hello_of("a", 1, 0, 0, 1, 1, "broker", more=b"\x90")) == [Hello("a", 1, 0, 0, 1)]
+    assert read(hello_of("a", 1, 0, 0, 1, PROTOCOL_VERSION, "broker", more=b"\x90")) == [Hello("a", 1, 0, 0, 1)]
     with pytest.raises(FrameError, match="recursion"):
         read(hello_of("a", 1, 0, 0, 1, 1, "broker", more=b"\x91" * 5_000 + b"\x01"))
 
@@ -203,3 +204,23 @@ def test_the_fuzzer_starts_from_every_kind_of_frame_and_sees_what_escapes():
     assert FrameError not in ALLOWED_FROM_DECODE
     tally = fuzz(200, seed=2, read_frames=lambda _: int("no number"))
     assert tally.escaped
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        (FRAME_BYTES_MAX + 1).to_bytes(4, "big") + bytes(9),  # a length beyond the limit
+        bytes(13),  # a length that is too small
+        encode_frame(Ping())[:4] + b"\x63" + bytes(8),  # a kind that there is not
+    ],
+    ids=["too long", "too short", "no kind"],
+)
+def test_after_a_bad_frame_it_keeps_refusing(bad):
+    """Once out of step, bytes that look like frames are none."""
+    reader = FrameReader()
+    with pytest.raises(FrameError):
+        list(reader.feed(encode_frame(Ping()) + bad))
+    for more in (b"", encode_frame(Ping()), bytes(100_000)):
+        with pytest.raises(FrameError):
+            list(reader.feed(more))
+    assert not reader._rest

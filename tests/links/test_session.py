@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from pleach.events.event import Event, EventId
 from pleach.links.frames import PROTOCOL_VERSION, Ack, Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.links.session import (
     Arrived,
@@ -19,6 +20,8 @@ from pleach.links.session import (
     Transmit,
     Up,
 )
+from pleach.messages import Publish
+from pleach.runs import encode_event, encode_run
 
 CONFIG = SessionConfig(heartbeat=1.0, window=3)
 OURS, THEIRS = 5, 7  # epochs
@@ -152,6 +155,51 @@ def test_an_ack_is_cumulative_and_an_old_one_does_nothing():
     assert session.unconfirmed == 0
     assert not session.receive(Ack(1), now=0.0)
     assert (session.first, session.last) == (4, 3)
+
+
+def run(count: int) -> bytes:
+    events = [encode_event(Event(EventId("p", 0, n + 1), {})) for n in range(count)]
+    return encode_run(Publish, count, b"".join(events))
+
+
+def sent(effects) -> list[int]:
+    return [effect.frame.sequence for effect in effects if isinstance(effect, Transmit)]
+
+
+def test_a_window_counts_messages_and_a_run_is_several():
+    session = session_in(Phase.UP, sent=0)
+    assert sent(session.send(run(2), now=0.0)) == [1]
+    assert sent(session.send(run(2), now=0.0)) == []  # four would be under way
+    assert sent(session.send(b"single", now=0.0)) == []  # and nothing overtakes
+    assert session.unconfirmed == 5
+    assert sent(session.receive(Ack(1), now=0.0)) == [2, 3]
+    assert session.unconfirmed == 3
+
+
+def test_a_run_larger_than_the_window_goes_alone():
+    session = session_in(Phase.UP, sent=0)
+    assert sent(session.send(run(5), now=0.0)) == [1]
+    assert sent(session.send(b"single", now=0.0)) == []
+    assert sent(session.receive(Ack(1), now=0.0)) == [2]
+
+
+def test_what_was_under_way_on_a_former_connection_takes_no_room_on_the_next():
+    session = session_in(Phase.UP, sent=0)
+    session.send(run(3), now=0.0)
+    session.send(run(3), now=0.0)
+    session.disconnected()
+    session.connected(now=1.0)
+    assert sent(session.receive(hello(received=1), now=1.0)) == [2]
+    assert sent(session.receive(Ack(2), now=1.0)) == []
+    assert session.unconfirmed == 0
+    assert sent(session.send(run(3), now=1.0)) == [3]
+
+
+def test_a_restored_session_knows_how_many_messages_wait():
+    session = session_in(Phase.UP, sent=0)
+    session.send(run(3), now=0.0)
+    session.send(b"single", now=0.0)
+    assert Session("a", "b", session.capture(), CONFIG).unconfirmed == 4
 
 
 def test_a_peer_that_confirms_what_waits_outside_the_window_is_hung_up_on():

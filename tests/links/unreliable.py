@@ -340,6 +340,7 @@ class World:
         for name, host in self.hosts.items():
             if host.endpoint is None:
                 self.start(name)
+            self.commit(name)  # what is still open counts, too
         for _ in range(HEAL_ROUNDS_MAX):
             if self._is_quiet():
                 return

@@ -31,7 +31,7 @@ from hostile_wire import (
 
 from pleach.events.event import Event, EventId
 from pleach.events.language import parse_filter
-from pleach.links.frames import FRAME_BYTES_MAX, Ack, Bye, Data, Farewell, Frame, Hello, Kind, Ping, encode_frame
+from pleach.links.frames import FRAME_BYTES_MAX, Ack, Bye, Data, Farewell, Frame, Hello, Kind, Ping, Probe, encode_frame
 from pleach.messages import (
     Advertise,
     Attach,
@@ -189,6 +189,7 @@ async def hostile_frames(rng: Random, target: Target) -> None:
     frames: list[Frame] = [
         Data(rng.choice([2, 5, 2**63, 2**64 - 1]), encode(Attach())),
         Ack(rng.choice([1, 1_000, 2**64 - 1])),
+        Probe(rng.getrandbits(62) + 1, [target.broker, target.neighbour]),
         Bye(rng.choice(list(Farewell)), "a reason\nINFO a forged line\x1b[2J" + "x" * rng.choice([1, 100_000])),
     ]
     await say(target.client, greeting(rng), encode_frame(rng.choice(frames)))

@@ -93,6 +93,43 @@ def test_an_event_in_hand_comes_again_after_a_crash_and_an_acknowledged_one_does
     run(scene())
 
 
+@pytest.mark.parametrize("observer", [None, lambda _observed: None], ids=["unobserved", "observed"])
+def test_of_events_that_came_together_only_those_come_again_that_are_not_consumed(tmp_path, observer):
+    """The broker repeats whole payloads; ours is the memory of how much of one we have."""
+
+    async def scene():
+        async with TinyBroker() as broker:
+            options = {"name": "s", "state_dir": tmp_path, "observer": observer}
+            client = await pleach.connect(broker.address, **options).__aenter__()
+            sub = await client.subscribe("EXISTS n", manual_ack=True)
+            await publish_together(broker.address, 6)
+            for event in (await take(sub, 4))[:2]:
+                await sub.ack(event)
+            session = broker.endpoint.sessions["s"]
+            assert session.unconfirmed - (session.last - session.first + 1) > 2  # else nothing came together
+            await abandon(client)
+            for consumed in (2, 4):
+                client = await pleach.connect(broker.address, **options).__aenter__()
+                sub = await client.subscribe("EXISTS n", manual_ack=True)
+                events = await take(sub, 6 - consumed)
+                assert numbers(events) == list(range(consumed, 6))
+                for event in events[:2]:
+                    await sub.ack(event)
+                await abandon(client)
+            async with pleach.connect(broker.address, **options) as client:
+                last = await client.subscribe("EXISTS n")
+                await publish_numbers(broker.address, 6, 7)
+                assert numbers(await take(last, 1)) == [6]
+
+    run(scene())
+
+
+async def publish_together(address, count):
+    """In one turn, and so in one payload."""
+    async with pleach.connect(address, name="together") as publisher:
+        await asyncio.gather(*[await publisher.publish_windowed({"n": n}) for n in range(count)])
+
+
 def test_what_a_waiting_call_made_room_for_is_kept_on_our_own_disk(tmp_path):
     """The answer comes behind the events; they are confirmed to the broker, and survive a crash all the same."""
 

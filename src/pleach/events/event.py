@@ -51,30 +51,40 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
 
 def checked(event: Event) -> Event:
     """The event itself, if it may be published; raises EventError otherwise."""
-    _check_id(event.id)
-    check_attributes(event.attributes)
-    if not isinstance(event.payload, bytes):
-        raise EventError(f"event {event.id}: the payload is {type(event.payload).__name__}; bytes are wanted")
-    size = len(event.payload)
-    for name, value in event.attributes.items():
-        size += len(name) + _size(value)
-    if size > EVENT_BYTES_MAX:
-        raise EventError(f"event {event.id} has {size:,} bytes; at most {EVENT_BYTES_MAX:,} are allowed")
+    check_id(event.id)
+    check_content(event.attributes, event.payload)
     return event
 
 
-def check_attributes(attributes: Mapping[str, Any]) -> None:
+def check_content(attributes: Mapping[str, Any], payload: bytes) -> None:
+    size = check_attributes(attributes)
+    if not isinstance(payload, bytes):
+        raise EventError(f"the payload is {type(payload).__name__}; bytes are wanted")
+    size += len(payload)
+    if size > EVENT_BYTES_MAX:
+        raise EventError(f"an event of {size:,} bytes; at most {EVENT_BYTES_MAX:,} are allowed")
+
+
+def check_attributes(attributes: Mapping[str, Any]) -> int:
+    """Returns their size, in which characters count as one byte: a bound, not a measure of what travels."""
     if len(attributes) > ATTRIBUTES_MAX:
         raise EventError(f"{len(attributes)} attributes; at most {ATTRIBUTES_MAX} are allowed")
+    size = 0
     for name, value in attributes.items():
         # What is nearly always there is seen to be good at a glance.
         if not (name.__class__ is str and name.isascii() and 0 < len(name) <= ATTRIBUTE_NAME_BYTES_MAX):
             _check_name(name)
-        if not (value.__class__ is str and value.isascii()):
+        if value.__class__ is str and value.isascii():
+            size += len(name) + len(value)
+        elif value.__class__ is int and INTEGER_MIN <= value <= INTEGER_MAX:
+            size += len(name) + 8
+        else:
             _check_value(name, value)
+            size += len(name) + _size(value)
+    return size
 
 
-def _check_id(event_id: EventId) -> None:
+def check_id(event_id: EventId) -> None:
     publisher, incarnation, sequence = event_id
     if not publisher or not 0 <= incarnation <= INTEGER_MAX or not 1 <= sequence <= INTEGER_MAX:
         raise EventError(f"event id {event_id}: the publisher needs a name, 64-bit sequences count from 1")
@@ -120,5 +130,4 @@ def _utf8(name: str, value: str) -> bytes:
 
 
 def _size(value: Value) -> int:
-    """Characters count as one byte: a bound on size, not a measure of what travels."""
     return len(value) if isinstance(value, (str, bytes)) else 8

@@ -2,6 +2,9 @@
 
     frames ──▶ session ──▶ machine ──▶ sessions ──▶ Batch ──▶ commit ──▶ transmit
 
+Events travel in runs (runs.py), and a machine may take a run as a whole; that is never more than a shorter way to
+do what handling its messages one by one does. What goes to one peer is joined to runs again (joining.py).
+
 Everything that happens between two calls of `take_batch` is one batch: what changed the machine's state (the journal),
 what was queued for whom, how far each link got, and the frames to transmit. The driver writes the batch to its disk, if
 it has one, and only then transmits (session.py, rule 4). A crash before the commit undoes the whole batch, and nobody
@@ -21,9 +24,10 @@ import msgspec
 
 from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
 from pleach.errors import PleachError
-from pleach.events.event import Event, EventId
+from pleach.events.event import Event
 from pleach.links.batch import Batch, Journalled, Progress, Queued, Saved
 from pleach.links.frames import Ack, Bye, Data, Farewell, Frame
+from pleach.links.joining import Joining
 from pleach.links.session import (
     Arrived,
     Fenced,
@@ -39,17 +43,19 @@ from pleach.links.session import (
 )
 from pleach.links.upkeep import EndpointState, LinkNote, Upkeep
 from pleach.messages import (
-    CONFIRMED_TOGETHER_MAX,
-    EVENT_PREFIXES,
     OPERATOR,
+    Deliver,
+    Forward,
     Message,
     Node,
+    Publish,
     Published,
     decode,
     encode,
     pack,
     unpack,
 )
+from pleach.runs import Passed, Run, encode_event, is_run
 
 __all__ = ["Batch", "Endpoint", "Journalled", "Machine", "Progress", "Queued", "Saved"]
 
@@ -61,6 +67,13 @@ class Machine(Protocol):
     def name(self) -> Node: ...
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]: ...
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        """Handle a run as a whole, with the outcome of handling its messages one by one; None: do that instead.
+
+        Only where nothing of it changes what `capture` gives: runs that are handled here are not journalled.
+        """
+        ...
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]: ...
 
@@ -90,7 +103,7 @@ class Endpoint:
         self.upkeep = Upkeep()
         self._batch = Batch.empty()
         self._noted: dict[Node, Progress] = {}  # as of the last batch that said so
-        self._held: tuple[Node, EventId, int] | None = None  # a confirmation: to whom, of which events
+        self._joining = Joining(self._put)
         self._unsent: dict[Node, float] = {}  # links whose outbox has grown, and when: sent before the batch is taken
         self._sequence_floor = 1  # new sessions count from here: beyond what was ever sent in a forgotten one
 
@@ -136,6 +149,7 @@ class Endpoint:
         self.sessions[peer].disconnected()
 
     def receive(self, peer: Node, frame: Frame, *, now: float) -> None:
+        self._joining.close(peer)
         if isinstance(frame, Bye) and self.upkeep.heard(peer, frame, self.sessions[peer]):
             self._batch.retired.append(peer)
         if isinstance(frame, Bye) and frame.why is Farewell.DONE:
@@ -143,15 +157,14 @@ class Endpoint:
         self._carry_out(peer, self.sessions[peer].receive(frame, now=now), now)
 
     def receive_data(self, peer: Node, frames: Sequence[Data], *, now: float) -> None:
-        """A run of Data frames: as `receive` for each, with one confirmation for all, of frames and of events."""
+        """Data frames that follow each other: as `receive` for each, with one confirmation for all."""
         session = self.sessions[peer]
         taken = 0
         for frame in frames:
             if not session.takes(frame.sequence, now=now):
                 break
             taken += 1
-            self._take(peer, frame.payload, now)
-        self._confirm(now)
+            self._arrived(peer, frame.payload, now)
         if taken:
             self._carry_out(peer, [Transmit(Ack(session.received))], now)
         for frame in frames[taken:]:
@@ -181,6 +194,7 @@ class Endpoint:
 
     def expel(self, peer: Node, reason: str, *, now: float) -> None:
         """End what there is with a peer that cannot be waited for; for the machine that is as if it had been reborn."""
+        self._joining.close(peer)
         self._carry_out(peer, self.sessions[peer].give_up(reason), now)
         self._reborn(peer, now)
         self._note(peer)
@@ -191,6 +205,7 @@ class Endpoint:
         One that comes back and speaks of the former session is told that it is lost: new sessions count from beyond it.
         """
         for peer in peers:
+            self._joining.close(peer)
             session = self.sessions.pop(peer)
             assert session.phase is Phase.DOWN, f"{peer} is connected"
             self._sequence_floor = max(self._sequence_floor, session.last + 2)
@@ -204,7 +219,13 @@ class Endpoint:
         """Carry out what the machine wants done: for effects of calls that the driver made itself."""
         self._perform(effects, now)
 
+    def publish(self, peer: Node, event: Event, *, now: float) -> None:
+        """Send an event that a client's machine has drafted, as `perform` would."""
+        self._joining.add_events(peer, Publish, 1, encode_event(event))
+        self._unsent[peer] = now
+
     def take_batch(self) -> Batch:
+        self._joining.close_all()
         for peer in list(self._unsent):
             self._pump(peer)
         if self.upkeep.links:
@@ -220,6 +241,7 @@ class Endpoint:
             match effect:
                 case Transmit(frame):
                     if peer in self._unsent:
+                        self._joining.close(peer)
                         self._pump(peer)
                     batch.transmits.append((peer, frame))
                 case Arrived(payload):
@@ -235,62 +257,42 @@ class Endpoint:
         self._note(peer)
 
     def _arrived(self, peer: Node, payload: bytes, now: float) -> None:
-        self._take(peer, payload, now)
-        self._confirm(now)
-
-    def _take(self, peer: Node, payload: bytes, now: float) -> None:
-        """Hand a message to the machine; one that it cannot accept is the peer's fault, and ends the connection."""
+        """What the machine cannot accept is the peer's fault, and ends the connection."""
         try:
-            message: Message = decode(payload)
-            changed = self.machine.is_changed_by(message)
-            effects = self.machine.handle(peer, message, now=now)
-        except (msgspec.DecodeError, PleachError) as error:
+            if is_run(payload):
+                self._take_run(peer, Run(payload), now)
+            else:
+                self._take(peer, decode(payload), payload, now)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, PleachError) as error:
             self._batch.hangups.append((peer, f"{type(error).__name__}: {error}"))
-            return
+
+    def _take(self, peer: Node, message: Message, payload: bytes, now: float) -> None:
+        changed = self.machine.is_changed_by(message)
+        effects = self.machine.handle(peer, message, now=now)
         if changed:
             self._batch.journal.append(Journalled(peer, payload, now))
-        prefix = EVENT_PREFIXES.get(message.__class__)
-        if prefix is not None and payload.startswith(prefix):
-            self._relay(message.event, payload[len(prefix) :], effects, now)  # type: ignore[attr-defined]
-        else:
-            self._perform(effects, now)
+        self._perform(effects, now)
 
-    def _relay(self, event: Event, encoded: bytes, effects: Sequence[Effect], now: float) -> None:
-        """Perform the effects of a message that carries an event: the event goes on in the bytes that it came in."""
-        payloads: dict[type[Message], bytes] = {}
-        for effect in effects:
-            message = effect.message if isinstance(effect, Send) else None
-            kind = message.__class__
-            if kind is Published:
-                self._hold(effect.to, message, now)  # type: ignore[union-attr, arg-type]
-            elif kind in EVENT_PREFIXES and message.event is event:  # type: ignore[union-attr]
-                payload = payloads.get(kind)
-                if payload is None:
-                    payload = payloads[kind] = EVENT_PREFIXES[kind] + encoded
-                self._queue(effect.to, payload, now)  # type: ignore[union-attr]
-            else:
-                self._perform((effect,), now)
+    def _take_run(self, peer: Node, run: Run, now: float) -> None:
+        passed = self.machine.handle_run(peer, run)
+        if passed is not None:
+            self._pass_on(run, passed, now)
+            return
+        for message in run.messages():
+            self._take(peer, message, encode(message), now)
 
-    def _hold(self, to: Node, message: Published, now: float) -> None:
-        """Confirmations of events that follow each other wait for the end of their run, and become one."""
-        held = self._held
-        if held is not None:
-            (publisher, incarnation, sequence), count = held[1], held[2]
-            if (
-                held[0] == to
-                and message.event == (publisher, incarnation, sequence + 1)
-                and count < CONFIRMED_TOGETHER_MAX
-            ):
-                self._held = (to, message.event, count + 1)
-                return
-            self._confirm(now)
-        self._held = (to, message.event, 1)
-
-    def _confirm(self, now: float) -> None:
-        if self._held is not None:
-            to, last, count = self._held
-            self._held = None
-            self._queue(to, encode(Published(last, count)), now)
+    def _pass_on(self, run: Run, passed: Passed, now: float) -> None:
+        """The events go on in the bytes that they came in."""
+        add_events, unsent = self._joining.add_events, self._unsent
+        for start, end, neighbours, clients in passed.spans:
+            events = run.bytes_of(start, end)
+            for peer in neighbours:
+                add_events(peer, Forward, end - start, events)
+                unsent[peer] = now
+            for peer in clients:
+                add_events(peer, Deliver, end - start, events)
+                unsent[peer] = now
+        self._perform(passed.effects, now)
 
     def _reborn(self, peer: Node, now: float) -> None:
         self._batch.journal.append(Journalled(peer, None, now))
@@ -310,10 +312,8 @@ class Endpoint:
         for effect in effects:
             match effect:
                 case Send(to, message):
-                    payload = encoded.get(id(message))
-                    if payload is None:
-                        payload = encoded[id(message)] = encode(message)
-                    self._queue(to, payload, now)
+                    self._queue(to, message, encoded)
+                    self._unsent[to] = now
                 case Observe():
                     batch.observed.append(effect)
                 case Concluded():
@@ -344,12 +344,22 @@ class Endpoint:
             batch.hangups.append((peer, "the link is given up"))
             batch.retired.append(peer)
 
-    def _queue(self, peer: Node, payload: bytes, now: float) -> None:
-        if self._held is not None and self._held[0] == peer:
-            self._confirm(now)  # nothing overtakes it
+    def _queue(self, peer: Node, message: Message, encoded: dict[int, bytes]) -> None:
+        """`encoded`: what was encoded before, by the identity of the message or event."""
+        match message:
+            case Deliver(event) | Forward(event) | Publish(event):
+                part = encoded.get(id(event)) or encoded.setdefault(id(event), encode_event(event))
+                self._joining.add_events(peer, message.__class__, 1, part)
+            case Published():
+                self._joining.add_confirmation(peer, message)
+            case _:
+                part = encoded.get(id(message)) or encoded.setdefault(id(message), encode(message))
+                self._joining.add(peer, part)
+
+    def _put(self, peer: Node, payload: bytes) -> None:
+        """A payload gets its number."""
         session = self.sessions.get(peer) or self.admit(peer)
         self._batch.queued.append(Queued(peer, session.queue(payload), payload))
-        self._unsent[peer] = now
 
     def _pump(self, peer: Node) -> None:
         now = self._unsent.pop(peer)

@@ -27,6 +27,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from pleach.links.frames import PROTOCOL_VERSION, Ack, Bye, Data, Farewell, Frame, Hello, Ping
+from pleach.runs import messages_in
 
 HEARTBEATS_MISSED_MAX = 3
 
@@ -73,7 +74,7 @@ SessionEffect: TypeAlias = Transmit | Arrived | Hangup | Up | PeerReborn | Fence
 
 class SessionConfig(msgspec.Struct, frozen=True):
     heartbeat: float = 1.0  # seconds between signs of life; three missing ones end a connection
-    window: int = 1_024  # frames that may be under way unconfirmed on a connection
+    window: int = 1_024  # messages that may be under way unconfirmed on a connection; one frame always may
 
 
 class SessionState(msgspec.Struct, array_like=True):
@@ -97,15 +98,12 @@ class Session:
         self._epoch = state.epoch
         self._outbox = deque(state.outbox)
         self.outbox_bytes = sum(map(len, state.outbox))
+        self.unconfirmed = sum(map(messages_in, state.outbox))  # messages, in fewer payloads where some are runs
         self._config = config or SessionConfig()
         self._next_to_send = self.first  # on this connection
+        self._under_way = 0  # messages sent on this connection and not confirmed
         self._heard_at = 0.0
         self._spoke_at = 0.0
-
-    @property
-    def unconfirmed(self) -> int:
-        """Payloads that the peer has not confirmed."""
-        return len(self._outbox)
 
     @property
     def last(self) -> int:
@@ -125,6 +123,7 @@ class Session:
         """Put a payload into the outbox, and return its number; `pump` sends what was queued."""
         self._outbox.append(payload)
         self.outbox_bytes += len(payload)
+        self.unconfirmed += messages_in(payload)
         return self.first + len(self._outbox) - 1
 
     def leave(self, reason: str) -> Sequence[SessionEffect]:
@@ -214,6 +213,7 @@ class Session:
             self._drop(hello.received)
         self.phase = Phase.UP
         self._next_to_send = self.first
+        self._under_way = 0
         return [*effects, Up(), *self._pumped(now)]
 
     def _reborn(self, hello: Hello) -> Sequence[SessionEffect]:
@@ -251,7 +251,12 @@ class Session:
 
     def _drop(self, upto: int) -> None:
         while self.first <= upto:
-            self.outbox_bytes -= len(self._outbox.popleft())
+            payload = self._outbox.popleft()
+            count = messages_in(payload)
+            self.outbox_bytes -= len(payload)
+            self.unconfirmed -= count
+            if self.first < self._next_to_send:
+                self._under_way -= count
             self.first += 1
 
     def _pumped(self, now: float) -> Sequence[SessionEffect]:
@@ -261,14 +266,19 @@ class Session:
         """What is to be transmitted now: as much as the window has room for."""
         if self.phase is not Phase.UP:
             return []
-        end = min(self.last, self.first + self._config.window - 1)
-        start = self._next_to_send
-        if start > end:
-            return []
-        self._next_to_send = end + 1
-        self._spoke_at = now
-        outbox, first = self._outbox, self.first
-        return [Data(sequence, outbox[sequence - first]) for sequence in range(start, end + 1)]
+        frames: list[Data] = []
+        outbox, first, last = self._outbox, self.first, self.last
+        while self._next_to_send <= last:
+            payload = outbox[self._next_to_send - first]
+            count = messages_in(payload)
+            if self._under_way and self._under_way + count > self._config.window:
+                break
+            frames.append(Data(self._next_to_send, payload))
+            self._next_to_send += 1
+            self._under_way += count
+        if frames:
+            self._spoke_at = now
+        return frames
 
     # State ---------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -53,3 +54,10 @@ def backoff() -> Iterator[float]:
     while True:
         yield _source.uniform(bound / 2, bound)
         bound = min(2 * bound, BACKOFF_SECONDS_MAX)
+
+
+def why(error: OSError) -> str:
+    """asyncio's text for a failed connect is about its call; the system's is about what happened."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error) or type(error).__name__

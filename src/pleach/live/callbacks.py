@@ -22,7 +22,7 @@ async def call_for_each(subscription: Subscription, callback: Callback) -> None:
         async for event in subscription:
             try:
                 answer = callback(event)
-                if inspect.isawaitable(answer):
+                if answer is not None and inspect.isawaitable(answer):
                     await answer
             except Exception:
                 log.exception("the callback of %s failed for event %s", subscription.name, event.id)

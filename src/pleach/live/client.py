@@ -43,6 +43,7 @@ from pleach.live.lifeline import Lifeline
 from pleach.live.listener import Options
 from pleach.live.receipts import Receipt, Receipts
 from pleach.live.subscription import Subscription
+from pleach.live.underway import Underway
 from pleach.messages import (
     Advertised,
     Deliver,
@@ -57,6 +58,7 @@ from pleach.messages import (
     unpack,
 )
 
+TURN_EVENTS_MAX = 128  # published at a stretch; then the event loop gets its turn, and with it the connection
 CLOSE_SECONDS_MAX = 5.0  # for answers that are still to come when a client is closed
 
 REFUSALS: dict[type[Message], type[RefusedError]] = {
@@ -75,8 +77,8 @@ class Client:
         self._is_durable = options.state_dir is not None
         self._queue_max = queue_max
         self._lifeline = Lifeline(options, self)
-        self._slots = asyncio.Semaphore(window)
-        self._publishes: dict[EventId, asyncio.Future[EventId]] = {}
+        self._underway = Underway(window)
+        self._published = 0
         self._requests: dict[tuple[type[Message], str], asyncio.Future[None]] = {}
         self._subscriptions: dict[str, Subscription] = {}
         self._index = MatchingIndex()
@@ -90,7 +92,7 @@ class Client:
 
     async def __aenter__(self) -> Self:
         try:
-            self._restore(self._lifeline.recall())
+            self._restore(*self._lifeline.recall())
             await self._lifeline.start()
         except BaseException:
             await self._lifeline.stop("no connection")
@@ -111,17 +113,18 @@ class Client:
     async def publish_windowed(self, attributes: Mapping[str, Value], payload: bytes = b"") -> asyncio.Future[EventId]:
         """Publish without waiting for the confirmation, which the future brings. Waits while the window is full."""
         self._check_open()
-        await self._slots.acquire()
+        if not self._underway.try_enter():
+            await self._underway.enter()
         try:
             self._check_open()
-            effects = self._lifeline.machine.publish(attributes, payload)
+            event = self._lifeline.publish(attributes, payload)
         except BaseException:
-            self._slots.release()
+            self._underway.leave()
             raise
-        event = effects[0].event  # type: ignore[union-attr]  # the machine's first effect is the observation
-        future: asyncio.Future[EventId] = asyncio.get_running_loop().create_future()
-        self._publishes[event.id] = future  # type: ignore[union-attr]
-        self._lifeline.perform(effects)
+        future = self._underway.sent(event.id)
+        self._published += 1
+        if self._published % TURN_EVENTS_MAX == 0:
+            await asyncio.sleep(0)
         return future
 
     async def advertise(self, advertised: str | Filter, *, name: str | None = None) -> str:
@@ -219,7 +222,7 @@ class Client:
         """
         if isinstance(self._error, ClientClosedError):
             return
-        pending: list[asyncio.Future[Any]] = [*self._publishes.values(), *self._requests.values()]
+        pending: list[asyncio.Future[Any]] = [*self._underway.futures, *self._requests.values()]
         if self._error is None and pending:
             await asyncio.wait(pending, timeout=CLOSE_SECONDS_MAX)
         for task in self._callbacks:
@@ -247,16 +250,22 @@ class Client:
 
     # What the lifeline does ----------------------------------------------------------------------------------
 
-    def hear(self, message: Message, sequence: int) -> None:
+    def hear(self, what: Message | list[Event], sequence: int) -> None:
+        if isinstance(what, list):
+            for event in what:
+                if self._receipts.is_new(sequence):
+                    self._deliver(event)
+        elif self._receipts.is_new(sequence):
+            self._hear_message(what)
+
+    def _hear_message(self, message: Message) -> None:
         match message:
             case Deliver(event):
-                self._deliver(event, sequence)
-                return
-            case Published():
-                for event_id in message.events:
-                    self._answer_publish(event_id, None)
+                self._deliver(event)
+            case Published(event_id, count):
+                self._underway.confirmed(event_id.sequence, count)
             case PublishRefused(event_id, reason):
-                self._answer_publish(event_id, PublishRefusedError(str(event_id), reason))
+                self._underway.failed(event_id, PublishRefusedError(str(event_id), reason))
             case Subscribed(name) if (Unsubscribed, name) in self._requests:
                 pass  # of the subscription that was taken back; one made under its name since is answered later
             case Subscribed(name) | Unsubscribed(name) | Advertised(name) | Unadvertised(name):
@@ -264,15 +273,14 @@ class Client:
             case Refused(name, reason):
                 for kind, error in REFUSALS.items():
                     self._answer(kind, name, error(name, reason))
-        self._receipts.passed(sequence)
 
     def hear_birth(self, received: int) -> None:
         """What was sent to the former life and not confirmed is void; requests were made again by the machine."""
         self._receipts.restart(received)
         waiting = {message.event.id for message in self._state().waiting if isinstance(message, Publish)}
-        for event_id in [e for e in self._publishes if e not in waiting]:
+        for event_id in [e for e in self._underway.ids if e not in waiting]:
             reason = "the broker lost its memory before it confirmed the event"
-            self._answer_publish(event_id, UnknownOutcomeError(str(event_id), reason))
+            self._underway.failed(event_id, UnknownOutcomeError(str(event_id), reason))
         for kind, name in list(self._requests):
             if kind in (Unsubscribed, Unadvertised):
                 self._answer(kind, name, None)  # what it was about is gone
@@ -280,9 +288,9 @@ class Client:
     def hear_end(self, error: ClientError) -> None:
         if self._error is None or isinstance(error, ClientClosedError):
             self._error = error
-        for event_id in list(self._publishes):
+        for event_id in self._underway.ids:
             unknown = UnknownOutcomeError(str(event_id), "the client was closed first")
-            self._answer_publish(event_id, unknown if isinstance(error, ClientClosedError) else error)
+            self._underway.failed(event_id, unknown if isinstance(error, ClientClosedError) else error)
         for kind, name in list(self._requests):
             self._answer(kind, name, error)
         for subscription in self._subscriptions.values():
@@ -292,8 +300,12 @@ class Client:
         if self._is_asking:
             return self._receipts.received
         if self._is_durable:
-            return self._receipts.position
+            return self._receipts.position[0]
         return confirmed if self._waiting >= self._queue_max else self._receipts.received
+
+    def consumed_after(self, position: int) -> int:
+        reached, messages = self._receipts.position
+        return messages if reached == position else 0
 
     def changes(self) -> tuple[Sequence[tuple[int, Event]], Sequence[int]]:
         forgotten, self._forgotten = self._forgotten, []
@@ -309,18 +321,17 @@ class Client:
     @property
     def _is_asking(self) -> bool:
         """Whether a call waits for its answer."""
-        return bool(self._publishes or self._requests)
+        return bool(self._underway or self._requests)
 
-    def _deliver(self, event: Event, sequence: int) -> None:
+    def _deliver(self, event: Event) -> None:
         """One delivery of the broker goes to every subscription that it matches."""
         takers = self._takers(event)
-        if not takers:
-            self._receipts.passed(sequence)
-            return
-        self._hand_over(self._receipts.arrived(sequence, event, len(takers)), takers)
+        if takers:
+            self._hand_over(self._receipts.arrived(event, len(takers)), takers)
 
     def _takers(self, event: Event) -> list[Subscription]:
-        return [self._subscriptions[name] for name in sorted(self._index.match(event.attributes))]
+        found = self._index.match(event.attributes)
+        return [self._subscriptions[name] for name in (sorted(found) if len(found) > 1 else found)]
 
     def _add(self, name: str, wanted: Filter) -> Subscription:
         self._subscriptions[name] = subscription = Subscription(name, wanted, self)
@@ -332,13 +343,13 @@ class Client:
         for subscription in takers:
             subscription.put(receipt)
 
-    def _restore(self, kept: Sequence[tuple[int, Event]]) -> None:
+    def _restore(self, kept: Sequence[tuple[int, Event]], skip: int) -> None:
         """Take up the subscriptions of the former process, and the events that it had not consumed."""
         if not self._lifeline.has_session:
             return
         for name, wanted in self._state().subscriptions.items():
             self._restored[name] = self._add(name, wanted)
-        self._receipts = Receipts(self._lifeline.session.received)
+        self._receipts = Receipts(self._lifeline.session.received, skip)
         for number, event in kept:
             takers = self._takers(event)
             if takers:
@@ -365,18 +376,6 @@ class Client:
         else:
             future.set_exception(error)
             future.exception()  # seen: a call that was cancelled has nobody to tell
-
-    def _answer_publish(self, event_id: EventId, error: ClientError | None) -> None:
-        future = self._publishes.pop(event_id, None)
-        if future is None:
-            return
-        self._slots.release()
-        if future.done():
-            return  # cancelled by the application; the event is published all the same
-        if error is None:
-            future.set_result(event_id)
-        else:
-            future.set_exception(error)
 
     def _check_open(self) -> None:
         if self._error is not None:

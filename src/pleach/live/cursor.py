@@ -2,7 +2,8 @@
 
 Rule 1: `commit` is one transaction, on disk when it returns; only then does the client transmit (session.py, rule 4).
 Rule 2: `received` is the cursor: the broker repeats what comes after it. Events between it and what really arrived are
-        kept by the broker, except those in `kept`, which the client keeps itself.
+        kept by the broker, except those in `kept`, which the client keeps itself. The broker repeats whole payloads;
+        of the first one `skip` messages are consumed.
 Rule 3: one process at a time: the file is locked while it is open, and a kill lets go of it.
 """
 
@@ -21,11 +22,11 @@ from pleach.links.session import SessionState
 from pleach.messages import Node
 
 FILE = "client.db"
-VERSION = 1
+VERSION = 2
 
 SCHEMA = """
 CREATE TABLE client (name TEXT PRIMARY KEY, broker TEXT NOT NULL, epoch INTEGER NOT NULL, machine BLOB NOT NULL,
-    peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL, first INTEGER NOT NULL);
+    peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL, first INTEGER NOT NULL, skip INTEGER NOT NULL);
 CREATE TABLE outbox (sequence INTEGER PRIMARY KEY, payload BLOB NOT NULL);
 CREATE TABLE kept (number INTEGER PRIMARY KEY, event BLOB NOT NULL);
 """
@@ -39,6 +40,7 @@ class Remembered(msgspec.Struct, frozen=True):
     broker: Node
     machine: bytes
     session: SessionState
+    skip: int
     kept: Sequence[tuple[int, Event]]
 
 
@@ -48,6 +50,7 @@ class Change(msgspec.Struct, frozen=True):
     broker: Node
     machine: bytes
     progress: Progress
+    skip: int  # messages of the payload after `progress.received` that are consumed
     queued: Sequence[Queued]
     kept: Sequence[tuple[int, Event]] = ()
     consumed: Iterable[int] = ()  # numbers of kept events
@@ -70,23 +73,23 @@ class Cursor:
         row = self._db.execute("SELECT * FROM client").fetchone()
         if row is None:
             return None
-        name, broker, epoch, machine, peer_epoch, received, first = row
+        name, broker, epoch, machine, peer_epoch, received, first, skip = row
         if name != self._name:
             raise StoreError(f"{self._file} belongs to client {name!r}, not to {self._name!r}; use another state_dir")
         outbox = [payload for (payload,) in self._db.execute("SELECT payload FROM outbox ORDER BY sequence")]
         kept = [(n, _event.decode(e)) for n, e in self._db.execute("SELECT * FROM kept ORDER BY number")]
-        return Remembered(broker, machine, SessionState(epoch, peer_epoch, received, first, outbox), kept)
+        return Remembered(broker, machine, SessionState(epoch, peer_epoch, received, first, outbox), skip, kept)
 
     def commit(self, change: Change) -> None:
         db, (epoch, peer_epoch, received, first) = self._db, change.progress
-        row = (self._name, change.broker, epoch, change.machine, peer_epoch, received, first)
+        row = (self._name, change.broker, epoch, change.machine, peer_epoch, received, first, change.skip)
         try:
             db.execute("BEGIN IMMEDIATE")
             db.executemany("INSERT INTO outbox VALUES (?, ?)", [(q.sequence, q.payload) for q in change.queued])
             db.execute("DELETE FROM outbox WHERE sequence < ?", (first,))
             db.executemany("INSERT INTO kept VALUES (?, ?)", [(n, msgspec.msgpack.encode(e)) for n, e in change.kept])
             db.executemany("DELETE FROM kept WHERE number = ?", [(number,) for number in change.consumed])
-            db.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            db.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
             db.execute("COMMIT")
         except sqlite3.Error as error:
             if db.in_transaction:

@@ -32,6 +32,7 @@ from pleach.messages import (
     Said,
     Subscribe,
 )
+from pleach.runs import Passed, Run
 
 FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell))
 
@@ -83,6 +84,22 @@ class Gate:
             self._guests[peer] = None
         else:
             self._guests.pop(peer, None)
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        if run.kind is Publish:
+            if self.closed:
+                return None
+            self.publishers[sender] = None
+        started = perf_counter()
+        passed = self.broker.handle_run(sender, run)
+        if passed is None:
+            return None
+        counters = self._counters
+        counters.match_seconds += perf_counter() - started
+        counters.matches += run.count
+        counters.deliveries += sum((span.end - span.start) * len(span.clients) for span in passed.spans)
+        counters.publishes += run.count if run.kind is Publish else 0
+        return passed
 
     def _why_not(self, name: str) -> str:
         """Why nothing can be subscribed or advertised under a name; empty where it can."""

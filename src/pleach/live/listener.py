@@ -14,7 +14,8 @@ from pleach.errors import ClientError
 from pleach.events.event import Event
 from pleach.links.endpoint import Endpoint
 from pleach.live.addresses import Address
-from pleach.messages import Message, Node
+from pleach.messages import Deliver, Message, Node
+from pleach.runs import Passed, Run
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -31,8 +32,8 @@ class Options(msgspec.Struct, frozen=True):
 class Hearer(Protocol):
     """The client, as its lifeline sees it."""
 
-    def hear(self, message: Message, sequence: int) -> None:
-        """The broker said something; it has this number in the session."""
+    def hear(self, what: Message | list[Event], sequence: int) -> None:
+        """The broker said something, or delivered a run; the payload has this number in the session."""
         ...
 
     def hear_birth(self, received: int) -> None:
@@ -45,6 +46,10 @@ class Hearer(Protocol):
 
     def confirmable(self, confirmed: int) -> int:
         """How far the session may be confirmed; `confirmed`: how far it is."""
+        ...
+
+    def consumed_after(self, position: int) -> int:
+        """How many of the messages in the payload behind this position need not be heard again."""
         ...
 
     def changes(self) -> tuple[Sequence[tuple[int, Event]], Sequence[int]]:
@@ -65,10 +70,18 @@ class Listener:
         self.handle_timer = machine.handle_timer
         self.resume = machine.resume
         self.endpoint: Endpoint | None = None  # around this machine
-        self.heard: list[tuple[Message, int]] = []  # with its number in the session
+        self.heard: list[tuple[Message | list[Event], int]] = []  # with the number of the payload in the session
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         effects = self.inner.handle(sender, message, now=now)
         assert self.endpoint is not None
         self.heard.append((message, self.endpoint.sessions[sender].received))
         return effects
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        """Where nobody observes, deliveries are heard as they came; the machine keeps nothing of them."""
+        if self.inner.is_observed or run.kind is not Deliver or sender != self.inner.broker:
+            return None
+        assert self.endpoint is not None
+        self.heard.append((run.events(), self.endpoint.sessions[sender].received))
+        return Passed([], [])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
+from contextlib import suppress
 from typing import Protocol, Self
 
 from pleach.errors import ClientError, InvalidInputError
@@ -11,7 +12,7 @@ from pleach.events.event import Event, EventId
 from pleach.events.filter import Filter
 from pleach.live.receipts import Receipt
 
-TURN_EVENTS_MAX = 64  # handed out at a stretch; then the event loop gets its turn, and with it the connection
+TURN_EVENTS_MAX = 128  # handed out at a stretch; then the event loop gets its turn, and with it the connection
 
 
 class Owner(Protocol):
@@ -38,8 +39,9 @@ class Subscription:
         self.manual_ack = False
         self._owner = owner
         self._queue: deque[Receipt] = deque()
-        self._in_hand: OrderedDict[EventId, Receipt] = OrderedDict()  # handed out, not consumed
-        self._changed = asyncio.Event()
+        self._in_hand: dict[EventId, Receipt] = {}  # handed out, not consumed
+        self._waiting: list[asyncio.Future[None]] = []  # an asyncio.Event would take a system call to set
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._has_ended = False
         self._is_released = False  # ended by its own wish; what is queued is a present
         self._error: ClientError | None = None
@@ -54,7 +56,7 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Event:
-        if not self.manual_ack:
+        if self._in_hand and not self.manual_ack:
             self._consume_all_in_hand()
         self._handed_out += 1
         if self._handed_out % TURN_EVENTS_MAX == 0:
@@ -64,8 +66,7 @@ class Subscription:
                 raise self._error
             if self._has_ended:
                 raise StopAsyncIteration
-            self._changed.clear()
-            await self._changed.wait()
+            await self._change()
         receipt = self._queue.popleft()
         if not self._is_released:
             self._in_hand[receipt.event.id] = receipt
@@ -93,12 +94,13 @@ class Subscription:
 
     def put(self, receipt: Receipt) -> None:
         self._queue.append(receipt)
-        self._changed.set()
+        if self._waiting:
+            self._wake()
 
     def end(self, error: ClientError | None = None) -> None:
         self._has_ended = True
         self._error = self._error or error
-        self._changed.set()
+        self._wake()
 
     def close(self) -> None:
         """The application is through with what it has in hand, unless it wanted to say so itself."""
@@ -112,7 +114,25 @@ class Subscription:
             self._owner.consume(receipt)
         self._is_released = True
 
+    async def _change(self) -> None:
+        """Returns when something was put, or all is over."""
+        self._loop = self._loop or asyncio.get_running_loop()
+        change: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(change)
+        try:
+            await change
+        except asyncio.CancelledError:
+            with suppress(ValueError):  # it may have been woken in the same turn
+                self._waiting.remove(change)
+            raise
+
+    def _wake(self) -> None:
+        for change in self._waiting:
+            if not change.done():
+                change.set_result(None)
+        self._waiting.clear()
+
     def _consume_all_in_hand(self) -> None:
-        while self._in_hand:
-            _, receipt = self._in_hand.popitem(last=False)
+        in_hand, self._in_hand = self._in_hand, {}
+        for receipt in in_hand.values():
             self._owner.consume(receipt)

@@ -25,7 +25,6 @@ import msgspec
 from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
-    OPERATOR,
     ClientLeft,
     ClientRequest,
     CloseAB,
@@ -120,7 +119,7 @@ class Membership:
             case RequestAdd():
                 return self._asked_to_add(message)
             case RequestRemove():
-                return self._asked_to_remove(sender, message, attempts=0)
+                return self._asked_to_remove(message, attempts=0)
             case Connect():
                 return self._connect(sender, message)
             case RemoveReq():
@@ -140,7 +139,7 @@ class Membership:
         waiting = self._state.retries.take(name)
         if waiting is None or not isinstance(waiting.request, RequestRemove):
             return NOTHING
-        return self._asked_to_remove(OPERATOR, waiting.request, attempts=waiting.attempts)
+        return self._asked_to_remove(waiting.request, attempts=waiting.attempts)
 
     def resume(self) -> Sequence[Effect]:
         return self._state.retries.timers()
@@ -195,11 +194,8 @@ class Membership:
 
     # RemoveBroker, at b --------------------------------------------------------------------------------------
 
-    def _asked_to_remove(self, sender: Node, request: RequestRemove, *, attempts: int) -> Handled:
+    def _asked_to_remove(self, request: RequestRemove, *, attempts: int) -> Handled:
         neighbours, name = self._layers.router.neighbours, self._layers.name
-        if request.broker != name:
-            towards = [request.broker] if request.broker in neighbours else neighbours
-            return Handled([Send(neighbour, request) for neighbour in towards if neighbour != sender])
         if not neighbours:
             joining = self._state.change is not None
             reason = "is not in the tree yet" if joining else "is the last broker: nobody could take its clients"

@@ -68,11 +68,15 @@ class Reconfiguration(Protocol):
 
 
 class Handled(NamedTuple):
-    """What a machine answers: effects for the driver, and links whose held messages go on now, or are not wanted."""
+    """What a machine answers: effects for the driver, and links whose held messages go on now, or are not wanted.
+
+    `request`: what an operator has asked for elsewhere, and begins here.
+    """
 
     effects: Sequence[Effect] = ()
     released: Sequence[Node] = ()
     discarded: Sequence[Node] = ()
+    request: Message | None = None
 
 
 class Machine(Protocol):

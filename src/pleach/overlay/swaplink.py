@@ -25,7 +25,6 @@ import msgspec
 from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
 from pleach.errors import ProtocolError
 from pleach.messages import (
-    OPERATOR,
     Abort,
     Aborted,
     Close,
@@ -59,7 +58,9 @@ NOTHING = Handled()
 
 class SwapLinkState(msgspec.Struct):
     swap: Swapping | None = None
-    attempts: int = 0  # at a: how often this swap was put off before
+    request: RequestSwap | None = None  # at a: what the swap under way was asked for
+    attempts: int = 0  # at a: how often it was put off before
+    begun: int = 0  # swaps that this broker began as a: each has a name of its own on the wire
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
     side_b: list[Told] = []  # at b: what it has sent to c as its own side
 
@@ -88,7 +89,7 @@ class SwapLink:
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
         match message:
             case RequestSwap():
-                return self._requested(sender, message, attempts=0)
+                return self._requested(message, attempts=0)
             case Lock():
                 return self._lock(sender, message)
             case LockNack():
@@ -122,7 +123,7 @@ class SwapLink:
         waiting = self._state.retries.take(name)
         if waiting is None or not isinstance(waiting.request, RequestSwap):
             return NOTHING
-        return self._requested(OPERATOR, waiting.request, attempts=waiting.attempts)
+        return self._requested(waiting.request, attempts=waiting.attempts)
 
     def resume(self) -> Sequence[Effect]:
         timers = self._state.retries.timers()
@@ -140,11 +141,8 @@ class SwapLink:
 
     # 0: a request --------------------------------------------------------------------------------------------
 
-    def _requested(self, sender: Node, request: RequestSwap, *, attempts: int) -> Handled:
+    def _requested(self, request: RequestSwap, *, attempts: int) -> Handled:
         router = self._layers.router
-        if request.a != self._layers.name:
-            towards = [request.a] if request.a in router.neighbours else router.neighbours
-            return Handled([Send(neighbour, request) for neighbour in towards if neighbour != sender])
         if len({request.a, request.b, request.c}) < 3:
             return _refused(request.operation, "a swap takes three different brokers")
         if request.b not in router.neighbours:
@@ -155,15 +153,16 @@ class SwapLink:
             return Handled(
                 self._state.retries.put_off(request, attempts, f"{request.a} is locked for operation {busy}")
             )
-        lock = Lock(request.operation, request.a, request.b, request.c, self._layers.address)
-        begun = self._begin(lock, Role.A, attempts)
-        return Handled([*begun, LinkUp(request.c), Send(request.b, lock)])
+        self._state.begun += 1
+        self._state.request, self._state.attempts = request, attempts
+        name = f"{request.operation}~{self._state.begun}"  # what is late of a former attempt must not fit this one
+        lock = Lock(name, request.a, request.b, request.c, self._layers.address)
+        return Handled([*self._begin(lock, Role.A), LinkUp(request.c), Send(request.b, lock)])
 
-    def _begin(self, lock: Lock, role: Role, attempts: int = 0) -> list[Effect]:
+    def _begin(self, lock: Lock, role: Role) -> list[Effect]:
         swap = Swapping(lock.operation, lock.a, lock.b, lock.c, role)
         self._state.swap = swap
         self._triangle = self._make_triangle(swap)
-        self._state.attempts = attempts
         return [_note(swap)]
 
     def _make_triangle(self, swap: Swapping) -> Triangle:
@@ -211,11 +210,11 @@ class SwapLink:
 
     def _undone(self, swap: Swapping, reason: str, *, is_busy: bool) -> Handled:
         """At a: the link to c is not wanted any more, nor what came over it."""
+        request = self._request()
         if is_busy:
-            request = RequestSwap(swap.operation, swap.a, swap.b, swap.c)
             outcome = self._state.retries.put_off(request, self._state.attempts, reason)
         else:
-            outcome = [Concluded(swap.operation, reason)]
+            outcome = [Concluded(request.operation, reason)]
         return Handled([LinkDown(swap.c), *outcome], discarded=[swap.c])
 
     # 5–7: tables ---------------------------------------------------------------------------------------------
@@ -288,7 +287,11 @@ class SwapLink:
                 return self._adopt_at_b(swap)
             case Role.A, swap.b:
                 swap.closed_ba = True
-                done: list[Effect] = [Send(swap.c, Close(swap.operation)), LinkDown(swap.b), Concluded(swap.operation)]
+                done: list[Effect] = [
+                    Send(swap.c, Close(swap.operation)),
+                    LinkDown(swap.b),
+                    Concluded(self._request().operation),
+                ]
                 return Handled(done, released=[swap.c])
             case Role.C, swap.b:
                 swap.closed_ab = True
@@ -327,7 +330,7 @@ class SwapLink:
     def _give_up(self) -> Handled:
         """At b: a or c has not answered within its lease. What it says of this swap later is void.
 
-        Not tried again: answers to this attempt would be taken for those to the next, and a and b stay locked.
+        Not tried again: a and b would be locked for another lease at once.
         """
         swap = self._state.swap
         if swap is None or swap.role is not Role.B or swap.phase not in (Phase.LOCKED, Phase.FLOODING):
@@ -374,6 +377,10 @@ class SwapLink:
         self._state.swap = None
         self._state.side_b = []
         self._triangle = None
+
+    def _request(self) -> RequestSwap:
+        assert self._state.request is not None, "only a is asked"
+        return self._state.request
 
     def _lease(self) -> list[Effect]:
         return [SetTimer(LEASE, LEASE_SECONDS)] if self._is_corrected else []

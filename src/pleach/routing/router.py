@@ -14,13 +14,13 @@ The router knows nothing of reconfigurations, clocks or sessions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from pleach.effects import Send
-from pleach.events.event import Event
 from pleach.events.filter import Filter
 from pleach.events.index import MatchingIndex
 from pleach.messages import Install, Installed, Layer, Node, Settle, Withdraw
@@ -92,9 +92,9 @@ class Router:
 
     # Events --------------------------------------------------------------------------------------------------
 
-    def destinations(self, event: Event, source: Node) -> list[Node]:
-        """Everyone the event goes to, sorted, but not back to the neighbour that it came from."""
-        found = self._table.match(event.attributes)
+    def destinations(self, attributes: Mapping[str, Any], source: Node) -> list[Node]:
+        """Everyone an event with these attributes goes to, sorted, but not back to the neighbour that it came from."""
+        found = self._table.match(attributes)
         if self._policy.floods:
             found.update(self.neighbours)
         elif self.config.hierarchical and self.parent is not None:

@@ -8,7 +8,8 @@ without one, subscriptions that the event concerns need not be known here, and i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -77,6 +78,13 @@ def owner(client: Node, name: str) -> str:
     return f"{len(client)}/{client}/{name}"
 
 
+class Receivers(NamedTuple):
+    """Whom an event goes to."""
+
+    neighbours: tuple[Node, ...]
+    clients: tuple[Node, ...]
+
+
 class Sessions:
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -135,12 +143,22 @@ class Sessions:
         event = message.event
         delivery = Deliver(event)
         sends = []
-        for to in self._router.destinations(event, source):
+        for to in self._router.destinations(event.attributes, source):
             if to not in clients:
                 sends.append(Send(to, message))
             elif to != source or clients[to].own_events:
                 sends.append(Send(to, delivery))
         return sends
+
+    def receivers(self, attributes: Mapping[str, Any], source: Node) -> Receivers:
+        """Who gets an event with these attributes: as `forward` sends it."""
+        neighbours, takers, clients = [], [], self._clients
+        for to in self._router.destinations(attributes, source):
+            if to not in clients:
+                neighbours.append(to)
+            elif to != source or clients[to].own_events:
+                takers.append(to)
+        return Receivers(tuple(neighbours), tuple(takers))
 
     # Requests ------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import msgspec
 
 from pleach.bench.peers.processes import LOOPBACK, read_line, server
 from pleach.bench.peers.system import FILTERS, TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
-from pleach.events.event import Event
+from pleach.events.event import Event, EventId, Value
 from pleach.live.client import Client
 from pleach.live.connect import connect
 from pleach.live.loops import run_loop
@@ -26,7 +26,7 @@ class Pleach:
     def __init__(self, *, durable: bool = False) -> None:
         self.name = "Pleach, durable" if durable else "Pleach, in memory"
         self.cases = (Case.ONE, Case.CHAIN) if durable else tuple(Case)
-        self.pace = 0.3 if durable else 1.0
+        self.pace = 0.5 if durable else 1.0
         self._is_durable = durable
 
     def missing(self) -> str:
@@ -60,24 +60,31 @@ class Pleach:
 
 async def _publish(task: Task, start: Starter) -> None:
     async with connect(task.address, name="publisher", window=WINDOW) as client:
-        start()
-        if task.rate:
-            await _publish_at_rate(client, task)
-            return
-        body = payload()
-        if task.case is Case.FILTERS:
-            for number in range(task.events):
-                await client.publish_windowed({"topic": TOPIC, "key": number % FILTERS}, body)
-        else:
-            for _ in range(task.events):
-                await client.publish_windowed({"topic": TOPIC}, body)
+        for events in task.phases:
+            start()
+            last = await (
+                _publish_at_rate(client, task.rate, events) if task.rate else _publish_all(client, task, events)
+            )
+            await last
 
 
-async def _publish_at_rate(client: Client, task: Task) -> None:
-    schedule = Schedule(task.rate)
-    for _ in range(task.events):
-        await client.publish_windowed({"topic": TOPIC}, payload())
+async def _publish_all(client: Client, task: Task, events: int) -> asyncio.Future[EventId]:
+    """Returns the last confirmation that is to come."""
+    body = payload()
+    for number in range(events):
+        attributes: dict[str, Value] = {"topic": TOPIC}
+        if task.case is Case.FILTERS:  # no two events alike: each is matched
+            attributes |= {"key": number % FILTERS, "number": number}
+        last = await client.publish_windowed(attributes, body)
+    return last
+
+
+async def _publish_at_rate(client: Client, rate: int, events: int) -> asyncio.Future[EventId]:
+    schedule = Schedule(rate)
+    for _ in range(events):
+        last = await client.publish_windowed({"topic": TOPIC}, payload())
         await asyncio.sleep(schedule.seconds_left())
+    return last
 
 
 async def _subscribe(task: Task, meter: Meter) -> None:

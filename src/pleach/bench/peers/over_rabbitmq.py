@@ -44,14 +44,16 @@ class RabbitMQ:
 
         connection = _connection(task.address)
         channel = connection.channel()
-        properties = [pika.BasicProperties(headers=_headers(key)) for key in range(FILTERS)]
-        start()
-        schedule = Schedule(task.rate) if task.rate else None
-        body = payload()
-        for number in range(task.events):
-            channel.basic_publish(EXCHANGE, "", payload() if schedule else body, properties[number % FILTERS])
-            if schedule:
-                time.sleep(schedule.seconds_left())
+        for events in task.phases:
+            start()
+            schedule = Schedule(task.rate) if task.rate else None
+            body = payload()
+            for number in range(events):
+                properties = pika.BasicProperties(headers=_headers(number % FILTERS) | {"number": number})
+                channel.basic_publish(EXCHANGE, "", payload() if schedule else body, properties)
+                if schedule:
+                    time.sleep(schedule.seconds_left())
+            connection.process_data_events()
         connection.close()
 
     def subscribe(self, task: Task, meter: Meter) -> None:

@@ -1,8 +1,8 @@
 """What a measured system is, and what its client processes are told and answer.
 
 forward.py ── starts ──▶ servers (serve)
-           ── starts ──▶ worker: subscriber ── "ready", then an Outcome, as lines of JSON
-           ── starts ──▶ worker: publisher  ── "ready"; waits for a line; publishes
+           ── starts ──▶ worker: subscriber ── "ready"; "warm" once the warm-up is here; then an Outcome: lines of JSON
+           ── starts ──▶ worker: publisher  ── "ready"; waits for a line; publishes; and so twice: warm-up, measurement
 """
 
 from __future__ import annotations
@@ -37,9 +37,14 @@ class Task(msgspec.Struct, frozen=True):
     system: str
     case: Case
     address: str
-    events: int  # published in all
-    warm_up: int  # the first of them: their latencies are not measured
+    events: int  # measured
+    warm_up: int  # published before, and received before the others are published; at least 1
     rate: int = 0  # events per second; 0: as fast as it goes
+
+    @property
+    def phases(self) -> tuple[int, int]:
+        """How many events are published at a stretch; all are to be on their way before the next phase begins."""
+        return self.warm_up, self.events
 
     @property
     def subscribers(self) -> int:
@@ -87,22 +92,23 @@ class System(Protocol):
 
 
 class Starter(Protocol):
-    """Says that the process is ready, and returns once it is to go on."""
+    """Says that the process is ready for the next phase, and returns once that is to begin."""
 
     def __call__(self) -> None: ...
 
 
 class Meter:
-    """Counts what a subscriber gets; the clock runs from the publisher's first event to the last one here.
+    """Counts what a subscriber gets; the clock runs from the publisher's first measured event to the last one here.
 
     Not from some event's arrival: what a library has received and not yet handed out by then would cost nothing.
     """
 
-    def __init__(self, task: Task, ready: Starter) -> None:
+    def __init__(self, task: Task, ready: Starter, warm: Starter) -> None:
         self.ready = ready
         self.count = 0
+        self._warm = warm
         self._warm_up = task.warm_up * task.subscribers
-        self._total = task.events * task.subscribers
+        self._total = self._warm_up + task.events * task.subscribers
         self._is_timed = task.rate > 0
         self._latencies: list[float] = []
         self._started = self._ended = 0.0
@@ -111,15 +117,20 @@ class Meter:
         """One more event is here; says whether it was the last."""
         self.count = count = self.count + 1
         self._ended = time.monotonic()
-        if count == 1:
-            self._started = int.from_bytes(payload[:STAMP_BYTES]) / 1e9
+        if count <= self._warm_up + 1:
+            self._begin(count, payload)
         if self._is_timed and count > self._warm_up:
             self._latencies.append((time.monotonic_ns() - int.from_bytes(payload[:STAMP_BYTES])) / 1e9)
         return count >= self._total
 
+    def _begin(self, count: int, payload: bytes) -> None:
+        if count == self._warm_up:
+            self._warm()
+        self._started = int.from_bytes(payload[:STAMP_BYTES]) / 1e9
+
     def outcome(self) -> Outcome:
-        seconds = self._ended - self._started if self.count else 0.0
-        return Outcome(self.count, seconds, sorted(self._latencies))
+        measured = max(0, self.count - self._warm_up)
+        return Outcome(measured, self._ended - self._started if measured else 0.0, sorted(self._latencies))
 
 
 def payload() -> bytes:

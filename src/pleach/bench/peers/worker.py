@@ -28,7 +28,7 @@ def main(role: str, text: str) -> None:
         system.publish(task, _wait_for_go)
         sys.stdin.readline()  # stays until the subscriber is done
         return
-    meter = Meter(task, lambda: _say("ready"))
+    meter = Meter(task, lambda: _say("ready"), lambda: _say("warm"))
     _watch(meter)
     system.subscribe(task, meter)
     _say(meter.outcome())

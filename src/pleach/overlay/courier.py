@@ -1,0 +1,96 @@
+"""Requests that are made at another broker than the one where they begin: sought in the whole tree, and answered.
+
+    asked ── Seek ──▶ … ──▶ every broker but those behind the one that is sought
+    asked ◀── Sought ── …   found, or (from everywhere) not found: then the request is refused
+
+On a tree this takes two messages per link at most. Nobody needs to know where anybody else is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pleach.effects import Concluded, Effect, Send
+from pleach.messages import OPERATOR, Message, Node, RequestRemove, RequestSwap, Seek, Sought, pack, unpack
+from pleach.overlay.layers import Layers
+from pleach.overlay.seam import Handled, Reconfiguration
+
+NOTHING = Handled()
+
+
+class Search(msgspec.Struct):
+    """`asker`: who wants to know. `waiting`: neighbours that have not answered yet."""
+
+    asker: Node
+    begins_at: Node
+    waiting: list[Node]
+
+
+class CourierState(msgspec.Struct):
+    searches: dict[str, Search] = {}
+
+
+class Courier:
+    name = "courier"
+    accepts: frozenset[type[Message]] = frozenset((Seek, Sought))
+    operation = ""  # it locks nobody
+
+    def __init__(self, layers: Layers) -> None:
+        self._layers = layers
+        self._state = CourierState()
+
+    @property
+    def under_way(self) -> Reconfiguration | None:
+        return None
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+        match message:
+            case Seek(request) if request.begins_at == self._layers.name:
+                return Handled([Send(sender, Sought(request.operation, is_found=True))], request=request)
+            case Seek(request):
+                return self.seek(sender, request)
+            case Sought(operation, is_found):
+                return self._sought(sender, operation, is_found=is_found)
+        return NOTHING
+
+    def seek(self, asker: Node, request: RequestSwap | RequestRemove) -> Handled:
+        neighbours = [node for node in self._layers.router.neighbours if node != asker]
+        if request.begins_at in neighbours:
+            neighbours = [request.begins_at]
+        search = Search(asker, request.begins_at, neighbours)
+        if not neighbours:
+            return Handled(self._answer(search, request.operation, is_found=False))
+        self._state.searches[request.operation] = search
+        return Handled([Send(neighbour, Seek(request)) for neighbour in neighbours])
+
+    def _sought(self, sender: Node, operation: str, *, is_found: bool) -> Handled:
+        search = self._state.searches.get(operation)
+        if search is None:
+            return NOTHING
+        if sender in search.waiting:
+            search.waiting.remove(sender)
+        if search.waiting and not is_found:
+            return NOTHING
+        del self._state.searches[operation]
+        return Handled(self._answer(search, operation, is_found=is_found))
+
+    def _answer(self, search: Search, operation: str, *, is_found: bool) -> list[Effect]:
+        if search.asker != OPERATOR:
+            return [Send(search.asker, Sought(operation, is_found))]
+        if is_found:
+            return []
+        return [Concluded(operation, f"there is no broker {search.begins_at} in the tree")]
+
+    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+        return NOTHING
+
+    def resume(self) -> Sequence[Effect]:
+        return []
+
+    def capture(self) -> bytes:
+        return pack(self._state)
+
+    def restore(self, state: bytes) -> None:
+        self._state = unpack(state, CourierState)

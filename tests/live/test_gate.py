@@ -1,0 +1,118 @@
+"""The door of a broker: what peers say is checked once, before the machine sees it."""
+
+import msgspec
+import pytest
+
+from pleach import messages
+from pleach.broker import Broker
+from pleach.errors import EventError, ProtocolError
+from pleach.events.event import Event, EventId
+from pleach.events.language import parse_filter
+from pleach.links.endpoint import Endpoint
+from pleach.links.frames import Data, Hello
+from pleach.live.gate import Gate
+from pleach.live.metrics import Counters
+from pleach.messages import (
+    Attach,
+    Farewell,
+    Forward,
+    Install,
+    Installed,
+    Layer,
+    Lock,
+    Mark,
+    Marked,
+    Publish,
+    RequestSwap,
+    Said,
+    Subscribe,
+    Swap,
+    encode,
+)
+from pleach.routing.router import RoutingConfig
+
+WANTED = parse_filter("n > 0 AND topic = 'a'")
+
+
+def gate():
+    made = Gate(Broker("b", RoutingConfig(), neighbours=["n"]), Counters())
+    made.note_door("c", is_client=True)
+    made.handle("c", Attach(), now=0.0)
+    made.handle("c", Subscribe("s", WANTED), now=0.0)
+    return made
+
+
+def event(**attributes):
+    return Event(EventId("p", 0, 1), attributes)
+
+
+ODD_EVENTS = [
+    event(n=[1], topic="a"),
+    event(n={"x": 1}),
+    event(n=None),
+    event(topic=["a"]),
+    event(n=float("nan")),
+    event(**{f"k{n}": n for n in range(300)}),
+    Event(EventId("p", 0, 1), {"n": 1}, bytes(1_100_000)),
+    Event(EventId("", -1, 0), {"n": 1}),
+]
+
+
+@pytest.mark.parametrize("odd", ODD_EVENTS, ids=str)
+def test_an_event_of_a_neighbour_is_as_good_as_one_of_a_client_or_refused(odd):
+    door = gate()
+    for message in (Forward(odd), Marked("operation", Mark.FLOOD, "n", Forward(odd)), Said("c", Publish(odd))):
+        with pytest.raises(EventError):
+            door.handle("n", message, now=0.0)
+    assert len(door.handle("n", Forward(event(n=1, topic="a")), now=0.0)) == 1
+
+
+def test_the_connection_ends_and_the_reason_is_given():
+    endpoint = Endpoint(gate(), 1)
+    endpoint.connected("n", now=0.0)
+    endpoint.receive("n", Hello("n", 1, 0, 0, 1), now=0.0)
+    endpoint.receive("n", Data(1, encode(Forward(event(n=[1], topic="a")))), now=0.0)
+    ((peer, reason),) = endpoint.take_batch().hangups
+    assert peer == "n"
+    assert "EventError: attribute 'n' is of type list" in reason
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Forward(event(n=1)),
+        Install(Layer.SUBSCRIPTIONS, 1, "", WANTED),
+        Installed(Layer.SUBSCRIPTIONS, 1),
+        RequestSwap("operation", "a", "b", "c"),
+        Lock("operation", "a", "b", "c"),
+        Swap("operation"),
+        Marked("operation", Mark.FLOOD, "x", Forward(event(n=1))),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_who_came_by_the_clients_door_cannot_speak_as_a_broker_or_an_operator(message):
+    door = gate()
+    before = door.capture()
+    with pytest.raises(ProtocolError):
+        door.handle("c", message, now=0.0)
+    assert door.capture() == before
+
+
+def test_what_clients_say_passes():
+    door = gate()
+    assert door.handle("c", Subscribe("t", WANTED, network_wide=False), now=0.0)
+    with pytest.raises(ProtocolError, match="no protocol here owns"):  # past the door: this broker has no protocols
+        door.handle("c", Farewell(), now=0.0)
+
+
+def test_the_gate_looks_at_every_field_that_carries_an_event():
+    """A message type that comes to carry an event has to be checked, too."""
+    kinds = [m for m in vars(messages).values() if isinstance(m, type) and issubclass(m, messages.Message)]
+    carriers = {
+        kind.__name__
+        for kind in kinds
+        for field in msgspec.structs.fields(kind)
+        if any(t in str(field.type) for t in ("event.Event'", "messages.Forward", "messages.Publish"))
+        or field.type in (Event, Forward, Publish)
+    }
+    assert carriers == {"Publish", "Deliver", "Forward", "Marked", "Said"}
