@@ -3,7 +3,7 @@
 import pytest
 
 from pleach.client import Client
-from pleach.effects import Observed, Send
+from pleach.effects import LinkDown, LinkUp, Observe, Observed, Send
 from pleach.errors import EventError, ProtocolError
 from pleach.events.event import EventId
 from pleach.events.language import parse_filter
@@ -11,11 +11,13 @@ from pleach.messages import (
     Advertise,
     Advertised,
     Deliver,
+    Farewell,
     Install,
     Layer,
     Publish,
     Published,
     PublishRefused,
+    Redirect,
     Refused,
     Subscribe,
     Subscribed,
@@ -28,7 +30,7 @@ def sent(effects):
 
 
 def observed(effects):
-    return [effect.kind for effect in effects if not isinstance(effect, Send)]
+    return [effect.kind for effect in effects if isinstance(effect, Observe)]
 
 
 def test_events_are_counted_from_one():
@@ -87,9 +89,20 @@ def test_replies_become_observations():
         assert observed(client.handle("b", message, now=0.0)) == [kind]
 
 
-def test_only_its_own_broker_may_speak_to_it():
-    with pytest.raises(ProtocolError, match="this client's broker is b"):
-        Client("c", "b").handle("other", Subscribed("s"), now=0.0)
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_what_another_broker_says_waits_until_the_client_is_sent_there(is_restarted):
+    """S0 §IV-C: the client holds what comes from a until close(ab); what it says then goes to a."""
+    client = Client("c", "b")
+    event = sent(client.publish({"x": 1}))[0].event
+    assert client.handle("a", Deliver(event), now=0.0) == []
+    if is_restarted:
+        state, client = client.capture(), Client("c", "b")
+        client.restore(state)
+    effects = client.handle("b", Redirect("a", "there"), now=0.0)
+    assert effects[:3] == [LinkUp("a", "there"), Send("b", Farewell()), LinkDown("b")]
+    assert observed(effects) == [Observed.DELIVER]
+    assert client.broker == "a"
+    assert [effect.to for effect in client.publish({"x": 2}) if isinstance(effect, Send)] == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ def of_type(kind):
             return st.lists(of_type(parts[0]), max_size=3)
         case builtins.dict:
             return st.dictionaries(of_type(parts[0]), of_type(parts[1]), max_size=3)
+        case builtins.tuple if parts[-1] is Ellipsis:
+            return st.lists(of_type(parts[0]), max_size=3).map(tuple)
         case builtins.tuple:
             return st.tuples(*map(of_type, parts))
         case types.UnionType:

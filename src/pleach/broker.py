@@ -11,7 +11,7 @@ a protocol does is written in its own module, and adding one does not touch this
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias, get_args
+from typing import TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -45,6 +45,7 @@ EVENTS: frozenset[type] = frozenset((Forward, Publish))
 PUB_SUB: frozenset[type] = frozenset((*get_args(PubSub), Marked))
 
 
+MachineKind = TypeVar("MachineKind")
 MachineMaker: TypeAlias = Callable[[Layers], Machine]
 
 
@@ -173,12 +174,16 @@ class Broker:
 
     # Reconfigurations ----------------------------------------------------------------------------------------
 
+    def machine(self, kind: type[MachineKind]) -> MachineKind | None:
+        """The protocol of this kind, if this broker takes part in it."""
+        return next((machine for machine in self._machines.values() if isinstance(machine, kind)), None)
+
     @property
     def operation(self) -> str:
+        """The operation that this broker is locked for; empty where it is free."""
         return self._locked_for()
 
     def _locked_for(self) -> str:
-        """The operation that this broker is locked for; empty where it is free."""
         return next((m.operation for m in self._machines.values() if m.operation), "")
 
     def _settle(self, handled: Handled, now: float) -> Sequence[Effect]:

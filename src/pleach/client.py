@@ -218,9 +218,11 @@ class Client:
 
     # The link ------------------------------------------------------------------------------------------------
 
-    def peer_reborn(self, peer: Node) -> Sequence[Effect]:  # noqa: ARG002 - a client has one peer
+    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         """The broker has lost its memory: ask again for all that this client has."""
         state = self._state
+        if peer != state.broker:
+            return ()  # of one that this client was sent away from
         later = {message.advertisement for message in state.waiting if isinstance(message, Advertise)}
         again = {name: advertised for name, advertised in state.advertisements.items() if name not in later}
         state.unconfirmed = list(again)

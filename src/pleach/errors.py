@@ -232,6 +232,24 @@ class LiveError(PleachError):
     """A network of processes that could not be started or stopped as it should."""
 
 
+class UnreachableError(PleachError):
+    """The operators' port of a broker that does not answer as it should."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"{address}: {reason}; is the broker running, and is this its admin address?")
+        self.address = address
+        self.reason = reason
+
+
+class SurveyError(PleachError):
+    """The tree cannot be known: brokers that do not answer, or disagree about a link."""
+
+    def __init__(self, what: str, reasons: str) -> None:
+        super().__init__(
+            f"{what} ({reasons}); `pleach overlay show` draws what can be seen; try again when it is whole"
+        )
+
+
 class MissingPartError(PleachError):
     """An optional part is not installed; the text says which command brings it."""
 

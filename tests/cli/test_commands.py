@@ -69,8 +69,11 @@ def test_a_run_that_cannot_end_quietly_is_unusable(tmp_path):
     assert json.loads(audited.stdout)["outcome"] == "unusable"
 
 
-def test_a_reconfiguration_without_a_protocol_is_refused_and_recorded(tmp_path):
-    done = pleach("sim", EXAMPLES / "swap-under-load.toml", "--json")
+def test_a_reconfiguration_that_cannot_be_is_refused_and_recorded(tmp_path):
+    text = (
+        EXAMPLES / "swap-under-load.toml"
+    ).read_text() + '[[steps]]\nat = 1.5\ndo = "swap"\nbrokers = ["x", "z", "a"]\n'
+    done = pleach("sim", scenario_file(tmp_path, text), "--json")
     assert done.returncode == 0, done.stderr
     refusals = json.loads(done.stdout)["refusals"]
     assert refusals

@@ -74,9 +74,15 @@ class BrokerProcess:
         return code
 
     def get(self, path, method="GET"):
+        return self._ask(method, path)
+
+    def post(self, path, body, kind="application/json"):
+        return self._ask("POST", path, body, {"Content-Type": kind})
+
+    def _ask(self, method, path, body=None, headers=None):
         connection = http.client.HTTPConnection(*address(self.ready["admin"]), timeout=PATIENCE_SECONDS)
         try:
-            connection.request(method, path)
+            connection.request(method, path, body, headers or {})
             response = connection.getresponse()
             return response.status, response.read().decode()
         finally:

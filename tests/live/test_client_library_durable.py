@@ -43,14 +43,15 @@ def run(coroutine):
 
 async def abandon(client):
     """What a kill leaves: the connection gone, nothing said, nothing written."""
-    for task in client._lifeline._tasks:
-        task.cancel()
-    await asyncio.gather(*client._lifeline._tasks, return_exceptions=True)
+    strands = client._lifeline._strands
+    await strands.rest()
     client._lifeline._error = StoreError("killed by the test")  # nothing settles from here on
-    if client._lifeline._connection is not None:
-        client._lifeline._connection.abort("killed")
+    for strand in strands.all:
+        strand._is_over = True
+        if strand._connection is not None:
+            strand._connection.abort("killed")
     client._lifeline._cursor.close()
-    await until(lambda: client._lifeline._connection is None)
+    await until(lambda: not any(strand.is_connected for strand in strands.all))
 
 
 async def publish_numbers(address, low, high):

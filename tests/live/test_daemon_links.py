@@ -1,76 +1,34 @@
 """Links that change while daemons run: a swap between three of them, in one event loop, over real sockets."""
 
 import asyncio
-import contextlib
 
 import msgspec
 import pytest
+from daemons import chain
 from tiny_broker import until
 
 import pleach
-from pleach.links.frames import Farewell, Hello
+from pleach.links.frames import Data, Farewell, Hello
 from pleach.links.upkeep import LinkPhase
 from pleach.live.config import BrokerSettings
-from pleach.live.daemon import Daemon
 from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.node import BrokerNode
-from pleach.messages import RequestAdd, RequestRemove, RequestSwap
+from pleach.messages import Attach, Connect, Lock, RemoveReq, RequestAdd, RequestRemove, RequestSwap, encode
 
 EVENTS = 300
 SECONDS_MAX = 60
 
 
-class Running:
-    """Daemons by name; one that is stopped and started again keeps its data directory and its ports."""
+class Wire:
+    """A connection that notes why it was closed."""
 
-    def __init__(self, directory):
-        self._directory = directory
-        self._tasks = {}
-        self.daemons = {}
-        self.ready = {}
+    closed = ""
 
-    async def start(self, name, **settings):
-        listened = asyncio.get_running_loop().create_future()
-        ports = (
-            {f"{kind}_listen": getattr(self.ready[name], kind) for kind in ("client", "peer")}
-            if name in self.ready
-            else {}
-        )
-        values = BrokerSettings(name, data_dir=str(self._directory / name), heartbeat=0.2, **ports, **settings)
-        daemon = self.daemons[name] = Daemon(values, reload=lambda: values, on_ready=listened.set_result)
-        self._tasks[name] = asyncio.create_task(daemon.run())
-        self.ready[name] = await listened
+    def send(self, frame):
+        pass
 
-    async def stop(self, name):
-        self.daemons.pop(name)._stop.set()
-        await self._tasks.pop(name)
-
-    async def stop_all(self):
-        for name in list(self._tasks):
-            await self.stop(name)
-
-    def node(self, name) -> BrokerNode:
-        return self.daemons[name].node
-
-    def links(self):
-        """Connections between brokers, as each has them."""
-        return {
-            name: sorted(peer for peer in daemon.node.links if peer in "abc") for name, daemon in self.daemons.items()
-        }
-
-
-@contextlib.asynccontextmanager
-async def chain(directory):
-    """a–b–c: b dials both."""
-    running = Running(directory)
-    try:
-        await running.start("a", neighbours=("b",))
-        await running.start("c", neighbours=("b",))
-        await running.start("b", peers={"a": running.ready["a"].peer, "c": running.ready["c"].peer})
-        await until(lambda: all(running.node("b").is_up(peer) for peer in "ac"))
-        yield running
-    finally:
-        await running.stop_all()
+    def close(self, reason=""):
+        self.closed = reason
 
 
 def run(coroutine):
@@ -93,7 +51,7 @@ def test_a_swap_under_load_moves_the_link_and_loses_nothing_and_a_restart_rememb
             async with pleach.connect(here, name="p") as publisher, pleach.connect(there, name="s") as subscriber:
                 subscription = await subscriber.subscribe("n >= 0")
                 load = asyncio.create_task(publish(publisher, 0, EVENTS))
-                end = await running.node("a").request(RequestSwap("1", "a", "b", "c"))
+                end = await running.node("a").operations.request(RequestSwap("1", "a", "b", "c"))
                 assert end.refusal == ""
                 await load
                 assert await take(subscription, EVENTS) == list(range(EVENTS))
@@ -117,7 +75,7 @@ def test_a_swap_and_the_one_that_undoes_it_bring_the_old_link_back(tmp_path):
             async with pleach.connect(here, name="p") as publisher, pleach.connect(there, name="s") as subscriber:
                 subscription = await subscriber.subscribe("n >= 0")
                 for number, brokers in enumerate(("abc", "acb", "abc")):
-                    end = await running.node("a").request(RequestSwap(str(number), *brokers))
+                    end = await running.node("a").operations.request(RequestSwap(str(number), *brokers))
                     assert end.refusal == ""
                     await publish(publisher, number * 10, 10)
                     assert await take(subscription, 10) == list(range(number * 10, number * 10 + 10))
@@ -129,7 +87,7 @@ def test_a_swap_and_the_one_that_undoes_it_bring_the_old_link_back(tmp_path):
 def test_a_request_that_cannot_be_met_is_refused_with_a_reason(tmp_path):
     async def story():
         async with chain(tmp_path) as running:
-            end = await running.node("a").request(RequestSwap("1", "a", "c", "b"))
+            end = await running.node("a").operations.request(RequestSwap("1", "a", "c", "b"))
             assert end.refusal
             assert running.links() == {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
 
@@ -142,7 +100,7 @@ def test_a_broker_joins_where_it_is_welcome_and_leaves_again(tmp_path):
             await running.start("d")
             at = running.ready["c"].peer
             here, there = (f"pleach://{running.ready[name].client}" for name in "ad")
-            joined = running.node("d").request(RequestAdd("1", "c", at))
+            joined = running.node("d").operations.request(RequestAdd("1", "c", at))
             await until(lambda: running.node("c").counters.strangers_closed)  # it is not welcome, and tries again
             assert not joined.done()
             node = running.node("c")
@@ -152,7 +110,7 @@ def test_a_broker_joins_where_it_is_welcome_and_leaves_again(tmp_path):
                 subscription = await subscriber.subscribe("n >= 0")
                 await publish(publisher, 0, 10)
                 assert await take(subscription, 10) == list(range(10))
-            assert (await running.node("d").request(RequestRemove("2", "d"))).refusal == ""
+            assert (await running.node("d").operations.request(RequestRemove("2", "d"))).refusal == ""
             await until(lambda: not running.node("d").links)
             assert running.node("c").broker.router.neighbours == ["b"]
 
@@ -165,3 +123,22 @@ def test_a_stranger_comes_in_as_a_client_only(door, is_refused):
     why, reason = Doorkeeper(node).why_not(Hello("x", 1, 0, 0, 1), door)
     assert bool(reason) == is_refused
     assert not reason or why is Farewell.REFUSED
+
+
+@pytest.mark.parametrize(
+    "message", [RequestSwap("1", "b", "a", "c"), Connect("1"), Lock("1", "a", "b", "c"), RemoveReq("1")]
+)
+@pytest.mark.parametrize("welcome", [(), ("*",)])
+def test_a_client_cannot_speak_for_brokers_or_operators(message, welcome):
+    async def story():
+        settings = BrokerSettings("b", neighbours=("a", "c"), welcome=welcome)
+        node = BrokerNode(settings, None, 1, clock=lambda: 0.0, on_fatal=lambda *_: None)
+        wire = Wire()
+        assert node.accept(wire, Hello("x", 1, 0, 0, 1), Door.CLIENTS) == ""
+        node.receive("x", wire, Data(1, encode(Attach())))
+        node.receive("x", wire, Data(2, encode(message)))
+        await until(lambda: wire.closed)
+        assert "brokers and operators say this" in wire.closed
+        assert node.broker.links() == {"a": "", "c": ""}
+
+    run(story())

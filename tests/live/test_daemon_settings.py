@@ -124,4 +124,4 @@ def test_overlay_show_draws_the_tree(tmp_path):
         assert shown.returncode == 1
         found = json.loads(shown.stdout)
         assert found["brokers"].keys() == {"a", "b"}
-        assert found["failed"].keys() == {c.ready["admin"]}
+        assert len(found["failed"]) == 1

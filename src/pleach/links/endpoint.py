@@ -119,6 +119,8 @@ class Endpoint:
             for effect in self._react(entry):
                 if isinstance(effect, LinkUp | LinkDown):
                     self.upkeep.note(effect, entry.now)
+                elif isinstance(effect, Concluded):
+                    self._batch.concluded.append(effect)  # whoever asked may not have heard it
         self._perform(self.machine.resume(now=now), now)
 
     def capture(self) -> bytes:
@@ -181,10 +183,13 @@ class Endpoint:
             self._batch.journal.append(Journalled(OPERATOR, None, now, name))
             self._perform(effects, now)
 
-    def request(self, message: Message, *, now: float) -> None:
-        """What an operator wants of the machine; raises ProtocolError where it cannot be asked that."""
-        effects = self.machine.handle(OPERATOR, message, now=now)
-        self._batch.journal.append(Journalled(OPERATOR, encode(message), now))
+    def request(self, message: Message, *, now: float, sender: Node = OPERATOR) -> None:
+        """What an operator wants of the machine; raises ProtocolError where it cannot be asked that.
+
+        `sender`: the peer in whose name it is said, of one that is gone and does not say it itself.
+        """
+        effects = self.machine.handle(sender, message, now=now)
+        self._batch.journal.append(Journalled(sender, encode(message), now))
         self._perform(effects, now)
 
     def leave(self, reason: str) -> None:

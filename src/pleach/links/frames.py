@@ -66,6 +66,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first: Ordinal  # the first sequence that the sender still has
     version: int = PROTOCOL_VERSION
     role: str = "broker"
+    admin: str = ""  # between brokers: where operators find the sender
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -98,6 +98,7 @@ class Session:
         self._epoch = state.epoch
         self._outbox = deque(state.outbox)
         self.outbox_bytes = sum(map(len, state.outbox))
+        self.admin = ""  # where operators find this node, for a peer that may know it
         self.unconfirmed = sum(map(messages_in, state.outbox))  # messages, in fewer payloads where some are runs
         self._config = config or SessionConfig()
         self._next_to_send = self.first  # on this connection
@@ -227,7 +228,7 @@ class Session:
         return [Transmit(self._hello()), PeerReborn()]  # the Hello goes before all that the rebirth gives rise to
 
     def _hello(self) -> Hello:
-        return Hello(self.node, self._epoch, self.peer_epoch, self.received, self.first)
+        return Hello(self.node, self._epoch, self.peer_epoch, self.received, self.first, admin=self.admin)
 
     def _dismissed(self, why: Farewell, reason: str) -> Sequence[SessionEffect]:
         if why is Farewell.FENCED:

@@ -1,46 +1,46 @@
-"""A small HTTP/1.1 server for operators: GET only, bounded requests, one request per connection.
+"""A small HTTP/1.1 server for operators: bounded requests, one request per connection.
 
 /healthz   the process is alive                /metrics   Prometheus text
 /readyz    200 or 503, with reasons            /status    everything, as JSON
+/overlay/… reconfigurations: steering.py
+
+Whoever reaches this port may reconfigure the tree. A body must say that it is JSON, which no web page can make a
+visitor's browser say to another site without asking first.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import NamedTuple, TypeAlias
-
-import msgspec
+from typing import NamedTuple
 
 from pleach.live.metrics import render
 from pleach.live.node import BrokerNode
+from pleach.live.page import JSON, Page, Site, failure, json_page
 from pleach.live.status import metrics, status, unready
+from pleach.live.steering import Steering
 
-REQUEST_BYTES_MAX = 8_192
-REQUEST_SECONDS_MAX = 5.0
+REQUEST_BYTES_MAX = 8_192  # of a head, and of a body
+REQUEST_SECONDS_MAX = 5.0  # to be heard, and again to take the answer
 CONNECTIONS_MAX = 64
 
-JSON = "application/json"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Page(NamedTuple):
-    status: HTTPStatus
-    kind: str
+class Asked(NamedTuple):
+    method: bytes
+    path: str
     body: bytes
 
 
-Pages: TypeAlias = Mapping[str, Callable[[], Page]]
-
-
-def pages_of(node: BrokerNode, refresh: Callable[[], None]) -> Pages:
+def site_of(node: BrokerNode, refresh: Callable[[], None]) -> Site:
     """`refresh`: brings the counters up to date that are not counted one by one."""
 
     def ready() -> Page:
         reasons = unready(node)
         code = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
-        return _json(code, {"ready": not reasons, "reasons": reasons})
+        return json_page(code, {"ready": not reasons, "reasons": reasons})
 
     def numbers() -> Page:
         refresh()
@@ -48,19 +48,21 @@ def pages_of(node: BrokerNode, refresh: Callable[[], None]) -> Pages:
 
     def everything() -> Page:
         refresh()
-        return _json(HTTPStatus.OK, status(node))
+        return json_page(HTTPStatus.OK, status(node))
 
-    return {
-        "/healthz": lambda: _json(HTTPStatus.OK, {"alive": True}),
+    pages = {
+        "/healthz": lambda: json_page(HTTPStatus.OK, {"alive": True}),
         "/readyz": ready,
         "/metrics": numbers,
         "/status": everything,
     }
+    steering = Steering(node)
+    return Site({**pages, **steering.pages}, steering.families, steering.actions)
 
 
 class AdminServer:
-    def __init__(self, pages: Pages) -> None:
-        self._pages = pages
+    def __init__(self, site: Site) -> None:
+        self._site = site
         self._open = 0
 
     async def listen(self, host: str, port: int) -> asyncio.Server:
@@ -70,46 +72,63 @@ class AdminServer:
         self._open += 1
         try:
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
-                head = await self._head(reader)
-                writer.write(_response(self._answer(head)))
+                asked = await self._hear(reader)
+            page = asked if isinstance(asked, Page) else await self._answer(asked)
+            async with asyncio.timeout(REQUEST_SECONDS_MAX):  # who asks and does not read is cut off
+                writer.write(_response(page))
                 writer.close()
-                await writer.wait_closed()  # within the time, too: who asks and does not read is cut off
+                await writer.wait_closed()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
             writer.transport.abort()
         finally:
             self._open -= 1
 
-    async def _head(self, reader: asyncio.StreamReader) -> bytes | HTTPStatus:
+    async def _hear(self, reader: asyncio.StreamReader) -> Asked | Page:
         if self._open > CONNECTIONS_MAX:
-            return HTTPStatus.SERVICE_UNAVAILABLE
+            return failure(HTTPStatus.SERVICE_UNAVAILABLE, "try again with less")
         try:
-            return await reader.readuntil(b"\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
-            return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-
-    def _answer(self, head: bytes | HTTPStatus) -> Page:
-        if isinstance(head, HTTPStatus):
-            return _failure(head, "try again with less")
-        match head.split(b"\r\n", 1)[0].split(b" "):
-            case [b"GET", target, (b"HTTP/1.0" | b"HTTP/1.1")]:
-                page = self._pages.get(target.partition(b"?")[0].decode("latin-1"))
-                return page() if page else _failure(HTTPStatus.NOT_FOUND, f"there are {', '.join(self._pages)}")
-            case [_, _, (b"HTTP/1.0" | b"HTTP/1.1")]:
-                return _failure(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is understood here")
+            return failure(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "try again with less")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        match first.split(" "):
+            case ["POST", target, "HTTP/1.0" | "HTTP/1.1"]:
+                body = await _body(reader, fields)
+                return body if isinstance(body, Page) else Asked(b"POST", target.partition("?")[0], body)
+            case [method, target, "HTTP/1.0" | "HTTP/1.1"]:
+                return Asked(method.encode("latin-1"), target.partition("?")[0], b"")
             case _:
-                return _failure(HTTPStatus.BAD_REQUEST, "this is an HTTP/1.1 port for operators")
+                return failure(HTTPStatus.BAD_REQUEST, "this is an HTTP/1.1 port for operators")
+
+    async def _answer(self, asked: Asked) -> Page:
+        site, (method, path, body) = self._site, asked
+        family, _, member = path.rpartition("/")
+        match method:
+            case b"GET" if path in site.pages:
+                return site.pages[path]()
+            case b"GET" if family in site.families:
+                return site.families[family](member)
+            case b"POST" if path in site.actions:
+                return await site.actions[path](body)
+        is_known = path in site.pages or path in site.actions or family in site.families
+        code = HTTPStatus.METHOD_NOT_ALLOWED if is_known else HTTPStatus.NOT_FOUND
+        return failure(code, f"there are {site.listed}")
 
 
-def _json(code: HTTPStatus, value: object) -> Page:
-    return Page(code, JSON, msgspec.json.encode(value) + b"\n")
-
-
-def _failure(code: HTTPStatus, remedy: str) -> Page:
-    return _json(code, {"error": code.phrase, "remedy": remedy})
+async def _body(reader: asyncio.StreamReader, fields: dict[str, str]) -> bytes | Page:
+    if fields.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        return failure(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send Content-Type: {JSON}, and a JSON object")
+    length = fields.get("content-length", "")
+    if not length.isascii() or not length.isdigit():
+        return failure(HTTPStatus.LENGTH_REQUIRED, "send Content-Length: how many bytes the body has")
+    if len(length) > 6 or int(length) > REQUEST_BYTES_MAX:
+        return failure(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {REQUEST_BYTES_MAX:,} bytes")
+    return await reader.readexactly(int(length))
 
 
 def _response(page: Page) -> bytes:
-    allow = "Allow: GET\r\n" if page.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
+    allow = "Allow: GET, POST\r\n" if page.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
     head = (
         f"HTTP/1.1 {page.status.value} {page.status.phrase}\r\nContent-Type: {page.kind}\r\n"
         f"Content-Length: {len(page.body)}\r\n{allow}Connection: close\r\n\r\n"

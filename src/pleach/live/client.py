@@ -276,14 +276,20 @@ class Client:
 
     def hear_birth(self, received: int) -> None:
         """What was sent to the former life and not confirmed is void; requests were made again by the machine."""
-        self._receipts.restart(received)
-        waiting = {message.event.id for message in self._state().waiting if isinstance(message, Publish)}
-        for event_id in [e for e in self._underway.ids if e not in waiting]:
-            reason = "the broker lost its memory before it confirmed the event"
-            self._underway.failed(event_id, UnknownOutcomeError(str(event_id), reason))
+        self.hear_move(received)
+        self.hear_doubt("the broker lost its memory before it confirmed the event")
         for kind, name in list(self._requests):
             if kind in (Unsubscribed, Unadvertised):
                 self._answer(kind, name, None)  # what it was about is gone
+
+    def hear_move(self, received: int) -> None:
+        """What was delivered so far is ours: its former sender need not keep it, and cannot repeat it."""
+        self._receipts.restart(received)
+
+    def hear_doubt(self, reason: str) -> None:
+        waiting = {message.event.id for message in self._state().waiting if isinstance(message, Publish)}
+        for event_id in [e for e in self._underway.ids if e not in waiting]:
+            self._underway.failed(event_id, UnknownOutcomeError(str(event_id), reason))
 
     def hear_end(self, error: ClientError) -> None:
         if self._error is None or isinstance(error, ClientClosedError):

@@ -61,6 +61,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outbox_bytes_per_client: int = 64 * 1_048_576  # a client that lets more than this pile up is sent away
     outbox_bytes_high: int = 512 * 1_048_576  # of all links together: publishers are not read from above this …
     outbox_bytes_low: int = 256 * 1_048_576  # … until it has come down to this
+    leave_seconds: int = 60  # a broker that is removed gives clients up that have taken nothing for this long
     strangers: int = 256  # connections that have not said Hello yet
     data_bytes: int = 0  # of the data directory; 0: as much as the disk holds
 
@@ -71,6 +72,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     peer_listen: str = "127.0.0.1:0"
     admin_listen: str = "127.0.0.1:0"
     advertise: str = ""  # where other brokers find this one; empty: where it listens for them
+    client_advertise: str = ""  # where clients find it that are sent here by another broker
+    admin_advertise: str = ""  # where operators find it who come from another broker
     peers: dict[Node, str] = {}  # neighbours that this broker dials
     neighbours: tuple[Node, ...] = ()  # neighbours that dial this broker
     welcome: tuple[Node, ...] = ()  # brokers that may join the tree here while it runs; "*": any
@@ -214,8 +217,9 @@ def _complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
     yield from _name_complaints(settings)
     for key in ("client_listen", "peer_listen", "admin_listen"):
         yield from _address_complaints(key, getattr(settings, key))
-    if settings.advertise:
-        yield from _address_complaints("advertise", settings.advertise, is_dialled=True)
+    for key in ("advertise", "client_advertise", "admin_advertise"):
+        if text := getattr(settings, key):
+            yield from _address_complaints(key, text, is_dialled=True)
     for peer, text in sorted(settings.peers.items()):
         yield from _address_complaints(f"peers.{peer}", text, is_dialled=True)
     if settings.routing not in POLICIES:

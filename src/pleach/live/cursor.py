@@ -10,7 +10,8 @@ Rule 3: one process at a time: the file is locked while it is open, and a kill l
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,12 +23,15 @@ from pleach.links.session import SessionState
 from pleach.messages import Node
 
 FILE = "client.db"
-VERSION = 2
+VERSION = 3
 
 SCHEMA = """
-CREATE TABLE client (name TEXT PRIMARY KEY, broker TEXT NOT NULL, epoch INTEGER NOT NULL, machine BLOB NOT NULL,
-    peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL, first INTEGER NOT NULL, skip INTEGER NOT NULL);
-CREATE TABLE outbox (sequence INTEGER PRIMARY KEY, payload BLOB NOT NULL);
+CREATE TABLE client (name TEXT PRIMARY KEY, broker TEXT NOT NULL, epoch INTEGER NOT NULL, state BLOB NOT NULL,
+    skip INTEGER NOT NULL);
+CREATE TABLE sessions (peer TEXT PRIMARY KEY, peer_epoch INTEGER NOT NULL, received INTEGER NOT NULL,
+    first INTEGER NOT NULL);
+CREATE TABLE outbox (peer TEXT NOT NULL, sequence INTEGER NOT NULL, payload BLOB NOT NULL,
+    PRIMARY KEY (peer, sequence)) WITHOUT ROWID;
 CREATE TABLE kept (number INTEGER PRIMARY KEY, event BLOB NOT NULL);
 """
 
@@ -38,8 +42,9 @@ class Remembered(msgspec.Struct, frozen=True):
     """What a former process left."""
 
     broker: Node
-    machine: bytes
-    session: SessionState
+    epoch: int
+    state: bytes  # of the endpoint
+    sessions: dict[Node, SessionState]  # with this broker, and with those before it
     skip: int
     kept: Sequence[tuple[int, Event]]
 
@@ -48,9 +53,9 @@ class Change(msgspec.Struct, frozen=True):
     """What is to be on disk before the next frame leaves."""
 
     broker: Node
-    machine: bytes
-    progress: Progress
-    skip: int  # messages of the payload after `progress.received` that are consumed
+    state: bytes
+    progress: Mapping[Node, Progress]  # of sessions that have moved, that with the broker among them
+    skip: int  # messages of the payload after `received` of the broker's that are consumed
     queued: Sequence[Queued]
     kept: Sequence[tuple[int, Event]] = ()
     consumed: Iterable[int] = ()  # numbers of kept events
@@ -73,23 +78,35 @@ class Cursor:
         row = self._db.execute("SELECT * FROM client").fetchone()
         if row is None:
             return None
-        name, broker, epoch, machine, peer_epoch, received, first, skip = row
+        name, broker, epoch, state, skip = row
         if name != self._name:
             raise StoreError(f"{self._file} belongs to client {name!r}, not to {self._name!r}; use another state_dir")
-        outbox = [payload for (payload,) in self._db.execute("SELECT payload FROM outbox ORDER BY sequence")]
         kept = [(n, _event.decode(e)) for n, e in self._db.execute("SELECT * FROM kept ORDER BY number")]
-        return Remembered(broker, machine, SessionState(epoch, peer_epoch, received, first, outbox), skip, kept)
+        return Remembered(broker, epoch, state, self._sessions(epoch), skip, kept)
+
+    def _sessions(self, epoch: int) -> dict[Node, SessionState]:
+        outboxes: dict[Node, list[bytes]] = defaultdict(list)
+        for peer, payload in self._db.execute("SELECT peer, payload FROM outbox ORDER BY peer, sequence"):
+            outboxes[peer].append(payload)
+        rows = self._db.execute("SELECT peer, peer_epoch, received, first FROM sessions")
+        return {
+            peer: SessionState(epoch, peer_epoch, received, first, outboxes[peer])
+            for peer, peer_epoch, received, first in rows
+        }
 
     def commit(self, change: Change) -> None:
-        db, (epoch, peer_epoch, received, first) = self._db, change.progress
-        row = (self._name, change.broker, epoch, change.machine, peer_epoch, received, first, change.skip)
+        db, progress = self._db, change.progress
+        row = (self._name, change.broker, progress[change.broker].epoch, change.state, change.skip)
+        sessions = [(peer, each.peer_epoch, each.received, each.first) for peer, each in progress.items()]
         try:
             db.execute("BEGIN IMMEDIATE")
-            db.executemany("INSERT INTO outbox VALUES (?, ?)", [(q.sequence, q.payload) for q in change.queued])
-            db.execute("DELETE FROM outbox WHERE sequence < ?", (first,))
+            db.executemany("INSERT INTO outbox VALUES (?, ?, ?)", change.queued)
+            confirmed = [(peer, each.first) for peer, each in progress.items()]
+            db.executemany("DELETE FROM outbox WHERE peer = ? AND sequence < ?", confirmed)
             db.executemany("INSERT INTO kept VALUES (?, ?)", [(n, msgspec.msgpack.encode(e)) for n, e in change.kept])
             db.executemany("DELETE FROM kept WHERE number = ?", [(number,) for number in change.consumed])
-            db.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            db.executemany("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", sessions)
+            db.execute("INSERT OR REPLACE INTO client VALUES (?, ?, ?, ?, ?)", row)
             db.execute("COMMIT")
         except sqlite3.Error as error:
             if db.in_transaction:
@@ -99,7 +116,9 @@ class Cursor:
     def forget(self) -> None:
         """The session is over for good: the next process starts anew."""
         try:
-            self._db.executescript("BEGIN; DELETE FROM client; DELETE FROM outbox; DELETE FROM kept; COMMIT;")
+            self._db.executescript(
+                "BEGIN; DELETE FROM client; DELETE FROM sessions; DELETE FROM outbox; DELETE FROM kept; COMMIT;"
+            )
         except sqlite3.Error as error:
             raise StoreError(f"{self._file} cannot be written: {error}; remove it before the next start") from error
 

@@ -18,10 +18,11 @@ from typing import NamedTuple, TypeAlias
 
 from pleach.errors import PleachError, SettingsError
 from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Probe
-from pleach.live.admin import AdminServer, pages_of
+from pleach.live.admin import AdminServer, site_of
 from pleach.live.bugs import end_on_bugs, watched
 from pleach.live.config import LASTING, RELOADABLE, BrokerSettings, parse_address
 from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
+from pleach.live.doom import Doom, DoomedStore
 from pleach.live.doorkeeper import Door
 from pleach.live.logs import set_log_level
 from pleach.live.node import BrokerNode
@@ -80,9 +81,10 @@ class Daemon:
         end_on_bugs(asyncio.get_running_loop())
         self._install_signals()
         ready = await self._listen()
-        self.node.broker.listens_at(self.node.settings.advertise or ready.peer, ready.client)
+        self.node.roads.listens_at(ready.client, ready.peer, ready.admin)
         self._on_ready(ready)
         self.node.on_roads = self._follow_roads
+        self.node.leaving.on_end = self._end_removed
         self._follow_roads()
         ticking = watched(self._keep_ticking())
         await self._stop.wait()
@@ -97,7 +99,7 @@ class Daemon:
 
     async def _listen(self) -> Ready:
         settings, node = self.node.settings, self.node
-        admin = AdminServer(pages_of(node, self._count_traffic))
+        admin = AdminServer(site_of(node, self._count_traffic))
         clients = await self._open("client_listen", settings.client_listen, self._listener(Door.CLIENTS))
         peers = await self._open("peer_listen", settings.peer_listen, self._listener(Door.PEERS))
         operators = await self._open("admin_listen", settings.admin_listen, admin.listen)
@@ -158,7 +160,6 @@ class Daemon:
             return  # still a stranger: `_lost` counts it
         self._strangers.pop(connection, None)
         self._known[connection] = hello.node
-        self.node.gate.note_door(hello.node, is_client=door is Door.CLIENTS)
         self._note_link(hello.node)
         log.info("%s %s is connected from %s", door.value, hello.node, connection.peername)
 
@@ -230,8 +231,11 @@ class Daemon:
     async def _dial(self, peer: Node) -> bool:
         if self._probes.why_closed(peer):
             return False
+        known = self.node.roads.to_dial().get(peer)
+        if known is None:
+            return False  # the link is given up, and so will be the dialling
         try:
-            address = parse_address(self.node.roads.to_dial()[peer], key=f"peers.{peer}")
+            address = parse_address(known, key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
                 handlers = Handlers(partial(self._frame, Door.PEERS), self._lost, on_data=self._data)
                 connection = await open_connection(address.host, address.port, handlers)
@@ -284,6 +288,11 @@ class Daemon:
         later = f"; after a restart: {', '.join(waiting)}" if waiting else ""
         log.info("settings read again; taken over: %s%s", ", ".join(taken) or "nothing", later)
 
+    def _end_removed(self) -> None:
+        if not self._stop.is_set():
+            log.info("%s is out of the tree, and its clients are served elsewhere: this process ends", self.node.name)
+            self._stop.set()
+
     def _fatal(self, code: int, reason: str) -> None:
         log.critical("%s", reason)
         self._exit_code, self._is_fatal = code, True
@@ -309,7 +318,11 @@ def _open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     born = time.time_ns()
     if not settings.data_dir:
         return None, born
-    store = Store.open(settings.data_dir, settings.name, epoch=born, bytes_max=settings.limits.data_bytes or None)
+    doom = Doom.foretold(os.environ)
+    kind = Store if doom is None else DoomedStore
+    store = kind.open(settings.data_dir, settings.name, epoch=born, bytes_max=settings.limits.data_bytes or None)
+    if doom is not None and isinstance(store, DoomedStore):
+        store.doom = doom
     lasting = {key: str(getattr(settings, key)) for key in LASTING}
     for key, value in store.made_with(lasting).items():
         if lasting.get(key, value) != value:

@@ -43,6 +43,8 @@ class Doorkeeper:
             return Farewell.FENCED, f"a newer {peer} (epoch {session.peer_epoch}) is known to {node.name}"
         if session is not None and session.peer_epoch == hello.epoch and self._prefers_own(peer):
             return Farewell.LEAVING, f"{node.name} has a connection to {peer} already"
+        if door is Door.CLIENTS and node.leaving.has_left and peer not in node.endpoint.upkeep.links:
+            return Farewell.REFUSED, f"{node.name} has been removed from the tree"
         is_present = peer in node.broker.sessions or peer in node.links
         if door is Door.CLIENTS and not is_present and node.absence.clients >= node.settings.limits.clients:
             return Farewell.REFUSED, f"{node.name} has {node.settings.limits.clients} clients, its limit"

@@ -19,8 +19,10 @@ from pleach.live.config import NAME_BYTES_MAX
 from pleach.live.metrics import Counters
 from pleach.messages import (
     Advertise,
+    Attach,
     ClientRequest,
     Deliver,
+    Detach,
     Farewell,
     Forward,
     Marked,
@@ -32,6 +34,7 @@ from pleach.messages import (
     Said,
     Subscribe,
 )
+from pleach.overlay.membership import Membership
 from pleach.runs import Passed, Run
 
 FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell))
@@ -46,8 +49,15 @@ class Gate:
         self.closed = ""  # why publishes are refused; empty: they are not
         self.names_max: int | None = None  # subscriptions and advertisements; None: no limit, as in a recovery
         self.is_tight = False  # too much waits to be taken: each subscription would leave more for neighbours to take
+        self.detached: dict[Node, None] = {}  # clients that went while this broker leaves the tree
         self._guests: dict[Node, None] = {}  # who came by the clients' door
         self._counters = counters
+        self.membership = broker.machine(Membership)
+
+    @property
+    def departing(self) -> Sequence[Node]:
+        """Clients that this broker waits for, on its way out of the tree."""
+        return () if self.membership is None else self.membership.departing
 
     @property
     def name(self) -> Node:
@@ -67,6 +77,9 @@ class Gate:
             case Subscribe(name) | Advertise(name) if reason := self._why_not(name):
                 self._counters.names_refused += 1
                 return [Send(sender, Refused(name, reason))]
+            case Attach() | Detach():
+                self._note_attached(sender, is_attached=isinstance(message, Attach))
+                return self._pass_on(sender, message, now)
             case Marked(message=Forward(event)) | Said(request=Publish(event)):
                 checked(event)
                 return self._pass_on(sender, message, now)
@@ -84,6 +97,11 @@ class Gate:
             self._guests[peer] = None
         else:
             self._guests.pop(peer, None)
+
+    def _note_attached(self, client: Node, *, is_attached: bool) -> None:
+        self.detached.pop(client, None)
+        if not is_attached and self.membership is not None and self.membership.is_leaving:
+            self.detached[client] = None
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:
         if run.kind is Publish:
@@ -133,6 +151,7 @@ class Gate:
 
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         self.publishers.pop(peer, None)
+        self._note_attached(peer, is_attached=False)
         return self.broker.peer_reborn(peer)
 
     def forget(self, peer: Node) -> None:

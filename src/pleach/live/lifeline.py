@@ -1,11 +1,15 @@
-"""What keeps a client's session alive over connections that come and go.
+"""What keeps a client's session alive over connections that come and go, and over brokers that send it elsewhere.
 
-    addresses ── dial ──▶ Connection ◀──▶ Endpoint (session, client machine) ──▶ batch ──▶ disk ──▶ frames
+    addresses ── Strand ──▶ Connection ◀──▶ Endpoint (sessions, client machine) ──▶ batch ──▶ disk ──▶ frames
 
 Everything that happens in one turn of the event loop is one batch: requests, replies, confirmations. `settle` ends it.
 
 A client that starts does not know its broker's name: it greets whoever answers, and learns the name from the answer.
 From then on the session belongs to that broker, and an address where another one answers is passed over.
+
+A broker that leaves the tree sends the client to another one. There is a strand to that one from then on; the strand to
+the former one stays until it has confirmed what was sent to it. What it delivered is ours alone, and is confirmed at
+once: a client with a disk has written it down.
 """
 
 from __future__ import annotations
@@ -22,17 +26,15 @@ from pleach.effects import Effect
 from pleach.errors import ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
 from pleach.events.event import Event, Value
 from pleach.links.endpoint import Batch, Endpoint, Progress, Saved
-from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, Hello, Ping
+from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, Hello
 from pleach.links.session import HEARTBEATS_MISSED_MAX, Phase, Session, SessionConfig
-from pleach.links.upkeep import EndpointState
-from pleach.live.addresses import Address, backoff, why
-from pleach.live.connection import CLOSE_SECONDS_MAX, Connection, Handlers, open_connection
+from pleach.links.upkeep import LinkPhase
+from pleach.live.addresses import backoff
 from pleach.live.cursor import Change, Cursor
 from pleach.live.listener import Hearer, Listener, Options
-from pleach.messages import Node, pack
-
-ATTEMPT_SECONDS_MAX = 10.0  # to reach one address and to be greeted there
-STABLE_SECONDS_MIN = 1.0  # a connection that held this long was a good one: the next may be tried soon
+from pleach.live.strand import Owner, Strand
+from pleach.live.strands import Strands
+from pleach.messages import Node
 
 log = logging.getLogger(__name__)
 
@@ -47,14 +49,11 @@ class Lifeline:
         self._epoch = time.time_ns()
         self._confirmed = 0  # how far the broker was told that we have got
         self._skip = 0  # messages of the next payload that are consumed, as our disk has it
-        self._connection: Connection | None = None
-        self._greeted: asyncio.Future[None] | None = None  # of the attempt under way
-        self._lost = asyncio.Event()
+        owner = Owner(self._on_made, self._on_frame, self._on_data, self._on_lost)
+        self._strands = Strands(options.name, options.addresses, owner)
         self._error: ClientError | None = None
         self._settling: asyncio.Handle | None = None
         self._settled: asyncio.Future[None] | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._handlers = Handlers(self._on_frame, self._on_lost, on_data=self._on_data)
 
     @property
     def machine(self) -> Machine:
@@ -84,18 +83,18 @@ class Lifeline:
         remembered = self._cursor.load()
         if remembered is None:
             return [], 0
-        self._epoch = remembered.session.epoch
+        self._epoch = remembered.epoch
         endpoint = self._make_endpoint(remembered.broker)
-        state = pack(EndpointState(remembered.machine, {}))
-        endpoint.recover(Saved(state, [], {remembered.broker: remembered.session}), now=time.monotonic())
-        self._confirmed, self._skip = remembered.session.received, remembered.skip
+        endpoint.recover(Saved(remembered.state, [], remembered.sessions), now=time.monotonic())
+        self._confirmed, self._skip = self.session.received, remembered.skip
+        self._strands.begin_at(remembered.broker, self._told(remembered.broker))
         return remembered.kept, remembered.skip
 
     async def start(self) -> None:
         """Connect; raises ConnectError when no address has led anywhere in time."""
         deadline = time.monotonic() + self._options.connect_timeout
         for pause in backoff():
-            attempts = await self._dial_all()
+            attempts = await self._strands.current.dial_all()
             if self._error is not None:
                 raise self._error
             if not attempts:
@@ -103,21 +102,21 @@ class Lifeline:
             if time.monotonic() + pause > deadline:
                 raise ConnectError(attempts)
             await asyncio.sleep(pause)
-        self._tasks = [asyncio.create_task(self._keep_connected()), asyncio.create_task(self._keep_ticking())]
+        self._strands.keep(self._strands.current)
+        self._strands.spawn(self._keep_ticking())
+        self._recall_formers()
 
     async def stop(self, reason: str) -> None:
         """Say goodbye and end. Unless this is called, the session waits for us to come back."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._error is None:
+            await self._strands.say_farewells()
+        await self._strands.rest()
         self.settle()
-        if self._connection is not None and self._endpoint is not None:
+        if self._endpoint is not None:
             self._endpoint.leave(reason)
             self.settle()
-        if self._connection is not None:
-            self._lost.clear()
-            self._connection.close(reason)
-            await self._wait_for_loss()
+        for strand in self._strands.all:
+            await strand.ended(reason)
         if self._cursor is not None:
             self._cursor.close()
 
@@ -180,14 +179,17 @@ class Lifeline:
             return
         self._observe(batch)
         self._transmit(batch, position)
-        for _, reason in batch.hangups:
+        for peer, reason in batch.hangups:
             log.info("%s leaves the connection: %s", self._options.name, reason)
-            if self._connection is not None:
-                self._connection.close(reason)
-        for _, reason in batch.fenced:
-            self._end(ClientFencedError(f"client {self._options.name!r} is fenced: {reason}"))
-        if batch.up and self._greeted is not None and not self._greeted.done():
-            self._greeted.set_result(None)
+            if strand := self._strands.to(peer):
+                strand.close(reason)
+        for peer, reason in batch.fenced:
+            if self._strands.is_current(peer):
+                self._end(ClientFencedError(f"client {self._options.name!r} is fenced: {reason}"))
+        for peer in batch.up:
+            if strand := self._strands.to(peer):
+                strand.greeted()
+        self._strands.let_go(batch.retired)
 
     def _observe(self, batch: Batch) -> None:
         if self._options.observer is None:
@@ -206,35 +208,33 @@ class Lifeline:
         has_moved = (position, skip) != (self._confirmed, self._skip)
         if not (batch.changes_disk or kept or consumed or has_moved):
             return
-        machine, session = self.machine, self.session
-        progress = Progress(self._epoch, session.peer_epoch, position, session.first)
-        self._cursor.commit(Change(machine.broker, machine.capture(), progress, skip, batch.queued, kept, consumed))
+        assert self._endpoint is not None
+        session, broker = self.session, self.machine.broker
+        own = Progress(self._epoch, session.peer_epoch, position, session.first)
+        state, progress = self._endpoint.capture(), {**batch.progress, broker: own}
+        self._cursor.commit(Change(broker, state, progress, skip, batch.queued, kept, consumed))
         self._skip = skip
 
     def _transmit(self, batch: Batch, position: int) -> None:
-        for _, frame in batch.transmits:
+        for peer, frame in batch.transmits:
+            is_current = self._strands.is_current(peer)
             match frame:
-                case Data():
-                    self._send(frame)
-                case Ack():
+                case Ack() if is_current:
                     continue  # the session confirms what arrived; we confirm what may be forgotten, below
                 case Hello():
-                    self._send(self._as_client(frame))
-                case Bye(Farewell.BROKEN, reason):
-                    self._send(frame)
+                    self._strands.send(peer, self._as_client(frame, is_current=is_current))
+                case Bye(Farewell.BROKEN, reason) if is_current:
+                    self._strands.send(peer, frame)
                     self._give_up(f"the session of {self._options.name!r} cannot go on: {reason}")
                 case _:
-                    self._send(frame)
-        if self.is_up and (batch.up or position > self._confirmed):
-            self._send(Ack(position))
+                    self._strands.send(peer, frame)
+        if self.is_up and (self._strands.current.peer in batch.up or position > self._confirmed):
+            self._strands.current.send(Ack(position))
         self._confirmed = position  # where we are not connected, the next Hello says so
 
-    def _as_client(self, hello: Hello) -> Hello:
-        return msgspec.structs.replace(hello, role="client", received=min(self._confirmed, hello.received))
-
-    def _send(self, frame: Frame) -> None:
-        if self._connection is not None:
-            self._connection.send(frame)
+    def _as_client(self, hello: Hello, *, is_current: bool) -> Hello:
+        received = min(self._confirmed, hello.received) if is_current else hello.received
+        return msgspec.structs.replace(hello, role="client", received=received)
 
     def _give_up(self, reason: str) -> None:
         """What is on disk leads nowhere any more; the next process starts anew."""
@@ -249,22 +249,10 @@ class Lifeline:
         if self._error is not None:
             return
         self._error = error
-        if self._connection is not None:
-            self._connection.close(str(error))
+        self._strands.end(str(error))
         self._hearer.hear_end(error)
 
-    # Connections ---------------------------------------------------------------------------------------------
-
-    async def _keep_connected(self) -> None:
-        pauses = backoff()
-        while self._error is None:
-            since = time.monotonic()
-            await self._lost.wait()
-            if time.monotonic() - since > STABLE_SECONDS_MIN:
-                pauses = backoff()
-            await asyncio.sleep(next(pauses))
-            if self._error is None:
-                await self._dial_all()
+    # Being sent elsewhere ------------------------------------------------------------------------------------
 
     async def _keep_ticking(self) -> None:
         """Our signs of life, and the watch over the broker's."""
@@ -273,107 +261,94 @@ class Lifeline:
             if self._endpoint is not None:
                 self._endpoint.tick(now=time.monotonic())
                 self.settle()
-            if self.is_up:
-                self._send(Ping())
+            self._strands.ping()
 
-    async def _dial_all(self) -> dict[str, str]:
-        """Try one address after the other; returns why each led nowhere, or nothing once one did."""
-        attempts: dict[str, str] = {}
-        for address in self._options.addresses:
-            reason = await self._dial(address)
-            if not reason:
-                return {}
-            if self._error is not None:
-                break
-            log.debug("%s at %s: %s", self._options.name, address, reason)
-            attempts[str(address)] = reason
-        return attempts
+    def _follow(self) -> None:
+        """The machine has said farewell to its broker, if it was told to: on to the next."""
+        broker, former = self.machine.broker, self._strands.current.peer
+        if former in (broker, None):
+            return
+        log.info("%s is sent from %s to %s", self._options.name, former, broker)
+        self._strands.go_to(broker, self._told(broker))
+        self._confirmed = self.session.received
+        self._hearer.hear_move(self._confirmed)
 
-    async def _dial(self, address: Address) -> str:
-        self._greeted = asyncio.get_running_loop().create_future()
-        try:
-            async with asyncio.timeout(ATTEMPT_SECONDS_MAX):
-                self._adopt(await open_connection(address.host, address.port, self._handlers))
-                await self._greeted
-        except TimeoutError:
-            await self._drop_connection("no answer")
-            return f"no answer within {ATTEMPT_SECONDS_MAX:g} s"
-        except OSError as error:
-            return why(error)
-        return ""
+    def _told(self, broker: Node) -> str:
+        """Where a broker was said to be; empty if that was not said."""
+        assert self._endpoint is not None
+        note = self._endpoint.upkeep.links.get(broker)
+        return note.address if note is not None else ""
 
-    def _adopt(self, connection: Connection) -> None:
+    def _recall_formers(self) -> None:
+        """Brokers that a former process had not said farewell to in full."""
+        assert self._endpoint is not None
+        for peer, note in self._endpoint.upkeep.links.items():
+            if note.phase is LinkPhase.RETIRING and peer not in self._strands.formers and not self._is_done(peer):
+                self._strands.remember(peer, note.address)
+
+    def _is_done(self, peer: Node) -> bool:
+        assert self._endpoint is not None
+        return not self._endpoint.sessions[peer].unconfirmed
+
+    # What strands tell ---------------------------------------------------------------------------------------
+
+    def _on_made(self, strand: Strand) -> None:
         self.settle()  # what was meant for the former connection goes nowhere: the session sends it again
-        self._connection = connection
-        self._lost.clear()
         if self._endpoint is None:
-            connection.send(Hello(self._options.name, self._epoch, 0, 0, 1, role="client"))
-        else:
-            self._endpoint.connected(self.machine.broker, now=time.monotonic())
+            strand.send(Hello(self._options.name, self._epoch, 0, 0, 1, role="client"))
+        elif strand.peer is not None:
+            self._endpoint.connected(strand.peer, now=time.monotonic())
             self.settle()
 
-    async def _drop_connection(self, reason: str) -> None:
-        if self._connection is not None:
-            self._connection.abort(reason)
-            await self._wait_for_loss()
-
-    async def _wait_for_loss(self) -> None:
-        try:
-            async with asyncio.timeout(2 * CLOSE_SECONDS_MAX):
-                await self._lost.wait()
-        except TimeoutError:
-            log.warning("%s: the connection does not end", self._options.name)
-
-    def _on_frame(self, connection: Connection, frame: Frame) -> None:
-        if connection is not self._connection or self._error is not None:
+    def _on_frame(self, strand: Strand, frame: Frame) -> None:
+        if self._error is not None:
             return
         if isinstance(frame, Bye) and frame.why is Farewell.BROKEN:
-            self._give_up(f"the broker gave up {self._options.name!r}: {frame.reason}")
+            self._broken(strand, frame.reason)
             return
-        if self._endpoint is None and not self._meet(connection, frame):
+        if self._endpoint is None and not self._meet(strand, frame):
             return
         assert self._endpoint is not None
-        life = self.session.peer_epoch
-        self._endpoint.receive(self.machine.broker, frame, now=time.monotonic())
-        if self.session.peer_epoch != life:
-            self._confirmed = self.session.received
-            self._hearer.hear_birth(self._confirmed)
+        assert strand.peer is not None
+        session = self._endpoint.sessions[strand.peer]
+        life = session.peer_epoch
+        self._endpoint.receive(strand.peer, frame, now=time.monotonic())
+        if session.peer_epoch != life:
+            self._new_life(strand, is_first=life == 0)
         self._tell_what_was_heard()
         self.settle_soon()
 
-    def _on_data(self, connection: Connection, frames: list[Data]) -> None:
-        if connection is not self._connection or self._error is not None:
+    def _on_data(self, strand: Strand, frames: list[Data]) -> None:
+        if self._error is not None:
             return
         if self._endpoint is None:
-            self._meet(connection, frames[0])
+            self._meet(strand, frames[0])
             return
-        self._endpoint.receive_data(self.machine.broker, frames, now=time.monotonic())
+        assert strand.peer is not None
+        self._endpoint.receive_data(strand.peer, frames, now=time.monotonic())
         self._tell_what_was_heard()
         self.settle_soon()
 
-    def _on_lost(self, connection: Connection, reason: str) -> None:
-        if connection is not self._connection:
-            return
-        self._connection = None
-        if self._endpoint is not None:
-            self._endpoint.disconnected(self.machine.broker)
-            self.settle()
-        if self._greeted is not None and not self._greeted.done():
-            self._greeted.set_exception(ConnectionError(reason))
-        self._lost.set()
+    def _on_lost(self, strand: Strand) -> None:
+        if self._endpoint is None or strand.peer is None or self._strands.to(strand.peer) not in (strand, None):
+            return  # there is another one to that broker by now
+        self._endpoint.disconnected(strand.peer)
+        self.settle()
+        if strand is not self._strands.current and self._is_done(strand.peer):
+            self._strands.let_go([strand.peer])
 
     # The broker ----------------------------------------------------------------------------------------------
 
-    def _meet(self, connection: Connection, frame: Frame) -> bool:
+    def _meet(self, strand: Strand, frame: Frame) -> bool:
         """The first answer of the first broker: from here on there is a session."""
         match frame:
             case Hello(node=broker):
-                pass
+                strand.peer = broker
             case Bye(Farewell.FENCED, reason):
                 self._end(ClientFencedError(f"client {self._options.name!r} is fenced: {reason}"))
                 return False
             case _:
-                connection.close(frame.reason if isinstance(frame, Bye) else "no Hello")
+                strand.close(frame.reason if isinstance(frame, Bye) else "no Hello")
                 return False
         endpoint = self._make_endpoint(broker)
         endpoint.connected(broker, now=time.monotonic())
@@ -390,8 +365,28 @@ class Lifeline:
         self._endpoint = self._listener.endpoint = Endpoint(self._listener, self._epoch, config)
         return self._endpoint
 
+    def _new_life(self, strand: Strand, *, is_first: bool) -> None:
+        """A broker that we meet for the first time, or that has lost its memory since."""
+        if strand is not self._strands.current:
+            self._hearer.hear_doubt("the broker that it was sent to lost its memory")
+            return
+        self._confirmed = self.session.received
+        if is_first:
+            self._hearer.hear_move(self._confirmed)
+        else:
+            self._hearer.hear_birth(self._confirmed)
+
+    def _broken(self, strand: Strand, reason: str) -> None:
+        """A former broker has given us up: what it had not passed on, it will not."""
+        if strand is self._strands.current:
+            self._give_up(f"the broker gave up {self._options.name!r}: {reason}")
+        elif strand.peer is not None:
+            self._hearer.hear_doubt(f"{strand.peer} gave this client up: {reason}")
+            self._strands.let_go([strand.peer])
+
     def _tell_what_was_heard(self) -> None:
         assert self._listener is not None
         heard, self._listener.heard = self._listener.heard, []
         for what, sequence in heard:
             self._hearer.hear(what, sequence)
+        self._follow()

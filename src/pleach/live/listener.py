@@ -37,7 +37,15 @@ class Hearer(Protocol):
         ...
 
     def hear_birth(self, received: int) -> None:
-        """We have met a life of the broker for the first time; it counts on from this number."""
+        """The broker has lost its memory; its new life counts on from this number."""
+        ...
+
+    def hear_move(self, received: int) -> None:
+        """From here on we have to do with another broker, whose session counts on from this number."""
+        ...
+
+    def hear_doubt(self, reason: str) -> None:
+        """Whether what is under way was taken over is not known, and will not be."""
         ...
 
     def hear_end(self, error: ClientError) -> None:

@@ -17,7 +17,9 @@ from typing import Any, Self
 import msgspec
 
 from pleach.errors import LiveError
-from pleach.live.proxy import LinkProxy
+from pleach.live.apply import Directory
+from pleach.live.ask import ask
+from pleach.live.proxy import Front, LinkProxy
 from pleach.messages import Node
 from pleach.scenario import steps
 from pleach.scenario.assemble import Tree, tree_of
@@ -26,7 +28,7 @@ from pleach.scenario.model import Scenario
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 15.0
 POLL_SECONDS = 0.05
-ANSWER_BYTES_MAX = 16 * 1_048_576
+DOORS = ("peer", "client")
 NOWHERE = ("127.0.0.1", 1)  # the target of a link whose broker is not up
 
 
@@ -47,6 +49,8 @@ class LiveNetwork:
         self._processes: dict[Node, asyncio.subprocess.Process] = {}
         self._ready: dict[Node, Ready] = {}
         self._proxies: dict[tuple[Node, Node], LinkProxy] = {}  # by (dialler, target)
+        self._fronts: dict[tuple[Node, str], Front] = {}  # by broker and door
+        self.directory = Directory({}, {})  # of brokers that run, or will again
 
     async def __aenter__(self) -> Self:
         try:
@@ -64,12 +68,29 @@ class LiveNetwork:
     async def _start(self) -> None:
         clients = ((client.id, client.broker) for client in self._scenario.clients)
         for dialler, target in (*self._scenario.links, *clients):
-            span = self._scenario.latency.of(dialler, target)
-            proxy = LinkProxy(NOWHERE, (span.low, span.high), f"{self._scenario.name}/{dialler}>{target}")
-            await proxy.start()
-            self._proxies[dialler, target] = proxy
+            await self._link(dialler, target).start()
         await asyncio.gather(*(self.start_broker(broker) for broker in self._scenario.brokers))
         await self._until_ready()
+
+    def _link(self, dialler: Node, target: Node) -> LinkProxy:
+        """The link between two nodes; a link that is new has the latency that the scenario gives it."""
+        known = self.proxy(dialler, target)
+        if known is not None:
+            return known
+        span = self._scenario.latency.of(dialler, target)
+        proxy = LinkProxy(NOWHERE, (span.low, span.high), f"{self._scenario.name}/{dialler}>{target}")
+        self._proxies[dialler, target] = proxy
+        return proxy
+
+    def _place(self, dialler: Node, target: Node) -> tuple[str, int]:
+        """Where a node listens for another one; a broker that is down listens nowhere."""
+        if target not in self._processes or target not in self._ready:
+            return NOWHERE
+        ready = self._ready[target]
+        return _split(ready.peer if self._is_broker(dialler) else ready.client)
+
+    def _is_broker(self, node: Node) -> bool:
+        return node in self._tree.parent or node in self.directory.admin
 
     # Brokers -------------------------------------------------------------------------------------------------
 
@@ -77,8 +98,17 @@ class LiveNetwork:
     def running(self) -> list[Node]:
         return sorted(self._processes)
 
+    @property
+    def members(self) -> list[Node]:
+        """Brokers of the network, running or not."""
+        return sorted(self.directory.admin)
+
     async def start_broker(self, broker: Node) -> None:
         """Start a process and wait until it listens."""
+        for door in DOORS:
+            if (broker, door) not in self._fronts:
+                self._fronts[broker, door] = Front(lambda who: (self._link(who, broker), self._place(who, broker)))
+                await self._fronts[broker, door].start()
         log = (self._directory / f"{broker}.log").open("ab")
         try:
             process = await asyncio.create_subprocess_exec(
@@ -95,10 +125,11 @@ class LiveNetwork:
         except (TimeoutError, msgspec.DecodeError):
             raise LiveError(f"broker {broker} did not start; see {self._directory / broker}.log") from None
         self._ready[broker] = ready
+        self.directory.admin[broker] = ready.admin
+        self.directory.peer[broker] = self._front(broker, "peer")
         for (dialler, target), proxy in self._proxies.items():
             if target == broker:
-                is_client = dialler not in self._tree.parent
-                proxy.target = _split(ready.client if is_client else ready.peer)
+                proxy.target = self._place(dialler, target)
 
     def _command(self, broker: Node) -> list[str]:
         scenario = self._scenario
@@ -108,12 +139,13 @@ class LiveNetwork:
         joining = [step.broker for step in scenario.steps if isinstance(step, steps.AddBroker) and step.to == broker]
         command += [word for name in joining for word in ("--welcome", name)]
         command += ["--data-dir", str(self._directory / broker)]
+        command += ["--advertise", self._front(broker, "peer"), "--client-advertise", self._front(broker, "client")]
         command += ["--hierarchical"] if scenario.hierarchical else []
         command += ["--advertisements"] if scenario.advertisements else []
         command += ["--merge-bound", str(scenario.merge_bound)] if scenario.merge_bound else []
-        parent = self._tree.parent[broker]
+        parent = self._tree.parent.get(broker)
         command += ["--parent", parent] if scenario.hierarchical and parent is not None else []
-        for neighbour in self._tree.neighbours[broker]:
+        for neighbour in self._tree.neighbours.get(broker, ()):
             if (broker, neighbour) in self._proxies:
                 command += ["--peer", f"{neighbour}={self.address(broker, neighbour)}"]
             else:
@@ -129,6 +161,20 @@ class LiveNetwork:
             if target == broker:
                 proxy.target = NOWHERE
 
+    async def discard(self, broker: Node) -> None:
+        """A broker could not join: it is of no use."""
+        await self.kill(broker)
+        del self.directory.admin[broker], self.directory.peer[broker]
+
+    async def see_off(self, broker: Node) -> None:
+        """A broker was removed from the tree: its process ends by itself."""
+        process = self._processes[broker]
+        async with asyncio.timeout(STOP_SECONDS_MAX):
+            code = await process.wait()
+        if code:
+            raise LiveError(f"broker {broker} was removed and ended with {code}; see {self._directory / broker}.log")
+        del self._processes[broker], self.directory.admin[broker], self.directory.peer[broker]
+
     async def stop(self) -> None:
         processes = list(self._processes.values())
         self._processes.clear()
@@ -136,6 +182,8 @@ class LiveNetwork:
             if process.returncode is None:
                 process.terminate()
         await asyncio.gather(*(_ended(process) for process in processes))
+        for front in self._fronts.values():
+            await front.stop()
         for proxy in self._proxies.values():
             await proxy.stop()
 
@@ -143,8 +191,10 @@ class LiveNetwork:
 
     def address(self, dialler: Node, target: Node) -> str:
         """Where `dialler` finds `target`: at the proxy between them."""
-        host, port = self._proxies[dialler, target].address
-        return f"{host}:{port}"
+        return _joined(self._proxies[dialler, target].address)
+
+    def _front(self, broker: Node, door: str) -> str:
+        return _joined(self._fronts[broker, door].address)
 
     def proxy(self, a: Node, b: Node) -> LinkProxy | None:
         return self._proxies.get((a, b)) or self._proxies.get((b, a))
@@ -152,7 +202,9 @@ class LiveNetwork:
     # Looking in ----------------------------------------------------------------------------------------------
 
     async def status(self, broker: Node) -> dict[str, Any]:
-        return await _get_json(_split(self._ready[broker].admin), "/status")
+        answer = await ask(self._ready[broker].admin, "/status")
+        status: dict[str, Any] = answer.value
+        return status
 
     async def _until_ready(self) -> None:
         """Wait until all links are up."""
@@ -171,20 +223,10 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-async def _get_json(address: tuple[str, int], path: str) -> dict[str, Any]:
-    reader, writer = await asyncio.open_connection(*address)
-    try:
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: {address[0]}\r\nConnection: close\r\n\r\n".encode())
-        answer = await reader.read(ANSWER_BYTES_MAX)
-        while not reader.at_eof():
-            answer += await reader.read(ANSWER_BYTES_MAX)
-    finally:
-        writer.close()
-    _, _, body = answer.partition(b"\r\n\r\n")
-    decoded: dict[str, Any] = msgspec.json.decode(body)
-    return decoded
-
-
 def _split(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     return host, int(port)
+
+
+def _joined(address: tuple[str, int]) -> str:
+    return f"{address[0]}:{address[1]}"

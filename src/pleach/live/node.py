@@ -20,18 +20,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from pleach.broker import Broker
-from pleach.effects import Concluded
-from pleach.errors import ProtocolError
 from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.links.session import Phase, SessionConfig
 from pleach.live.absence import Absence
+from pleach.live.alarm import Alarm
 from pleach.live.bugs import watched
 from pleach.live.config import BrokerSettings
 from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
 from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.gate import Gate
+from pleach.live.leaving import Leaving
 from pleach.live.metrics import Counters
+from pleach.live.operations import Operations
 from pleach.live.roads import Roads, first_broker
 from pleach.live.standstill import Standstill
 from pleach.live.store import Store
@@ -88,13 +89,14 @@ class BrokerNode:
         self._clock = clock
         self._on_fatal = on_fatal
         self._doorkeeper = Doorkeeper(self)
-        self._operations: dict[str, asyncio.Future[Concluded]] = {}
-        self._alarm: asyncio.TimerHandle | None = None  # for the timer that is due next
+        self.operations = Operations(self._ask)
+        self._alarm = Alarm(clock, self._ring)
         if store is not None:
             self._recover(store)
         self._durable = Durable(self.endpoint)
         self.gate.names_max = settings.limits.subscriptions
         self.absence = Absence(self.endpoint, self.gate, self.roads, self.counters, now=clock())
+        self.leaving = Leaving(self.endpoint, self.gate)
 
     @property
     def name(self) -> Node:
@@ -118,7 +120,10 @@ class BrokerNode:
         self.endpoint.recover(saved, now=self._clock())
         if saved.state is not None:
             self.roads.report_settings_that_lose()
-        store.commit(self.endpoint.take_batch(), self.endpoint.capture())
+        batch = self.endpoint.take_batch()
+        self.operations.recall(saved.journal, batch.concluded)
+        self.roads.forget_clients()
+        store.commit(batch, self.endpoint.capture())
         for peer in self.endpoint.sessions:
             self._weigh(peer)
 
@@ -135,7 +140,8 @@ class BrokerNode:
         session = self.endpoint.sessions.get(peer)
         if session is not None and hello.epoch > session.peer_epoch and peer in self.links:
             self.links[peer].wire.send(Bye(Farewell.FENCED, f"a newer {peer} has come to {self.name}"))
-        self.roads.came(peer, as_client=door is Door.CLIENTS)
+        self.roads.came(hello, as_client=door is Door.CLIENTS)
+        self.gate.note_door(peer, is_client=door is Door.CLIENTS)
         self._take_over(peer, wire, is_dialled=False)
         self.receive(peer, wire, hello)
         return ""
@@ -145,6 +151,7 @@ class BrokerNode:
         if self.is_up(peer):  # it was quicker
             wire.close("connected the other way round")
             return
+        self.roads.introduce(peer)
         self._take_over(peer, wire, is_dialled=True)
 
     def _take_over(self, peer: Node, wire: Wire, *, is_dialled: bool) -> None:
@@ -163,6 +170,8 @@ class BrokerNode:
         if isinstance(frame, Data):
             self.receive_data(peer, wire, [frame])
         elif self._wires.get(peer) is wire:  # else: the rest of a connection that was replaced
+            if isinstance(frame, Hello) and self.links[peer].is_dialled:
+                self.roads.met(frame)
             self.endpoint.receive(peer, frame, now=self._clock())
             self._touch()
 
@@ -183,6 +192,7 @@ class BrokerNode:
         self._wires = {name: kept for name, kept in self._wires.items() if name != peer}
         self.endpoint.disconnected(peer)
         self.absence.left(peer, self._clock())
+        self.roads.went(peer)
         self._touch()
 
     def tick(self) -> None:
@@ -194,6 +204,7 @@ class BrokerNode:
         self.endpoint.tick(now=now)
         if self.is_tight:
             self._send_idle_away(now)
+        self.leaving.tick(self.settings.limits.leave_seconds, now)
         if self.absence.expire(self.settings.limits, now):
             self._seal()
         self._touch()
@@ -233,15 +244,20 @@ class BrokerNode:
             self._weigh(peer)
         self._evict(sorted(grown))
         self._relieve_pressure()
-        self._set_alarm()
+        self._alarm.set(self.endpoint.upkeep.next_due)
 
     def _carry_out(self, part: Part) -> None:
         carry_out(part)
         batch = part.batch
+        if batch.dial:
+            self.roads.forget_clients()
         if (batch.dial or batch.retired) and self.on_roads is not None:
             self.on_roads()
+        for seen in batch.observed:
+            self.operations.observe(seen)
         for end in batch.concluded:
-            self._conclude(end)
+            log.info("operation %s: %s", end.operation, end.refusal or "done")
+            self.operations.conclude(end)
 
     def _fenced(self, peer: Node, reason: str) -> None:
         """Neighbours know which of two brokers is the ghost; from a client it is a joke in bad taste."""
@@ -288,33 +304,15 @@ class BrokerNode:
 
     # Operations and timers -----------------------------------------------------------------------------------
 
-    def request(self, request: OperatorRequest) -> asyncio.Future[Concluded]:
-        """Ask the broker for an operation; the future tells how it ended, if this process lives to see it.
-
-        Raises ProtocolError where no protocol is there for it.
-        """
-        future = self._operations[request.operation] = asyncio.get_running_loop().create_future()
-        try:
-            self.endpoint.request(request, now=self._clock())
-        except ProtocolError:
-            del self._operations[request.operation]
-            raise
+    def _ask(self, request: OperatorRequest) -> None:
+        self.endpoint.request(request, now=self._clock())
         self._touch()
-        return future
 
-    def _conclude(self, end: Concluded) -> None:
-        log.info("operation %s: %s", end.operation, end.refusal or "done")
-        future = self._operations.pop(end.operation, None)
-        if future is not None and not future.done():
-            future.set_result(end)
-
-    def _set_alarm(self) -> None:
-        due = self.endpoint.upkeep.next_due
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        if due is not None:
-            self._alarm = asyncio.get_running_loop().call_later(max(0.0, due - self._clock()), self._ring)
+    def detach(self, clients: Sequence[Node], reason: str) -> None:
+        """Let clients' sessions go; whoever comes back is told."""
+        for client in clients:
+            self.endpoint.expel(client, reason, now=self._clock())
+        self._touch()
 
     def _ring(self) -> None:
         self.endpoint.fire(now=self._clock())

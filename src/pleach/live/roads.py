@@ -10,14 +10,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import msgspec
+
 from pleach.broker import Broker
 from pleach.links.endpoint import Endpoint
+from pleach.links.frames import Hello
 from pleach.links.upkeep import LinkPhase
 from pleach.live.config import BrokerSettings
 from pleach.messages import Node
 from pleach.overlay.registry import machines
 
+ADDRESS_CHARACTERS_MAX = 512
+EXPECTED_MAX = 64
+
 log = logging.getLogger(__name__)
+
+
+class Places(msgspec.Struct, frozen=True):
+    """Where a broker is found, by whom; as it says itself."""
+
+    client: str = ""
+    peer: str = ""
+    admin: str = ""
 
 
 class Roads:
@@ -25,32 +39,68 @@ class Roads:
         self._broker = broker
         self._endpoint = endpoint
         self._settings = settings
-        self._clients: dict[Node, None] = {}  # of the links asked for: who has come in by the door for clients
+        self.places = Places()  # where this broker is found
+        self.admins: dict[Node, str] = {}  # where operators find others, as far as they have told us
+        self._clients: dict[Node, None] = {}  # who is connected by the door for clients
+        self._expected: dict[Node, None] = {}  # who may come and ask to be a neighbour; the latest last
 
-    def came(self, peer: Node, *, as_client: bool) -> None:
+    def listens_at(self, client: str, peer: str, admin: str) -> None:
+        """Where the process listens; what the settings say of addresses wins."""
+        told = self._settings()
+        self.places = Places(told.client_advertise or client, told.advertise or peer, told.admin_advertise or admin)
+        self._broker.listens_at(self.places.peer, self.places.client)
+
+    def expect(self, broker: Node) -> None:
+        """An operator says that this broker is going to join here: strangers are not let in by the door for brokers."""
+        self._expected.pop(broker, None)
+        self._expected[broker] = None
+        while len(self._expected) > EXPECTED_MAX:
+            del self._expected[next(iter(self._expected))]
+
+    def introduce(self, broker: Node) -> None:
+        """Before we greet it: brokers may know where our operators go, clients need not."""
+        self._endpoint.admit(broker).admin = self.places.admin
+
+    def met(self, hello: Hello) -> None:
+        if hello.admin:
+            self.admins[hello.node] = hello.admin[:ADDRESS_CHARACTERS_MAX]
+
+    def came(self, hello: Hello, *, as_client: bool) -> None:
         """A connection was accepted."""
+        peer = hello.node
         self._clients.pop(peer, None)
-        if as_client and peer in self._endpoint.upkeep.links:
+        if as_client:
             self._clients[peer] = None
+        if not as_client:
+            self.introduce(peer)
+            self.met(hello)
+
+    def went(self, peer: Node) -> None:
+        self._clients.pop(peer, None)
 
     def is_linked(self, peer: Node) -> bool:
         """A broker that there is a link to just now: a neighbour, or one of a reconfiguration under way."""
-        return peer in self._broker.router.neighbours or peer in self._broker.links()
+        if peer in self._broker.router.neighbours:
+            return True
+        return peer in self._broker.seam.peers and not self._is_client(peer)
 
     def is_broker(self, peer: Node) -> bool:
         """Or that there was a link to: it may not know yet that there is none any more."""
-        if peer in self._broker.router.neighbours:
-            return True
-        return peer in self._endpoint.upkeep.links and not self._is_client(peer)
+        return self.is_linked(peer) or (peer in self._endpoint.upkeep.links and not self._is_client(peer))
 
     def is_welcome(self, peer: Node) -> bool:
         """May come in by the door for brokers: one that is linked, or was, or may ask to be."""
         welcome = self._settings().welcome
-        return self.is_broker(peer) or peer in welcome or "*" in welcome
+        return self.is_broker(peer) or peer in self._expected or peer in welcome or "*" in welcome
 
     def _is_client(self, peer: Node) -> bool:
         """Links to clients are asked for as well, when they come over from a broker that leaves the tree."""
         return peer in self._broker.sessions or peer in self._clients
+
+    def forget_clients(self) -> None:
+        """A client that was sent here comes by itself: to us it is a client, and no link that we keep up."""
+        for client in [peer for peer in self._endpoint.upkeep.links if peer in self._broker.sessions]:
+            del self._endpoint.upkeep.links[client]
 
     def to_dial(self) -> dict[Node, str]:
         """Whom to dial, and where: all links with a known address that are wanted, or not yet given up by both."""

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, assert_never
 
 from pleach.effects import Observe, Observed
 from pleach.errors import ClientError
@@ -21,6 +21,7 @@ from pleach.events.language import parse_filter
 from pleach.live.client import Client
 from pleach.live.connect import connect
 from pleach.live.network import LiveNetwork
+from pleach.live.timeline import Operations
 from pleach.messages import Node
 from pleach.scenario import model, steps
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
@@ -32,6 +33,10 @@ QUIET_POLLS = 3  # in a row, with nothing queued and nothing moved
 POLL_SECONDS = 0.1
 WINDOW = 10_000
 QUEUE_MAX = 100_000
+
+ClientStep: TypeAlias = (
+    steps.SubscribeStep | steps.UnsubscribeStep | steps.AdvertiseStep | steps.UnadvertiseStep | steps.PublishStep
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,7 @@ class _LiveRun:
         self.names = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
         self.subscriptions: dict[tuple[Node, str], Any] = {}
         self.under_way: set[asyncio.Task[Any]] = set()
+        self.operations = Operations(self.network, self._refuse, self._note)
         self.may_act = asyncio.Event()  # cleared while a drain waits
         self.may_act.set()
 
@@ -168,16 +174,8 @@ class _LiveRun:
 
     async def _take(self, step: steps.Step) -> None:
         match step:
-            case steps.SubscribeStep(client=client, filter=text):
-                self._subscribe(client, text)
-            case steps.UnsubscribeStep(client=client, filter=text):
-                self._unsubscribe(client, text)
-            case steps.AdvertiseStep(client=client, filter=text):
-                self._advertise(client, text)
-            case steps.UnadvertiseStep(client=client, filter=text):
-                self._spawn(self.clients[client].unadvertise(parse_filter(text).text))
-            case steps.PublishStep(client=client, attributes=attributes):
-                self._publish(client, Publication(self.now, dict(attributes)))
+            case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
+                self._spawn(self.operations.carry_out(step))
             case steps.Crash(broker=broker):
                 self._record(RecordKind.FAULT, broker, detail="crash")
                 await self.network.kill(broker)
@@ -188,8 +186,28 @@ class _LiveRun:
                 self._change_link(step, link)
             case steps.Drain():
                 await self._drain()
-            case _:
+            case steps.MoveClient() | steps.Corrupt():
                 self._refuse(step, "no protocol for this is installed")
+            case _:
+                self._act(step)
+
+    def _act(self, step: ClientStep) -> None:
+        match step:
+            case steps.SubscribeStep(client=client, filter=text):
+                self._subscribe(client, text)
+            case steps.UnsubscribeStep(client=client, filter=text):
+                self._unsubscribe(client, text)
+            case steps.AdvertiseStep(client=client, filter=text):
+                self._advertise(client, text)
+            case steps.UnadvertiseStep(client=client, filter=text):
+                self._spawn(self.clients[client].unadvertise(parse_filter(text).text))
+            case steps.PublishStep(client=client, attributes=attributes):
+                self._publish(client, Publication(self.now, dict(attributes)))
+            case _:
+                assert_never(step)
+
+    def _note(self, broker: Node, detail: str) -> None:
+        self._record(RecordKind.STATE, broker, detail=detail)
 
     def _refuse(self, step: steps.Step, reason: str) -> None:
         text = f"{type(step).__struct_config__.tag}: {reason}"
@@ -239,7 +257,7 @@ class _LiveRun:
 
     async def _look_around(self) -> tuple[Any, ...]:
         """Note what is queued, down or unanswered anywhere; returns how much has moved so far."""
-        self.unrest = [f"broker {b} is down" for b in self.scenario.brokers if b not in self.network.running]
+        self.unrest = [f"broker {b} is down" for b in self.network.members if b not in self.network.running]
         found = await asyncio.gather(*(self.network.status(broker) for broker in self.network.running))
         for status in found:
             links = {**status["neighbours"], **status["clients"]}

@@ -21,6 +21,7 @@ def status(node: BrokerNode) -> dict[str, object]:
     return {
         "name": node.name,
         "epoch": node.endpoint.epoch,
+        "addresses": node.roads.places,
         "durable": node.is_durable,
         "ready": not unready(node),
         "reasons": unready(node),
@@ -32,6 +33,8 @@ def status(node: BrokerNode) -> dict[str, object]:
             "parent": router.parent,
         },
         "neighbours": {n: _neighbour(node, n, roads.get(n, "")) for n in sorted(router.neighbours)},
+        "operation": node.broker.operation,
+        "leaving": {"waits_for": node.leaving.waits_for, "has_left": node.leaving.has_left},
         "clients": {client: _client(node, client) for client in clients},
         "remote_entries": router.remote_entries(),
         "outbox_bytes": node.outbox_bytes,
@@ -54,7 +57,7 @@ def _link(node: BrokerNode, peer: Node) -> dict[str, object]:
 
 def _neighbour(node: BrokerNode, peer: Node, address: str) -> dict[str, object]:
     entries = len(node.broker.router.received_from(Layer.SUBSCRIPTIONS, peer))
-    return {**_link(node, peer), "address": address, "entries": entries}
+    return {**_link(node, peer), "address": address, "admin": node.roads.admins.get(peer, ""), "entries": entries}
 
 
 def _client(node: BrokerNode, client: Node) -> dict[str, object]:

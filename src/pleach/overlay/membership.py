@@ -93,8 +93,8 @@ class Changing(msgspec.Struct):
 
 class MembershipState(msgspec.Struct):
     change: Changing | None = None
-    has_left: bool = False  # the tree; nobody can join it here
     attempts: int = 0
+    left: Node = ""  # the neighbour of a broker that was removed: nobody can join the tree here
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
@@ -113,6 +113,24 @@ class Membership:
     @property
     def operation(self) -> str:
         return "" if self._state.change is None else self._state.change.operation
+
+    @property
+    def left(self) -> Node:
+        """The neighbour that this broker had, if it has been removed from the tree; else empty."""
+        return self._state.left
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this broker's clients are handed over, or about to be."""
+        return self._state.change is not None and self._state.change.part is Part.LEAVING
+
+    @property
+    def departing(self) -> tuple[Node, ...]:
+        """Clients that have been told where to go, and have not said farewell."""
+        match self._state.change:
+            case Changing(part=Part.LEAVING, phase=Phase.CLOSED, clients=clients):
+                return tuple(clients)
+        return ()
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
         match message:
@@ -161,8 +179,8 @@ class Membership:
             return Handled([Concluded(request.operation, f"{name} is locked for operation {busy}")])
         if request.to == name:
             return Handled([Concluded(request.operation, "a broker cannot be its own neighbour")])
-        self._state.has_left = False
         self._layers.addresses[request.to] = request.address
+        self._state.left = ""
         begun = self._begin(Changing(request.operation, Part.JOINING, request.to))
         connect = Connect(request.operation, self._layers.address)
         return Handled([*begun, LinkUp(request.to, request.address), Send(request.to, connect)])
@@ -172,8 +190,8 @@ class Membership:
         router, change = self._layers.router, self._state.change
         if sender in router.neighbours:
             return Handled([Send(sender, ConnectNack(message.operation, f"{sender} is a neighbour already"))])
-        if self._state.has_left or (change is not None and change.part is not Part.INHERITING):
-            reason = f"{self._layers.name} {'has left the tree' if self._state.has_left else 'is itself on its way'}"
+        if self._state.left or (change is not None and change.part is not Part.INHERITING):
+            reason = f"{self._layers.name} {'has left the tree' if self._state.left else 'is itself on its way'}"
             return Handled([LinkUp(sender), Send(sender, ConnectNack(message.operation, reason)), LinkDown(sender)])
         tables = sides.for_a_newcomer(router)
         rewiring = Rewiring(links={sender: NewLink(NO_TABLES, tables)}, parent=router.parent)
@@ -242,7 +260,7 @@ class Membership:
             return []
         self._end()
         self._layers.reset()
-        self._state.has_left = True
+        self._state.left = change.partner
         left = Send(change.partner, Left(change.operation))
         return [left, LinkDown(change.partner), Concluded(change.operation)]
 

@@ -62,7 +62,7 @@ class SwapLinkState(msgspec.Struct):
     attempts: int = 0  # at a: how often it was put off before
     begun: int = 0  # swaps that this broker began as a: each has a name of its own on the wire
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
-    side_b: list[Told] = []  # at b: what it has sent to c as its own side
+    side_b: tuple[Told, ...] = ()  # at b: what it has sent to c as its own side
 
 
 class SwapLink:
@@ -375,7 +375,7 @@ class SwapLink:
 
     def _end(self) -> None:
         self._state.swap = None
-        self._state.side_b = []
+        self._state.side_b = ()
         self._triangle = None
 
     def _request(self) -> RequestSwap:

@@ -45,13 +45,13 @@ class Rewiring:
     settle: bool = False
 
 
-def packed(tables: Tables) -> list[Told]:
+def packed(tables: Tables) -> tuple[Told, ...]:
     """Tables as they travel: sorted, and without layers that have nothing to say."""
-    return [
+    return tuple(
         Told(layer, [(e.owner, e.filter) for e in sorted(tables[layer])])
         for layer in Layer
         if any(True for _ in tables[layer])
-    ]
+    )
 
 
 def unpacked(told: Iterable[Told]) -> dict[Layer, frozenset[Entry]]:

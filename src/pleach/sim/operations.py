@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias, assert_never
+from typing import NamedTuple, assert_never
 
 from pleach.broker import Broker
 from pleach.effects import Concluded
@@ -24,13 +24,10 @@ from pleach.overlay.plans import (
     Step,
     SwapStep,
     Topology,
-    exchange,
-    remove_broker,
 )
 from pleach.scenario import steps
+from pleach.scenario.reweaving import TreeStep, planned, single
 from pleach.sim.simulator import Simulator
-
-TreeStep: TypeAlias = steps.Swap | steps.Exchange | steps.AddBroker | steps.RemoveBroker
 
 
 @dataclass(frozen=True)
@@ -70,16 +67,14 @@ class Operations:
 
     def start(self, step: TreeStep) -> None:
         name = self._next_name()
-        match step:
-            case steps.Swap(brokers=(a, b, c)):
-                self._ask(Operation(step, a, RequestSwap(name, a, b, c)))
-            case steps.AddBroker(broker=broker, to=to):
-                self._bring_in(broker)
-                self._ask(Operation(step, broker, RequestAdd(name, to)))
-            case steps.RemoveBroker(broker=broker) if self._is_leaf(broker):
-                self._ask(Operation(step, broker, RequestRemove(name, broker)))
-            case steps.RemoveBroker() | steps.Exchange():
-                self._start_plan(step, name)
+        if isinstance(step, steps.AddBroker):
+            self._bring_in(step.broker)
+        is_leaf = not isinstance(step, steps.RemoveBroker) or self._is_leaf(step.broker)
+        only = single(step, is_leaf=is_leaf)
+        if only is not None:
+            self._ask(_operation(step, name, only))
+        elif isinstance(step, steps.Exchange | steps.RemoveBroker):
+            self._start_plan(step, name)
 
     def _next_name(self) -> str:
         self._count += 1
@@ -124,17 +119,13 @@ class Operations:
         brokers = self._around.brokers
         links = [(name, to) for name in brokers for to in brokers[name].router.neighbours if name < to]
         topology = Topology.of(links, brokers)
-        match step:
-            case steps.Exchange(remove=removed, add=added):
-                return exchange(topology, remove=removed, add=added)
-            case steps.RemoveBroker(broker=broker):
-                return remove_broker(topology, broker)
+        return planned(step, topology)
 
     def _go_on(self, step: TreeStep, run: PlanRun) -> None:
         """Start what may start now. Brokers that are busy are asked again by the protocol itself, so nothing waits."""
-        for name, planned, _ in run.startable(self._around.sim.now):
+        for name, each, _ in run.startable(self._around.sim.now):
             run.started(name)
-            self._ask(_operation(step, name, planned, run))
+            self._ask(_operation(step, name, each, run))
         if run.is_over and not run.outcome().complete:
             self._around.refuse(step, str(run.outcome().unfinished[0]))
 
@@ -158,8 +149,8 @@ class Operations:
             around.refuse(operation.step, end.refusal)
 
 
-def _operation(step: TreeStep, name: str, planned: Step, run: PlanRun) -> Operation:
-    match planned:
+def _operation(step: TreeStep, name: str, only: Step, run: PlanRun | None = None) -> Operation:
+    match only:
         case SwapStep(a, b, c):
             return Operation(step, a, RequestSwap(name, a, b, c), run)
         case RemoveStep(broker):
@@ -167,7 +158,7 @@ def _operation(step: TreeStep, name: str, planned: Step, run: PlanRun) -> Operat
         case AddStep(broker, to):
             return Operation(step, broker, RequestAdd(name, to), run)
         case _:
-            assert_never(planned)
+            assert_never(only)
 
 
 def _told(run: PlanRun, end: Concluded, now: float) -> PlanRun:

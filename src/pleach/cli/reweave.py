@@ -1,0 +1,317 @@
+"""`pleach overlay swap|exchange|add|remove|plan|apply`: change the tree of running brokers.
+
+Exit codes: 0 done, 1 refused or not carried out in full, 2 what was asked for makes no sense.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import msgspec
+import typer
+from rich.columns import Columns
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+
+from pleach.cli.tree import picture
+from pleach.errors import InvalidInputError, PlanError, SurveyError
+from pleach.live.apply import STEP_SECONDS_MAX, Directory, StepEnd, Watch, apply_plan
+from pleach.live.operations import State
+from pleach.live.survey import Survey, settled_survey
+from pleach.messages import Node
+from pleach.overlay.plans import (
+    Difference,
+    Operation,
+    Outcome,
+    Plan,
+    SwapStep,
+    Topology,
+    add_broker,
+    decode_plan,
+    describe,
+    encode_plan,
+    insert_broker,
+    remove_broker,
+    transform,
+)
+from pleach.overlay.plans import exchange as exchange_plan
+from pleach.overlay.plans.steps import spelled
+
+EXIT_REFUSED = 1
+VIA = "PLEACH_VIA"
+STDIN = "-"
+
+Via: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(envvar=VIA, help="Any broker's admin address (HOST:PORT), or a directory with ready lines."),
+]
+DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Timeout: TypeAlias = Annotated[float, typer.Option(help="Seconds for each step.", min=1.0, max=3_600.0)]
+DetachAbsent: TypeAlias = Annotated[
+    bool, typer.Option("--detach-absent", help="End the sessions of clients that are not connected.")
+]
+
+
+# Commands --------------------------------------------------------------------------------------------------------
+
+
+def swap(
+    a: Annotated[str, typer.Argument(help="The broker whose link moves.")],
+    b: Annotated[str, typer.Argument(help="Its neighbour now.")],
+    c: Annotated[str, typer.Argument(help="Its neighbour then: a neighbour of B.")],
+    via: Via = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Turn a–b–c into a–c–b: replace link a–b by a–c.
+
+    Example: `pleach overlay swap a b c --via 127.0.0.1:7300`
+    """
+    _change(via, lambda tree: Plan.of(tree, [SwapStep(a, b, c)]), _Wish(dry_run, as_json, timeout))
+
+
+def exchange(
+    remove: Annotated[str, typer.Option(help="The link that goes: X-Y.")],
+    add: Annotated[str, typer.Option(help="The link that comes: U-V.")],
+    via: Via = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Replace any link by any other that leaves a tree.
+
+    Example: `pleach overlay exchange --remove a-b --add a-d --via 127.0.0.1:7300`
+    """
+
+    def planned(tree: Topology) -> Plan:
+        return exchange_plan(tree, remove=_link(remove, tree.brokers), add=_link(add, tree.brokers))
+
+    _change(via, planned, _Wish(dry_run, as_json, timeout))
+
+
+def add(
+    broker: Annotated[str, typer.Argument(help="A broker that runs, and has no neighbours.")],
+    to: Annotated[str, typer.Option(help="Its neighbour-to-be.")] = "",
+    into: Annotated[str, typer.Option(help="Or the link that it is put into: X-Y.")] = "",
+    at: Annotated[str, typer.Option(help="Its admin address, unless a --via leads there.")] = "",
+    via: Via = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Let a new broker join the tree, as a leaf or in the middle of a link.
+
+    Example: `pleach overlay add d --to a --at 127.0.0.1:7304 --via 127.0.0.1:7301`
+    """
+    if bool(to) == bool(into):
+        raise InvalidInputError("where to? give one of --to BROKER and --into X-Y")
+
+    def planned(tree: Topology) -> Plan:
+        return add_broker(tree, broker, to=to) if to else insert_broker(tree, broker, into=_link(into, tree.brokers))
+
+    _change(via, planned, _Wish(dry_run, as_json, timeout, more=[at] if at else []))
+
+
+def remove(
+    broker: Annotated[str, typer.Argument(help="The broker that goes.")],
+    to: Annotated[str | None, typer.Option(help="The neighbour that gets its links and clients.")] = None,
+    detach_absent: DetachAbsent = False,
+    via: Via = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Take a broker out of the tree. Its clients go to a neighbour without noticing, and then its process ends.
+
+    Example: `pleach overlay remove b --via 127.0.0.1:7301`
+    """
+    wish = _Wish(dry_run, as_json, timeout, detach_absent=detach_absent)
+    _change(via, lambda tree: remove_broker(tree, broker, to=to), wish)
+
+
+def plan(
+    to: Annotated[str, typer.Option(help="The wanted tree: a file (a list of links), or a-b,b-c,…")],
+    via: Via = None,
+) -> None:
+    """Print a plan, as JSON, that turns the tree into another one. Look at it with `apply --dry-run`.
+
+    Example: `pleach overlay plan --to "a-b,a-c" --via 127.0.0.1:7301 > plan.json`
+    """
+    found = asyncio.run(settled_survey(places(via or [])))
+    now = found.topology()
+    made = transform(now, _wanted(to, {*now.brokers, *found.found}))
+    typer.echo(encode_plan(made).decode(), nl=False)
+    _explain(Console(stderr=True), made)
+
+
+def apply(
+    file: Annotated[Path, typer.Argument(help="A plan, as `plan` prints it; - reads stdin.")],
+    at: Annotated[list[str] | None, typer.Option(help="Admin addresses of brokers that join.")] = None,
+    detach_absent: DetachAbsent = False,
+    via: Via = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Carry out a plan, as many steps at once as there can be. A plan for another tree is refused.
+
+    Example: `pleach overlay apply plan.json --via 127.0.0.1:7301`
+    """
+    made = decode_plan(_read(file), source=str(file))
+
+    def checked(tree: Topology) -> Plan:
+        if tree != made.start:
+            difference = Difference.of(planned=made.start, found=tree)
+            raise PlanError(f"{file}: it is a plan for another tree ({difference}); make the plan anew")
+        return made
+
+    _change(via, checked, _Wish(dry_run, as_json, timeout, detach_absent=detach_absent, more=at or []))
+
+
+# How ---------------------------------------------------------------------------------------------------------------
+
+
+class _Wish(msgspec.Struct, frozen=True):
+    dry_run: bool
+    as_json: bool
+    timeout: float
+    detach_absent: bool = False
+    more: list[str] = []  # admin addresses of brokers outside the tree
+
+
+def places(via: list[str]) -> list[str]:
+    if not via:
+        raise InvalidInputError(f"where is the tree? give --via HOST:PORT, any broker's admin address, or set {VIA}")
+    return via
+
+
+def _change(via: list[str] | None, planned: Callable[[Topology], Plan], wish: _Wish) -> None:
+    found = asyncio.run(settled_survey([*places(via or []), *wish.more]))
+    made = planned(found.topology())
+    _check_newcomers(made, found)
+    console = Console(stderr=wish.as_json)
+    if wish.dry_run:
+        if wish.as_json:
+            typer.echo(encode_plan(made).decode(), nl=False)
+        _explain(console, made)
+        return
+    ends: list[StepEnd] = []
+    outcome = asyncio.run(_applied(made, found, wish, console, ends))
+    _report(console, outcome, ends, as_json=wish.as_json)
+    if not outcome.complete:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+def _check_newcomers(made: Plan, found: Survey) -> None:
+    for name in sorted({*made.result.brokers} - {*made.start.brokers}):
+        if name not in found.found:
+            raise InvalidInputError(f"no broker {name!r} answers; start it, and give its admin address with --at")
+        if found.found[name].neighbours:
+            raise SurveyError(f"{name} is in another tree", f"linked to {', '.join(found.found[name].neighbours)}")
+
+
+async def _applied(made: Plan, found: Survey, wish: _Wish, console: Console, ends: list[StepEnd]) -> Outcome:
+    total, started = len(made.steps), 0
+
+    def begin(operation: Operation) -> None:
+        nonlocal started
+        started += 1
+        console.print(f"[dim]{started}/{total}[/] {escape(spelled(operation.step))} [dim]{operation.name} …[/]")
+
+    def end(ended: StepEnd) -> None:
+        ends.append(ended)
+        colour = "green" if ended.state is State.DONE else "red"
+        word = "not answered" if ended.state is State.RUNNING else ended.state.value
+        reason = f": {escape(ended.reason)}" if ended.reason else ""
+        what = f"{escape(spelled(ended.operation.step))} [{colour}]{word}[/] in {ended.seconds:.2f} s{reason}"
+        console.print(f"[dim]{len(ends)}/{total}[/] {what}", soft_wrap=True)
+
+    watch = Watch(begin, end)
+    directory = Directory.of(found)
+    return await apply_plan(made, directory, detach_absent=wish.detach_absent, seconds_max=wish.timeout, watch=watch)
+
+
+def _explain(console: Console, made: Plan) -> None:
+    for line in describe(made):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    before = Panel(picture(made.start, other=made.result), title="before", expand=False)
+    after = Panel(picture(made.result, other=made.start), title="after", expand=False)
+    console.print(Columns([before, after]))
+
+
+def _report(console: Console, outcome: Outcome, ends: list[StepEnd], *, as_json: bool) -> None:
+    changed = Difference.of(planned=outcome.plan.start, found=outcome.reached)
+    if as_json:
+        typer.echo(msgspec.json.encode(_summary(outcome, changed, ends)).decode())
+        return
+    for line in outcome.lines():
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    for sign, names in (("−", changed.brokers_missing), ("+", changed.brokers_extra)):
+        for name in names:
+            console.print(f"  {sign} broker {name}", highlight=False, markup=False)
+    for sign, links in (("−", changed.links_missing), ("+", changed.links_extra)):
+        for x, y in links:
+            console.print(f"  {sign} link {x}–{y}", highlight=False, markup=False)
+
+
+def _summary(outcome: Outcome, changed: Difference, ends: list[StepEnd]) -> dict[str, object]:
+    return {
+        "complete": outcome.complete,
+        "steps": [
+            {
+                "operation": end.operation.name,
+                "step": end.operation.step,
+                "state": end.state,
+                "reason": end.reason,
+                "seconds": round(end.seconds, 3),
+            }
+            for end in ends
+        ],
+        "unfinished": [str(left) for left in outcome.unfinished],
+        "links_added": changed.links_extra,
+        "links_removed": changed.links_missing,
+        "brokers_added": changed.brokers_extra,
+        "brokers_removed": changed.brokers_missing,
+        "tree": outcome.reached.links,
+    }
+
+
+# What is given on the command line ---------------------------------------------------------------------------------
+
+
+def _link(text: str, brokers: tuple[Node, ...]) -> tuple[Node, Node]:
+    """`X-Y`; names may have dashes, too, so that those count which there are."""
+    parts = text.split("-")
+    splits = [("-".join(parts[:i]), "-".join(parts[i:])) for i in range(1, len(parts))]
+    known = [(x, y) for x, y in splits if x in brokers and y in brokers]
+    if not splits:
+        raise InvalidInputError(f"{text!r} is no link; write X-Y, two brokers")
+    if len(known) > 1:
+        raise InvalidInputError(f"{text!r} can be read in {len(known)} ways; write a plan file instead")
+    return known[0] if known else splits[0]
+
+
+def _wanted(text: str, brokers: set[Node]) -> Topology:
+    path = Path(text)
+    if path.suffix == ".json" or path.is_file():
+        try:
+            links = msgspec.json.decode(_read(path), type=list[tuple[str, str]])
+        except msgspec.DecodeError as error:
+            raise InvalidInputError(f'{text}: no tree: {error}; write [["a", "b"], ["b", "c"]]') from None
+        return Topology.of(links)
+    known = tuple(sorted(brokers))
+    return Topology.of([_link(part.strip(), known) for part in text.split(",")])
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if str(file) == STDIN else file.read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{file} cannot be read: {error.strerror}") from None

@@ -1,0 +1,138 @@
+"""Reconfigurations that this broker was asked for: what they are, how they stand, how they ended.
+
+Who is asked is who says how an operation ends: a of a swap, and a broker that joins or leaves itself.
+The last ones are kept, so that whoever lost patience, or its connection, can ask later. After a restart they are known
+as far as the journal goes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from base64 import b32encode
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from pleach.effects import Concluded, Observe, Observed
+from pleach.links.batch import Journalled
+from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestRemove, RequestSwap, decode
+
+HISTORY_MAX = 256
+NAME_BYTES = 4  # of chance in a name: it travels in every message of its operation, and is short
+
+
+class State(StrEnum):
+    RUNNING = "running"
+    DONE = "done"
+    REFUSED = "refused"
+
+
+class Operation(msgspec.Struct):
+    """`phase`: what the protocol says of itself. `reason`: of a refusal. Times are seconds since 1970."""
+
+    name: str
+    what: str
+    brokers: tuple[Node, ...]
+    state: State = State.RUNNING
+    phase: str = ""
+    reason: str = ""
+    asked_at: float = msgspec.field(default_factory=time.time)
+    ended_at: float | None = None
+
+
+class Operations:
+    """`ask`: gives a request to the broker; raises ProtocolError where no protocol is there for it."""
+
+    def __init__(self, ask: Callable[[OperatorRequest], None]) -> None:
+        self._ask = ask
+        self._known: dict[str, Operation] = {}  # the oldest first
+        self._awaited: dict[str, asyncio.Future[Concluded]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def __getitem__(self, name: str) -> Operation:
+        return self._known[name]
+
+    @property
+    def recent(self) -> Sequence[Operation]:
+        """The latest first."""
+        return list(reversed(self._known.values()))
+
+    @property
+    def running(self) -> int:
+        return sum(operation.state is State.RUNNING for operation in self._known.values())
+
+    def request(self, request: OperatorRequest) -> asyncio.Future[Concluded]:
+        """Ask the broker for an operation; the future tells how it ended, if this process lives to see it.
+
+        Raises ProtocolError where no protocol is there for it.
+        """
+        future = self._awaited[request.operation] = asyncio.get_running_loop().create_future()
+        self._note(request)
+        try:
+            self._ask(request)
+        except BaseException:
+            del self._awaited[request.operation], self._known[request.operation]
+            raise
+        return future
+
+    async def ended(self, name: str, seconds_max: float) -> Operation:
+        """An operation, once it has ended, or when the time is up."""
+        future = self._awaited.get(name)
+        if future is not None:
+            await asyncio.wait([future], timeout=seconds_max)
+        return self._known[name]
+
+    # What the node tells ---------------------------------------------------------------------------------------
+
+    def recall(self, journal: Iterable[Journalled], concluded: Sequence[Concluded]) -> None:
+        """Take over what a former process was asked for, and what came of it."""
+        for entry in journal:
+            if entry.peer == OPERATOR and entry.payload is not None:
+                message = decode(entry.payload)
+                if isinstance(message, RequestSwap | RequestAdd | RequestRemove):
+                    self._note(message)
+        for end in concluded:
+            self.conclude(end)
+
+    def observe(self, seen: Observe) -> None:
+        """Protocols report `KIND OPERATION: PHASE`."""
+        head, colon, phase = seen.detail.partition(": ")
+        operation = self._known.get(head.rpartition(" ")[2]) if colon and seen.kind is Observed.STATE else None
+        if operation is not None and operation.state is State.RUNNING:
+            operation.phase = phase
+
+    def conclude(self, end: Concluded) -> None:
+        operation = self._known.get(end.operation)
+        if operation is not None and operation.state is State.RUNNING:
+            operation.state = State.REFUSED if end.refusal else State.DONE
+            operation.reason, operation.ended_at = end.refusal, time.time()
+        future = self._awaited.pop(end.operation, None)
+        if future is not None and not future.done():
+            future.set_result(end)
+
+    def _note(self, request: OperatorRequest) -> None:
+        self._known.pop(request.operation, None)
+        self._known[request.operation] = Operation(request.operation, *described(request))
+        over = [name for name, known in self._known.items() if known.state is not State.RUNNING]
+        for name in over[: max(0, len(self._known) - HISTORY_MAX)]:
+            del self._known[name]
+
+
+def described(request: OperatorRequest) -> tuple[str, tuple[Node, ...]]:
+    match request:
+        case RequestSwap(_, a, b, c):
+            return "swap", (a, b, c)
+        case RequestAdd(_, to):
+            return "add", (to,)
+        case RequestRemove(_, broker):
+            return "remove", (broker,)
+
+
+def fresh_name() -> str:
+    """Short and, for all that is under way at once, unique."""
+    return b32encode(os.urandom(NAME_BYTES)).decode().rstrip("=").lower()

@@ -1,0 +1,40 @@
+"""What an operator's port answers: a page, and the one form that errors have."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import NamedTuple
+
+import msgspec
+
+JSON = "application/json"
+
+
+class Page(NamedTuple):
+    status: HTTPStatus
+    kind: str
+    body: bytes
+
+
+class Site(NamedTuple):
+    """Pages by path; families of pages by what comes before the last part of a path; actions by path."""
+
+    pages: Mapping[str, Callable[[], Page]]
+    families: Mapping[str, Callable[[str], Page]] = {}
+    actions: Mapping[str, Callable[[bytes], Awaitable[Page]]] = {}
+
+    @property
+    def listed(self) -> str:
+        families = (f"{family}/NAME" for family in self.families)
+        actions = (f"POST {action}" for action in self.actions)
+        return ", ".join((*self.pages, *families, *actions))
+
+
+def json_page(code: HTTPStatus, value: object) -> Page:
+    return Page(code, JSON, msgspec.json.encode(value) + b"\n")
+
+
+def failure(code: HTTPStatus, remedy: str, error: str = "", **more: object) -> Page:
+    """What is wrong, what would be right, and whatever else is known."""
+    return json_page(code, {"error": error or code.phrase, "remedy": remedy, **more})

@@ -1,0 +1,112 @@
+"""Between clients and brokers."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from pleach.events.event import Event, EventId
+from pleach.events.filter import Filter
+from pleach.messages.base import Message
+
+# Client to broker ----------------------------------------------------------------------------------------------
+
+
+class Attach(Message, frozen=True):
+    """The first message of a client. `own_events`: whether it wants to get what it publishes itself."""
+
+    own_events: bool = True
+
+
+class Detach(Message, frozen=True):
+    """The last message of a client: its subscriptions and advertisements end with it."""
+
+
+class Publish(Message, frozen=True):
+    event: Event
+
+
+class Subscribe(Message, frozen=True):
+    """`network_wide`: confirm only once every broker that must know the subscription does (else: at once)."""
+
+    subscription: str
+    filter: Filter
+    network_wide: bool = True
+
+
+class Unsubscribe(Message, frozen=True):
+    subscription: str
+
+
+class Advertise(Message, frozen=True):
+    advertisement: str
+    filter: Filter
+
+
+class Unadvertise(Message, frozen=True):
+    advertisement: str
+
+
+# Broker to client ----------------------------------------------------------------------------------------------
+
+
+class Attached(Message, frozen=True):
+    pass
+
+
+class Deliver(Message, frozen=True):
+    event: Event
+
+
+class Published(Message, frozen=True):
+    """The broker has taken the event over: it will be delivered. `count`: with those just before it, that many."""
+
+    event: EventId
+    count: int = 1
+
+    @property
+    def events(self) -> list[EventId]:
+        """All that it confirms, in order."""
+        publisher, incarnation, last = self.event
+        return [EventId(publisher, incarnation, sequence) for sequence in range(last - self.count + 1, last + 1)]
+
+
+class PublishRefused(Message, frozen=True):
+    """The event was not taken over and nobody will get it."""
+
+    event: EventId
+    reason: str
+
+
+class Subscribed(Message, frozen=True):
+    subscription: str
+
+
+class Unsubscribed(Message, frozen=True):
+    """Nothing is delivered for the subscription after this message."""
+
+    subscription: str
+
+
+class Advertised(Message, frozen=True):
+    """Every subscription that the advertisement concerns is known where the publisher is."""
+
+    advertisement: str
+
+
+class Unadvertised(Message, frozen=True):
+    advertisement: str
+
+
+class Refused(Message, frozen=True):
+    """A request other than Publish that was not carried out."""
+
+    subject: str
+    reason: str
+
+
+ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
+
+
+ClientReply: TypeAlias = (
+    Attached | Deliver | Published | PublishRefused | Subscribed | Unsubscribed | Advertised | Unadvertised | Refused
+)

@@ -1,0 +1,36 @@
+"""Steps of a timeline that change the tree, as the overlay knows them: one operation each, or a plan of several."""
+
+from __future__ import annotations
+
+from typing import TypeAlias, assert_never
+
+from pleach.overlay.plans import AddStep, Plan, RemoveStep, Step, SwapStep, Topology, exchange, remove_broker
+from pleach.scenario import steps
+
+TreeStep: TypeAlias = steps.Swap | steps.Exchange | steps.AddBroker | steps.RemoveBroker
+
+
+def single(step: TreeStep, *, is_leaf: bool) -> Step | None:
+    """The one operation that does it; None where it takes a plan. `is_leaf`: whether a broker to be removed is one."""
+    match step:
+        case steps.Swap(brokers=(a, b, c)):
+            return SwapStep(a, b, c)
+        case steps.AddBroker(broker=broker, to=to):
+            return AddStep(broker, to)
+        case steps.RemoveBroker(broker=broker):
+            return RemoveStep(broker) if is_leaf else None
+        case steps.Exchange():
+            return None
+        case _:
+            assert_never(step)
+
+
+def planned(step: steps.Exchange | steps.RemoveBroker, topology: Topology) -> Plan:
+    """Raises PlanError where the tree does not allow it."""
+    match step:
+        case steps.Exchange(remove=removed, add=added):
+            return exchange(topology, remove=removed, add=added)
+        case steps.RemoveBroker(broker=broker):
+            return remove_broker(topology, broker)
+        case _:
+            assert_never(step)
