@@ -113,6 +113,7 @@ def test_bad_scenarios_get_one_error_with_place_and_reason(case, tmp_path):
         (["audit", "nowhere"], "nowhere"),
         (["bench", "nothing"], "nothing"),
         (["explore", "nowhere.toml"], "nowhere.toml"),
+        (["explore", EXAMPLES / "swap.toml", "--exchange", "none"], "unknown protocol"),
         (["frobnicate"], "frobnicate"),
         (["sim"], "file"),
     ],

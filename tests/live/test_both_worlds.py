@@ -12,13 +12,15 @@ from pleach.trace import explain, judge
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "src" / "pleach" / "scenario" / "demo.toml"
-SCENARIOS = [ROOT / "examples" / "churn.toml", ROOT / "examples" / "advertisements.toml", DEMO]
+EXAMPLES = ROOT / "examples"
+SCENARIOS = [EXAMPLES / "churn.toml", EXAMPLES / "advertisements.toml", EXAMPLES / "reweave.toml", DEMO]
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_the_verdict_is_the_same(path, tmp_path):
     scenario = load_scenario(path)
-    simulated = judge(run_scenario(scenario, 1).records)
+    run = run_scenario(scenario, 1)
+    simulated = judge(run.records)
     result = asyncio.run(run_live(scenario, tmp_path))
     lived = judge(result.records)
     assert result.quiet
@@ -26,3 +28,4 @@ def test_the_verdict_is_the_same(path, tmp_path):
     assert simulated.clean
     assert lived.counts.subscriptions == simulated.counts.subscriptions
     assert lived.counts.published > simulated.counts.published // 2
+    assert list(result.refusals) == [f"{refused.step}: {refused.reason}" for refused in run.refusals]

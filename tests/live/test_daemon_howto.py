@@ -14,8 +14,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "run-brokers.md"
 PORTS = [7101, 7102, 7103, 7201, 7202, 7203, 7301, 7302, 7303]
 
 
-def commands():
-    return "".join(re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL))
+def commands(page=PAGE):
+    return "".join(re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL))
 
 
 def with_free_ports(text):

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from daemons import chain
+from test_client_library_durable import abandon
 from tiny_broker import take, until
 
 import pleach
@@ -116,6 +117,31 @@ def test_a_redirect_that_comes_while_nobody_listens_waits(tmp_path):
                 async with pleach.connect(at_c, name="s", state_dir=state) as subscriber:
                     mine = await subscriber.subscribe("n >= 0", name="all")
                     assert await numbers(mine, 20) == list(range(40, 60))
+
+    run(story())
+
+
+def test_a_process_that_dies_on_the_way_is_succeeded_by_one_that_says_farewell(tmp_path):
+    """The farewell, and what was published before it, are on the client's disk: the next process tells them."""
+
+    async def story():
+        async with chain(tmp_path) as running:
+            at_a, at_c = address(running, "a"), address(running, "c")
+            state = tmp_path / "state"
+            async with pleach.connect(at_a, name="r") as reader:
+                read = await reader.subscribe("n >= 0")
+                client = pleach.connect(at_c, name="w", state_dir=state)
+                await client.__aenter__()
+                for number in range(50):
+                    await client.publish_windowed({"n": number})
+                removal = asyncio.create_task(running.remove("c"))
+                await until(lambda: client._lifeline.machine.broker == "b")
+                await abandon(client)
+                async with pleach.connect(at_c, name="w", state_dir=state) as successor:
+                    await successor.publish({"n": 50})
+                    assert (await removal).refusal == ""
+                    assert await running.ended("c") == 0
+                    assert await numbers(read, 51) == list(range(51))
 
     run(story())
 

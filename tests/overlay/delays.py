@@ -65,6 +65,13 @@ class World:
             return self.detour(publisher, subscriber)
         return max(self.path(sketch, publisher, subscriber) for sketch in (self.before, self.after))
 
+    @property
+    def around_the_triangle(self) -> float:
+        """Over all three links of a swap, in seconds."""
+        assert isinstance(self.operation, Swap)
+        a, b, c = self.operation.brokers
+        return sum(self.scenario.latency.of(*link).low for link in ((a, b), (b, c), (a, c)))
+
     def both_lose_their_broker(self, publisher: str, subscriber: str) -> bool:
         brokers = {self.scenario.client(client).broker for client in (publisher, subscriber)}
         return isinstance(self.operation, RemoveBroker) and brokers == {self.operation.broker}

@@ -39,6 +39,7 @@ class Point:
     sender: Node
     receiver: Node
     at: float
+    operation: str  # as the brokers call it; empty where the message does not say
 
     def __str__(self) -> str:
         return f"#{self.index} {self.message} {self.sender}→{self.receiver}"
@@ -133,7 +134,8 @@ class Journey:
             self._crash(name, crash.seconds)
             self.run.sim.links_between(sender, name)[0].kept.append(message)
             return True
-        self.points.append(Point(index, type(message).__name__, sender, name, self.run.sim.now))
+        operation = getattr(message, "operation", "")
+        self.points.append(Point(index, type(message).__name__, sender, name, self.run.sim.now, operation))
         return False
 
     def strike_after(self, name: Node) -> None:

@@ -13,8 +13,8 @@ from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Rou
 from pleach.scenario.steps import AddBroker, RemoveBroker, Step, SubscribeStep, Swap, UnsubscribeStep
 from pleach.scenario.values import Span
 
-BEGINS_AT = 0.1
-DURATION = 0.5
+BEGINS_AT = 0.08
+DURATION = 0.25
 BROKERS = ("x", "a", "b", "c", "z")
 LINKS = (("x", "a"), ("a", "b"), ("b", "c"), ("c", "z"))
 SLOW = {("a", "c"): 0.025, ("b", "c"): 0.008, ("a", "b"): 0.002}  # seconds; others 1 ms

@@ -30,7 +30,7 @@ OPERATIONS = {
 MESSAGES = {  # PROTOCOLS §2 and messages.py: all that must have been crash points
     "swap": {"Lock", "LockAck", "Swap", "Open", "Close"},
     "add": {"Connect", "ConnectAck"},
-    "remove": {"RemoveReq", "RemoveAck", "Handover", "CloseAB", "Farewell", "ClientLeft", "Left"},
+    "remove": {"RemoveReq", "RemoveAck", "Handover", "CloseAB", "Said", "Farewell", "ClientLeft", "Left"},
 }
 MODES = {
     "covering": {},

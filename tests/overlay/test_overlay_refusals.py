@@ -83,6 +83,7 @@ def check_refused(broker, request, words, scenario=None):
         (("b", "stray", "c"), "not linked"),
         (("stray", "b", "c"), "no broker stray"),
         (("b", "nobody", "c"), "not linked"),
+        (("b", "c", "nobody"), "not linked"),
     ],
     ids=lambda part: "-".join(part) if isinstance(part, tuple) else "",
 )

@@ -1,5 +1,6 @@
 """Trees as values, and the three steps on them (S0 §IV; §V, property 1)."""
 
+from itertools import combinations
 from random import Random
 
 import pytest
@@ -64,6 +65,13 @@ def test_a_cycle_is_named_and_one():
         assert set(cycle) == set(tree.path(u, v))
         assert all(tree.has_link(a, b) or {a, b} == {u, v} for a, b in zip(cycle, (*cycle[1:], cycle[0]), strict=True))
         assert cycle[0] in str(caught.value)
+
+
+def test_of_many_cycles_always_the_same_is_named():
+    """Neighbours are sets, whose order differs from process to process; what is said does not."""
+    everybody = combinations(names_of(10), 2)
+    with pytest.raises(CycleError, match="links close a cycle: b1–b0–b2–b1; leave one of these links out"):
+        Topology.of(everybody)
 
 
 def test_a_part_that_is_cut_off_is_named():

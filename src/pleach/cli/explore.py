@@ -13,11 +13,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from pleach.errors import ScheduleError
+from pleach.errors import InvalidInputError, ScheduleError
 from pleach.explore import search
 from pleach.explore.search import STATES_MAX, Exploration, Finding, Outcome
+from pleach.overlay.registry import EXCHANGES
 from pleach.scenario.load import load_scenario
 from pleach.scenario.plants import PLANTS
+from pleach.scenario.read import instead
 from pleach.scenario.schedule import schedule_text
 from pleach.scenario.script import Options
 from pleach.trace import explain
@@ -29,6 +31,7 @@ SCHEDULE_FILE = "schedule.json"  # in the hint, where no --out was given
 
 def explore(
     file: Annotated[Path, typer.Argument(help="A small scenario file (TOML).", show_default=False)],
+    exchange: Annotated[str, typer.Option(help=f"The protocol, instead of the file's: {', '.join(EXCHANGES)}.")] = "",
     plant: Annotated[str, typer.Option(help=f"Plant a bug: {', '.join(sorted(PLANTS))}.")] = "",
     out: Annotated[Path | None, typer.Option(help="Write the failing schedule to this file.")] = None,
     instant_clients: Annotated[bool, typer.Option("--instant-clients", help="Client links take no time.")] = False,
@@ -45,6 +48,10 @@ def explore(
     then `pleach sim examples/chain-of-three.toml --schedule schedule.json`
     """
     scenario = load_scenario(file)
+    if exchange and exchange not in EXCHANGES:
+        raise InvalidInputError(f"--exchange: unknown protocol {exchange!r}{instead(exchange, EXCHANGES)}")
+    if exchange:
+        scenario = msgspec.structs.replace(scenario, exchange=exchange)
     with _progress(quiet=as_json) as on_progress:
         options = Options(instant_clients=instant_clients, timers=timers)
         result = search.explore(scenario, plant=plant, options=options, states_max=states, on_progress=on_progress)

@@ -93,7 +93,7 @@ class AdminServer:
         first, *lines = head.decode("latin-1").split("\r\n")
         fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         match first.split(" "):
-            case ["POST", target, "HTTP/1.0" | "HTTP/1.1"]:
+            case ["POST", target, "HTTP/1.0" | "HTTP/1.1"] if target.partition("?")[0] in self._site.actions:
                 body = await _body(reader, fields)
                 return body if isinstance(body, Page) else Asked(b"POST", target.partition("?")[0], body)
             case [method, target, "HTTP/1.0" | "HTTP/1.1"]:

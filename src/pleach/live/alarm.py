@@ -5,17 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from pleach.links.endpoint import Endpoint
+
 
 class Alarm:
-    def __init__(self, clock: Callable[[], float], ring: Callable[[], None]) -> None:
+    """`touch`: to be called when something has happened at the endpoint."""
+
+    def __init__(self, endpoint: Endpoint, clock: Callable[[], float], touch: Callable[[], None]) -> None:
+        self._endpoint = endpoint
         self._clock = clock
-        self._ring = ring
+        self._touch = touch
         self._handle: asyncio.TimerHandle | None = None
 
-    def set(self, due: float | None) -> None:
-        """Ring at this time of the clock, and at no other; None: not at all."""
+    def set(self) -> None:
+        """To be called whenever timers may have changed."""
+        due = self._endpoint.upkeep.next_due
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
         if due is not None:
             self._handle = asyncio.get_running_loop().call_later(max(0.0, due - self._clock()), self._ring)
+
+    def _ring(self) -> None:
+        self._endpoint.fire(now=self._clock())
+        self._touch()

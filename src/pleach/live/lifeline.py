@@ -252,8 +252,6 @@ class Lifeline:
         self._strands.end(str(error))
         self._hearer.hear_end(error)
 
-    # Being sent elsewhere ------------------------------------------------------------------------------------
-
     async def _keep_ticking(self) -> None:
         """Our signs of life, and the watch over the broker's."""
         while self._error is None:
@@ -262,6 +260,8 @@ class Lifeline:
                 self._endpoint.tick(now=time.monotonic())
                 self.settle()
             self._strands.ping()
+
+    # Being sent elsewhere ------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
         """The machine has said farewell to its broker, if it was told to: on to the next."""

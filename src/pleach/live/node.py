@@ -90,7 +90,7 @@ class BrokerNode:
         self._on_fatal = on_fatal
         self._doorkeeper = Doorkeeper(self)
         self.operations = Operations(self._ask)
-        self._alarm = Alarm(clock, self._ring)
+        self._alarm = Alarm(self.endpoint, clock, self._touch)
         if store is not None:
             self._recover(store)
         self._durable = Durable(self.endpoint)
@@ -244,7 +244,7 @@ class BrokerNode:
             self._weigh(peer)
         self._evict(sorted(grown))
         self._relieve_pressure()
-        self._alarm.set(self.endpoint.upkeep.next_due)
+        self._alarm.set()
 
     def _carry_out(self, part: Part) -> None:
         carry_out(part)
@@ -256,7 +256,6 @@ class BrokerNode:
         for seen in batch.observed:
             self.operations.observe(seen)
         for end in batch.concluded:
-            log.info("operation %s: %s", end.operation, end.refusal or "done")
             self.operations.conclude(end)
 
     def _fenced(self, peer: Node, reason: str) -> None:
@@ -312,10 +311,6 @@ class BrokerNode:
         """Let clients' sessions go; whoever comes back is told."""
         for client in clients:
             self.endpoint.expel(client, reason, now=self._clock())
-        self._touch()
-
-    def _ring(self) -> None:
-        self.endpoint.fire(now=self._clock())
         self._touch()
 
     # Limits --------------------------------------------------------------------------------------------------

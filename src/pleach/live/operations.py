@@ -8,6 +8,7 @@ as far as the journal goes back.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from base64 import b32encode
@@ -31,6 +32,8 @@ from pleach.messages import (
 
 HISTORY_MAX = 256
 NAME_BYTES = 4  # of chance in a name: it travels in every message of its operation, and is short
+
+log = logging.getLogger(__name__)
 
 
 class State(StrEnum):
@@ -111,11 +114,13 @@ class Operations:
     def observe(self, seen: Observe) -> None:
         """Protocols report `KIND OPERATION: PHASE`."""
         head, colon, phase = seen.detail.partition(": ")
-        operation = self._known.get(head.rpartition(" ")[2]) if colon and seen.kind is Observed.STATE else None
+        name = asked_name(head.rpartition(" ")[2])
+        operation = self._known.get(name) if colon and seen.kind is Observed.STATE else None
         if operation is not None and operation.state is State.RUNNING:
             operation.phase = phase
 
     def conclude(self, end: Concluded) -> None:
+        log.info("operation %s: %s", end.operation, end.refusal or "done")
         operation = self._known.get(end.operation)
         if operation is not None and operation.state is State.RUNNING:
             operation.state = State.REFUSED if end.refusal else State.DONE
@@ -142,6 +147,11 @@ def described(request: OperatorRequest) -> tuple[str, tuple[Node, ...]]:
             return "add", (to,)
         case RequestRemove(_, broker):
             return "remove", (broker,)
+
+
+def asked_name(on_the_wire: str) -> str:
+    """An operation as it was asked for; each attempt at it has a name of its own."""
+    return on_the_wire.partition("~")[0]
 
 
 def fresh_name() -> str:

@@ -10,7 +10,7 @@ Rule 2: who relays a probe lets pass only later ones of the same sender after it
 Rule 3: a reconfiguration makes three brokers a triangle for a moment. So a probe counts only if its sender has taken
         part in none since it was sent; who only relays it is no matter, by rule 2.
 
-docs/decisions/0010-cycles.md tells why.
+docs/decisions/0009-cycles.md tells why.
 """
 
 from __future__ import annotations

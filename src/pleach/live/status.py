@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pleach.live.metrics import Metric, Sample, counted
 from pleach.live.node import BrokerNode
+from pleach.live.operations import asked_name
 from pleach.messages import Layer, Node
 
 SUBSCRIPTIONS_SHOWN_MAX = 100  # of one client
@@ -33,7 +34,7 @@ def status(node: BrokerNode) -> dict[str, object]:
             "parent": router.parent,
         },
         "neighbours": {n: _neighbour(node, n, roads.get(n, "")) for n in sorted(router.neighbours)},
-        "operation": node.broker.operation,
+        "operation": asked_name(node.broker.operation),
         "leaving": {"waits_for": node.leaving.waits_for, "has_left": node.leaving.has_left},
         "clients": {client: _client(node, client) for client in clients},
         "remote_entries": router.remote_entries(),

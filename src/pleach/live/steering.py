@@ -22,7 +22,7 @@ import msgspec
 from pleach.errors import ProtocolError, SettingsError
 from pleach.live.config import NAME_BYTES_MAX, parse_address
 from pleach.live.node import BrokerNode
-from pleach.live.operations import Operation, State, described, fresh_name
+from pleach.live.operations import Operation, State, asked_name, described, fresh_name
 from pleach.live.page import Page, failure, json_page
 from pleach.messages import Node, OperatorRequest, RequestAdd, RequestRemove, RequestSwap
 
@@ -33,7 +33,7 @@ CLIENTS_NAMED_MAX = 20
 TREE_REMEDY = "`pleach overlay show` draws the tree as it is"
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_BYTES_MAX)]
-OperationName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[!-.0-~]{0,40}$")]
+OperationName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[!-.0-}]{0,40}$")]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=TIMEOUT_SECONDS_MAX)]
 
 
@@ -93,14 +93,14 @@ class Steering:
     def _recent(self) -> Page:
         node = self._node
         return json_page(
-            HTTPStatus.OK, {"locked_for": node.broker.operation, "operations": list(node.operations.recent)}
+            HTTPStatus.OK, {"locked_for": asked_name(node.broker.operation), "operations": list(node.operations.recent)}
         )
 
     def _one(self, name: str) -> Page:
         node = self._node
         if name in node.operations:
             return json_page(HTTPStatus.OK, node.operations[name])
-        if name and name == node.broker.operation:  # begun before a restart, or asked for elsewhere
+        if name and name == asked_name(node.broker.operation):  # begun before a restart, or asked for elsewhere
             return json_page(HTTPStatus.OK, Operation(name, "", ()))
         remedy = "the broker that was asked for it knows it, for a while; " + TREE_REMEDY
         return failure(HTTPStatus.NOT_FOUND, remedy, f"{node.name} knows no operation {name!r}")

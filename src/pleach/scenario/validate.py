@@ -12,6 +12,7 @@ import msgspec
 
 from pleach.errors import FilterError
 from pleach.events.language import parse_filter
+from pleach.overlay.registry import EXCHANGES
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import Client, Publish, Routing, Scenario
@@ -83,6 +84,9 @@ def check_settings(scenario: Scenario) -> None:
     if scenario.root not in scenario.brokers:
         reason = f"`root` is {scenario.root!r}, which is not a broker{instead(scenario.root, scenario.brokers)}"
         raise FlawError(("root",), reason)
+    if scenario.exchange not in EXCHANGES:
+        reason = f"unknown exchange {scenario.exchange!r}{instead(scenario.exchange, EXCHANGES)}"
+        raise FlawError(("exchange",), reason)
     if scenario.merge_bound and scenario.routing is not Routing.MERGING:
         reason = f'`merge_bound` has no meaning with {scenario.routing} routing; set routing = "merging"'
         raise FlawError(("merge_bound",), reason)

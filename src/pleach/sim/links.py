@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from pleach.errors import LinkError
 from pleach.messages import Message, Node
 
 AT_ONCE = (0.0, 0.0)  # the latency of a link that nobody has given one
@@ -66,9 +65,12 @@ class Links:
         self.out.setdefault(node, {})
 
     def open(self, sender: Node, receiver: Node, *, is_new: bool) -> None:
-        """One direction. `is_new`: neither is open, and nothing is under way from former times."""
+        """One direction. `is_new`: neither is open, and nothing is under way from former times.
+
+        A link to nobody leads nowhere: what is sent over it is an error, asking for it is not.
+        """
         if receiver not in self.out:
-            raise LinkError(sender, receiver)
+            return
         if is_new:
             self.cuts.pop(_pair(sender, receiver), None)
             self._furnish(sender, receiver)

@@ -102,7 +102,7 @@ def _gains(ways: Iterable[Way], goal: Collection[Link]) -> dict[Triple, int]:
 def descend(tree: Topology, missing: Sequence[Link], goal: Collection[Link]) -> list[SwapStep]:
     found: list[SwapStep] = []
     while ways := _ways(tree, missing):
-        swaps = _best_apart(_gains(ways, goal)) or _exchange(min(ways, key=lambda way: (len(way), way)), goal)
+        swaps = _best_apart(_gains(ways, goal)) or _exchange(ways, goal)
         for swap in swaps:
             tree = apply(tree, swap)
         found += swaps
@@ -121,12 +121,13 @@ def _best_apart(gains: dict[Triple, int]) -> list[SwapStep]:
     return chosen
 
 
-def _exchange(way: Way, goal: Collection[Link]) -> list[SwapStep]:
-    """Move a link of the way that is not wanted towards the way's ends, until it is one that is wanted."""
-    moved = next(pair for pair in pairwise(way) if link(*pair) not in goal)  # wanted links alone would close a cycle
-    swaps = slides(way, moved)
-    arrived = next(number for number, swap in enumerate(swaps, start=1) if link(swap.a, swap.c) in goal)
-    return swaps[:arrived]
+def _exchange(ways: Iterable[Way], goal: Collection[Link]) -> list[SwapStep]:
+    """Make the ends of a shortest way neighbours, with a link of it that is not wanted.
+
+    There is one, since wanted links close no cycle. What it joins in between is not wanted: that way would be shorter.
+    """
+    way = min(ways, key=lambda way: (len(way), way))
+    return slides(way, next(pair for pair in pairwise(way) if link(*pair) not in goal))
 
 
 # Several trees in view -------------------------------------------------------------------------------------------
