@@ -69,7 +69,7 @@ class AdvancedCoordinated:
     def is_over(self) -> bool:
         return self._state.place.is_over
 
-    def begin(self) -> Handled:
+    def begin(self, _lock_seconds: float, /) -> Handled:
         return self._begin(self._state.place)
 
     def handle(self, sender: Node, message: Message) -> Handled:

@@ -19,20 +19,20 @@ from pleach.overlay.seam import Handled
 
 
 class Coordinated(LinkExchange):
-    def begin(self) -> Handled:
-        return Handled([Send(self.cycle.v, Activate(self.cycle.operation)), *self._link()])
+    def begin(self, _lock_seconds: float, /) -> Handled:
+        return Handled([*self._activate(), self._flush()])
 
     def handle(self, sender: Node, message: Message) -> Handled:
         match message:
             case Activate():
-                return Handled(self._link())
+                return Handled([*self._connect(), self._flush()])
             case Flush():
                 return Handled(self._flushed(sender, message))
         return super().handle(sender, message)
 
-    def _link(self) -> list[Effect]:
-        told = self._connect()
-        return [*told, Send(self._over_new, Flush(self.cycle.operation, self.name))]
+    def _flush(self) -> Send:
+        """Behind all that this end of a has told the other one."""
+        return Send(self._over_new, Flush(self.cycle.operation, self.name))
 
     def _flushed(self, sender: Node, message: Flush) -> list[Effect]:
         """Pass it on, on this side of r only; an end of r has what it waited for."""

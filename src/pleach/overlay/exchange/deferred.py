@@ -1,4 +1,8 @@
-"""Deferred unsubscriptions (S1 §4.4.1; docs/protocols/deferred.md): the strawman, with a delay before r is removed.
+"""Deferred unsubscriptions (S1 §4.4.1; docs/protocols/deferred.md): subscribe over a, and after a delay unsubscribe.
+
+    u          …          x ──r── y          …          v
+    │ ─────────────────── activate ──────────────────▶ │         u, then v: tells the far end all that it knows
+    │──── begin ────▶ …  ▶│ ─ begin ▶│                  │        x, then y: after the delay, forgets what came over r
 
 A long delay means fewer events lost, more delivered twice; a short one the reverse. Ideal is the time in which the
 subscriptions over a arrive where those over r are withdrawn, which nobody knows.
@@ -7,17 +11,30 @@ subscriptions over a arrive where those over r are withdrawn, which nobody knows
 from __future__ import annotations
 
 from pleach.effects import Effect
+from pleach.messages import Activate, Begin, Message, Node
 from pleach.overlay.exchange.cycle import Cycle
-from pleach.overlay.exchange.strawman import Strawman
+from pleach.overlay.exchange.part import LinkExchange
 from pleach.overlay.layers import Layers
+from pleach.overlay.seam import Handled
 
 DELAY_SECONDS = 0.25  # in which subscriptions pass ten links of 25 ms
 
 
-class Deferred(Strawman):
+class Deferred(LinkExchange):
     def __init__(self, layers: Layers, cycle: Cycle, ordering: str, *, delay: float = DELAY_SECONDS) -> None:
         super().__init__(layers, cycle, ordering)
         self._delay = delay
 
-    def _at_old_link(self) -> list[Effect]:
-        return self._remove_after(self._delay)
+    def begin(self, _lock_seconds: float, /) -> Handled:
+        return Handled([*self._activate(), *self._begin()])
+
+    def handle(self, sender: Node, message: Message) -> Handled:
+        match message:
+            case Activate():
+                return Handled(self._connect())
+            case Begin():
+                return Handled(self._begin())
+        return super().handle(sender, message)
+
+    def _begin(self) -> list[Effect]:
+        return [*self._pass_begin(), *(self._remove_after(self._delay) if self._over_old else [])]

@@ -43,7 +43,7 @@ class Informed(LinkExchange):
     def _fresh(self) -> Ends:
         return InformedEnds()
 
-    def begin(self) -> Handled:
+    def begin(self, _lock_seconds: float, /) -> Handled:
         return self._begin()
 
     def handle(self, sender: Node, message: Message) -> Handled:

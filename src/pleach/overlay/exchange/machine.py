@@ -54,8 +54,8 @@ class Part(Protocol):
     @property
     def seam(self) -> Reconfiguration: ...
 
-    def begin(self) -> Handled:
-        """At u: all are locked, and the new link is open."""
+    def begin(self, lock_seconds: float, /) -> Handled:
+        """At u: all are locked, which took so long, and the new link is open."""
         ...
 
     def handle(self, sender: Node, message: Message) -> Handled: ...
@@ -78,6 +78,7 @@ class ExchangeState(msgspec.Struct):
     cycle: Cycle | None = None
     part: bytes = b""
     attempts: int = 0
+    asked_at: float = 0.0
     flushed: dict[str, None] = {}  # by other exchanges, while this one is under way
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
@@ -101,10 +102,12 @@ class ExchangeMachine:
     def operation(self) -> str:
         return "" if self._part is None else self._part.cycle.operation
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:
         match message:
             case RequestExchange():
-                return self._requested(sender, message, attempts=0)
+                return self._requested(sender, message, attempts=0, now=now)
+            case LockCycle(path=path) if path[0] == self._layers.name:  # it came back over a: all are locked
+                return self._begin(now)
             case LockCycle():
                 return self._lock(sender, message)
             case Flush(operation) if operation != self.operation:
@@ -116,13 +119,13 @@ class ExchangeMachine:
             return self._refused(part.cycle, message)
         return self._ended_if_over(part, part.handle(sender, message))
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+    def handle_timer(self, name: str, *, now: float) -> Handled:
         if name == PART:
             return NOTHING if self._part is None else self._ended_if_over(self._part, self._part.due())
         waiting = self._state.retries.take(name)
         if waiting is None or not isinstance(waiting.request, RequestExchange):
             return NOTHING
-        return self._requested(OPERATOR, waiting.request, attempts=waiting.attempts)
+        return self._requested(OPERATOR, waiting.request, attempts=waiting.attempts, now=now)
 
     def resume(self) -> Sequence[Effect]:
         timers = self._state.retries.timers()
@@ -141,7 +144,7 @@ class ExchangeMachine:
 
     # Lock ----------------------------------------------------------------------------------------------------
 
-    def _requested(self, sender: Node, request: RequestExchange, *, attempts: int) -> Handled:
+    def _requested(self, sender: Node, request: RequestExchange, *, attempts: int, now: float) -> Handled:
         router = self._layers.router
         cycle = Cycle(request.operation, request.path, request.cut)
         if not cycle.why_not() and cycle.u != self._layers.name:
@@ -152,7 +155,7 @@ class ExchangeMachine:
         if busy := self._layers.locked_for():
             reason = f"{cycle.u} is locked for operation {busy}"
             return Handled(self._state.retries.put_off(request, attempts, reason))
-        self._state.attempts = attempts
+        self._state.attempts, self._state.asked_at = attempts, now
         lock = LockCycle(request.operation, request.path, request.cut, self._layers.address)
         return Handled([*self._take_part(cycle), LinkUp(cycle.v), Send(request.path[1], lock)])
 
@@ -169,9 +172,6 @@ class ExchangeMachine:
 
     def _lock(self, sender: Node, lock: LockCycle) -> Handled:
         cycle = Cycle(lock.operation, lock.path, lock.cut)
-        if cycle.u == self._layers.name:  # it came back over a: all are locked
-            assert self._part is not None
-            return self._ended_if_over(self._part, self._part.begin())
         if busy := self._layers.locked_for():
             reason = f"{self._layers.name} is locked for operation {busy}"
             return Handled([Send(sender, CycleRefused(lock.operation, reason, is_busy=True))])
@@ -183,6 +183,11 @@ class ExchangeMachine:
             reason = f"{self._layers.name} and {following} are not linked"
             return Handled([Send(sender, CycleRefused(lock.operation, reason))])
         return Handled([*self._take_part(cycle), Send(following, lock)])
+
+    def _begin(self, now: float) -> Handled:
+        assert self._part is not None
+        lock_seconds = max(0.0, now - self._state.asked_at)  # clocks begin anew when a broker does
+        return self._ended_if_over(self._part, self._part.begin(lock_seconds))
 
     def _take_part(self, cycle: Cycle) -> list[Effect]:
         self._state.cycle = cycle

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from pleach.effects import Effect, LinkDown, Send, SetTimer
 from pleach.errors import ProtocolError
-from pleach.messages import Begin, Done, Message, Node, Removed, Told, pack, unpack
+from pleach.messages import Activate, Begin, Done, Message, Node, Removed, Told, pack, unpack
 from pleach.overlay import sides
 from pleach.overlay.exchange.crossing import Crossing, Ends
 from pleach.overlay.exchange.cycle import Cycle
@@ -54,7 +54,7 @@ class LinkExchange(ABC):
         return self.ends.is_over
 
     @abstractmethod
-    def begin(self) -> Handled: ...
+    def begin(self, lock_seconds: float, /) -> Handled: ...
 
     def handle(self, sender: Node, message: Message) -> Handled:
         match message:
@@ -81,6 +81,10 @@ class LinkExchange(ABC):
 
     # The new link --------------------------------------------------------------------------------------------
 
+    def _activate(self) -> list[Effect]:
+        """At u: tell v, in front of all else, that it is to connect too."""
+        return [Send(self.cycle.v, Activate(self.cycle.operation)), *self._connect()]
+
     def _connect(self) -> list[Effect]:
         """At an end of a: tell the far end all that it has to know, as any new neighbour."""
         self.ends.is_linked = True
@@ -96,8 +100,9 @@ class LinkExchange(ABC):
     # The old link --------------------------------------------------------------------------------------------
 
     def _pass_begin(self) -> list[Effect]:
-        """From u along the cycle to x; what x does with it is the protocol's."""
-        return [Send(self.cycle.towards_old(self.name) or "", Begin(self.cycle.operation))]
+        """From u along the cycle to x, and over r to y; what these do about it is the protocol's."""
+        following = {self.cycle.x: self.cycle.y, self.cycle.y: None}.get(self.name, self.cycle.towards_old(self.name))
+        return [] if following is None else [Send(following, Begin(self.cycle.operation))]
 
     def _remove(self) -> list[Effect]:
         """At an end of r: act as if the far end had unsubscribed from all (S1 §4.4.1), and send it nothing more."""

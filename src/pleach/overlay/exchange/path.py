@@ -76,13 +76,16 @@ class Path(LinkExchange):
     def _at_seam(self) -> Crossing:
         return PathCrossing(self.cycle, self.name, self.ends)
 
-    def begin(self) -> Handled:
+    def begin(self, _lock_seconds: float, /) -> Handled:
+        return self._begin()
+
+    def _begin(self) -> Handled:
         return Handled(self._start() if self.name == self.cycle.x else self._pass_begin())
 
     def handle(self, sender: Node, message: Message) -> Handled:
         match message:
             case Begin():
-                return self.begin()
+                return self._begin()
             case Reconfigure() if self.cycle.end_at_new(self.name) == self.cycle.u:
                 return Handled(self._on_head(sender, message))
             case Reconfigure():
@@ -124,18 +127,19 @@ class Path(LinkExchange):
         for change in message.changes:
             before = self.cycle.towards_old(self.name) or ""
             effects += self._settled(router.handle(before, change))
+        if following == self.cycle.v:  # only now: what is to go would go over a, and further, before it is withdrawn
+            effects += self._tell_what_is_new([], is_settled=True)
         return self._sent_on(following, message, effects)
 
     def _next(self, add: dict[Layer, frozenset[Entry]]) -> tuple[Node, NewLink]:
         router, ends = self._layers.router, self.ends
-        beyond = self.cycle.way_around(self.name)[1:]
         following = self.cycle.towards_new(self.name)
         if following is None:
             ends.is_linked = True
-            return self.cycle.v, NewLink(add, NO_TABLES, beyond=beyond)
+            return self.cycle.v, NewLink(add, NO_TABLES, is_suspended=True)
         received = sides.received(router, following)
         ends.awaited, ends.had = following, packed(received)
-        told = sides.told(router, following)
+        told, beyond = sides.told(router, following), self.cycle.way_around(self.name)[1:]
         return following, NewLink(sides.with_all(received, add), told, beyond=beyond, is_same=True)
 
     def _sent_on(self, following: Node, message: Reconfigure, effects: Sequence[Effect]) -> list[Effect]:

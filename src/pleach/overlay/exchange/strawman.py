@@ -1,25 +1,31 @@
 """The strawman approach (S1 §4.4.1, S2 §4.1; docs/protocols/strawman.md): subscribe over a, unsubscribe over r.
 
     u          …          x ──r── y          …          v
-    │ ─────────────────── activate ──────────────────▶ │         u, then v: tells the far end all that it knows
     │──── begin ────▶ …  ▶│ ─ begin ▶│                  │        x, then y: forgets all that came over r
+    │ ─────────────────── activate ──────────────────▶ │         u, then v: tells the far end all that it knows
 
-The ends of a and those of r act on their own: nobody waits for subscriptions to arrive before those that they replace
-are withdrawn, nor for these before new ones lead events both ways.
+The ends of a and those of r act on their own, and at the same time: nobody waits for subscriptions to arrive before
+those that they replace are withdrawn, nor for these before new ones lead events both ways. Brokers have no common
+clock. That `begin` did not run along the cycle just before the subscriptions, which would be coordination, u waits
+about as long as it takes to r: a share of the time that the lock took for the whole cycle.
 """
 
 from __future__ import annotations
 
-from pleach.effects import Effect, Send
+from collections.abc import Sequence
+
+from pleach.effects import Effect, SetTimer
 from pleach.messages import Activate, Begin, Message, Node
+from pleach.overlay.exchange.machine import PART
 from pleach.overlay.exchange.part import LinkExchange
 from pleach.overlay.seam import Handled
 
 
 class Strawman(LinkExchange):
-    def begin(self) -> Handled:
-        activate = Send(self.cycle.v, Activate(self.cycle.operation))
-        return Handled([activate, *self._connect(), *self._begin()])
+    def begin(self, lock_seconds: float, /) -> Handled:
+        to_the_middle_of_r = (self.cycle.cut + 0.5) / len(self.cycle.path)
+        self.ends.link_after = lock_seconds * to_the_middle_of_r
+        return Handled([SetTimer(PART, self.ends.link_after), *self._begin()])
 
     def handle(self, sender: Node, message: Message) -> Handled:
         match message:
@@ -29,12 +35,12 @@ class Strawman(LinkExchange):
                 return Handled(self._begin())
         return super().handle(sender, message)
 
-    def _begin(self) -> list[Effect]:
-        """Along the cycle to x, and over r to y."""
-        if self.name == self.cycle.x:
-            return [Send(self.cycle.y, Begin(self.cycle.operation)), *self._at_old_link()]
-        return self._at_old_link() if self.name == self.cycle.y else self._pass_begin()
+    def due(self) -> Handled:
+        return Handled(self._activate())
 
-    def _at_old_link(self) -> list[Effect]:
-        """What an end of r does when it hears of the exchange."""
-        return self._remove()
+    def resume(self) -> Sequence[Effect]:
+        is_waiting = self.ends.link_after and not self.ends.is_linked
+        return [SetTimer(PART, self.ends.link_after)] if is_waiting else []
+
+    def _begin(self) -> list[Effect]:
+        return [*self._pass_begin(), *(self._remove() if self._over_old else [])]
