@@ -207,9 +207,9 @@ class ScenarioRun:
             case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
                 self.operations.start(step)
             case steps.Crash(broker=broker):
-                self._crash(broker)
+                self._crash(step, broker)
             case steps.Restart(broker=broker):
-                self._restart(broker)
+                self._restart(step, broker)
             case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
                 self._change_link(step, link)
             case steps.Drain():
@@ -239,13 +239,19 @@ class ScenarioRun:
         self.refusals.append(Refusal(self.sim.now, str(name), reason))
         self._record(RecordKind.STATE, NETWORK, detail=f"refused: {name}: {reason}")
 
-    def _crash(self, broker: Node) -> None:
+    def _crash(self, step: steps.Crash, broker: Node) -> None:
         """The broker's memory is gone. Each step of it was committed, so its disk holds all."""
+        if broker not in self.brokers:
+            self._refuse(step, f"there is no broker {broker} any more")
+            return
         self._record(RecordKind.FAULT, broker, detail="crash")
         self.disks[broker] = self.brokers[broker].capture()
         self.sim.crash(broker)
 
-    def _restart(self, broker: Node) -> None:
+    def _restart(self, step: steps.Restart, broker: Node) -> None:
+        if broker not in self.disks:
+            self._refuse(step, f"broker {broker} is not down")
+            return
         self._record(RecordKind.FAULT, broker, detail="restart")
         fresh = make_broker(self.scenario, tree_of(self.scenario), broker)
         fresh.restore(self.disks.pop(broker))
