@@ -95,8 +95,8 @@ def test_of_two_brokers_of_one_name_the_older_ends_and_says_so(tmp_path):
 BROKEN_BROKER = """
 from pleach.routing.router import Router
 right = Router.destinations
-def wrong(self, event, source):
-    return right(self, event, source) if event.attributes["n"] != 2 else 1 // 0
+def wrong(self, attributes, source):
+    return right(self, attributes, source) if attributes["n"] != 2 else 1 // 0
 Router.destinations = wrong
 from pleach.cli.main import run
 run()

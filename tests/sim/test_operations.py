@@ -41,6 +41,7 @@ class World:
             self.brokers,
             make_broker=self.make,
             is_down=self.down.__contains__,
+            exchange="swaplink",
             refuse=lambda step, reason: self.refusals.append((step, reason)),
             note=lambda node, detail: self.notes.append((self.sim.now, node, detail)),
         )
