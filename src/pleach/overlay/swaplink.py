@@ -209,12 +209,14 @@ class SwapLink:
         return self._undone(swap, message.reason, is_busy=message.is_busy)
 
     def _undone(self, swap: Swapping, reason: str, *, is_busy: bool) -> Handled:
-        """At a: the link to c is not wanted any more, nor what came over it."""
+        """At a: the link to c is not wanted any more, nor what came over it; unless c has joined here meanwhile."""
         request = self._request()
         if is_busy:
             outcome = self._state.retries.put_off(request, self._state.attempts, reason)
         else:
             outcome = [Concluded(request.operation, reason)]
+        if swap.c in self._layers.router.neighbours:
+            return Handled(outcome, released=[swap.c])
         return Handled([LinkDown(swap.c), *outcome], discarded=[swap.c])
 
     # 5–7: tables ---------------------------------------------------------------------------------------------
@@ -350,7 +352,7 @@ class SwapLink:
             done: list[Effect] = [Send(swap.b, Aborted(swap.operation)), LinkDown(swap.a)]
             return Handled([*done, *noted, *resumed], discarded=[swap.a])
         undone = self._undone(swap, f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up", is_busy=False)
-        return Handled([*noted, *resumed, *undone.effects], discarded=undone.discarded)
+        return Handled([*noted, *resumed, *undone.effects], undone.released, undone.discarded)
 
     def _aborted(self, swap: Swapping) -> Handled:
         self._end()

@@ -70,6 +70,9 @@ class Operations:
     def start(self, step: TreeStep) -> None:
         name = self._next_name()
         if isinstance(step, steps.AddBroker):
+            if step.to not in self._around.brokers:
+                self._around.refuse(step, f"there is no broker {step.to}")
+                return
             self._bring_in(step.broker)
         is_leaf = not isinstance(step, steps.RemoveBroker) or self._is_leaf(step.broker)
         only = single(step, is_leaf=is_leaf)

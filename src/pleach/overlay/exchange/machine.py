@@ -203,6 +203,8 @@ class ExchangeMachine:
         outcome: list[Effect] = [Concluded(cycle.operation, message.reason)]
         if message.is_busy:
             outcome = self._state.retries.put_off(request, self._state.attempts, message.reason)
+        if cycle.v in self._layers.router.neighbours:  # it has joined here meanwhile
+            return Handled(outcome, released=[cycle.v])
         return Handled([LinkDown(cycle.v), *outcome], discarded=[cycle.v])
 
     # The end -------------------------------------------------------------------------------------------------
