@@ -20,7 +20,7 @@ import msgspec
 
 from pleach.errors import SettingsError
 from pleach.messages import Node
-from pleach.overlay.registry import EXCHANGES
+from pleach.overlay.registry import SWAPS
 from pleach.routing.policies import POLICIES
 from pleach.routing.router import RoutingConfig
 
@@ -226,8 +226,8 @@ def _complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
         yield "routing", f"{settings.routing!r} is no policy", f"one of {', '.join(POLICIES)}"
     if settings.ordering not in ORDERINGS:
         yield "ordering", f"{settings.ordering!r} is no ordering", f"one of {', '.join(ORDERINGS)}"
-    if settings.exchange not in EXCHANGES:
-        yield "exchange", f"{settings.exchange!r} is no protocol", f"one of {', '.join(EXCHANGES)}"
+    if settings.exchange not in SWAPS:
+        yield "exchange", f"{settings.exchange!r} is no protocol of running brokers", f"one of {', '.join(SWAPS)}"
     if not 0.0 <= settings.merge_bound < 1.0:
         yield "merge_bound", f"{settings.merge_bound} is no share", "0.0 or more, and less than 1.0"
     if not HEARTBEAT_SECONDS_MIN <= settings.heartbeat <= HEARTBEAT_SECONDS_MAX:
