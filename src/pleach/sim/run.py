@@ -206,10 +206,14 @@ class ScenarioRun:
         match step:
             case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
                 self.operations.start(step)
+            case steps.Crash(broker=broker) if broker not in self.brokers:
+                self._refuse(step, f"there is no broker {broker} any more")
             case steps.Crash(broker=broker):
-                self._crash(step, broker)
+                self._crash(broker)
+            case steps.Restart(broker=broker) if broker not in self.disks:
+                self._refuse(step, f"broker {broker} is not down")
             case steps.Restart(broker=broker):
-                self._restart(step, broker)
+                self._restart(broker)
             case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
                 self._change_link(step, link)
             case steps.Drain():
@@ -239,19 +243,13 @@ class ScenarioRun:
         self.refusals.append(Refusal(self.sim.now, str(name), reason))
         self._record(RecordKind.STATE, NETWORK, detail=f"refused: {name}: {reason}")
 
-    def _crash(self, step: steps.Crash, broker: Node) -> None:
+    def _crash(self, broker: Node) -> None:
         """The broker's memory is gone. Each step of it was committed, so its disk holds all."""
-        if broker not in self.brokers:
-            self._refuse(step, f"there is no broker {broker} any more")
-            return
         self._record(RecordKind.FAULT, broker, detail="crash")
         self.disks[broker] = self.brokers[broker].capture()
         self.sim.crash(broker)
 
-    def _restart(self, step: steps.Restart, broker: Node) -> None:
-        if broker not in self.disks:
-            self._refuse(step, f"broker {broker} is not down")
-            return
+    def _restart(self, broker: Node) -> None:
         self._record(RecordKind.FAULT, broker, detail="restart")
         fresh = make_broker(self.scenario, tree_of(self.scenario), broker)
         fresh.restore(self.disks.pop(broker))
