@@ -83,8 +83,11 @@ class Propagation:
     def disconnect(self, neighbour: Node) -> list[Ticket]:
         """Forget what a neighbour was told; returns the tickets that only waited for it.
 
-        What it had asked for stays until it is removed entry by entry (`received_from`).
+        What it had asked for stays until it is removed entry by entry (`received_from`). Answers owed to it are not: it
+        may come back without its memory, and take them for answers to what it asks then.
         """
+        for ticket in self.waiting_of(neighbour):
+            self.forget(ticket)
         export = self._exports.pop(neighbour)
         return [t for number in sorted(export.unanswered) for t in self._answered(neighbour, export, number)]
 
