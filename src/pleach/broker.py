@@ -27,9 +27,7 @@ from pleach.messages import (
     Node,
     Publish,
     PubSub,
-    RequestExchange,
-    RequestRemove,
-    RequestSwap,
+    SoughtRequest,
     pack,
     unpack,
 )
@@ -37,7 +35,7 @@ from pleach.overlay.courier import Courier
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Drop, Handled, HeldState, Machine, Pass, Passing, Seam
 from pleach.routing.passage import Passage
-from pleach.routing.router import Outcome, Router, RouterState, RoutingConfig
+from pleach.routing.router import Router, RouterState, RoutingConfig
 from pleach.routing.sessions import ClientState, Sessions
 from pleach.runs import Passed, Run
 
@@ -117,7 +115,7 @@ class Broker:
         machine = self._owner.get(kind)
         if machine is None:
             raise ProtocolError(self.name, sender, message, "no protocol here owns this message")
-        if isinstance(message, RequestSwap | RequestExchange | RequestRemove) and message.begins_at != self.name:
+        if isinstance(message, SoughtRequest) and message.begins_at != self.name:
             return self._settle(self._courier.seek(sender, message), now)
         return self._settle(machine.handle(sender, message, now=now), now)
 
@@ -168,10 +166,7 @@ class Broker:
             self._passage.forget()
         if message.__class__ in CLIENT_REQUESTS:
             return self.sessions.handle(sender, message)  # type: ignore[arg-type]
-        return self._answered(self.router.handle(sender, message))  # type: ignore[arg-type]
-
-    def _answered(self, outcome: Outcome) -> list[Send]:
-        return [*outcome.sends, *self.sessions.settle(outcome.due)]
+        return self._layers.answered(self.router.handle(sender, message))  # type: ignore[arg-type]
 
     # Reconfigurations ----------------------------------------------------------------------------------------
 
@@ -202,7 +197,7 @@ class Broker:
 
     def _join_seam(self) -> None:
         self._passage = Passage(self.sessions)  # a protocol may have changed all that it rests on
-        under_way = [m.under_way for m in self._machines.values() if m.under_way is not None]
+        under_way = [each for m in self._machines.values() if (each := m.under_way) is not None]
         assert len(under_way) <= 1, "a broker takes part in one reconfiguration at a time"
         self.seam.join(under_way[0] if under_way else None)
 
@@ -216,12 +211,12 @@ class Broker:
     def connect(self, neighbour: Node) -> Sequence[Effect]:
         """A link to a new neighbour is up."""
         self._passage.forget()
-        return self._answered(self.router.connect(neighbour))
+        return self._layers.answered(self.router.connect(neighbour))
 
     def disconnect(self, neighbour: Node) -> Sequence[Effect]:
         """The link to a neighbour is gone for good, and with it what the neighbour had asked for."""
         self._passage.forget()
-        return self._answered(self.router.disconnect(neighbour))
+        return self._layers.answered(self.router.disconnect(neighbour))
 
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         """A neighbour has lost its memory: start over with it. A client has: it starts anew, without subscriptions."""

@@ -83,6 +83,7 @@ from pleach.messages.requests import (
     RequestSwap,
     Seek,
     Sought,
+    SoughtRequest,
 )
 from pleach.messages.routing import Forward, Install, Installed, Mark, Marked, PubSub, Settle, Withdraw
 from pleach.messages.swaplink import Abort, Aborted, Close, Lock, LockAck, LockNack, Open, Swap, SwapLinkMessage, Told
@@ -161,6 +162,7 @@ __all__ = [
     "Separator",
     "Settle",
     "Sought",
+    "SoughtRequest",
     "Subscribe",
     "Subscribed",
     "Swap",

@@ -54,10 +54,13 @@ class RequestRemove(Message, frozen=True):
         return self.broker
 
 
+SoughtRequest: TypeAlias = RequestSwap | RequestExchange | RequestRemove  # begins at a certain broker, and finds it
+
+
 class Seek(Message, frozen=True):
     """Pass a request on to the broker where it begins, wherever in the tree that is."""
 
-    request: RequestSwap | RequestExchange | RequestRemove
+    request: SoughtRequest
 
 
 class Sought(Message, frozen=True):

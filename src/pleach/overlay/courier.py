@@ -13,18 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pleach.effects import Concluded, Effect, Send
-from pleach.messages import (
-    OPERATOR,
-    Message,
-    Node,
-    RequestExchange,
-    RequestRemove,
-    RequestSwap,
-    Seek,
-    Sought,
-    pack,
-    unpack,
-)
+from pleach.messages import OPERATOR, Message, Node, Seek, Sought, SoughtRequest, pack, unpack
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Reconfiguration
 
@@ -66,7 +55,7 @@ class Courier:
                 return self._sought(sender, operation, is_found=is_found)
         return NOTHING
 
-    def seek(self, asker: Node, request: RequestSwap | RequestExchange | RequestRemove) -> Handled:
+    def seek(self, asker: Node, request: SoughtRequest) -> Handled:
         neighbours = [node for node in self._layers.router.neighbours if node != asker]
         if request.begins_at in neighbours:
             neighbours = [request.begins_at]

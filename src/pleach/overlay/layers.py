@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from pleach.effects import Effect, Send
 from pleach.messages import Node
-from pleach.routing.router import Router
+from pleach.routing.rewiring import Rewiring
+from pleach.routing.router import Outcome, Router
 from pleach.routing.sessions import Sessions
 
 
@@ -30,3 +32,11 @@ class Layers:
         self.router = Router(self.router.config)
         self.sessions = Sessions(self.router)
         self.addresses = {}
+
+    def rewire(self, rewiring: Rewiring) -> list[Effect]:
+        """Have the routing layer take over changed links; returns all that it wants sent, to clients too."""
+        return [*self.answered(self.router.rewire(rewiring))]
+
+    def answered(self, outcome: Outcome) -> list[Send]:
+        """What an outcome of routing has sent: to neighbours, and to the clients whose requests are in effect now."""
+        return [*outcome.sends, *self.sessions.settle(outcome.due)]

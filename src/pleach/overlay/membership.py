@@ -196,7 +196,7 @@ class Membership:
         tables = sides.for_a_newcomer(router)
         rewiring = Rewiring(links={sender: NewLink(NO_TABLES, tables)}, parent=router.parent)
         ack = ConnectAck(message.operation, packed(tables))
-        return Handled([LinkUp(sender, message.address), Send(sender, ack), *self._rewire(rewiring)])
+        return Handled([LinkUp(sender, message.address), Send(sender, ack), *self._layers.rewire(rewiring)])
 
     def _while_joining(self, change: Changing, message: Message) -> Handled:
         self._end()
@@ -204,7 +204,7 @@ class Membership:
         match message:
             case ConnectAck(_, told):
                 link = NewLink(received=unpacked(told), told=NO_TABLES)
-                rewired = self._rewire(Rewiring(links={change.partner: link}, parent=change.partner))
+                rewired = self._layers.rewire(Rewiring(links={change.partner: link}, parent=change.partner))
                 return Handled([*rewired, Concluded(change.operation)], released=clients)
             case ConnectNack(_, reason):
                 return Handled([LinkDown(change.partner), Concluded(change.operation, reason)], released=clients)
@@ -294,7 +294,7 @@ class Membership:
             sessions.take_over(client)
         parent = None if router.parent == change.partner else router.parent
         tables = {client.name: _tables_of(client) for client in clients}
-        rewired = self._rewire(Rewiring(gone=(change.partner,), clients=tables, parent=parent))
+        rewired = self._layers.rewire(Rewiring(gone=(change.partner,), clients=tables, parent=parent))
         links = [LinkUp(client.name) for client in clients]
         close = Send(change.partner, CloseAB(change.operation, self._layers.client_address))
         return Handled([*links, close, *self._enter(Phase.CLOSED), *rewired, *self._confirm(clients)])
@@ -304,8 +304,8 @@ class Membership:
         effects: list[Effect] = []
         for client in clients:
             for layer, name in client.waiting:
-                outcome = self._layers.router.wait_for_all(Ticket(layer, client.name, name))
-                effects += [*outcome.sends, *self._layers.sessions.settle(outcome.due)]
+                ticket = Ticket(layer, client.name, name)
+                effects += self._layers.answered(self._layers.router.wait_for_all(ticket))
         return effects
 
     def _said(self, change: Changing, client: Node, request: ClientRequest) -> Handled:
@@ -327,10 +327,6 @@ class Membership:
 
     def _end(self) -> None:
         self._state.change = None
-
-    def _rewire(self, rewiring: Rewiring) -> list[Effect]:
-        outcome = self._layers.router.rewire(rewiring)
-        return [*outcome.sends, *self._layers.sessions.settle(outcome.due)]
 
     def _unexpected(self, change: Changing, message: Message) -> Handled:
         raise ProtocolError(self._layers.name, change.partner, message, "it does not fit the state of the operation")

@@ -270,14 +270,14 @@ class SwapLink:
             parent=swap.a if message.root_is_behind_a else router.parent,
             settle=not message.is_settled,
         )
-        effects = [Send(swap.a, Swap(swap.operation)), *self._enter(Phase.SWAPPING), *self._rewire(rewiring)]
+        effects = [Send(swap.a, Swap(swap.operation)), *self._enter(Phase.SWAPPING), *self._layers.rewire(rewiring)]
         return Handled(effects, released=[swap.a])
 
     def _adopt_at_a(self, swap: Swapping) -> Handled:
         router = self._layers.router
         link = NewLink(received=sides.received(router, swap.b), told=sides.told(router, swap.b), beyond=[swap.b])
         parent = swap.c if router.parent == swap.b else router.parent
-        rewired = self._rewire(Rewiring(gone=(swap.b,), links={swap.c: link}, parent=parent))
+        rewired = self._layers.rewire(Rewiring(gone=(swap.b,), links={swap.c: link}, parent=parent))
         closing: list[Effect] = [Send(swap.c, Open(swap.operation)), Send(swap.b, Close(swap.operation))]
         return Handled([*closing, *self._enter(Phase.ADOPTED), *rewired])
 
@@ -310,7 +310,7 @@ class SwapLink:
         received = sides.expected_at_b(self._direction_at_b(swap), side_a, side_c)
         link = NewLink(received=received, told=unpacked(self._state.side_b), beyond=[swap.a])
         parent = swap.c if router.parent == swap.a else router.parent
-        rewired = self._rewire(Rewiring(gone=(swap.a,), links={swap.c: link}, parent=parent))
+        rewired = self._layers.rewire(Rewiring(gone=(swap.a,), links={swap.c: link}, parent=parent))
         closing: list[Effect] = [
             Send(swap.c, Close(swap.operation)),
             Send(swap.a, Close(swap.operation)),
@@ -362,13 +362,9 @@ class SwapLink:
         """The link stays as it was: tell over it what was not told while it was suspended."""
         router = self._layers.router
         link = NewLink(sides.received(router, neighbour), sides.told(router, neighbour), is_same=True)
-        return self._rewire(Rewiring(links={neighbour: link}, parent=router.parent))
+        return self._layers.rewire(Rewiring(links={neighbour: link}, parent=router.parent))
 
     # Parts ---------------------------------------------------------------------------------------------------
-
-    def _rewire(self, rewiring: Rewiring) -> list[Effect]:
-        outcome = self._layers.router.rewire(rewiring)
-        return [*outcome.sends, *self._layers.sessions.settle(outcome.due)]
 
     def _enter(self, phase: Phase) -> list[Effect]:
         assert self._state.swap is not None

@@ -11,8 +11,8 @@ gray ones over a, where they wait until black ones that went before have left (f
     │◀──── separator ─────│──────▶│─ end ─ separator ──▶│          what is queued at a goes on
     │◀─ end ─ separator ──│◀──────│───── separator ────▶│          r is gone; what is new is told over a
 
-Corrections (docs/protocols/ has for each a run of the printed protocol that fails): what is relayed travels along the
-cycle, hop by hop, and so is FIFO with what it orders, begin included; a separator says where it began, so that
+Corrections of what S1 prints (PROTOCOLS §3 says where that fails): what is relayed travels along the cycle, hop by hop,
+and so is FIFO with what it orders, begin included; a separator says where it began, so that
 neighbours of r and a are not taken for the far side; and no unlock is exchanged: a broker is finished when both
 separators have passed it towards a, since nothing black can follow them. Tables follow decision 7: what changes during
 the exchange is told over a as one difference at the end.
@@ -138,14 +138,13 @@ class AdvancedCoordinated:
             return Handled(self._to_new(place, message))
         self._state.told_over_new, self._state.is_settled = message.told, message.is_settled
         link = NewLink(unpacked(message.received), unpacked(message.told), is_suspended=True)
-        return Handled(self._rewire(Rewiring(links={far: link}, parent=self._layers.router.parent)))
+        return Handled(self._layers.rewire(Rewiring(links={far: link}, parent=self._layers.router.parent)))
 
     def _relay_routing(self, place: Place, message: RelayRouting) -> Handled:
         far = place.cycle.across_new(self._layers.name)
         if far is None:
             return Handled(self._to_new(place, message))
-        outcome = self._layers.router.handle(far, message.message)
-        return Handled([*outcome.sends, *self._layers.sessions.settle(outcome.due)])
+        return Handled(self._layers.answered(self._layers.router.handle(far, message.message)))
 
     # Separator (Algorithm 4) and end (Algorithm 5) -----------------------------------------------------------
 
@@ -226,14 +225,14 @@ class AdvancedCoordinated:
         router = self._layers.router
         received = {**sides.received(router, far), Layer.SUBSCRIPTIONS: frozenset[Entry]()}
         link = NewLink(received, sides.told(router, far), is_same=True, is_suspended=True)
-        return self._rewire(Rewiring(links={far: link}, parent=router.parent))
+        return self._layers.rewire(Rewiring(links={far: link}, parent=router.parent))
 
     def _leave_old(self, place: Place) -> list[Effect]:
         """At an end of r: nobody uses it any more. What waited for answers over it has asked the other way round."""
         far = place.cycle.across_old(self._layers.name)
         if far is None:
             return []
-        return self._rewire(Rewiring(gone=(far,), parent=self._layers.router.parent))
+        return self._layers.rewire(Rewiring(gone=(far,), parent=self._layers.router.parent))
 
     def _open_new(self, place: Place) -> list[Effect]:
         """At an end of a: the tables on this side are those of the new tree; tell the far side what is new to it."""
@@ -243,14 +242,10 @@ class AdvancedCoordinated:
             return []
         told, beyond = unpacked(self._state.told_over_new), cycle.side(far)[1:]
         link = NewLink(sides.received(router, far), told, beyond=beyond, is_same=True)
-        return self._rewire(Rewiring(links={far: link}, parent=router.parent, settle=not self._state.is_settled))
+        return self._layers.rewire(Rewiring(links={far: link}, parent=router.parent, settle=not self._state.is_settled))
 
     # The end -------------------------------------------------------------------------------------------------
 
     def _finish(self, place: Place) -> list[Effect]:
         far = place.cycle.across_old(self._layers.name)
         return [] if far is None else [LinkDown(far)]
-
-    def _rewire(self, rewiring: Rewiring) -> list[Effect]:
-        outcome = self._layers.router.rewire(rewiring)
-        return [*outcome.sends, *self._layers.sessions.settle(outcome.due)]

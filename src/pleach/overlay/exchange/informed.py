@@ -85,7 +85,7 @@ class Informed(LinkExchange):
         ends, router = self.ends, self._layers.router
         ends.told_over_new, ends.is_settled, ends.is_linked = tables.told, tables.is_settled, True
         link = NewLink(unpacked(tables.received), unpacked(tables.told), is_suspended=True)
-        linked = self._rewire(Rewiring(links={self._over_new: link}, parent=router.parent))
+        linked = self._layers.rewire(Rewiring(links={self._over_new: link}, parent=router.parent))
         return Handled(linked, released=[self._over_new])
 
     def _open(self) -> list[Effect]:

@@ -25,7 +25,6 @@ from pleach.overlay.exchange.machine import PART, note
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Reconfiguration
 from pleach.routing.rewiring import NewLink, Rewiring, unpacked
-from pleach.routing.router import Outcome
 
 
 class LinkExchange(ABC):
@@ -88,14 +87,14 @@ class LinkExchange(ABC):
     def _connect(self) -> list[Effect]:
         """At an end of a: tell the far end all that it has to know, as any new neighbour."""
         self.ends.is_linked = True
-        return [*self._settled(self._layers.router.connect(self._over_new)), *self._pass_done()]
+        return [*self._layers.answered(self._layers.router.connect(self._over_new)), *self._pass_done()]
 
     def _tell_what_is_new(self, told: Sequence[Told], *, is_settled: bool) -> list[Effect]:
         """At an end of a, which was suspended: tell the far end, which has `told`, what it should have instead."""
         router, far = self._layers.router, self._over_new
         beyond = self.cycle.side(far)[1:]
         link = NewLink(sides.received(router, far), unpacked(told), beyond=beyond, is_same=True)
-        return self._rewire(Rewiring(links={far: link}, parent=router.parent, settle=not is_settled))
+        return self._layers.rewire(Rewiring(links={far: link}, parent=router.parent, settle=not is_settled))
 
     # The old link --------------------------------------------------------------------------------------------
 
@@ -111,7 +110,7 @@ class LinkExchange(ABC):
         self.ends.is_removed = True
         router, far = self._layers.router, self._over_old
         asked = router.ask_also(far, self.cycle.way_around(self.name)) if self._knows_the_way else []
-        gone = self._rewire(Rewiring(gone=(far,), parent=router.parent))
+        gone = self._layers.rewire(Rewiring(gone=(far,), parent=router.parent))
         noted = note(self.cycle, "the old link is removed here")
         return [noted, *asked, *gone, Send(far, Removed(self.cycle.operation)), *self._leave_if_removed()]
 
@@ -164,9 +163,3 @@ class LinkExchange(ABC):
     @property
     def _over_old(self) -> Node:
         return self.cycle.across_old(self.name) or ""
-
-    def _rewire(self, rewiring: Rewiring) -> list[Effect]:
-        return self._settled(self._layers.router.rewire(rewiring))
-
-    def _settled(self, outcome: Outcome) -> list[Effect]:
-        return [*outcome.sends, *self._layers.sessions.settle(outcome.due)]

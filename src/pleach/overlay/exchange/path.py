@@ -123,10 +123,10 @@ class Path(LinkExchange):
         following, link = self._next(unpacked(message.add))
         self.ends.add = message.add
         links = {**(links or {}), following: link}
-        effects = self._rewire(Rewiring(gone=gone, links=links, parent=router.parent))
+        effects = self._layers.rewire(Rewiring(gone=gone, links=links, parent=router.parent))
         for change in message.changes:
             before = self.cycle.towards_old(self.name) or ""
-            effects += self._settled(router.handle(before, change))
+            effects += self._layers.answered(router.handle(before, change))
         if following == self.cycle.v:  # only now: what is to go would go over a, and further, before it is withdrawn
             effects += self._tell_what_is_new([], is_settled=True)
         return self._sent_on(following, message, effects)
@@ -165,7 +165,7 @@ class Path(LinkExchange):
         ends.awaited, ends.had, ends.late = "", [], []
         beyond = self.cycle.way_around(self.name)[1:]
         link = NewLink(received, sides.told(router, following), beyond=beyond, is_same=True)
-        return [*self._rewire(Rewiring(links={following: link}, parent=router.parent)), *self._pass_done()]
+        return [*self._layers.rewire(Rewiring(links={following: link}, parent=router.parent)), *self._pass_done()]
 
     def _expected(self, told: Tables, add: Tables) -> dict[Layer, frozenset[Entry]]:
         """What both ends of a link take for told over it."""
@@ -179,7 +179,7 @@ class Path(LinkExchange):
         ends, u = self.ends, self.cycle.u
         ends.add, ends.is_settled, ends.is_linked = told, is_settled, True
         link = NewLink(NO_TABLES, unpacked(told), is_suspended=True)
-        linked = self._rewire(Rewiring(links={u: link}, parent=self._layers.router.parent))
+        linked = self._layers.rewire(Rewiring(links={u: link}, parent=self._layers.router.parent))
         return Handled(linked, released=[u])
 
     def _on_tail(self, message: Reconfigure) -> list[Effect]:
