@@ -108,8 +108,7 @@ def processes():
         yield start
     finally:
         for broker in started:
-            if broker.process.poll() is None:
-                broker.kill()
+            broker.kill()  # also one that ended by itself: its pipe is still open
 
 
 def chain(start, place, *, durable=False, extra=()):
