@@ -1,0 +1,1 @@
+"""Experiments: one file per group of figures in the papers."""
