@@ -1,7 +1,8 @@
 """What an experiment is: cases, seeds, a measurement of one case with one seed, and figures of the whole.
 
-An experiment is a module-level constant in a file of its own, named in `registry.py`. Its `measure` travels to other
-processes and machines: it is a function of its module, and what it needs it finds in the case, the seed, or the package.
+An experiment is a module-level constant in a file of its own, named in `registry.py`. Its `measure` travels to
+other processes and machines: it is a function of its module, and finds what it needs in the case, the seed, or the
+package.
 `pleach lab run` measures, `pleach lab report` draws and judges what was measured.
 """
 

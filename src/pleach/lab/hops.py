@@ -65,7 +65,7 @@ def scenario_of(case: Case, seed: int) -> Scenario:
     writers = [Client(id=f"writer-{i}", broker=draw.choice(brokers), publish=(load,)) for i in range(PUBLISHERS)]
     return Scenario(
         name="hops",
-        routing=Routing(case["routing"]),
+        routing=Routing(str(case["routing"])),
         links=tuple((brokers[draw.randrange(i)], brokers[i]) for i in range(1, count)),
         brokers=brokers,
         root=brokers[0],
