@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pleach.errors import ExperimentError, SparkError
 from pleach.spark.portions import Task, Waiting
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 JOBS_AT_ONCE = 2
 LOOK_SECONDS = 0.5  # between two looks at the jobs under way
 ERROR_CHARACTERS_MAX = 500
+SIGNS_OF_DEATH = ("Python worker exited unexpectedly", "ExecutorLostFailure")  # in what Spark says of a failed job
 
 Measure: TypeAlias = Callable[[str, int], Iterable[tuple[str, float]]]  # (case, seed) → (metric, value), …
 Portions: TypeAlias = list[list[Task]]
@@ -158,16 +159,17 @@ class _Job:
 
     def _run(self, portions: Portions) -> pa.Table:
         import pyarrow as pa  # noqa: PLC0415 - optional, and slow to load
+        from py4j.protocol import Py4JError  # noqa: PLC0415
         from pyspark.errors import PySparkException  # noqa: PLC0415
 
         try:
             return self._collected(portions)
-        except (PySparkException, OSError) as error:
-            if self.cancelled:
-                raise
-            if len(portions) == len(portions[0]) == 1:
-                return _table([_lost(portions[0][0], error)])
-            return pa.concat_tables(self._run(half) for half in _halves(portions))
+        except (PySparkException, Py4JError) as error:
+            if self.cancelled or not any(sign in str(error) for sign in SIGNS_OF_DEATH):
+                raise SparkError(f"campaign {self._campaign.name}: {_first_line(error)}") from error
+        if len(portions) == len(portions[0]) == 1:
+            return _table([_lost(portions[0][0])])
+        return pa.concat_tables(self._run(half) for half in _halves(portions))
 
     def _collected(self, portions: Portions) -> pa.Table:
         """The table of tasks travels with the function: one row per portion, cut exactly where we say."""
@@ -199,10 +201,14 @@ def _halves(portions: Portions) -> tuple[Portions, Portions]:
     return [tasks[:middle]], [tasks[middle:]]
 
 
-def _lost(task: Task, error: Exception) -> Outcome:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    reason = f"its worker process died: {lines[0]}"
-    return Outcome(task.case, task.seed, reason[:ERROR_CHARACTERS_MAX], 0.0, [], [])
+def _lost(task: Task) -> Outcome:
+    return Outcome(task.case, task.seed, "its worker process died (out of memory, or a crash)", 0.0, [], [])
+
+
+def _first_line(error: Exception) -> str:
+    """What Spark says, without its pages of frames: the innermost cause."""
+    causes = [line for line in str(error).splitlines() if line.startswith("Caused by: ")]
+    return causes[-1].removeprefix("Caused by: ") if causes else str(error).partition("\n")[0]
 
 
 # On executors ------------------------------------------------------------------------------------------------

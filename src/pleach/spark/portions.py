@@ -67,7 +67,7 @@ class Waiting:
         return sum(map(self.forecast.seconds, self._tasks))
 
     def next_job(self) -> list[list[Task]]:
-        """The longest tasks that wait, in portions. Towards the end portions become smaller, and all cores have some."""
+        """The longest tasks that wait, in portions; smaller ones towards the end, so that all cores have some."""
         timed = [(self.forecast.seconds(task), task) for task in self._tasks]
         timed.sort(key=lambda each: (-each[0], each[1].seed, each[1].case))
         fair_share = sum(seconds for seconds, _ in timed) / self._portions_max
