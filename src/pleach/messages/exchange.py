@@ -68,6 +68,12 @@ class EndOfRelay(Message, frozen=True):
     operation: str
 
 
+class Unlock(Message, frozen=True):
+    """The sender has no more to do with the exchange (S1 Algorithm 6); only the printed variant needs it."""
+
+    operation: str
+
+
 class Activate(Message, frozen=True):
     """The first of B1 on the new link: from now on routing goes over it.
 
@@ -133,6 +139,7 @@ ExchangeMessage: TypeAlias = (
     | RelayRouting
     | Separator
     | EndOfRelay
+    | Unlock
     | Activate
     | Flush
     | Begun

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from pleach.messages import Node, RequestExchange, RequestSwap
 from pleach.overlay.exchange.advanced_coordinated import AdvancedCoordinated
+from pleach.overlay.exchange.advanced_coordinated_printed import AdvancedCoordinatedPrinted, Misprint
 from pleach.overlay.exchange.coordinated import Coordinated
 from pleach.overlay.exchange.deferred import Deferred
 from pleach.overlay.exchange.informed import Informed
@@ -21,6 +22,12 @@ from pleach.overlay.seam import Machine
 from pleach.overlay.swaplink import SwapLink
 
 Maker: TypeAlias = Callable[..., Machine]
+
+
+def _printed(error: Misprint) -> Maker:
+    """With one of the errors of S1, the others mended."""
+    return partial(ExchangeMachine, part=partial(AdvancedCoordinatedPrinted, errors=frozenset((error,))))
+
 
 # Those that move one end of a link by one hop, and exchange links by plans of such swaps …
 SWAPS: Mapping[str, Maker] = MappingProxyType(
@@ -38,8 +45,13 @@ CYCLES: Mapping[str, Maker] = MappingProxyType(
         "informed": partial(ExchangeMachine, part=Informed),
         "path": partial(ExchangeMachine, part=Path),
         "advanced-coordinated": partial(ExchangeMachine, part=AdvancedCoordinated),
+        "advanced-coordinated-printed": partial(ExchangeMachine, part=AdvancedCoordinatedPrinted),
+        **{f"advanced-coordinated-printed-{error.name.lower()}": _printed(error) for error in Misprint},
     }
 )
+WAITING = frozenset(
+    ("strawman", "deferred", "informed", "advanced-coordinated-printed")
+)  # of these: a timer is one of their steps
 EXCHANGES: Mapping[str, Maker] = MappingProxyType({**SWAPS, **CYCLES})
 
 
