@@ -26,6 +26,7 @@ COLUMNS = (
     Column("spurious", "spurious"),
     Column("extra delay, mean ms", "extra_ms"),
     Column("most, ms", "extra_ms_max"),
+    Column("held back, ms", "held_back_ms_max"),
     Column("done after, ms", "completion_ms", digits=0),
     Column("locked, broker·s", "locked_broker_ms", 0.001),
     Column("control messages", "control", digits=0),
@@ -45,12 +46,15 @@ SWAPS, AT_ONCE = Row("swaplink", Ordering.CAUSAL), Row("advanced-coordinated", O
 
 LEGEND = """\
 Means per exchange, over all lengths of the cycle; all protocols on the same seeds. **Bold**: the papers promise that it
-is 0. ✓: it is 0 in every run. ✗: it is not. Without a mark nothing is promised. Extra delay is that of events under way
-during the exchange, beyond the longer of their paths in the tree before and in the tree after. Misrouted: hops that
-brought an event to no client for the first time. Overhead as S2 counts it: (un)subscriptions, misrouted events, and the
-protocol's own messages, in hops. Control messages are all that are no events, with our confirmations. What the exchange
-costs and where is measured while nobody (un)subscribes, all else while clients do. "No end": the share of runs in which
-brokers stay locked or fail; of these nothing else is counted."""
+is 0. ✓: it is 0 in every run. ✗: it is not. Without a mark nothing is promised.
+
+Extra delay is that of events under way during the exchange, beyond the longer of their paths in the tree before and in
+the tree after; swaps go through trees in between, and what is later than in any of these is held back. Misrouted: hops
+that brought an event to no client for the first time. Overhead as S2 counts it: (un)subscriptions, misrouted events,
+and the protocol's own messages, in hops. Control messages are all that are no events, with our confirmations. "No end":
+the share of runs in which brokers stay locked or fail; of these nothing else is counted.
+
+What the exchange costs and where is measured while nobody (un)subscribes, all else while clients do."""
 
 
 def page(summaries: Sequence[Summary]) -> str:
