@@ -40,6 +40,7 @@ CYCLES: Mapping[str, Maker] = MappingProxyType(
         "advanced-coordinated": partial(ExchangeMachine, part=AdvancedCoordinated),
     }
 )
+WAITING = frozenset(("strawman", "deferred", "informed"))  # of these: a timer is one of their steps
 EXCHANGES: Mapping[str, Maker] = MappingProxyType({**SWAPS, **CYCLES})
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, assert_never
 from pleach.broker import Broker
 from pleach.effects import Concluded
 from pleach.errors import PlanError, ProtocolError, TopologyError
-from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove, RequestSwap
+from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestRemove
 from pleach.overlay.plans import (
     AddStep,
     Plan,
@@ -27,6 +27,7 @@ from pleach.overlay.plans import (
 )
 from pleach.overlay.registry import CYCLES, swap_request
 from pleach.scenario import steps
+from pleach.scenario.asked import described, exchange_request
 from pleach.scenario.reweaving import TreeStep, planned, single
 from pleach.sim.simulator import Simulator
 
@@ -95,7 +96,7 @@ class Operations:
 
     def _ask(self, operation: Operation) -> None:
         around, broker = self._around, operation.broker
-        around.note(broker, f"operation {operation.name}: {_described(operation.request)}")
+        around.note(broker, f"operation {operation.name}: {described(operation.request)}")
         self._under_way[operation.name] = operation
         if broker not in around.brokers:
             self.concluded(broker, Concluded(operation.name, f"there is no broker {broker}"))
@@ -119,9 +120,8 @@ class Operations:
             self._around.refuse(step, str(error))
             return
         if isinstance(step, steps.Exchange) and self._around.exchange in CYCLES:
-            path = list(plan.start.path(*step.add))
-            cut = min(path.index(broker) for broker in step.remove)
-            self._ask(Operation(step, path[0], RequestExchange(name, path, cut)))
+            request = exchange_request(name, step, plan)
+            self._ask(Operation(step, request.begins_at, request))
             return
         self._go_on(step, PlanRun(plan, name))
 
@@ -176,17 +176,3 @@ def _told(run: PlanRun, end: Concluded, now: float) -> PlanRun:
     else:
         run.done(end.operation)
     return run
-
-
-def _described(request: OperatorRequest) -> str:
-    match request:
-        case RequestSwap(_, a, b, c):
-            return f"swap {a} {b} {c}"
-        case RequestExchange(_, path, cut):
-            return f"exchange {path[cut]}-{path[cut + 1]} for {path[0]}-{path[-1]}"
-        case RequestAdd(_, to):
-            return f"add_broker to {to}"
-        case RequestRemove(_, broker):
-            return f"remove_broker {broker}"
-        case _:
-            assert_never(request)
