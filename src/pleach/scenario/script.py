@@ -32,10 +32,10 @@ from pleach.messages import (
     OperatorRequest,
     RequestAdd,
     RequestRemove,
-    RequestSwap,
     pack,
     unpack,
 )
+from pleach.overlay.registry import swap_request
 from pleach.scenario import model, steps
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
 from pleach.scenario.behaviour import draw_attributes, publications
@@ -109,7 +109,7 @@ def describe(action: Action) -> str:
             return f"unadvertise {advertised.text}"
         case Requests(request):
             name, *fields = msgspec.structs.astuple(request)
-            return f"operation {name}: {type(request).__name__} {' '.join(filter(None, fields))}"
+            return f"operation {name}: {type(request).__name__} {' '.join(str(field) for field in fields if field)}"
         case Attaches() | Crashes() | Restarts():
             return type(action).__name__.lower().removesuffix("es").removesuffix("s")
         case _:
@@ -184,17 +184,17 @@ def _actions(scenario: model.Scenario) -> Iterator[tuple[float, Node, Action]]:
     names = {c.id: subscription_names(scenario, c) for c in scenario.clients}
     operations = (str(number) for number in count(1))
     for step in scenario.steps:
-        yield step.at, *(_request(step, operations) or _action(step, names))
+        yield step.at, *(_request(step, operations, scenario.exchange) or _action(step, names))
     for client in scenario.clients:
         for index in range(len(client.publish)):
             for load in publications(client, index, scenario.duration, f"{scenario.name}/{DRAWS_SEED}"):
                 yield load.at, client.id, Publishes(load.attributes, load.payload)
 
 
-def _request(step: steps.Step, operations: Iterator[str]) -> tuple[Node, Action] | None:
+def _request(step: steps.Step, operations: Iterator[str], protocol: str) -> tuple[Node, Action] | None:
     match step:
         case steps.Swap(brokers=(a, b, c)):
-            return a, Requests(RequestSwap(next(operations), a, b, c))
+            return a, Requests(swap_request(protocol, next(operations), a, b, c))
         case steps.AddBroker(broker=broker, to=to):
             return broker, Requests(RequestAdd(next(operations), to))
         case steps.RemoveBroker(broker=broker):
