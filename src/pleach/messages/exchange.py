@@ -18,6 +18,7 @@ class LockCycle(Message, frozen=True):
     operation: str
     path: list[Node]
     cut: int
+    protocol: str
     address: str = ""
 
 

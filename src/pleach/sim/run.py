@@ -144,7 +144,7 @@ class ScenarioRun:
             self.brokers,
             make_broker=partial(make_broker, self.scenario, tree_of(self.scenario)),
             is_down=self.disks.__contains__,
-            exchange=self.scenario.exchange,
+            scenario=self.scenario,
             refuse=self._refuse,
             note=lambda node, detail: self._record(RecordKind.STATE, node, detail=detail),
         )

@@ -19,6 +19,7 @@ class Cycle(msgspec.Struct, frozen=True):
     operation: str
     path: list[Node]
     cut: int
+    protocol: str
 
     @property
     def u(self) -> Node:
