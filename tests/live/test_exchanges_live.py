@@ -129,7 +129,11 @@ async def what_cannot_be_is_refused_with_a_reason(fleet):
         ({"path": path, "cut": 1, "protocol": "swop"}, 409, f"{start} knows no 'swop', but strawman"),
         ({"path": path, "cut": 5, "protocol": "path"}, 400, "there is no link 5 on a path of 6"),
         ({"path": [start, *path[2:]], "cut": 0, "protocol": "path"}, 409, "are not linked"),
-        ({"path": [*path[:3], path[4], path[3]], "cut": 0, "protocol": "path"}, 409, f"{path[2]} and {path[4]} are not"),
+        (
+            {"path": [*path[:3], path[4], path[3]], "cut": 0, "protocol": "path"},
+            409,
+            f"{path[2]} and {path[4]} are not",
+        ),
         ({"path": [*path[:2], start], "cut": 0, "protocol": "path"}, 400, "twice"),
         ({"path": path[::-1], "cut": 0, "protocol": "path"}, 400, "begins at an end of its new link"),
         ({"path": path[:2], "cut": 0, "protocol": "path"}, 400, "length >= 3"),
