@@ -1,0 +1,20 @@
+"""Every experiment, by its name: one line each."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from pleach.errors import ExperimentError
+from pleach.lab import hops
+from pleach.lab.experiment import Experiment
+
+EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType(
+    {experiment.name: experiment for experiment in (hops.HOPS_BY_POLICY,)}
+)
+
+
+def experiment_named(name: str) -> Experiment:
+    try:
+        return EXPERIMENTS[name]
+    except KeyError:
+        raise ExperimentError(f"there is no experiment {name!r}; there are: {', '.join(EXPERIMENTS)}") from None
