@@ -5,6 +5,7 @@ always all six. What a protocol may lose on the way is its nature; what is publi
 """
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 from fleet import Fleet, Witness
@@ -15,7 +16,7 @@ from pleach.overlay.registry import CYCLES, EXCHANGES
 from pleach.trace import NETWORK, RecordKind, Rule, explain, judge
 
 RING = "abcdef"
-LINKS = [(a, b) for a, b in zip(RING, RING[1:], strict=False)]
+LINKS = list(pairwise(RING))
 STORY_SECONDS_MAX = 120
 WARM_UP_SECONDS = 0.3
 LOSSLESS = ("advanced-coordinated", "swaplink", "auto")
