@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from pleach.errors import ExperimentError
-from pleach.lab import hops
+from pleach.lab import hops, swap_or_cycle
 from pleach.lab.experiment import Experiment
 
 EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType(
-    {experiment.name: experiment for experiment in (hops.HOPS_BY_POLICY,)}
+    {experiment.name: experiment for experiment in (hops.HOPS_BY_POLICY, swap_or_cycle.SWAP_OR_CYCLE)}
 )
 
 
