@@ -27,6 +27,7 @@ from pleach.live.operations import Operation, State, asked_name, described, fres
 from pleach.live.page import Page, failure, json_page
 from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove
 from pleach.overlay.choice import CHOICES
+from pleach.overlay.exchange.cycle import Cycle
 from pleach.overlay.registry import swap_request
 
 TIMEOUT_SECONDS = 60.0
@@ -141,6 +142,8 @@ class Steering:
         if body.path[0] != self._node.name:
             return self._misdirected(body.path[0], f"an exchange begins at an end of its new link, {body.path[0]!r}")
         request = RequestExchange(body.operation or fresh_name(), body.path, body.cut, body.protocol)
+        if reason := Cycle.of(request).why_not():
+            return failure(HTTPStatus.BAD_REQUEST, f"the brokers from one end to the other; {TREE_REMEDY}", reason)
         return await self._carry_out(request, body.timeout)
 
     async def _expect(self, data: bytes) -> Page:

@@ -146,7 +146,7 @@ class ExchangeMachine:
 
     def _requested(self, sender: Node, request: RequestExchange, *, attempts: int, now: float) -> Handled:
         router = self._layers.router
-        cycle = Cycle(request.operation, request.path, request.cut, request.protocol)
+        cycle = Cycle.of(request)
         if not cycle.why_not() and cycle.u != self._layers.name:
             towards = [cycle.u] if cycle.u in router.neighbours else router.neighbours
             return Handled([Send(neighbour, request) for neighbour in towards if neighbour != sender])
@@ -177,7 +177,7 @@ class ExchangeMachine:
         return "" if cycle.protocol in self._parts else f"{self._layers.name} knows no {cycle.protocol!r}, but {known}"
 
     def _lock(self, sender: Node, lock: LockCycle) -> Handled:
-        cycle = Cycle(lock.operation, lock.path, lock.cut, lock.protocol)
+        cycle = Cycle.of(lock)
         if reason := self._why_no_part(cycle):
             return Handled([Send(sender, CycleRefused(lock.operation, reason))])
         if busy := self._layers.locked_for():
