@@ -8,7 +8,7 @@ from pleach.events.event import Event, EventId
 from pleach.links.frames import Bye, Data, Extent, Farewell, Hello, Read
 from pleach.links.reading import ANSWER_BYTES_MAX, ANSWER_MESSAGES_MAX, READER, answer, refusal
 from pleach.links.session import Session, SessionState
-from pleach.messages import Deliver, encode
+from pleach.messages import Deliver
 from pleach.runs import encode_event, encode_run, messages_in
 
 BROKER_EPOCH, EPOCH = 7, 3
