@@ -123,10 +123,10 @@ class Reader:
         def ask(address: Address) -> Place:
             with self._opened(place, address) as wire:
                 extent = _extent(wire, Read(place.at, messages_max=messages_max, is_survey=True))
+                if extent.upto == place.at:
+                    return place  # not even another address for the same place
                 further = msgspec.structs.replace(place, at=extent.upto, address=str(address))
-                if place.at < extent.upto == extent.last:
-                    return _ending(wire, further)
-                return further
+                return _ending(wire, further) if extent.upto == extent.last else further
 
         return retried(self._roads(place), self._patience if patience is None else patience, ask)
 
