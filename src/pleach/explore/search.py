@@ -241,12 +241,8 @@ class Search:
         return self._flaws[tables]
 
     def _looked_into(self, state: State) -> dict[str, str]:
-        """What is wrong with the brokers; nothing need be right while an operation waits for a timer that will ring."""
         world = self._world
-        under_way, is_waiting = world.under_way(state), world.waits_for_timers(state)
-        if under_way and is_waiting and world.options.timers:
-            return {}
-        return check(world.brokers(state), under_way, is_waiting=is_waiting)
+        return check(world.brokers(state), world.under_way(state), is_waiting=world.waits_for_timers(state))
 
     def _note_failure(self, kinds: set[str]) -> None:
         self._failing += 1

@@ -105,7 +105,10 @@ class World:
         return self._packed.pack(*state)
 
     def is_quiet(self, state: State) -> bool:
-        return state[self._first_queue : self._first_actor] == self._all_quiet
+        """No message is under way, and no timer is set that will ring."""
+        if state[self._first_queue : self._first_actor] != self._all_quiet:
+            return False
+        return not (self.options.timers and self.waits_for_timers(state))
 
     def past(self, state: State) -> int:
         return state[self._past_slot]

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from pleach.messages import Node, RequestExchange, RequestSwap
 from pleach.overlay.exchange.advanced_coordinated import AdvancedCoordinated
+from pleach.overlay.exchange.advanced_coordinated_printed import AdvancedCoordinatedPrinted, Misprint
 from pleach.overlay.exchange.coordinated import Coordinated
 from pleach.overlay.exchange.deferred import Deferred
 from pleach.overlay.exchange.informed import Informed
@@ -30,9 +31,19 @@ CYCLES: Mapping[str, PartMaker] = MappingProxyType(
         "informed": Informed,
         "path": Path,
         "advanced-coordinated": AdvancedCoordinated,
+        "advanced-coordinated-printed": AdvancedCoordinatedPrinted,
+        # with one of the errors of S1 each, the others mended
+        **{
+            f"advanced-coordinated-printed-{error.name.lower()}": partial(
+                AdvancedCoordinatedPrinted, errors=frozenset((error,))
+            )
+            for error in Misprint
+        },
     }
 )
-WAITING = frozenset(("strawman", "deferred", "informed"))  # of these: a timer is one of their steps
+WAITING = frozenset(  # of these: a timer is one of their steps
+    ("strawman", "deferred", "informed", "advanced-coordinated-printed")
+)
 EXCHANGES: tuple[str, ...] = (*SWAPS, *CYCLES)
 
 
