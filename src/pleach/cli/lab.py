@@ -28,7 +28,7 @@ from pleach.lab.look import load_matplotlib
 from pleach.lab.registry import EXPERIMENTS, experiment_named
 from pleach.lab.report import PAGE, write_report
 from pleach.spark.results import CAMPAIGN_DEFAULT, Results
-from pleach.spark.session import spark_session
+from pleach.spark.session import load_spark, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,6 +79,9 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", help="Throw away what another version of the code has measured.")
     ] = False,
+    partitions: Annotated[
+        int, typer.Option(min=0, help="Of one Spark job, at most; 0: four per core. Results do not depend on it.")
+    ] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Run what is missing of experiments, on all cores, and keep the results in the lake.
@@ -95,7 +98,7 @@ def run(
     with _session(master) as spark:
         for experiment, results in experiments:
             with progress_of_campaign(experiment.name, quiet=as_json) as on_progress:
-                ended = run_experiment(spark, experiment, size, results, on_progress)
+                ended = run_experiment(spark, experiment, size, results, on_progress, partitions=partitions)
             failed = failed or bool(ended.failures)
             if as_json:
                 typer.echo(msgspec.json.encode(_summary(ended, results)).decode())
@@ -200,8 +203,11 @@ def _chosen(names: list[str] | None, lake: Path, campaign: str) -> list[Chosen]:
 
 @contextmanager
 def _session(master: str) -> Iterator[SparkSession]:
+    """A session for this command; one that was there before is used, and left alone."""
+    was_there = load_spark().SparkSession.getActiveSession() is not None
     spark = spark_session(master, app="pleach lab")
     try:
         yield spark
     finally:
-        spark.stop()
+        if not was_there:
+            spark.stop()

@@ -17,7 +17,7 @@ from pleach.lab.experiment import Case, Experiment, Sample, Size, Summary, case_
 from pleach.lab.report import Measured
 from pleach.spark.campaign import Campaign, Outcome, Progress, run_campaign
 from pleach.spark.portions import Task
-from pleach.spark.results import Results
+from pleach.spark.results import Append, Results
 from pleach.spark.summaries import summarise
 
 if TYPE_CHECKING:
@@ -57,21 +57,24 @@ def run_experiment(
     size: Size,
     results: Results,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
+    *,
+    partitions: int = 0,
 ) -> Ended:
     """Measure what is missing. The results of a task that failed before are missing, too."""
     tasks = tasks_of(experiment, size)
-    with results.opened(code_version(experiment)):
+    with results.opened(code_version(experiment)) as append:
         measured = results.done().measured
         missing = [task for task in tasks if (task.case, task.seed) not in measured]
         campaign = Campaign(experiment.name, missing, partial(_measure_by_key, experiment.measure))
-        failures = run_campaign(spark, campaign, partial(_keep, results), on_progress) if missing else []
+        keep = partial(_keep, experiment.name, append)
+        failures = run_campaign(spark, campaign, keep, on_progress, partitions=partitions)
     in_order = sorted(failures, key=lambda outcome: (outcome.case, outcome.seed))
     return Ended(experiment.name, size, len(tasks), len(tasks) - len(missing), tuple(in_order))
 
 
-def _keep(results: Results, outcomes: pa.Table) -> None:
+def _keep(experiment: str, append: Append, outcomes: pa.Table) -> None:
     tasks = outcomes.select(["case", "seed"]).to_pylist()
-    results.append(outcomes, [replay_command(results.experiment, task["case"], task["seed"]) for task in tasks])
+    append(outcomes, [replay_command(experiment, task["case"], task["seed"]) for task in tasks])
 
 
 def _measure_by_key(measure: Callable[[Case, int], Iterable[Sample]], key: str, seed: int) -> Iterable[Sample]:

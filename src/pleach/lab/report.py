@@ -147,8 +147,8 @@ def page(entries: Sequence[Entry]) -> str:
 
 What the papers say, and what our own runs say. Every figure is made by the command below it, from seeded simulations
 of the brokers that also run live; the same command gives the same files. Curves are means over seeds, bands and
-whiskers their 95% confidence intervals. How to run them: [run-experiments.md](../how-to/run-experiments.md); for machines:
-[{INDEX}]({INDEX}).
+whiskers their 95% confidence intervals. [How to run them](../how-to/run-experiments.md); [{INDEX}]({INDEX}) is for
+machines.
 
 {meanings}.
 

@@ -21,7 +21,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pleach.errors import ExperimentError, SparkError
-from pleach.spark.portions import Task, Waiting
+from pleach.spark.portions import PORTIONS_PER_CORE, Task, Waiting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,9 +70,14 @@ def run_campaign(
     campaign: Campaign,
     keep: Callable[[pa.Table], None],
     on_progress: Callable[[Progress], None] = lambda _progress: None,
+    *,
+    partitions: int = 0,
 ) -> list[Outcome]:
-    """Run all tasks; `keep` gets the outcomes of each job. Returns the outcomes that failed."""
-    run = _Run(spark, campaign, on_progress)
+    """Run all tasks; `keep` gets the outcomes of each job. Returns the outcomes that failed.
+
+    A job has at most so many `partitions`; 0 means as many as keep the cores busy.
+    """
+    run = _Run(spark, campaign, on_progress, partitions)
     with ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix="campaign") as threads:
         try:
             for outcomes in run.jobs(threads):
@@ -84,12 +89,16 @@ def run_campaign(
 
 
 class _Run:
-    def __init__(self, spark: SparkSession, campaign: Campaign, on_progress: Callable[[Progress], None]) -> None:
+    """A campaign on its way: what waits, what is under way, what has been learned."""
+
+    def __init__(
+        self, spark: SparkSession, campaign: Campaign, on_progress: Callable[[Progress], None], partitions: int
+    ) -> None:
         self._spark = spark
         self._campaign = campaign
         self._tasks = {(task.case, task.seed): task for task in campaign.tasks}
         self._cores = spark.sparkContext.defaultParallelism
-        self._waiting = Waiting(campaign.tasks, self._cores)
+        self._waiting = Waiting(campaign.tasks, partitions or PORTIONS_PER_CORE * self._cores)
         self._under_way: dict[Future[pa.Table], _Job] = {}
         self._started = 0
         self._done = 0

@@ -54,10 +54,10 @@ class Forecast:
 class Waiting:
     """The tasks that no job has taken yet."""
 
-    def __init__(self, tasks: Iterable[Task], cores: int) -> None:
+    def __init__(self, tasks: Iterable[Task], portions_max: int) -> None:
         self.forecast = Forecast()
-        self._tasks = sorted(tasks, key=lambda task: (-task.cost, task.seed, task.case))
-        self._portions_max = PORTIONS_PER_CORE * cores
+        self._tasks = list(tasks)
+        self._portions_max = portions_max
 
     def __len__(self) -> int:
         return len(self._tasks)

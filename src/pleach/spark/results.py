@@ -1,48 +1,48 @@
-"""Results in the lake: what the tasks of one experiment in one campaign gave, in pieces as they came.
+"""Results in the lake: what the tasks of one experiment in one campaign gave, one run of the table `results`.
 
-    <lake>/results/<campaign>/<experiment>/campaign.json      format, and the code that measured; comes first
-                                          /000001.parquet     outcomes of a job: one row per task
-                                          /.lock              one writer at a time; a killed one lets go
-
-Rule 1: a piece appears whole or not at all: it is written aside, brought to disk, and renamed.
-Rule 2: what two versions of the code have measured is never in one folder.
-Rule 3: order and cut of the pieces mean nothing: readers see rows.
+Each job's outcomes are a part of it, committed as they come; order and cut of the parts mean nothing. What two versions
+of the code have measured is never in one run.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pleach.errors import ExperimentError, LakeError
+from pleach.lake import Mode, Table, open_run
+from pleach.lake.arrow import load_arrow
+from pleach.lake.manifest import remedy, run_folder
+from pleach.spark.lake import read_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-FORMAT = 1
-MANIFEST = "campaign.json"
-LOCK = ".lock"
-SUFFIX = ".parquet"
+TABLE = "results"
 CAMPAIGN_DEFAULT = "main"
+OK, FAILED = "ok", "failed"
 
-# `error` is empty where all went well; samples are in two lists of the same length; `replay` repeats the run by itself.
-PIECE_SCHEMA = (
-    "case string, seed long, error string, seconds double, metrics array<string>, values array<double>, replay string"
+# One row per task and attempt. `error` is empty where all went well; samples are in two lists of the same length;
+# `replay` is the command that repeats the task by itself.
+COLUMNS = MappingProxyType(
+    {
+        "case": "string",
+        "seed": "int64",
+        "error": "string",
+        "seconds": "double",
+        "metrics": "list<string>",
+        "values": "list<double>",
+        "replay": "string",
+    }
 )
+STATUS_COLUMNS = ["case", "seed", "error", "seconds"]
 
-
-class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    format: int
-    experiment: str
-    code: str
+Append: TypeAlias = Callable[["pa.Table", Sequence[str]], None]  # outcomes of a job, and the commands that replay them
 
 
 class Done(NamedTuple):
@@ -50,51 +50,23 @@ class Done(NamedTuple):
 
     measured: frozenset[tuple[str, int]]
     failed: frozenset[tuple[str, int]]  # and not measured since
-    seconds: float  # of work in all that was measured
 
 
 class Results:
     def __init__(self, lake: Path, campaign: str, experiment: str) -> None:
-        if not campaign or campaign.startswith((".", "_")) or set(campaign) & set("/\\"):
-            raise ExperimentError(f"campaign {campaign!r} cannot name a folder: leave out slashes and dots in front")
-        self.folder = lake / "results" / campaign / experiment
+        if not campaign or "/" in campaign:
+            raise ExperimentError(f"--campaign {campaign!r} is no name; one without slashes is wanted")
         self.experiment = experiment
+        self._campaign = campaign
+        self._run = f"{campaign}/{experiment}"
+        self._table = Table(lake, TABLE, COLUMNS)
+        self.folder = run_folder(self._table.folder, self._run)
 
     @property
     def code(self) -> str:
         """The version of the code that measured; empty where nothing has been measured yet."""
-        path = self.folder / MANIFEST
-        try:
-            manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-        except FileNotFoundError:
-            return ""
-        except (OSError, msgspec.DecodeError) as error:
-            raise LakeError(f"{path}: {error}; {_delete(self.folder)}") from None
-        if manifest.format != FORMAT:
-            raise LakeError(f"{path}: format {manifest.format} is not known, {FORMAT} is; use another --campaign")
-        return manifest.code
-
-    def discard(self) -> None:
-        """Throw all results away."""
-        if self.folder.exists():
-            shutil.rmtree(self.folder)
-
-    @contextmanager
-    def opened(self, code: str) -> Iterator[None]:
-        """For writing, by this version of the code and by no other process."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / LOCK).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LakeError(f"{self.folder}: another process is measuring into it; wait for its end") from None
-            self._sign(code)
-            yield
-
-    def _sign(self, code: str) -> None:
-        self.check(code)
-        if not self.code:
-            self._write(MANIFEST, msgspec.json.encode(Manifest(FORMAT, self.experiment, code)))
+        manifest = self._table.manifest(self._run)
+        return str(manifest.about.get("code", "unknown")) if manifest else ""
 
     def check(self, code: str) -> None:
         """Raises ExperimentError where another version of the code has measured."""
@@ -104,64 +76,39 @@ class Results:
                 " mixed; use another --campaign, or --force to throw these away and measure anew"
             )
 
-    # Pieces --------------------------------------------------------------------------------------------------
+    def discard(self) -> None:
+        """Throw all results away."""
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
 
-    def append(self, outcomes: pa.Table, replays: Sequence[str]) -> Path:
-        """Keep the outcomes of a job, each with the command that replays it; on disk when this returns."""
-        import pyarrow as pa  # noqa: PLC0415 - optional, and slow to load
-        from pyarrow import parquet  # noqa: PLC0415
+    @contextmanager
+    def opened(self, code: str) -> Iterator[Append]:
+        """For writing, by this version of the code and by no other process. What is appended is on disk."""
+        self.check(code)
+        about = {"campaign": self._campaign, "experiment": self.experiment, "code": code}
+        with open_run(self._table, self._run, about, Mode.APPEND) as writer:
 
-        memory = pa.BufferOutputStream()
-        table = outcomes.append_column("replay", pa.array(replays, pa.string()))
-        parquet.write_table(table, memory, compression="zstd", write_page_checksum=True)
-        pieces = self.pieces()
-        number = int(pieces[-1].stem) + 1 if pieces else 1
-        return self._write(f"{number:06}{SUFFIX}", memory.getvalue())
+            def append(outcomes: pa.Table, replays: Sequence[str]) -> None:
+                writer.append(outcomes.append_column("replay", [list(replays)]))
 
-    def _write(self, name: str, content: bytes | pa.Buffer) -> Path:
-        unfinished = self.folder / f".{name}"  # hidden from Spark, too
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        return unfinished.replace(self.folder / name)
+            yield append
+            writer.finish()
 
-    def pieces(self) -> list[Path]:
-        return sorted(path for path in self.folder.glob(f"*{SUFFIX}") if not path.name.startswith("."))
+    # For readers ---------------------------------------------------------------------------------------------
 
     def done(self) -> Done:
         ok: set[tuple[str, int]] = set()
         tried: set[tuple[str, int]] = set()
-        seconds = 0.0
-        for piece in self.pieces():
-            for row in self._statuses(piece):
-                task = (row["case"], row["seed"])
-                (tried if row["error"] else ok).add(task)
-                seconds += row["seconds"]
-        return Done(frozenset(ok), frozenset(tried - ok), seconds)
-
-    def _statuses(self, piece: Path) -> list[dict[str, Any]]:
-        import pyarrow as pa  # noqa: PLC0415
-        from pyarrow import parquet  # noqa: PLC0415
-
-        try:
-            read = parquet.read_table(
-                piece, columns=["case", "seed", "error", "seconds"], page_checksum_verification=True
-            )
-        except (OSError, pa.ArrowException) as error:
-            reason = str(error).partition("\n")[0]
-            raise LakeError(f"{piece} cannot be read: {reason}; {_delete(piece)}") from None
-        return list(read.to_pylist())
-
-    # For readers ---------------------------------------------------------------------------------------------
+        for part in self._parts():
+            for row in self._statuses_in(part):
+                (tried if row["error"] else ok).add((row["case"], row["seed"]))
+        return Done(frozenset(ok), frozenset(tried - ok))
 
     def outcomes(self, spark: SparkSession) -> DataFrame:
         """Every attempt of every task. The lake must be where executors can read it, too."""
-        self.done()  # says what is wrong with a piece, and what to do about it, as Spark would not
-        pieces = [str(piece.absolute()) for piece in self.pieces()]
-        if not pieces:
+        if not self._parts():
             raise LakeError(f"{self.folder}: nothing has been measured; `pleach lab run {self.experiment}` does it")
-        return spark.read.schema(PIECE_SCHEMA).parquet(*pieces)
+        return read_table(spark, self._table, [self._run], unfinished=True)
 
     def samples(self, spark: SparkSession) -> DataFrame:
         """Rows (experiment, case, seed, metric, value)."""
@@ -182,19 +129,20 @@ class Results:
         from pyspark.sql import functions as f  # noqa: PLC0415
 
         best = f.min_by(f.struct("error", "seconds", "replay"), f.length("error")).alias("best")
-        return (
-            self.outcomes(spark)
-            .groupBy("case", "seed")
-            .agg(best)
-            .select(
-                f.lit(self.experiment).alias("experiment"),
-                "case",
-                "seed",
-                f.when(f.col("best.error") == "", "ok").otherwise("failed").alias("status"),
-                "best.*",
-            )
-        )
+        tasks = self.outcomes(spark).groupBy("case", "seed").agg(best)
+        status = f.when(f.col("best.error") == "", OK).otherwise(FAILED).alias("status")
+        return tasks.select(f.lit(self.experiment).alias("experiment"), "case", "seed", status, "best.*")
 
+    def _parts(self) -> list[Path]:
+        """Raises LakeError where one is missing, or not what the manifest says."""
+        manifest = self._table.manifest(self._run)
+        return self._table.checked(manifest) if manifest else []
 
-def _delete(path: Path) -> str:
-    return f"delete {path}, and `pleach lab run` measures again what is missing"
+    def _statuses_in(self, part: Path) -> list[dict[str, Any]]:
+        arrow = load_arrow()
+        try:
+            read = arrow.parquet.read_table(part, columns=STATUS_COLUMNS, page_checksum_verification=True)
+        except (OSError, arrow.ArrowException) as error:
+            reason = str(error).partition("\n")[0]
+            raise LakeError(f"{part}: cannot be read: {reason}; {remedy(self.folder)}") from None
+        return list(read.to_pylist())
