@@ -69,6 +69,12 @@ class EndOfRelay(Message, frozen=True):
     operation: str
 
 
+class Unlock(Message, frozen=True):
+    """The sender has no more to do with the exchange (S1 Algorithm 6); only the printed variant needs it."""
+
+    operation: str
+
+
 class Activate(Message, frozen=True):
     """The first of B1 on the new link: from now on routing goes over it.
 
@@ -134,6 +140,7 @@ ExchangeMessage: TypeAlias = (
     | RelayRouting
     | Separator
     | EndOfRelay
+    | Unlock
     | Activate
     | Flush
     | Begun

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from pleach.messages import Node, RequestExchange, RequestSwap
 from pleach.overlay.exchange.advanced_coordinated import AdvancedCoordinated
+from pleach.overlay.exchange.advanced_coordinated_printed import AdvancedCoordinatedPrinted, Misprint
 from pleach.overlay.exchange.coordinated import Coordinated
 from pleach.overlay.exchange.deferred import Deferred
 from pleach.overlay.exchange.informed import Informed
@@ -18,6 +19,12 @@ from pleach.overlay.layers import Layers
 from pleach.overlay.membership import Membership
 from pleach.overlay.seam import Machine
 from pleach.overlay.swaplink import SwapLink
+
+
+def _printed(error: Misprint) -> PartMaker:
+    """With one of the errors of S1, the others mended."""
+    return partial(AdvancedCoordinatedPrinted, errors=frozenset((error,)))
+
 
 # Those that move one end of a link by one hop, and exchange links by plans of such swaps …
 SWAPS = ("swaplink", "swaplink-published")
@@ -30,8 +37,13 @@ CYCLES: Mapping[str, PartMaker] = MappingProxyType(
         "informed": Informed,
         "path": Path,
         "advanced-coordinated": AdvancedCoordinated,
+        "advanced-coordinated-printed": AdvancedCoordinatedPrinted,
+        **{f"advanced-coordinated-printed-{error.name.lower()}": _printed(error) for error in Misprint},
     }
 )
+WAITING = frozenset(
+    ("strawman", "deferred", "informed", "advanced-coordinated-printed")
+)  # of these: a timer is one of their steps
 EXCHANGES: tuple[str, ...] = (*SWAPS, *CYCLES)
 
 
