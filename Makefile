@@ -21,12 +21,15 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
+# Tests on Spark share one JVM, and so one process.
 pytest: $(STAMP)
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not spark and not slow"
+	$(BIN)/pytest -m "spark and not slow" -n 0
 
 # The long form of the property tests and the seeds: an hour or so on two cores.
 test-long: $(STAMP)
-	PLEACH_THOROUGH=20 $(BIN)/pytest --timeout 0
+	PLEACH_THOROUGH=20 $(BIN)/pytest --timeout 0 -m "not spark"
+	PLEACH_THOROUGH=20 $(BIN)/pytest --timeout 0 -m spark -n 0
 	$(BIN)/python tests/contract/long_run.py --seeds 2000 --workers 2
 	$(BIN)/python tests/overlay/long_run.py --seeds 20000 --workers 2
 

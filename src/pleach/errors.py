@@ -258,6 +258,14 @@ class MissingPartError(PleachError):
     """An optional part is not installed; the text says which command brings it."""
 
 
+class SparkError(PleachError):
+    """Spark could not start, or could not finish a job for reasons of its own; what it said is part of the text."""
+
+
+class LakeError(InvalidInputError):
+    """A lake that cannot be read or written: which table, run and file, what is wrong, what helps."""
+
+
 SHOWN_COLUMNS = 76
 
 

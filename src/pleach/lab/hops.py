@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from pleach.lab.experiment import Case, Experiment, Figure, Finding, Sample, Size, Status, Summary, select
+from pleach.lab.look import curve
 from pleach.scenario.model import Client, Publish, Routing, Scenario
 from pleach.scenario.values import Choice, Span
 from pleach.sim.run import run_scenario
@@ -80,11 +81,8 @@ def scenario_of(case: Case, seed: int) -> Scenario:
 def draw(axes: Any, summaries: Sequence[Summary]) -> None:
     for axis, metric in zip(axes, (HOPS, CONTROL), strict=True):
         for routing in Routing:
-            points = sorted(select(summaries, metric, routing=routing.value), key=lambda s: s.case["share"])
-            shares = [100 * float(s.case["share"]) for s in points]
-            (line,) = axis.plot(shares, [s.mean for s in points], marker="o", label=routing.value)
-            axis.fill_between(shares, [s.low for s in points], [s.high for s in points], color=line.get_color())
-        axis.set_xlabel("brokers with a subscriber (%)")
+            curve(axis, select(summaries, metric, routing=routing.value), "share", routing.value)
+        axis.set_xlabel("share of brokers with a subscriber")
         axis.set_ylabel(metric)
         axis.set_ylim(bottom=0)
     axes[0].legend(title="routing")
