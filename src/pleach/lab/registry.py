@@ -5,13 +5,11 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from pleach.errors import ExperimentError
+from pleach.lab import hops, swap_or_cycle, table1
 from pleach.lab.experiment import Experiment
-from pleach.lab.hops import HOPS_BY_POLICY
-from pleach.lab.swap_or_cycle import SWAP_OR_CYCLE
-from pleach.lab.table1 import TABLE1
 
 EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType(
-    {experiment.name: experiment for experiment in (HOPS_BY_POLICY, SWAP_OR_CYCLE, TABLE1)}
+    {experiment.name: experiment for experiment in (hops.HOPS_BY_POLICY, swap_or_cycle.SWAP_OR_CYCLE, table1.TABLE1)}
 )
 
 
