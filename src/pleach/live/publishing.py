@@ -19,6 +19,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+import msgspec
+
 from pleach.errors import PublishRefusedError, SessionLostError
 from pleach.events.event import Event
 from pleach.live.addresses import Address, backoff
@@ -29,6 +31,7 @@ from pleach.messages import Attach, Attached, Publish, Published, PublishRefused
 from pleach.runs import RUN_BYTES_MAX, RUN_EVENTS_MAX, decode_all, encode_event, encode_run
 
 ATTEMPT_SECONDS_MAX = 10.0  # for one answer
+CONFIRMED_TOGETHER = 64  # answers; fewer are not worth a connection
 
 
 class Ledger:
@@ -70,6 +73,7 @@ class _Work:
         since = visit.first - 1
         self._place = Place(visit.broker, str(address), visit.life, who.epoch, since, since)
         self._reader = Reader(who.name, (address,), patience=ATTEMPT_SECONDS_MAX)
+        self._confirmed = since
         self._said = visit.taken
         if not self._said:
             self._say(encode(Attach()))
@@ -91,7 +95,9 @@ class _Work:
         if not self.ledger.is_begun:
             raise SessionLostError(f"{self._place.broker} does not know any more what of this it has published")
         self._place = reached
-        self._visit.confirm(self.ledger.confirmable)
+        if self.ledger.confirmable >= self._confirmed + CONFIRMED_TOGETHER:
+            self._confirmed = self.ledger.confirmable
+            self._reader.confirm(msgspec.structs.replace(reached, at=self._confirmed))
 
     def say_next(self) -> None:
         """The first events that are not published: as many as a run takes, or one, to see whether there is room."""
