@@ -6,6 +6,7 @@ import pytest
 from toy_swap import PATIENCE_SECONDS, ToyBroker
 
 from pleach.scenario.load import parse_scenario
+from pleach.scenario.model import Routing, Scenario
 from pleach.scenario.steps import AddBroker, Exchange, RemoveBroker, Swap
 from pleach.sim.operations import Operations, Surroundings
 from pleach.sim.run import run_scenario
@@ -15,6 +16,7 @@ from pleach.trace import judge
 FACTOR = int(os.environ.get("PLEACH_THOROUGH", "1"))
 
 CHAIN = [("a", "b"), ("b", "c")]
+SCENARIO = Scenario(name="s", routing=Routing.SIMPLE, links=tuple(CHAIN), duration=1.0)
 SWAP = Swap(at=0.0, brokers=("a", "b", "c"))
 
 
@@ -41,7 +43,7 @@ class World:
             self.brokers,
             make_broker=self.make,
             is_down=self.down.__contains__,
-            exchange="swaplink",
+            scenario=SCENARIO,
             refuse=lambda step, reason: self.refusals.append((step, reason)),
             note=lambda node, detail: self.notes.append((self.sim.now, node, detail)),
         )
@@ -69,7 +71,7 @@ def test_a_swap_is_under_way_until_its_broker_concludes_it():
     assert not world.operations.under_way
     assert not world.sim.has_link("a", "c")
     assert world.sim.now == pytest.approx(0.2)
-    assert [note[1:] for note in world.notes] == [("a", "operation 1: swap a b c"), ("a", "operation 1: done")]
+    assert [note[1:] for note in world.notes] == [("a", "operation 1: swap a, b, c"), ("a", "operation 1: done")]
     assert not world.refusals
 
 
@@ -171,7 +173,7 @@ def test_a_request_that_cannot_be_met_is_refused_and_the_run_goes_on():
     assert result.quiet
     assert [refusal.step for refusal in result.refusals] == ["swap"]
     details = [record.detail for record in result.records if record.kind == "state"]
-    assert "operation 1: swap c a b" in details
+    assert "operation 1: swap c, a, b" in details
 
 
 TREE = """

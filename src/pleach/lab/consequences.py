@@ -48,6 +48,11 @@ class Exchanged:
         quiet = next((i for i, record in enumerate(self.records) if record.kind == RecordKind.DRAIN), len(self.records))
         return frozenset(record.event for record in self.records[quiet:] if record.kind == RecordKind.PUBLISH)
 
+    @property
+    def is_complete(self) -> bool:
+        """It has come to its end, and nobody waits for anything."""
+        return self.is_quiet and self.done_at < float("inf") and not self.witness.is_anyone_locked
+
     def broken(self, rule: Rule) -> int:
         """By events of the time before that, whether the network promises the rule or not."""
         return sum(v.rule is rule and v.event not in self.afterwards for v in self._violations)

@@ -95,6 +95,11 @@ class Experiment:
     tables: tuple[Table, ...] = ()
     cost: Callable[[Case], float] = lambda _case: 1.0  # how long a run takes beside the others; only sets the order
 
+    @property
+    def shown(self) -> tuple[Figure | Table, ...]:
+        """What stands in the report."""
+        return (*self.figures, *self.tables)
+
 
 def case_key(case: Case) -> str:
     """One spelling for one case, whatever the order of its parameters."""

@@ -1,4 +1,4 @@
-"""One look for all figures, readable at 800 pixels; and files that are the same, byte for byte, for the same numbers."""
+"""One look for all figures, readable at 800 pixels; and the same files, byte for byte, for the same numbers."""
 
 from __future__ import annotations
 

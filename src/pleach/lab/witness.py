@@ -133,6 +133,10 @@ class Witness:
         return self.run.finish()
 
     @property
+    def is_anyone_locked(self) -> bool:
+        return bool(self._locked_since)
+
+    @property
     def misrouted(self) -> Misrouted:
         found = [journey.misrouted(self._since) for journey in self._journeys.values()]
         return Misrouted(sum(each.dead_ends for each in found), sum(each.second_copies for each in found))

@@ -18,6 +18,7 @@ class LockCycle(Message, frozen=True):
     operation: str
     path: list[Node]
     cut: int
+    protocol: str
     address: str = ""
 
 
@@ -64,6 +65,12 @@ class Separator(Message, frozen=True):
 
 class EndOfRelay(Message, frozen=True):
     """Nothing more will be relayed (S1 Algorithm 5)."""
+
+    operation: str
+
+
+class Unlock(Message, frozen=True):
+    """The sender has no more to do with the exchange (S1 Algorithm 6); only the printed variant needs it."""
 
     operation: str
 
@@ -133,6 +140,7 @@ ExchangeMessage: TypeAlias = (
     | RelayRouting
     | Separator
     | EndOfRelay
+    | Unlock
     | Activate
     | Flush
     | Begun

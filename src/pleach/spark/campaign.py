@@ -18,10 +18,10 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pleach.errors import ExperimentError, SparkError
-from pleach.spark.portions import Task, Waiting
+from pleach.spark.portions import PORTIONS_PER_CORE, Task, Waiting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 JOBS_AT_ONCE = 2
 LOOK_SECONDS = 0.5  # between two looks at the jobs under way
 ERROR_CHARACTERS_MAX = 500
+SIGNS_OF_DEATH = ("Python worker exited unexpectedly", "ExecutorLostFailure")  # in what Spark says of a failed job
 
 Measure: TypeAlias = Callable[[str, int], Iterable[tuple[str, float]]]  # (case, seed) → (metric, value), …
 Portions: TypeAlias = list[list[Task]]
@@ -69,9 +70,14 @@ def run_campaign(
     campaign: Campaign,
     keep: Callable[[pa.Table], None],
     on_progress: Callable[[Progress], None] = lambda _progress: None,
+    *,
+    partitions: int = 0,
 ) -> list[Outcome]:
-    """Run all tasks; `keep` gets the outcomes of each job. Returns the outcomes that failed."""
-    run = _Run(spark, campaign, on_progress)
+    """Run all tasks; `keep` gets the outcomes of each job. Returns the outcomes that failed.
+
+    A job has at most so many `partitions`; 0 means as many as keep the cores busy.
+    """
+    run = _Run(spark, campaign, on_progress, partitions)
     with ThreadPoolExecutor(JOBS_AT_ONCE, thread_name_prefix="campaign") as threads:
         try:
             for outcomes in run.jobs(threads):
@@ -83,12 +89,16 @@ def run_campaign(
 
 
 class _Run:
-    def __init__(self, spark: SparkSession, campaign: Campaign, on_progress: Callable[[Progress], None]) -> None:
+    """A campaign on its way: what waits, what is under way, what has been learned."""
+
+    def __init__(
+        self, spark: SparkSession, campaign: Campaign, on_progress: Callable[[Progress], None], partitions: int
+    ) -> None:
         self._spark = spark
         self._campaign = campaign
         self._tasks = {(task.case, task.seed): task for task in campaign.tasks}
         self._cores = spark.sparkContext.defaultParallelism
-        self._waiting = Waiting(campaign.tasks, self._cores)
+        self._waiting = Waiting(campaign.tasks, partitions or PORTIONS_PER_CORE * self._cores)
         self._under_way: dict[Future[pa.Table], _Job] = {}
         self._started = 0
         self._done = 0
@@ -158,16 +168,17 @@ class _Job:
 
     def _run(self, portions: Portions) -> pa.Table:
         import pyarrow as pa  # noqa: PLC0415 - optional, and slow to load
+        from py4j.protocol import Py4JError  # noqa: PLC0415
         from pyspark.errors import PySparkException  # noqa: PLC0415
 
         try:
             return self._collected(portions)
-        except (PySparkException, OSError) as error:
-            if self.cancelled:
-                raise
-            if len(portions) == len(portions[0]) == 1:
-                return _table([_lost(portions[0][0], error)])
-            return pa.concat_tables(self._run(half) for half in _halves(portions))
+        except (PySparkException, Py4JError) as error:
+            if self.cancelled or not any(sign in str(error) for sign in SIGNS_OF_DEATH):
+                raise SparkError(f"campaign {self._campaign.name}: {_first_line(error)}") from error
+        if len(portions) == len(portions[0]) == 1:
+            return _table([_lost(portions[0][0])])
+        return pa.concat_tables(self._run(half) for half in _halves(portions))
 
     def _collected(self, portions: Portions) -> pa.Table:
         """The table of tasks travels with the function: one row per portion, cut exactly where we say."""
@@ -199,10 +210,14 @@ def _halves(portions: Portions) -> tuple[Portions, Portions]:
     return [tasks[:middle]], [tasks[middle:]]
 
 
-def _lost(task: Task, error: Exception) -> Outcome:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    reason = f"its worker process died: {lines[0]}"
-    return Outcome(task.case, task.seed, reason[:ERROR_CHARACTERS_MAX], 0.0, [], [])
+def _lost(task: Task) -> Outcome:
+    return Outcome(task.case, task.seed, "its worker process died (out of memory, or a crash)", 0.0, [], [])
+
+
+def _first_line(error: Exception) -> str:
+    """What Spark says, without its pages of frames: the innermost cause."""
+    causes = [line for line in str(error).splitlines() if line.startswith("Caused by: ")]
+    return causes[-1].removeprefix("Caused by: ") if causes else str(error).partition("\n")[0]
 
 
 # On executors ------------------------------------------------------------------------------------------------

@@ -14,12 +14,12 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pleach.errors import MissingPartError
+from pleach.lake.manifest import write_whole
 
 OLDEST_JAVA = 17
 ANSWER_SECONDS_MAX = 20
@@ -75,15 +75,6 @@ def java_home_for_spark(java: Java) -> Path:
 def cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "pleach"
-
-
-def write_whole(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Nobody ever sees half of the file, whoever else writes it at the same time."""
-    handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    Path(unfinished).chmod(mode)
-    Path(unfinished).replace(path)
 
 
 def _candidates() -> Iterator[tuple[str, Path]]:

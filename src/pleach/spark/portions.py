@@ -54,10 +54,10 @@ class Forecast:
 class Waiting:
     """The tasks that no job has taken yet."""
 
-    def __init__(self, tasks: Iterable[Task], cores: int) -> None:
+    def __init__(self, tasks: Iterable[Task], portions_max: int) -> None:
         self.forecast = Forecast()
-        self._tasks = sorted(tasks, key=lambda task: (-task.cost, task.seed, task.case))
-        self._portions_max = PORTIONS_PER_CORE * cores
+        self._tasks = list(tasks)
+        self._portions_max = portions_max
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -67,7 +67,7 @@ class Waiting:
         return sum(map(self.forecast.seconds, self._tasks))
 
     def next_job(self) -> list[list[Task]]:
-        """The longest tasks that wait, in portions. Towards the end portions become smaller, and all cores have some."""
+        """The longest tasks that wait, in portions; smaller ones towards the end, so that all cores have some."""
         timed = [(self.forecast.seconds(task), task) for task in self._tasks]
         timed.sort(key=lambda each: (-each[0], each[1].seed, each[1].case))
         fair_share = sum(seconds for seconds, _ in timed) / self._portions_max

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pleach
 from pleach.errors import MissingPartError
-from pleach.spark.java import cache_folder, write_whole
+from pleach.lake.manifest import write_whole
+from pleach.spark.java import cache_folder
 
 SHIPPED_SUFFIXES = frozenset({".py", ".toml", ".properties"})
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can name: equal sources give equal bytes

@@ -16,8 +16,9 @@ from urllib.parse import unquote
 
 import msgspec
 
-from pleach.errors import InvalidInputError, MissingPartError, TraceError
+from pleach.errors import InvalidInputError, TraceError
 from pleach.events.event import check_attributes
+from pleach.lake.arrow import load_arrow
 from pleach.trace.records import BYTES_KEY, Record, attributes_from, attributes_text
 
 COLUMNS = {
@@ -40,15 +41,6 @@ MAY_BE_MISSING = frozenset({"peer", "message", "bytes", "detail"})
 MAY_NOT_BE_NULL = frozenset({"run", "at", "n", "kind"})
 PARTITION = "run="  # a folder name that stands for the column
 BATCH_ROWS = 65_536
-
-
-def load_arrow() -> Any:
-    try:
-        import pyarrow as pa  # noqa: PLC0415 an optional part, and slow to load
-        import pyarrow.parquet  # noqa: PLC0415
-    except ImportError:
-        raise MissingPartError("traces are Parquet files, which need pyarrow: pip install 'pleach[trace]'") from None
-    return pa
 
 
 def runs_in(path: Path) -> frozenset[str]:
@@ -83,7 +75,7 @@ def _columns_of(path: Path) -> frozenset[str]:
 
 def _batches(path: Path, names: list[str]) -> Iterator[Any]:
     arrow = load_arrow()
-    with _unreadable_as_trace_error(path), arrow.parquet.ParquetFile(path) as file:
+    with _unreadable_as_trace_error(path), arrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
         yield from file.iter_batches(BATCH_ROWS, columns=names)
 
 

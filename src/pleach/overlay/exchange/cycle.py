@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pleach.messages import Node
+from pleach.messages import LockCycle, Node, RequestExchange
 
 BROKERS_MIN = 3  # of a cycle
 
@@ -19,6 +19,11 @@ class Cycle(msgspec.Struct, frozen=True):
     operation: str
     path: list[Node]
     cut: int
+    protocol: str
+
+    @classmethod
+    def of(cls, request: RequestExchange | LockCycle) -> Cycle:
+        return cls(request.operation, request.path, request.cut, request.protocol)
 
     @property
     def u(self) -> Node:
