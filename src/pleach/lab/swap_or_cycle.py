@@ -193,7 +193,7 @@ SWAP_OR_CYCLE = Experiment(
     ),
     tables=(
         Table(
-            name="swap-or-cycle",
+            name="swap-or-cycle-table",
             paper="S0 Table I",
             title="Swaps / the whole cycle at once, in causal order",
             published=PUBLISHED,
