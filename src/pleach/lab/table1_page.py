@@ -49,7 +49,8 @@ is 0. ✓: it is 0 in every run. ✗: it is not. Without a mark nothing is promi
 during the exchange, beyond the longer of their paths in the tree before and in the tree after. Misrouted: hops that
 brought an event to no client for the first time. Overhead as S2 counts it: (un)subscriptions, misrouted events, and the
 protocol's own messages, in hops. Control messages are all that are no events, with our confirmations. What the exchange
-costs and where is measured while nobody (un)subscribes, all else while clients do."""
+costs and where is measured while nobody (un)subscribes, all else while clients do. "No end": the share of runs in which
+brokers stay locked or fail; of these nothing else is counted."""
 
 
 def page(summaries: Sequence[Summary]) -> str:
