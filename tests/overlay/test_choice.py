@@ -19,7 +19,7 @@ CHAIN = Topology.of([(f"b{i}", f"b{i + 1}") for i in range(9)])
         (5, "causal", False, AT_ONCE, "hardly longer"),
         (6, "causal", False, BY_SWAPS, "events wait for a whole cycle of 6"),
         (12, "causal", False, BY_SWAPS, "swaps delay hardly any"),
-        (12, "fifo", False, AT_ONCE, "fifo order delays few"),
+        (12, "fifo", False, AT_ONCE, "with fifo order few events wait"),
         (4, "none", False, AT_ONCE, "quicker than 2 swaps"),
         (4, "none", True, BY_SWAPS, "hierarchical"),
         (12, "causal", True, BY_SWAPS, "hierarchical"),

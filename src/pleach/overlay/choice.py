@@ -45,9 +45,8 @@ def recommended(brokers: int, circumstances: Circumstances) -> Recommendation:
     if brokers == ONE_SWAP:
         return Recommendation(BY_SWAPS, "one swap does it, in twelve messages however many subscriptions there are")
     if ordering != "causal":
-        return Recommendation(
-            AT_ONCE, f"it is quicker than {brokers - 2} swaps, and {ordering} order delays few events"
-        )
+        reason = f"it is quicker than {brokers - 2} swaps, and with {ordering} order few events wait, if any"
+        return Recommendation(AT_ONCE, reason)
     if brokers <= CAUSAL_BROKERS_MAX:
         reason = f"on a cycle of {brokers} it is quicker than {brokers - 2} swaps, and events wait hardly longer"
         return Recommendation(AT_ONCE, reason)
