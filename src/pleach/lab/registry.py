@@ -8,9 +8,12 @@ from pleach.errors import ExperimentError
 from pleach.lab import hops, swap_or_cycle, table1
 from pleach.lab.experiment import Experiment
 
-EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType(
-    {experiment.name: experiment for experiment in (hops.HOPS_BY_POLICY, swap_or_cycle.SWAP_OR_CYCLE, table1.TABLE1)}
+ALL = (
+    hops.HOPS_BY_POLICY,
+    table1.TABLE1,
+    swap_or_cycle.SWAP_OR_CYCLE,
 )
+EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType({each.name: each for each in ALL})
 
 
 def experiment_named(name: str) -> Experiment:

@@ -129,5 +129,5 @@ def _said() -> str:
 
 
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---", *("---:" for _ in header[1:])]
+    rule = ["---"] * len(header)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *lines))

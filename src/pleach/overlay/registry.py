@@ -20,12 +20,6 @@ from pleach.overlay.membership import Membership
 from pleach.overlay.seam import Machine
 from pleach.overlay.swaplink import SwapLink
 
-
-def _printed(error: Misprint) -> PartMaker:
-    """With one of the errors of S1, the others mended."""
-    return partial(AdvancedCoordinatedPrinted, errors=frozenset((error,)))
-
-
 # Those that move one end of a link by one hop, and exchange links by plans of such swaps …
 SWAPS = ("swaplink", "swaplink-published")
 # … and those that exchange any link for any other, all along the cycle.
@@ -38,12 +32,18 @@ CYCLES: Mapping[str, PartMaker] = MappingProxyType(
         "path": Path,
         "advanced-coordinated": AdvancedCoordinated,
         "advanced-coordinated-printed": AdvancedCoordinatedPrinted,
-        **{f"advanced-coordinated-printed-{error.name.lower()}": _printed(error) for error in Misprint},
+        # with one of the errors of S1 each, the others mended
+        **{
+            f"advanced-coordinated-printed-{error.name.lower()}": partial(
+                AdvancedCoordinatedPrinted, errors=frozenset((error,))
+            )
+            for error in Misprint
+        },
     }
 )
-WAITING = frozenset(
+WAITING = frozenset(  # of these: a timer is one of their steps
     ("strawman", "deferred", "informed", "advanced-coordinated-printed")
-)  # of these: a timer is one of their steps
+)
 EXCHANGES: tuple[str, ...] = (*SWAPS, *CYCLES)
 
 

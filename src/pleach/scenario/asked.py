@@ -1,18 +1,18 @@
 """What an operator asks for in a timeline, as requests to brokers, planned before anything happens.
 
 Without a clock nobody knows which tree a request will meet. It is planned for the tree that all steps of earlier times
-leave behind; where it meets another one, the brokers refuse it. An exchange is a plan, of one step or of several, each
-of which waits for those that it depends on.
+leave behind; where it meets another one, the brokers refuse it. A link is exchanged by one request where the protocol
+works along the cycle, else by a plan of swaps, each of which waits for those that it depends on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, assert_never
 
 from pleach.errors import PlanError, ScenarioError, StepError, TopologyError
 from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove, RequestSwap
-from pleach.overlay.plans import Operation, Plan, Step, Topology, asked, request_of
+from pleach.overlay.plans import Operation, Plan, PlanRun, Step, Topology, asked, request_of
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
 from pleach.scenario.reweaving import TreeStep, planned, single
@@ -39,13 +39,12 @@ def asked_by_step(scenario: Scenario) -> dict[int, list[Asked]]:
         name = str(len(found) + 1)
         if isinstance(step, steps.Exchange):
             plan = _plan(step, before, scenario)
-            found[index] = _whole(scenario.exchange, name, plan)
+            found[index] = list(_by_plan(name, plan, scenario.exchange))
             after = _then(after, plan.steps)
         else:
             only = single(step, is_leaf=True)
             assert only is not None, step
-            request = request_of(Operation(name, only, ()), scenario.exchange)
-            found[index] = [Asked(asked(only), request)]
+            found[index] = [Asked(asked(only), request_of(Operation(name, only, ()), scenario.exchange))]
             after = _then(after, [only])
     return found
 
@@ -57,18 +56,12 @@ def _plan(step: steps.Exchange, topology: Topology, scenario: Scenario) -> Plan:
         raise ScenarioError(f"step `exchange` at {step.at:g} s is not possible: {error}") from None
 
 
-def _whole(exchange: str, name: str, plan: Plan) -> list[Asked]:
-    """Operations are named as `PlanRun` does."""
-    return [
-        Asked(
-            asked(step),
-            request_of(Operation(f"{name}.{number}", step, brokers), exchange),
-            tuple(f"{name}.{index + 1}" for index in needed),
-        )
-        for number, (step, brokers, needed) in enumerate(
-            zip(plan.steps, plan.touched, plan.dependencies, strict=True), start=1
-        )
-    ]
+def _by_plan(name: str, plan: Plan, protocol: str) -> Iterator[Asked]:
+    """All that a plan will ask for, with what each request waits for."""
+    run = PlanRun(plan, name)
+    for index, step in enumerate(plan.steps):
+        request = request_of(Operation(run.operation(index), step, plan.touched[index]), protocol)
+        yield Asked(asked(step), request, tuple(map(run.operation, plan.dependencies[index])))
 
 
 def _then(topology: Topology, following: Sequence[Step]) -> Topology:
@@ -83,8 +76,8 @@ def described(request: OperatorRequest) -> str:
     match request:
         case RequestSwap(_, a, b, c):
             return f"swap {a} {b} {c}"
-        case RequestExchange(_, path, cut, protocol):
-            return f"exchange {path[cut]}-{path[cut + 1]} for {path[0]}-{path[-1]} by {protocol}"
+        case RequestExchange(_, path, cut):
+            return f"exchange {path[cut]}-{path[cut + 1]} for {path[0]}-{path[-1]}"
         case RequestAdd(_, to):
             return f"add_broker to {to}"
         case RequestRemove(_, broker):

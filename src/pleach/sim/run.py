@@ -84,6 +84,8 @@ class ScenarioRun:
         self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
         self.subscriptions = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
         self.operations = Operations(self._surroundings())
+        self._latencies = self.scenario.latency.by_link()
+        self._losses = self.scenario.loss.by_link()
 
         self._record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
         self._build()
@@ -130,9 +132,10 @@ class ScenarioRun:
 
     def _furnish(self, link: Link) -> None:
         """The latency and the loss that the scenario gives to a link, of the beginning or a later one."""
-        latency = self.scenario.latency.of(link.sender, link.receiver)
+        ends = (link.sender, link.receiver)
+        latency = self._latencies.get(ends, self.scenario.latency.default)
         link.set_latency((latency.low, latency.high))
-        link.loss = self.scenario.loss.of(link.sender, link.receiver)
+        link.loss = self._losses.get(ends, self.scenario.loss.default)
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
