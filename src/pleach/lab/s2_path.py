@@ -1,8 +1,8 @@
 """S2 Fig. 4 and 5: what the reconfiguration path saves against the strawman, and what load makes of it.
 
-The setting is that of `dispatchers.py`. All three protocols meet the same trees, subscribers, events and exchanges, so that
-what one saves against the strawman is known for each seed: the share of the strawman's overhead, in hops, over a few
-exchanges. The overhead is S2's (`witness.py`): (un)subscriptions, misrouted events, and the protocol's own messages.
+The setting is that of `dispatchers.py`. All three protocols meet the same trees, subscribers, events and exchanges, so
+that what one saves against the strawman is known for each seed: the share of the strawman's overhead, in hops, over a
+few exchanges. The overhead is S2's (`witness.py`): (un)subscriptions, misrouted events, the protocol's own messages.
 
 In S2 the old link is broken from the beginning and carries nothing; here it carries events until it is taken down. What
 comes twice by that is counted apart: the overhead in the figures is without, the judgement says what it is with.
@@ -152,8 +152,8 @@ def judge_load(summaries: Sequence[Summary]) -> Finding:
     with_copies = _average(summaries, f"saved with copies {PATH}", SPARSE, HIGH)
     measured = (
         f"Under high load the path saves {saved[PATH, HIGH]:.0%} instead of {saved[PATH, LOW]:.0%}"
-        f" ({with_copies:.0%} if events that come twice are counted), deferred unsubscriptions {saved[DEFERRED, HIGH]:.0%} instead of"
-        f" {saved[DEFERRED, LOW]:.0%}. Misrouted are {astray[STRAWMAN]:,.0f} hops with the strawman,"
+        f" ({with_copies:.0%} if events that come twice are counted), deferred unsubscriptions"
+        f" {saved[DEFERRED, HIGH]:.0%} instead of {saved[DEFERRED, LOW]:.0%}. Misrouted are {astray[STRAWMAN]:,.0f} hops with the strawman,"
         f" {astray[DEFERRED]:,.0f} deferred, {astray[PATH]:,.0f} with the path."
     )
     if saved[DEFERRED, HIGH] < 0:
