@@ -130,26 +130,6 @@ def exchange_on_cycle(stream: Random, tree: Topology, length: int) -> Exchange:
     return Exchange(at=0.0, remove=(path[cut], path[cut + 1]), add=(u, v))
 
 
-def exchange_of_link(stream: Random, tree: Topology, degree_max: int) -> Exchange:
-    """Any link for any other one that joins the two parts again and leaves nobody with too many neighbours."""
-    x, y = stream.choice(tree.links)
-    sides = [_beyond(tree, here, there, degree_max) for here, there in ((x, y), (y, x))]
-    pairs = [(u, v) for u in sides[0] for v in sides[1] if (u, v) != (x, y)]
-    if not pairs:  # a tree of two
-        return exchange_of_link(stream, tree, degree_max)
-    return Exchange(at=0.0, remove=(x, y), add=stream.choice(pairs))
-
-
-def _beyond(tree: Topology, here: Node, there: Node, degree_max: int) -> list[Node]:
-    """The brokers on the side of `here` once it is no neighbour of `there`, that may have one neighbour more."""
-    found, waiting = {here: None}, [here]
-    while waiting:
-        fresh = [n for n in tree.neighbours(waiting.pop()) if n not in found and n != there]
-        found.update(dict.fromkeys(fresh))
-        waiting += fresh
-    return sorted(b for b in found if len(tree.around[b]) - (b == here) < degree_max)
-
-
 def hops_from(tree: Topology, start: Node) -> dict[Node, int]:
     found, waiting = {start: 0}, [start]
     for here in waiting:

@@ -92,8 +92,8 @@ def judge_types(summaries: Sequence[Summary]) -> Finding:
     messages = _default(summaries, "messages").mean
     extra = {v: _default(summaries, f"KB {PUB}", knowledge=COMPLETE, variant=v).mean for v in (CORRECTED, PUBLISHED)}
     measured = (
-        f"{messages:.0f} messages. Where no subscriptions travel {bare:.2f} KB per swap, of which {extra[PUBLISHED]:.2f} KB"
-        f" are additional events ({extra[CORRECTED]:.2f} KB as corrected); where they do {total:,.0f} KB,"
+        f"{messages:.0f} messages. Where no subscriptions travel {bare:.2f} KB per swap, {extra[PUBLISHED]:.2f} KB of"
+        f" it additional events (as corrected, these are {extra[CORRECTED]:.2f} KB); where they do {total:,.0f} KB,"
         f" {tables / total:.1%} of it in swap messages."
     )
     if total < MEGABYTE_KB / ALIKE:
@@ -118,9 +118,9 @@ def judge_subscriptions(summaries: Sequence[Summary]) -> Finding:
     bare = [s.mean for s in _points(summaries, "KB without pub", "subscriptions", knowledge=COMPLETE)]
     measured = (
         f"From {few} to {default} subscriptions per client the cost grows {steep * default / few:.1f} times, to"
-        f" {sizes[default]:,.0f} KB; from 100 on it is constant within a factor of {flat:.2f} ({sizes[most]:,.0f} KB with"
-        f" {most:,}), since all {KINDS:,} kinds of subscriptions are there. Where nothing is told it is {min(bare):.2f} to"
-        f" {max(bare):.2f} KB."
+        f" {sizes[default]:,.0f} KB; from 100 on it is constant within a factor of {flat:.2f}"
+        f" ({sizes[most]:,.0f} KB with {most:,}), since all {KINDS:,} kinds of subscriptions are there. Where nothing"
+        f" is told it is {min(bare):.2f} to {max(bare):.2f} KB."
     )
     grows = steep > 0.5
     if not grows or max(bare) > FLAT * min(bare):
@@ -148,13 +148,12 @@ def judge_gaps(summaries: Sequence[Summary]) -> Finding:
     published, corrected = (
         [s.mean for s in _points(summaries, f"KB {PUB}", "gap_ms", variant=v)] for v in (PUBLISHED, CORRECTED)
     )
-    points = _points(summaries, f"KB {PUB}", "gap_ms", variant=PUBLISHED)
+    gaps = [int(s.case["gap_ms"]) for s in _points(summaries, f"KB {PUB}", "gap_ms", variant=PUBLISHED)]
     default, total = (_default(summaries, metric).mean for metric in (f"KB {PUB}", "KB"))
     measured = (
-        f"From {points[0].case['gap_ms']} to {points[-1].case['gap_ms']} ms between events of a client, additional events"
-        f" fall from {published[0]:,.2f} to {published[-1]:,.2f} KB per swap as published, and from {corrected[0]:,.2f} to"
-        f" {corrected[-1]:,.2f} KB with the copies that causal order takes; by default they are {default / total:.2%} of"
-        f" all."
+        f"From {gaps[0]} to {gaps[-1]} ms between events of a client, additional events fall from {published[0]:,.2f}"
+        f" to {published[-1]:,.2f} KB per swap as published, and from {corrected[0]:,.2f} to {corrected[-1]:,.2f} KB"
+        f" with the copies that causal order takes; by default they are {default / total:.2%} of all."
     )
     falls = published[0] > published[-1] and corrected[0] > corrected[-1]
     if not falls:
@@ -218,7 +217,8 @@ FIGURES = (
         paper="S0 Fig. 15",
         title="Events that are sent besides during a swap",
         published=(
-            "Drops significantly as the delay between publications grows, and is negligible beside the overhead of 1 MB."
+            "Drops significantly as the delay between publications grows, and is negligible beside the overhead of"
+            " 1 MB."
         ),
         draw=draw_gaps,
         judge=judge_gaps,
@@ -228,8 +228,8 @@ FIGURES = (
         paper="S0 Fig. 16",
         title="What it costs to remove a broker",
         published=(
-            "0.11 KB without the subscriptions; linear in these, more than 10 MB with 10,000 per client. AddBroker causes"
-            " no traffic in the existing network."
+            "0.11 KB without the subscriptions; linear in these, more than 10 MB with 10,000 per client. AddBroker"
+            " causes no traffic in the existing network."
         ),
         draw=draw_removal,
         judge=judge_removal,

@@ -14,7 +14,7 @@ their clients' own and flood: none travels either, and no event is sent where it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random

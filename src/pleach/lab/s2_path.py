@@ -1,46 +1,35 @@
 """S2 Fig. 4 and 5: what the reconfiguration path saves against the strawman, and what load makes of it.
 
-S2 takes its settings from an earlier paper of its authors, which leaves to us: trees of dispatchers with at most four
-neighbours each; a subscriber wants one or two of 70 patterns, an event has one. Link latencies are U(5,25) ms, so that the quarter of a second by which
-`deferred` waits is about what subscriptions take through such a tree.
-Each reconfiguration takes away a random link and joins the two parts by another one, when all is settled again.
+The setting is that of `dispatchers.py`. All three protocols meet the same trees, subscribers, events and exchanges, so
+that what one saves against the strawman is known for each seed: the share of the strawman's overhead, in hops, over a
+few exchanges. The overhead is S2's (`witness.py`): (un)subscriptions, misrouted events, the protocol's own messages.
 
-All three protocols meet the same tree, subscribers, events and reconfigurations, so that what one saves against the
-strawman is known for each seed. The overhead is S2's, in hops (`witness.py`): (un)subscriptions, misrouted events, and
-the protocol's own messages. In S2 the old link is broken from the beginning and carries nothing; here it carries events
-until it is taken down, and what comes twice by that is counted apart: the overhead in the figures is without, the
-judgement says what it is with.
+In S2 the old link is broken from the beginning and carries nothing; here it carries events until it is taken down. What
+comes twice by that is counted apart: the overhead in the figures is without, the judgement says what it is with.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
-from random import Random
 from typing import Any
 
+from pleach.lab.dispatchers import Dispatchers, overheads
 from pleach.lab.experiment import Case, Experiment, Figure, Finding, Sample, Size, Status, Summary, select
 from pleach.lab.look import curve
-from pleach.lab.rounds import Publisher, Rounds, exchange_of_link, undisturbed
-from pleach.lab.witness import Witness
-from pleach.scenario.model import Client, Ordering, PerLink, Routing, Scenario
-from pleach.scenario.values import Span
 
 STRAWMAN, DEFERRED, PATH = "strawman", "deferred", "path"
 COMPARED = (DEFERRED, PATH)
-DEGREE_MAX = 4
-PATTERNS = 70
-PATTERNS_PER_SUBSCRIBER_MAX = 2
-LATENCY = Span(0.005, 0.025)
 SPARSE, DENSE = 0.2, 0.8  # share of dispatchers that subscribe
 LOW, HIGH = 1, 50  # events per second of each dispatcher
+COUNTED = ("entries", "protocol_messages", "dead_ends", "second_copies")
 
 DISPATCHERS = {
     Size.QUICK: (10, 20),
-    Size.USUAL: (20, 50, 100, 200),
+    Size.USUAL: (20, 60, 120, 200),
     Size.FULL: (20, 40, 60, 80, 100, 120, 140, 160, 180, 200),
 }
-EXCHANGES = {Size.QUICK: 1, Size.USUAL: 4, Size.FULL: 10}
+EXCHANGES = {Size.QUICK: 1, Size.USUAL: 3, Size.FULL: 10}
 SETTINGS = ((SPARSE, LOW), (DENSE, LOW), (SPARSE, HIGH))  # Fig. 4 top and bottom, Fig. 5
 
 
@@ -53,91 +42,34 @@ def cases(size: Size) -> list[Case]:
 
 
 def cost(case: Case) -> float:
-    return float(case["dispatchers"]) * (10.0 + float(case["load"]))
+    return float(case["exchanges"]) * float(case["dispatchers"]) * (25.0 + float(case["load"]))
 
 
 # Measuring ------------------------------------------------------------------------------------------------------
 
 
 def measure(case: Case, seed: int) -> Iterator[Sample]:
-    """Per reconfiguration, in hops; and how much less than the strawman's, as a share of it."""
-    found = {protocol: _watched(case, seed, protocol) for protocol in (STRAWMAN, *COMPARED)}
+    """Per exchange, in hops; and how much less than the strawman's, as a share of it."""
+    found = {protocol: _hops(case, seed, protocol) for protocol in (STRAWMAN, *COMPARED)}
+    without = {protocol: sum(hops.values()) - hops["second_copies"] for protocol, hops in found.items()}
     exchanges = int(case["exchanges"])
-    for protocol, witness in found.items():
-        yield Sample(f"entries {protocol}", witness.traffic.entries / exchanges)
-        yield Sample(f"protocol {protocol}", witness.traffic.protocol / exchanges)
-        yield Sample(f"dead ends {protocol}", witness.misrouted.dead_ends / exchanges)
-        yield Sample(f"second copies {protocol}", witness.misrouted.second_copies / exchanges)
-        yield Sample(f"overhead {protocol}", _overhead(witness) / exchanges)
+    for protocol, hops in found.items():
+        for metric in COUNTED:
+            yield Sample(f"{metric} {protocol}", hops[metric] / exchanges)
+        yield Sample(f"overhead {protocol}", without[protocol] / exchanges)
     for protocol in COMPARED:
-        yield Sample(f"saved {protocol}", 1.0 - _overhead(found[protocol]) / _overhead(found[STRAWMAN]))
-        yield Sample(f"saved with copies {protocol}", 1.0 - found[protocol].overhead / found[STRAWMAN].overhead)
+        yield Sample(f"saved {protocol}", 1.0 - without[protocol] / without[STRAWMAN])
+        yield Sample(f"saved with copies {protocol}", 1.0 - found[protocol].total() / found[STRAWMAN].total())
 
 
-def _overhead(witness: Witness) -> int:
-    """Without what comes twice: in S2 nothing does."""
-    return witness.overhead - witness.misrouted.second_copies
-
-
-def _watched(case: Case, seed: int, protocol: str) -> Witness:
-    scenario = scenario_of(case, seed, protocol)
-    run = undisturbed(scenario, seed)
-    for client in run.clients.values():
-        client.is_observed = False
-    rounds = Rounds(run)
-    rounds.settle()
-    witness = Witness(run, since=rounds.now)
-    stream = Random(f"s2/{seed}/exchanges")
-    rounds.publish(_publishers(case, seed))
-    for _ in range(int(case["exchanges"])):
-        rounds.carry_out(exchange_of_link(stream, rounds.topology, DEGREE_MAX))
-    rounds.finish()
-    return witness
-
-
-def scenario_of(case: Case, seed: int, protocol: str) -> Scenario:
-    stream = Random(f"s2/{case['dispatchers']}/{case['density']}/{seed}")
-    names = [f"d{i}" for i in range(int(case["dispatchers"]))]
-    subscribers = frozenset(stream.sample(names, max(1, round(float(case["density"]) * len(names)))))
-    return Scenario(
-        name=f"path {len(names)} {seed}",
-        routing=Routing.IDENTITY,
-        ordering=Ordering.NONE,
-        exchange=protocol,
-        root=names[0],
-        links=_tree(stream, names),
-        brokers=tuple(names),
-        duration=1.0,
-        latency=PerLink(LATENCY),
-        clients=tuple(_client(stream, name, wants=name in subscribers) for name in names),
-    )
-
-
-def _tree(stream: Random, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    degrees = dict.fromkeys(names, 0)
-    links = []
-    for i, name in enumerate(names[1:], start=1):
-        other = stream.choice([before for before in names[:i] if degrees[before] < DEGREE_MAX])
-        degrees[name] += 1
-        degrees[other] += 1
-        links.append((other, name))
-    return tuple(links)
-
-
-def _client(stream: Random, dispatcher: str, *, wants: bool) -> Client:
-    """S2 knows no clients: this one is all that its dispatcher wants and publishes."""
-    count = stream.randint(1, PATTERNS_PER_SUBSCRIBER_MAX) if wants else 0
-    wanted = tuple(f"pattern = {pattern}" for pattern in sorted(stream.sample(range(PATTERNS), count)))
-    return Client(id=f"of-{dispatcher}", broker=dispatcher, subscribe=wanted, own_events=False)
-
-
-def _publishers(case: Case, seed: int) -> list[Publisher]:
-    return [_publisher(f"of-d{i}", float(case["load"]), seed) for i in range(int(case["dispatchers"]))]
-
-
-def _publisher(client: str, load: float, seed: int) -> Publisher:
-    stream = Random(f"s2/{seed}/{client}")
-    return Publisher(client, partial(stream.expovariate, load), lambda: {"pattern": stream.randrange(PATTERNS)})
+def _hops(case: Case, seed: int, protocol: str) -> Counter[str]:
+    """Of all exchanges together, each in a tree of its own."""
+    setting = Dispatchers(int(case["dispatchers"]), float(case["density"]), float(case["load"]))
+    exchanges = int(case["exchanges"])
+    total: Counter[str] = Counter()
+    for number in range(seed * exchanges, (seed + 1) * exchanges):
+        total.update({s.metric: round(s.value) for s in overheads(setting, number, protocol) if s.metric in COUNTED})
+    return total
 
 
 # Figures --------------------------------------------------------------------------------------------------------
@@ -163,7 +95,7 @@ def draw_load(axes: Any, summaries: Sequence[Summary]) -> None:
     _draw_saved(axes[0], summaries, SPARSE, HIGH)
     axes[0].set_title(f"few subscribe ({SPARSE:.0%}), {HIGH} events/s each")
     for protocol in (DEFERRED, PATH, STRAWMAN):
-        curve(axes[1], select(summaries, f"dead ends {protocol}", load=HIGH), "dispatchers", NAMES[protocol])
+        curve(axes[1], select(summaries, f"dead_ends {protocol}", load=HIGH), "dispatchers", NAMES[protocol])
     axes[1].set_yscale("log")
     axes[1].set_title("events led astray")
     axes[1].set_xlabel("dispatchers")
@@ -216,12 +148,12 @@ def judge_improvement(summaries: Sequence[Summary]) -> Finding:
 
 def judge_load(summaries: Sequence[Summary]) -> Finding:
     saved = {(p, load): _average(summaries, f"saved {p}", SPARSE, load) for p in COMPARED for load in (LOW, HIGH)}
-    astray = {p: _average(summaries, f"dead ends {p}", SPARSE, HIGH) for p in (STRAWMAN, *COMPARED)}
+    astray = {p: _average(summaries, f"dead_ends {p}", SPARSE, HIGH) for p in (STRAWMAN, *COMPARED)}
     with_copies = _average(summaries, f"saved with copies {PATH}", SPARSE, HIGH)
     measured = (
-        f"Under high load the path saves {saved[PATH, HIGH]:.0%} instead of {saved[PATH, LOW]:.0%} ({with_copies:.0%} if"
-        f" events that come twice are counted), deferred unsubscriptions {saved[DEFERRED, HIGH]:.0%} instead of"
-        f" {saved[DEFERRED, LOW]:.0%}. Misrouted are {astray[STRAWMAN]:,.0f} hops with the strawman,"
+        f"Under high load the path saves {saved[PATH, HIGH]:.0%} instead of {saved[PATH, LOW]:.0%}"
+        f" ({with_copies:.0%} if events that come twice are counted), deferred unsubscriptions"
+        f" {saved[DEFERRED, HIGH]:.0%} instead of {saved[DEFERRED, LOW]:.0%}. Misrouted are {astray[STRAWMAN]:,.0f} hops with the strawman,"
         f" {astray[DEFERRED]:,.0f} deferred, {astray[PATH]:,.0f} with the path."
     )
     if saved[DEFERRED, HIGH] < 0:
@@ -243,7 +175,7 @@ RECONFIGURATION_PATH = Experiment(
     name="s2-path",
     about="overhead of a reconfiguration in hops: reconfiguration path and deferred against the strawman",
     cases=cases,
-    seeds={Size.QUICK: 2, Size.USUAL: 8, Size.FULL: 20},
+    seeds={Size.QUICK: 2, Size.USUAL: 3, Size.FULL: 20},
     measure=measure,
     cost=cost,
     figures=(
