@@ -1,4 +1,4 @@
-"""A small experiment that takes its time and writes down what it runs; as a program, a campaign of it to be killed."""
+"""A small experiment that takes its time and writes down what it runs, and a campaign of it to be killed."""
 
 import sys
 import time
@@ -37,8 +37,8 @@ def ran(log):
     return Path(log).read_text().split() if Path(log).exists() else []
 
 
-if __name__ == "__main__":
-    lake, log_file = sys.argv[1:]
+def main():
+    lake, log = sys.argv[1:]
     run_experiment(
-        spark_session("local[2]"), slow_experiment(log_file, 0.2), Size.QUICK, Results(Path(lake), "main", "slow")
+        spark_session("local[2]"), slow_experiment(log, 0.2), Size.QUICK, Results(Path(lake), "main", "slow")
     )

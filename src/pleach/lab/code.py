@@ -7,7 +7,7 @@ of measurements away. Comments and layout do not count: the syntax trees are dig
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
@@ -24,10 +24,14 @@ BESIDE_THE_POINT = frozenset({"pleach.lab.look"})  # imported by experiments, fo
 def code_version(experiment: Experiment) -> str:
     """Equal if nothing has changed that the measurement could depend on: "0.1.0+3f2a…"."""
     measure = getattr(experiment.measure, "func", experiment.measure)  # of a partial
+    return f"{pleach.__version__}+{_digest(sorted(_reached_from(measure.__module__)))}"
+
+
+def _digest(modules: Sequence[str]) -> str:
     digest = sha256()
-    for name in sorted(_reached_from(measure.__module__)):
+    for name in modules:
         digest.update(f"{name}\n{ast.dump(_parsed(name))}\n".encode())
-    return f"{pleach.__version__}+{digest.hexdigest()[:DIGITS]}"
+    return digest.hexdigest()[:DIGITS]
 
 
 def _reached_from(module: str) -> set[str]:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from pleach.errors import ExperimentError
-from pleach.lab import hops, table1
+from pleach.lab import hops, s0_primitives, s1_exchange, s2_path, swap_or_cycle, table1
 from pleach.lab.experiment import Experiment
 
-EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType(
-    {experiment.name: experiment for experiment in (hops.HOPS_BY_POLICY, table1.TABLE1)}
+ALL = (
+    hops.HOPS_BY_POLICY,
+    table1.TABLE1,
+    swap_or_cycle.SWAP_OR_CYCLE,
+    s0_primitives.PRIMITIVES,
+    s2_path.RECONFIGURATION_PATH,
+    s1_exchange.EXCHANGE_ON_A_CYCLE,
 )
+EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType({each.name: each for each in ALL})
 
 
 def experiment_named(name: str) -> Experiment:
