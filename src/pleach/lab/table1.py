@@ -191,7 +191,7 @@ TABLE1 = Experiment(
     name="table1",
     about="every protocol that exchanges a link, on the same seeds: what each breaks, delays, costs and locks",
     cases=cases,
-    seeds={Size.QUICK: 1, Size.USUAL: 6, Size.FULL: 50},
+    seeds={Size.QUICK: 1, Size.USUAL: 8, Size.FULL: 50},
     measure=measure,
     figures=(
         Figure(
