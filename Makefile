@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long lint types imports pytest bench clean
+.PHONY: demo test test-long lint types imports pytest bench results clean
 
 demo: $(STAMP)
 	$(BIN)/pleach demo
@@ -37,6 +37,11 @@ bench: $(STAMP)
 	$(BIN)/pleach bench match
 	$(BIN)/pleach bench cover
 	$(BIN)/pleach bench sim
+
+# Every figure of the papers, with the page beside them: minutes per experiment; goes on where it was.
+results: $(STAMP)
+	$(BIN)/pleach lab run --size usual
+	$(BIN)/pleach lab report --size usual
 
 $(STAMP): pyproject.toml requirements-dev.txt
 	$(PYTHON) -m venv $(VENV)

@@ -61,6 +61,10 @@ class TraceError(InvalidInputError):
     """A trace that cannot be read or judged."""
 
 
+class ExperimentError(InvalidInputError):
+    """An experiment, a case of it, or a campaign that is not there, or cannot be run as it is."""
+
+
 class SettingsError(InvalidInputError):
     """A setting that a process cannot start with: where it was given, which key, what is wrong, what would be right."""
 
