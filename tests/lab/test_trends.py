@@ -1,7 +1,7 @@
 """What judgements about curves are made of, and the numbers on their axes."""
 
+import pytest
 from made_up import summary
-from pytest import approx
 
 from pleach.lab.scales import percent, plain
 from pleach.lab.trends import ordered, trend
@@ -13,7 +13,7 @@ def points(*means):
 
 def test_a_line_fits_itself():
     found = trend(points(1, 3, 5, 7), "x")
-    assert found == (approx(2.0), approx(1.0), approx(1.0))
+    assert found == (pytest.approx(2.0), pytest.approx(1.0), pytest.approx(1.0))
     assert found.rises
 
 
