@@ -8,6 +8,7 @@ from typing import Any
 from pleach.lab.experiment import Figure, Finding, Status, Summary, Value, select
 from pleach.lab.look import bars, curve
 from pleach.lab.s0_scenario import COMPLETE, CORRECTED, KINDS, PARTIAL, PUB, PUBLISHED, REMOVE, SWAP, TYPES
+from pleach.lab.scales import logarithmic_x, logarithmic_y
 from pleach.lab.trends import ordered, trend
 
 MEGABYTE_KB = 1024.0
@@ -36,16 +37,16 @@ def draw_types(axes: Any, summaries: Sequence[Summary]) -> None:
     for panel, knowledge in zip(axes, (COMPLETE, PARTIAL), strict=True):
         found = [(label, _default(summaries, f"KB {label}", knowledge=knowledge)) for label in TYPES]
         bars(panel, [(label, s) for label, s in found if s.mean >= SHOWN_KB_MIN])
-        panel.set_yscale("log")
-        panel.set_ylim(bottom=SHOWN_KB_MIN)
         panel.set_title(KNOWLEDGE[knowledge])
         panel.set_xlabel("type of message")
         panel.set_ylabel("KB per swap")
+    logarithmic_y(axes[1])
+    axes[1].set_ylim(bottom=SHOWN_KB_MIN)
 
 
 def draw_subscriptions(axes: Any, summaries: Sequence[Summary]) -> None:
     _draw_both(axes, summaries, "subscriptions")
-    axes.set_xscale("log")
+    logarithmic_x(axes, [float(s.case["subscriptions"]) for s in _points(summaries, "KB", "subscriptions")])
     axes.set_xlabel("subscriptions per client")
 
 
@@ -58,7 +59,7 @@ def _draw_both(axes: Any, summaries: Sequence[Summary], varies: str) -> None:
     for knowledge in (PARTIAL, COMPLETE):
         points = _points(summaries, "KB", varies, knowledge=knowledge)
         curve(axes, points, varies, KNOWLEDGE[knowledge])
-    axes.set_yscale("log")
+    logarithmic_y(axes)
     axes.set_ylabel("KB per swap")
     axes.legend()
 
@@ -66,8 +67,8 @@ def _draw_both(axes: Any, summaries: Sequence[Summary], varies: str) -> None:
 def draw_gaps(axes: Any, summaries: Sequence[Summary]) -> None:
     for variant in (CORRECTED, PUBLISHED):
         curve(axes, _points(summaries, f"KB {PUB}", "gap_ms", variant=variant), "gap_ms", f"SwapLink as {variant}")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    logarithmic_x(axes, [float(s.case["gap_ms"]) for s in _points(summaries, "KB", "gap_ms")])
+    logarithmic_y(axes)
     axes.set_xlabel("time between events of a client (ms)")
     axes.set_ylabel("KB of additional events per swap")
     axes.legend()
@@ -76,11 +77,10 @@ def draw_gaps(axes: Any, summaries: Sequence[Summary]) -> None:
 def draw_removal(axes: Any, summaries: Sequence[Summary]) -> None:
     points = [s for s in _points(summaries, "KB", "subscriptions", operation=REMOVE) if s.case["subscriptions"]]
     curve(axes, points, "subscriptions", "RemoveBroker")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    logarithmic_x(axes, [float(s.case["subscriptions"]) for s in points])
+    logarithmic_y(axes)
     axes.set_xlabel("subscriptions per client")
     axes.set_ylabel("KB per removal")
-    axes.legend()
 
 
 # Judgements -----------------------------------------------------------------------------------------------------
