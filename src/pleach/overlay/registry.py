@@ -15,6 +15,7 @@ from pleach.overlay.exchange.deferred import Deferred
 from pleach.overlay.exchange.informed import Informed
 from pleach.overlay.exchange.machine import ExchangeMachine
 from pleach.overlay.exchange.path import Path
+from pleach.overlay.exchange.path_printed import PathPrinted
 from pleach.overlay.exchange.strawman import Strawman
 from pleach.overlay.layers import Layers
 from pleach.overlay.membership import Membership
@@ -23,11 +24,9 @@ from pleach.overlay.swaplink import SwapLink
 
 Maker: TypeAlias = Callable[..., Machine]
 
-
-def _printed(error: Misprint) -> Maker:
-    """With one of the errors of S1, the others mended."""
-    return partial(ExchangeMachine, part=partial(AdvancedCoordinatedPrinted, errors=frozenset((error,))))
-
+# As S1 prints it: with all of its errors, and with each alone.
+PRINTED = "advanced-coordinated-printed"
+MISPRINTS = {PRINTED: frozenset(Misprint)} | {f"{PRINTED}-{e.name.lower()}": frozenset((e,)) for e in Misprint}
 
 # Those that move one end of a link by one hop, and exchange links by plans of such swaps …
 SWAPS: Mapping[str, Maker] = MappingProxyType(
@@ -44,14 +43,16 @@ CYCLES: Mapping[str, Maker] = MappingProxyType(
         "coordinated": partial(ExchangeMachine, part=Coordinated),
         "informed": partial(ExchangeMachine, part=Informed),
         "path": partial(ExchangeMachine, part=Path),
+        "path-printed": partial(ExchangeMachine, part=PathPrinted),
         "advanced-coordinated": partial(ExchangeMachine, part=AdvancedCoordinated),
-        "advanced-coordinated-printed": partial(ExchangeMachine, part=AdvancedCoordinatedPrinted),
-        **{f"advanced-coordinated-printed-{error.name.lower()}": _printed(error) for error in Misprint},
+        **{
+            name: partial(ExchangeMachine, part=partial(AdvancedCoordinatedPrinted, errors=errors))
+            for name, errors in MISPRINTS.items()
+        },
     }
 )
-WAITING = frozenset(
-    ("strawman", "deferred", "informed", "advanced-coordinated-printed")
-)  # of these: a timer is one of their steps
+# Those of which a timer is one of the steps.
+WAITING = frozenset(("strawman", "deferred", "informed", *MISPRINTS))
 EXCHANGES: Mapping[str, Maker] = MappingProxyType({**SWAPS, **CYCLES})
 
 
