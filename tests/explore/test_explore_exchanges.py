@@ -133,14 +133,10 @@ def test_each_error_of_the_printed_algorithm_has_a_shortest_schedule(name, kind,
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in MISPRINTS}))
 def test_the_printed_algorithm_has_all_errors_and_the_corrected_one_none(name):
     kinds = {kind for each, kind, _ in MISPRINTS if each == name}
-    assert kinds <= set(explored(example(name, PRINTED)).kinds)
+    found = explored(example(name, PRINTED)).kinds
+    assert kinds <= set(found)
+    assert "raised" not in found  # it goes wrong as S1 has it, and not by an exception of ours
     assert explored(example(name, CORRECTED)).outcome is Outcome.CLEAN
-
-
-@pytest.mark.parametrize("name", sorted({name for name, _, _ in MISPRINTS}))
-def test_no_machine_raises_whatever_is_printed(name):
-    for exchange in ("", PRINTED):
-        assert explored(example(name, exchange), "raised").outcome is Outcome.CLEAN
 
 
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, kind, _ in MISPRINTS if kind in ("lost", "causal")])
