@@ -266,7 +266,8 @@ def _check(scenario: model.Scenario, options: Options) -> None:
         reason = "clients of a broker that is removed have two links, whose order counts"
         raise ScenarioError(f"{reason}: explore `remove_broker` without instant clients")
     if scenario.exchange in WAITING and not options.timers and any(isinstance(s, CHANGES) for s in scenario.steps):
-        raise ScenarioError(f"exchange = {scenario.exchange!r} goes on only when a timer rings: explore it with timers")
+        reason = f"exchange = {scenario.exchange!r} goes on only when a timer rings"
+        raise ScenarioError(f"{reason}: explore it with timers (`--timers`)")
     if scenario.loss.default or any(loss for _, _, loss in scenario.loss.links):
         raise ScenarioError("`loss` needs draws; without a clock and a seed links are reliable; leave it out")
     for client in scenario.clients:

@@ -1,4 +1,4 @@
-"""Exchanges whose cycles overlap, asked for at once: a lock is refused and asked for again; all end, and a tree is left."""
+"""Exchanges whose cycles overlap, asked for at once: a lock is refused and asked for again; all end, a tree is left."""
 
 from __future__ import annotations
 
