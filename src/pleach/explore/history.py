@@ -13,10 +13,12 @@ from pleach.messages import (
     Forward,
     Install,
     Installed,
+    Marked,
     Message,
     Publish,
     Published,
     PublishRefused,
+    Separator,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -69,6 +71,10 @@ def told(message: Message) -> str:
             return f"{name} {advertised.text}"
         case Unsubscribe(subscription) | Subscribed(subscription) | Unsubscribed(subscription):
             return f"{name} {subscription}"
+        case Marked(_, mark, _, Forward(event)):
+            return f"{name} {mark.name.lower()} {event.id} {_spelled(event.attributes)}"
+        case Separator(_, origin, is_relayed):
+            return f"{name} of {origin}{', relayed' if is_relayed else ''}"
         case _:
             return name
 
