@@ -19,11 +19,10 @@ from pleach.lab.exchanges import cycle_of, exchange_of
 from pleach.lab.experiment import Sample
 from pleach.lab.witness import Witness
 from pleach.messages import Node
-from pleach.overlay.plans import Topology
+from pleach.overlay.plans import Topology, exchange
 from pleach.overlay.plans.steps import apply
 from pleach.overlay.registry import SWAPS
 from pleach.scenario.model import Scenario
-from pleach.scenario.reweaving import planned
 from pleach.sim.run import ScenarioRun
 from pleach.trace import Record, RecordKind, Rule, Verdict, Violation, judge
 
@@ -155,7 +154,8 @@ def extra_delays(exchanged: Exchanged) -> list[Delay]:
 def trees_on_the_way(scenario: Scenario) -> list[Topology]:
     """From the tree before to the tree after: these two, and where it is done by swaps, one after each of them."""
     before = Topology.of(scenario.links, scenario.brokers)
-    plan = planned(exchange_of(scenario), before)
+    step = exchange_of(scenario)
+    plan = exchange(before, remove=step.remove, add=step.add)
     if scenario.exchange not in SWAPS:
         return [before, plan.result]
     return list(accumulate(plan.steps, apply, initial=before))

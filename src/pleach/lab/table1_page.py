@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from pleach.lab.experiment import Summary, select
 from pleach.lab.promises import Promise, Row, promised, rows, said
-from pleach.scenario.model import Ordering
 
 
 class Column(NamedTuple):
@@ -42,7 +41,6 @@ BY_LENGTH = tuple(
     for column in COLUMNS
     if column.metric in ("lost", "duplicate", "extra_ms", "completion_ms", "control", "control_bytes", "overhead")
 )
-SWAPS, AT_ONCE = Row("swaplink", Ordering.CAUSAL), Row("advanced-coordinated", Ordering.CAUSAL)
 
 LEGEND = """\
 Means per exchange, over all lengths of the cycle; all protocols on the same seeds. **Bold**: the papers promise that it
@@ -64,7 +62,6 @@ def page(summaries: Sequence[Summary]) -> str:
         parts += [f"## At {load} load", _measured(select_load(summaries, load))]
     densest = select_load(summaries, "high" if "high" in loads else "low")
     parts += ["## By the length of the cycle", *_by_length(densest)]
-    parts += ["## Swaps, or one exchange", _side_by_side(densest)]
     parts += ["## What the papers say", _said()]
     return "\n\n".join(parts)
 
@@ -112,20 +109,6 @@ def _by_length(summaries: Sequence[Summary]) -> list[str]:
 def _at(summaries: Sequence[Summary], row: Row, column: Column, length: int) -> str:
     found = [s for s in _of(summaries, row, column.metric) if s.case["cycle"] == length]
     return f"{found[0].mean * column.scale:,.{column.digits}f}" if found else "–"
-
-
-def _side_by_side(summaries: Sequence[Summary]) -> str:
-    """The same exchange as a row of swaps, and at once: what each takes."""
-    columns = [
-        c for c in COLUMNS if c.metric in ("control", "control_bytes", "completion_ms", "extra_ms", "extra_ms_max")
-    ]
-    lengths = sorted({int(s.case["cycle"]) for s in summaries})
-    header = ("brokers on the cycle", *(f"{c.title}: {name}" for c in columns for name in ("swaps", "at once")))
-    lines = [
-        [str(length), *(_at(summaries, row, column, length) for column in columns for row in (SWAPS, AT_ONCE))]
-        for length in lengths
-    ]
-    return markdown(header, lines)
 
 
 def _said() -> str:
