@@ -12,7 +12,7 @@ def run(*arguments):
 def test_help_has_an_example():
     said = run("source-demo", "--help")
     assert said.exit_code == 0
-    assert "pleach spark source-demo --seconds 5" in said.output
+    assert "pleach spark source-demo --seconds 5" in " ".join(said.output.split())
 
 
 def test_a_time_that_is_none_is_refused():
