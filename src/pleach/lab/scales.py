@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pleach.lab.experiment import Summary
+
+TOP = 1.35
+
 
 def plain(value: float, _position: int | None = None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1 or not value else f"{value:g}"
@@ -12,6 +16,11 @@ def plain(value: float, _position: int | None = None) -> str:
 
 def percent(share: float, _position: int | None = None) -> str:
     return f"{share:.0%}"
+
+
+def from_zero(axes: Any, points: Sequence[Summary]) -> None:
+    """Up to a little above the highest mean, even where intervals are wider."""
+    axes.set_ylim(0.0, TOP * max((point.mean for point in points), default=1.0) or 1.0)
 
 
 def logarithmic_x(axes: Any, values: Sequence[float]) -> None:
