@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from chains import Chain, advertise, client, publish, subscribe, unsubscribe
+from chains import Chain, advertise, client, crash, publish, restart, subscribe, unsubscribe
 from cycles import LEFT_TO_RIGHT, RIGHT_TO_LEFT, cycle, explored, length, one_event
 
 from pleach.errors import ScenarioError, ScheduleError
@@ -83,6 +83,25 @@ def test_a_schedule_that_asks_for_a_step_of_a_plan_too_early_is_an_error():
 @pytest.mark.parametrize("protocol", sorted({*SWAPS, *CYCLES} - {PRINTED, f"{PRINTED}-begin", f"{PRINTED}-unlock"}))
 def test_the_exchange_ends_in_every_order(protocol):
     result = explored(cycle(exchange=protocol))
+    assert result.outcome is Outcome.CLEAN, result.finding
+    assert result.complete
+
+
+CRASHES = [
+    ("strawman", "1"),
+    ("informed", "2"),
+    ("coordinated", "3"),
+    ("path", "2"),
+    ("swaplink", "1"),
+    *((CORRECTED, b) for b in "1234"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "broker"), CRASHES)
+def test_the_exchange_ends_whenever_a_broker_crashes_and_returns(protocol, broker):
+    """At whatever moment: also before a timer, whose delay is nothing where all are locked in no time."""
+    subscriber = client("s", "3", "price > 50")
+    result = explored(cycle(crash(broker), restart(broker), clients=(subscriber,), exchange=protocol))
     assert result.outcome is Outcome.CLEAN, result.finding
     assert result.complete
 
