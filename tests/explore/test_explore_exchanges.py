@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from chains import Chain, advertise, client, publish, subscribe, unsubscribe
+from chains import Chain, advertise, client, crash, publish, restart, subscribe, unsubscribe
 from cycles import LEFT_TO_RIGHT, RIGHT_TO_LEFT, cycle, explored, length, one_event
 
 from pleach.errors import ScenarioError, ScheduleError
@@ -33,8 +33,8 @@ def example(name, exchange=""):
 
 def test_an_exchange_along_the_cycle_is_one_request():
     script = script_of(cycle())
-    assert script.actions == {"1": (Requests(RequestExchange("1", ["1", "2", "3", "4"], 1)),)}
-    assert describe(script.actions["1"][0]) == "operation 1: exchange 2-3 for 1-4"
+    assert script.actions == {"1": (Requests(RequestExchange("1.1", ["1", "2", "3", "4"], 1, CORRECTED)),)}
+    assert describe(script.actions["1"][0]) == "operation 1.1: exchange 2-3 for 1-4"
     assert {("1", "4"), ("4", "1")} <= set(script.links)
 
 
@@ -49,7 +49,7 @@ def test_an_exchange_by_swaps_is_a_plan_whose_steps_wait_for_each_other():
 def test_a_swap_is_asked_for_in_the_words_of_the_protocol():
     chain = Chain(steps=("do = 'swap'\nbrokers = ['a', 'b', 'c']",))
     scenario = msgspec.structs.replace(chain.scenario(), exchange=CORRECTED)
-    assert script_of(scenario).actions == {"a": (Requests(RequestExchange("1", ["a", "b", "c"], 0)),)}
+    assert script_of(scenario).actions == {"a": (Requests(RequestExchange("1", ["a", "b", "c"], 0, CORRECTED)),)}
 
 
 def test_an_exchange_is_planned_for_the_tree_that_earlier_steps_leave():
@@ -83,6 +83,25 @@ def test_a_schedule_that_asks_for_a_step_of_a_plan_too_early_is_an_error():
 @pytest.mark.parametrize("protocol", sorted({*SWAPS, *CYCLES} - {PRINTED, f"{PRINTED}-begin", f"{PRINTED}-unlock"}))
 def test_the_exchange_ends_in_every_order(protocol):
     result = explored(cycle(exchange=protocol))
+    assert result.outcome is Outcome.CLEAN, result.finding
+    assert result.complete
+
+
+CRASHES = [
+    ("strawman", "1"),
+    ("informed", "2"),
+    ("coordinated", "3"),
+    ("path", "2"),
+    ("swaplink", "1"),
+    *((CORRECTED, b) for b in "1234"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "broker"), CRASHES)
+def test_the_exchange_ends_whenever_a_broker_crashes_and_returns(protocol, broker):
+    """At whatever moment: also before a timer, whose delay is nothing where all are locked in no time."""
+    subscriber = client("s", "3", "price > 50")
+    result = explored(cycle(crash(broker), restart(broker), clients=(subscriber,), exchange=protocol))
     assert result.outcome is Outcome.CLEAN, result.finding
     assert result.complete
 

@@ -71,12 +71,18 @@ def told(message: Message) -> str:
             return f"{name} {advertised.text}"
         case Unsubscribe(subscription) | Subscribed(subscription) | Unsubscribed(subscription):
             return f"{name} {subscription}"
-        case Marked(_, mark, _, Forward(event)):
-            return f"{name} {mark.name.lower()} {event.id} {_spelled(event.attributes)}"
-        case Separator(_, origin, is_relayed):
-            return f"{name} of {origin}{', relayed' if is_relayed else ''}"
         case _:
-            return name
+            return f"{name}{_told_of_a_reconfiguration(message)}"
+
+
+def _told_of_a_reconfiguration(message: Message) -> str:
+    match message:
+        case Marked(_, mark, _, Forward(event)):
+            return f" {mark.name.lower()} {event.id} {_spelled(event.attributes)}"
+        case Separator(_, origin, is_relayed):
+            return f" of {origin}, relayed" if is_relayed else f" of {origin}"
+        case _:
+            return ""
 
 
 def _spelled(attributes: Mapping[str, Any]) -> str:
