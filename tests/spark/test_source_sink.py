@@ -1,8 +1,8 @@
 """Rows as events: each row of a batch once, however often the batch is done."""
 
-import asyncio
 import json
 import shutil
+import threading
 
 import pytest
 from broker_process import BrokerProcess, eventually, processes
@@ -106,16 +106,15 @@ def test_a_broker_that_is_killed_during_the_write_has_each_row_once(spark, broke
     register(spark)
     frame = spark.range(0, 60_000, 1, 2).withColumnRenamed("id", "n")
 
-    async def story():
-        saving = asyncio.create_task(
-            asyncio.to_thread(frame.write.format("pleach").options(**options(broker)).mode("append").save)
-        )
-        await asyncio.to_thread(eventually, lambda: len(taker.look()) > 2_000)
+    def kill_in_the_middle():
+        eventually(lambda: len(taker.look()) > 2_000)
         broker.kill()
         broker.start()
-        await saving
 
-    asyncio.run(story())
+    killing = threading.Thread(target=kill_in_the_middle)
+    killing.start()
+    frame.write.format("pleach").options(**options(broker)).mode("append").save()
+    killing.join()
     assert taker.numbers() == list(range(60_000))
 
 
