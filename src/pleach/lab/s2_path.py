@@ -17,6 +17,7 @@ from typing import Any
 from pleach.lab.dispatchers import Dispatchers, overheads
 from pleach.lab.experiment import Case, Experiment, Figure, Finding, Sample, Size, Status, Summary, select
 from pleach.lab.look import curve
+from pleach.lab.scales import logarithmic_y, percent
 
 STRAWMAN, DEFERRED, PATH = "strawman", "deferred", "path"
 COMPARED = (DEFERRED, PATH)
@@ -85,22 +86,22 @@ TOLERANCE = 0.10  # how far an average may be from the published one and still b
 
 
 def draw_improvement(axes: Any, summaries: Sequence[Summary]) -> None:
-    for panel, density, who in zip(axes, (SPARSE, DENSE), ("few", "many"), strict=True):
+    for panel, density in zip(axes, (SPARSE, DENSE), strict=True):
         _draw_saved(panel, summaries, density, LOW)
-        panel.set_title(f"{who} subscribe ({density:.0%} of dispatchers), {LOW} event/s each")
-    axes[0].legend(loc="lower right")
+        panel.set_title(f"{density:.0%} subscribe, {LOW} event/s each")
+    axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 0.08))
 
 
 def draw_load(axes: Any, summaries: Sequence[Summary]) -> None:
     _draw_saved(axes[0], summaries, SPARSE, HIGH)
-    axes[0].set_title(f"few subscribe ({SPARSE:.0%}), {HIGH} events/s each")
+    axes[0].set_title(f"{SPARSE:.0%} subscribe, {HIGH} events/s each")
     for protocol in (DEFERRED, PATH, STRAWMAN):
         curve(axes[1], select(summaries, f"dead_ends {protocol}", load=HIGH), "dispatchers", NAMES[protocol])
-    axes[1].set_yscale("log")
-    axes[1].set_title("events led astray")
+    logarithmic_y(axes[1], zero_below=1.0)
+    axes[1].set_title("misrouted events")
     axes[1].set_xlabel("dispatchers")
-    axes[1].set_ylabel("hops of misrouted events per reconfiguration")
-    axes[1].legend(loc="upper left")
+    axes[1].set_ylabel("hops per reconfiguration")
+    axes[1].legend(loc="lower right")
 
 
 def _draw_saved(axes: Any, summaries: Sequence[Summary], density: float, load: int) -> None:
@@ -111,7 +112,7 @@ def _draw_saved(axes: Any, summaries: Sequence[Summary], density: float, load: i
         axes.text(0.03, 0.03, f"deferred: down to {worst:.0%}", transform=axes.transAxes)
     axes.set_ylim(SAVED_MIN, 1.0)
     axes.axhline(0.0, color="#444444", linewidth=0.8, marker="", linestyle="-")
-    axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    axes.yaxis.set_major_formatter(percent)
     axes.set_xlabel("dispatchers")
     axes.set_ylabel("overhead saved against the strawman")
 
@@ -153,8 +154,9 @@ def judge_load(summaries: Sequence[Summary]) -> Finding:
     measured = (
         f"Under high load the path saves {saved[PATH, HIGH]:.0%} instead of {saved[PATH, LOW]:.0%}"
         f" ({with_copies:.0%} if events that come twice are counted), deferred unsubscriptions"
-        f" {saved[DEFERRED, HIGH]:.0%} instead of {saved[DEFERRED, LOW]:.0%}. Misrouted are {astray[STRAWMAN]:,.0f} hops with the strawman,"
-        f" {astray[DEFERRED]:,.0f} deferred, {astray[PATH]:,.0f} with the path."
+        f" {saved[DEFERRED, HIGH]:.0%} instead of {saved[DEFERRED, LOW]:.0%}. Misrouted are"
+        f" {astray[STRAWMAN]:,.0f} hops with the strawman, {astray[DEFERRED]:,.0f} deferred,"
+        f" {astray[PATH]:,.0f} with the path."
     )
     if saved[DEFERRED, HIGH] < 0:
         measured += " Deferred ones keep both links for a quarter of a second: what passes is led round the cycle."

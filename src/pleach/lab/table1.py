@@ -86,6 +86,7 @@ def _draw(
         for row in shown:
             look.curve(axis, _curve(summaries, metric, row, load), "cycle", row.name)
         axis.set_xlabel("brokers on the cycle")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylabel(f"{label}, {load} load")
         axis.set_yscale("symlog", linthresh=1.0)  # from none to thousands
         axis.set_ylim(bottom=0)
