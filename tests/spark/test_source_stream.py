@@ -103,8 +103,6 @@ def test_another_filter_than_the_checkpoints_is_refused(spark, brokers, tmp_path
     ("options", "said"),
     [
         ({"filter": "n >"}, "column 4"),
-        ({"name": ""}, "'name': missing"),
-        ({"colour": "red"}, "no such option here"),
         ({"brokers": "127.0.0.1:1", "patience": "0"}, "no broker answers (127.0.0.1:1"),
     ],
 )

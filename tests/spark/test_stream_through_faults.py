@@ -1,4 +1,7 @@
-"""Every matching event arrives exactly once, while brokers are re-woven, killed and restarted, and the query too."""
+"""Every matching event arrives exactly once, while brokers are re-woven, killed and restarted, and the query too.
+
+The slow ones: pytest tests/spark/test_stream_through_faults.py -m slow -n 0
+"""
 
 import json
 import os
@@ -91,6 +94,7 @@ def test_every_matching_event_arrives_once_through_a_swap_a_kill_and_a_restart(s
         assert sorted(query.numbers) == load.matching()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_broker_that_leaves_the_tree_sends_the_stream_to_another(spark, tmp_path):
     with processes() as start:
