@@ -106,7 +106,7 @@ class World:
         return self._packed.pack(*state)
 
     def is_quiet(self, state: State) -> bool:
-        """No message is under way, no timer is set that will ring, and nobody is down who will set some when it is up."""
+        """No message is under way, no timer is set that will ring, and nobody is down who will set one."""
         if state[self._first_queue : self._first_actor] != self._all_quiet:
             return False
         if self.options.timers and self.waits_for_timers(state):
