@@ -7,13 +7,12 @@ works along the cycle, else by a plan of swaps, each of which waits for those th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, assert_never
 
 from pleach.errors import PlanError, ScenarioError, StepError, TopologyError
 from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove, RequestSwap
-from pleach.overlay.plans import AddStep, Plan, RemoveStep, Step, SwapStep, Topology
-from pleach.overlay.registry import CYCLES, swap_request
+from pleach.overlay.plans import Operation, Plan, PlanRun, Step, Topology, asked, request_of
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
 from pleach.scenario.reweaving import TreeStep, planned, single
@@ -39,50 +38,30 @@ def asked_by_step(scenario: Scenario) -> dict[int, list[Asked]]:
             at, before = step.at, after
         name = str(len(found) + 1)
         if isinstance(step, steps.Exchange):
-            plan = _plan(step, before)
-            found[index] = _exchange(scenario.exchange, name, step, plan)
+            plan = _plan(step, before, scenario)
+            found[index] = list(_by_plan(name, plan, scenario.exchange))
             after = _then(after, plan.steps)
         else:
             only = single(step, is_leaf=True)
             assert only is not None, step
-            found[index] = [Asked(*_request(scenario.exchange, name, only))]
+            found[index] = [Asked(asked(only), request_of(Operation(name, only, ()), scenario.exchange))]
             after = _then(after, [only])
     return found
 
 
-def _plan(step: steps.Exchange, topology: Topology) -> Plan:
+def _plan(step: steps.Exchange, topology: Topology, scenario: Scenario) -> Plan:
     try:
-        return planned(step, topology)
+        return planned(step, topology, scenario)
     except (PlanError, TopologyError) as error:
         raise ScenarioError(f"step `exchange` at {step.at:g} s is not possible: {error}") from None
 
 
-def _exchange(exchange: str, name: str, step: steps.Exchange, plan: Plan) -> list[Asked]:
-    if exchange in CYCLES:
-        whole = exchange_request(name, step, plan)
-        return [Asked(whole.begins_at, whole)]
-    return [
-        Asked(*_request(exchange, f"{name}.{number}", only), tuple(f"{name}.{index + 1}" for index in needed))
-        for number, (only, needed) in enumerate(zip(plan.steps, plan.dependencies, strict=True), start=1)
-    ]
-
-
-def exchange_request(name: str, step: steps.Exchange, plan: Plan) -> RequestExchange:
-    """The request for a protocol that exchanges any link for any other; `plan`: the same, by swaps."""
-    path = list(plan.start.path(*step.add))
-    return RequestExchange(name, path, min(path.index(broker) for broker in step.remove))
-
-
-def _request(exchange: str, name: str, step: Step) -> tuple[Node, OperatorRequest]:
-    match step:
-        case SwapStep(a, b, c):
-            return a, swap_request(exchange, name, a, b, c)
-        case AddStep(broker, to):
-            return broker, RequestAdd(name, to)
-        case RemoveStep(broker):
-            return broker, RequestRemove(name, broker)
-        case _:
-            assert_never(step)
+def _by_plan(name: str, plan: Plan, protocol: str) -> Iterator[Asked]:
+    """All that a plan will ask for, with what each request waits for."""
+    run = PlanRun(plan, name)
+    for index, step in enumerate(plan.steps):
+        request = request_of(Operation(run.operation(index), step, plan.touched[index]), protocol)
+        yield Asked(asked(step), request, tuple(map(run.operation, plan.dependencies[index])))
 
 
 def _then(topology: Topology, following: Sequence[Step]) -> Topology:

@@ -57,7 +57,7 @@ def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
         config,
         neighbours=tree.neighbours.get(name, ()),
         parent=tree.parent.get(name),
-        machines=machines(scenario.exchange, scenario.ordering.value),
+        machines=machines(scenario.ordering.value),
     )
 
 

@@ -1,0 +1,1 @@
+"""The analytical model: what filtering costs and saves against flooding, without running anything (S1 §3.5)."""

@@ -1,0 +1,90 @@
+"""The recursion, for any tree with rates of each broker and class (S1 §3.5.4, equations 3.35–3.57).
+
+Everything follows from one question about each direction of a link: does the side behind it want a class?
+With hierarchical routing a broker asks that of its children only, and every event goes to the root; with
+peer-to-peer routing (beyond S1) both ends of a link ask it of each other.
+
+Two more corrections of S1: (3.42) sums over children where it must over all descendants, as (3.45) then
+does; (3.53) counts the toggles of the root, which has nobody to tell.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pleach.errors import InvalidInputError
+from pleach.model.costs import Costs
+from pleach.model.covering import Side, wishes
+from pleach.model.network import Broker, FilterClass, Network, Rates
+
+NOBODY = Rates()
+
+
+class Crossing(NamedTuple):
+    """One direction of a link: what lies behind it, and what is published on this side of it, by class."""
+
+    behind: Sequence[Side]
+    published: Sequence[float]  # of each class, per second
+    must_pass: Sequence[float]  # published behind it, and sent to the root over this link, wanted there or not
+
+
+def costs(network: Network, *, hierarchical: bool = True, cover: float = 0.0) -> Costs:
+    """`cover`: the probability that one class covers another; 0 is identity-based routing."""
+    if not 0 <= cover < 1:
+        raise InvalidInputError(f"a probability of cover of {cover}: from 0 to below 1 is wanted")
+    entries = filtering = detour = toggles = 0.0
+    for crossing in _crossings(network, hierarchical=hierarchical):
+        told = wishes(crossing.behind, cover)
+        for side, wish, published, passing in zip(
+            crossing.behind, told, crossing.published, crossing.must_pass, strict=True
+        ):
+            entries += side.alike * wish.told
+            toggles += side.alike * wish.toggles
+            filtering += side.alike * published * wish.wanted
+            detour += side.alike * passing * (1 - wish.wanted)
+    published = sum(each.count * each.publications for each in network.classes)
+    return Costs(entries, published * network.links, filtering, detour, entries / network.refresh, toggles)
+
+
+def _crossings(network: Network, *, hierarchical: bool) -> Iterator[Crossing]:
+    below = _subtrees(network)
+    whole = below.pop(network.root)
+    for subtree in below.values():
+        inside = [side.publications for side in subtree]
+        if hierarchical:
+            yield Crossing(subtree, [side.publications for side in whole], inside)
+            continue
+        rest = [_without(all_, part) for all_, part in zip(whole, subtree, strict=True)]
+        nothing = [0.0] * len(whole)
+        yield Crossing(subtree, [side.publications for side in rest], nothing)
+        yield Crossing(rest, inside, nothing)
+
+
+def _subtrees(network: Network) -> dict[Broker, list[Side]]:
+    """Each broker with all below it: sums over the subtree, children first (3.37, 3.51)."""
+    found: dict[Broker, list[Side]] = {}
+    for broker in reversed(list(network.top_down())):
+        below = [found[child] for child in network.children.get(broker, ())]
+        found[broker] = [
+            _joined(each, each.at.get(broker, NOBODY), [sides[place] for sides in below])
+            for place, each in enumerate(network.classes)
+        ]
+    return found
+
+
+def _joined(each: FilterClass, here: Rates, below: Sequence[Side]) -> Side:
+    return Side(
+        each.count,
+        here.subscriptions + sum(side.subscriptions for side in below),
+        here.arrivals + sum(side.arrivals for side in below),
+        here.publications + sum(side.publications for side in below),
+    )
+
+
+def _without(whole: Side, part: Side) -> Side:
+    """The other side of the link. Rounding must not make a rate negative."""
+    return Side(
+        whole.alike,
+        max(whole.subscriptions - part.subscriptions, 0.0),
+        max(whole.arrivals - part.arrivals, 0.0),
+        max(whole.publications - part.publications, 0.0),
+    )
