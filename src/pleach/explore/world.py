@@ -106,12 +106,13 @@ class World:
         return self._packed.pack(*state)
 
     def is_quiet(self, state: State) -> bool:
-        """No message is under way, no timer is set that will ring, and nobody is down who will set one later."""
+        """No message is under way, no timer is set that will ring, and no operation waits for a broker that is down."""
         if state[self._first_queue : self._first_actor] != self._all_quiet:
             return False
         if self.options.timers and self.waits_for_timers(state):
             return False
-        return not any(state[slot] in down for slot, down in self._crashing)
+        is_down = any(state[slot] in down for slot, down in self._crashing)
+        return not (is_down and self.under_way(state))
 
     def past(self, state: State) -> int:
         return state[self._past_slot]
