@@ -71,7 +71,7 @@ def test_a_swap_is_under_way_until_its_broker_concludes_it():
     assert not world.operations.under_way
     assert not world.sim.has_link("a", "c")
     assert world.sim.now == pytest.approx(0.2)
-    assert [note[1:] for note in world.notes] == [("a", "operation 1: swap a, b, c"), ("a", "operation 1: done")]
+    assert [note[1:] for note in world.notes] == [("a", "operation 1: swap a b c"), ("a", "operation 1: done")]
     assert not world.refusals
 
 
@@ -173,7 +173,7 @@ def test_a_request_that_cannot_be_met_is_refused_and_the_run_goes_on():
     assert result.quiet
     assert [refusal.step for refusal in result.refusals] == ["swap"]
     details = [record.detail for record in result.records if record.kind == "state"]
-    assert "operation 1: swap c, a, b" in details
+    assert "operation 1: swap c a b" in details
 
 
 TREE = """

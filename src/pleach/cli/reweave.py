@@ -231,7 +231,9 @@ def _change(via: list[str] | None, planned: Callable[[Survey], Plan], wish: _Wis
 
 
 def circumstances_of(found: Survey) -> Circumstances:
-    return Circumstances(any(status.routing.hierarchical for status in found.found.values()))
+    """What one broker says counts for all: it is the same in the whole network."""
+    status = next(iter(found.found.values()))
+    return Circumstances(status.ordering, status.routing.hierarchical)
 
 
 def _setting(found: Survey, broker: Node) -> str:

@@ -69,7 +69,7 @@ class Figure:
     published: str  # what the paper states, in a sentence with its figures
     draw: Callable[[Any, Sequence[Summary]], None]  # on matplotlib axes; a list of them where there are several panels
     judge: Callable[[Sequence[Summary]], Finding]
-    panels: int = 1  # side by side
+    panels: int = 1  # side by side, two in a row
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from pleach.errors import MissingPartError
 from pleach.lab.experiment import Figure, Summary
 
 WIDTH_INCHES, HEIGHT_INCHES = 8.0, 4.8
+ROW_INCHES = 3.8  # where there are several
+PANELS_IN_A_ROW = 2
 DOTS_PER_INCH = 120
 BAND_ALPHA = 0.18
 SUFFIXES = (".png", ".svg")
@@ -50,14 +53,23 @@ def save(figure: Figure, summaries: Sequence[Summary], folder: Path) -> list[Pat
         matplotlib.rcParams.update(STYLE)
         matplotlib.rcParams["svg.hashsalt"] = figure.name
         matplotlib.rcParams["axes.prop_cycle"] = matplotlib.cycler(color=COLOURS, marker=MARKERS, linestyle=DASHES)
-        sheet = matplotlib.figure.Figure(figsize=(WIDTH_INCHES, HEIGHT_INCHES), layout="constrained")
-        axes = list(sheet.subplots(1, figure.panels, squeeze=False)[0])
-        sheet.suptitle(figure.title)
+        sheet, axes = _sheet(matplotlib, figure)
         figure.draw(axes if figure.panels > 1 else axes[0], summaries)
         paths = [folder / f"{figure.name}{suffix}" for suffix in SUFFIXES]
         for path in paths:
             sheet.savefig(path, dpi=DOTS_PER_INCH, metadata=UNDATED[path.suffix])
     return paths
+
+
+def _sheet(matplotlib: Any, figure: Figure) -> tuple[Any, list[Any]]:
+    rows = ceil(figure.panels / PANELS_IN_A_ROW)
+    height = HEIGHT_INCHES if rows == 1 else rows * ROW_INCHES
+    sheet = matplotlib.figure.Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+    axes = sheet.subplots(rows, min(figure.panels, PANELS_IN_A_ROW), squeeze=False).flatten().tolist()
+    for unused in axes[figure.panels :]:
+        unused.set_axis_off()
+    sheet.suptitle(figure.title)
+    return sheet, axes[: figure.panels]
 
 
 def curve(axes: Any, points: Sequence[Summary], x: str, label: str, *, scale: float = 1.0) -> None:

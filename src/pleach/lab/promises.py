@@ -21,7 +21,7 @@ class Promise(Enum):
     NO_DUPLICATE = "duplicate"
     FIFO = "fifo"
     CAUSAL = "causal"
-    MINIMAL_DELAY = "extra_ms_max"  # S0: no longer than the longer of the paths before and after
+    MINIMAL_DELAY = "held_back_ms_max"  # S0: no swap takes longer than the longer of the paths before and after
     INSIDE = "outside"  # S2 §4.2: no table changes but on the cycle
 
 
@@ -34,7 +34,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        return f"{self.protocol} ({self.ordering})" if self.protocol.startswith(KEEPS_ORDERS) else self.protocol
+        return f"{self.protocol} ({self.ordering})" if self.protocol == KEEPS_ORDERS else self.protocol
 
 
 DELIVERY = frozenset({Promise.NO_LOSS, Promise.NO_DUPLICATE})
@@ -45,7 +45,7 @@ ORDER = MappingProxyType(
         Ordering.CAUSAL: frozenset({Promise.FIFO, Promise.CAUSAL}),
     }
 )
-KEEPS_ORDERS = "advanced-coordinated"  # and variants of it: the order is a parameter (S1 rules 6 and 7)
+KEEPS_ORDERS = "advanced-coordinated"  # the order is a parameter (S1 rules 6 and 7)
 
 # In the papers' words. Keys are beginnings of names: a variant of a protocol has what the protocol has.
 SAID = MappingProxyType(
@@ -71,11 +71,11 @@ PROMISED = MappingProxyType(
 
 
 def rows() -> list[Row]:
-    """All protocols there are, asked for causal order; those that keep orders at a price, for each."""
+    """All protocols there are, asked for causal order; the one that keeps each order at its price, for each."""
     return [
         Row(protocol, ordering)
         for protocol in EXCHANGES
-        for ordering in (Ordering if protocol.startswith(KEEPS_ORDERS) else (Ordering.CAUSAL,))
+        for ordering in (Ordering if protocol == KEEPS_ORDERS else (Ordering.CAUSAL,))
     ]
 
 

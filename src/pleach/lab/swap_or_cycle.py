@@ -182,7 +182,7 @@ SWAP_OR_CYCLE = Experiment(
     measure=measure,
     figures=(
         Figure(
-            name="swap-or-cycle",
+            name="swap-or-cycle-curves",
             paper="S0 Table I",
             title="Swaps, or the whole cycle at once",
             published=PUBLISHED,
@@ -193,7 +193,7 @@ SWAP_OR_CYCLE = Experiment(
     ),
     tables=(
         Table(
-            name="swap-or-cycle",
+            name="swap-or-cycle-table",
             paper="S0 Table I",
             title="Swaps / the whole cycle at once, in causal order",
             published=PUBLISHED,

@@ -127,6 +127,9 @@ class Daemon:
 
     def _made(self, connection: Connection) -> None:
         """Where there are too many strangers the oldest goes: whoever means it says Hello at once."""
+        if self._stop.is_set():
+            connection.abort("stopping")
+            return
         self._strangers[connection] = None
         if len(self._strangers) > self.node.settings.limits.strangers:
             oldest = next(iter(self._strangers))

@@ -1,6 +1,6 @@
 """A connection with blocking calls, for processes that come, ask a broker for something, and go: no loop, no threads.
 
-    with retried(addresses, seconds, lambda address: greet(address, hello, seconds)) as (wire, broker): ...
+    greeted = retried(addresses, seconds, lambda address: greet(address, hello, seconds))
 
 Whoever is sent away by a broker gets the error that says why; where nobody answers as wanted, other addresses are
 tried, and the same ones again, until the time is up.
@@ -55,11 +55,6 @@ class PlainWire:
         if isinstance(frame, Bye):
             raise _meaning(frame)
         return frame
-
-    @property
-    def has_frames(self) -> bool:
-        """Whether some have arrived already."""
-        return bool(self._frames)
 
     def _bytes(self, deadline: float) -> bytes:
         while True:

@@ -59,7 +59,7 @@ class Status(msgspec.Struct):
     operation: str = ""
     leaving: Leaving = msgspec.field(default_factory=Leaving)
     routing: Routing = msgspec.field(default_factory=Routing)
-    ordering: str = ""
+    ordering: str = "causal"
     exchange: str = "swaplink"
     raw: Any = None
 

@@ -1,4 +1,4 @@
-"""A client that has no process of its own: it comes, says what it has to say, hears the answers, and goes.
+"""A client that has no process of its own: it comes, says what it has to say, and goes; a reader hears the answers.
 
 Its session lies at the broker. Whoever knows name and epoch can take it up: the broker says how far it has heard
 (`taken`), and what is said again under a number that it has is not heard twice. So work that is done anew after a
@@ -57,26 +57,15 @@ class Visit:
     def say(self, number: int, payload: bytes) -> None:
         self._wire.send(Data(number, payload))
 
-    def hear(self) -> Data | None:
-        """What the broker says next; None where it has only confirmed, and `taken` may have changed."""
+    def until_taken(self, number: int) -> None:
+        """Wait until the broker has what was said, on its disk if it has one. Its answers are left to readers."""
         deadline = time.monotonic() + self._seconds
-        while True:
-            match self._wire.receive(deadline - time.monotonic()):
-                case Data() as data:
-                    return data
-                case Ack(upto):
-                    self.taken = max(self.taken, upto)
-                    return None
+        while self.taken < number:
+            frame = self._wire.receive(deadline - time.monotonic())
+            if isinstance(frame, Ack):
+                self.taken = max(self.taken, frame.upto)
             if time.monotonic() > deadline:
                 raise TimeoutError("no answer in time")
-
-    def until_taken(self, number: int) -> None:
-        """Wait until the broker has what was said, on its disk if it has one."""
-        while self.taken < number:
-            self.hear()
-
-    def confirm(self, upto: int) -> None:
-        self._wire.send(Ack(upto))
 
     def leave(self) -> None:
         self._wire.send(Bye(Farewell.LEAVING, "all is said"))

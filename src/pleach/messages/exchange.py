@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.messages.base import Message, Node
-from pleach.messages.requests import RequestExchange
+from pleach.messages.requests import RequestExchange, Way
 from pleach.messages.routing import Install, Settle, Withdraw
 from pleach.messages.swaplink import Told
 
@@ -16,7 +16,7 @@ class LockCycle(Message, frozen=True):
     """From B1 along the cycle to Bn, and from there back over the new link (S1 Algorithm 2). `address`: B1's."""
 
     operation: str
-    path: list[Node]
+    path: Way
     cut: int
     protocol: str
     address: str = ""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
+
+import msgspec
 
 from pleach.messages.base import Message, Node
+
+Way: TypeAlias = Annotated[list[Node], msgspec.Meta(min_length=1)]  # at the first broker it begins
 
 
 class RequestSwap(Message, frozen=True):
@@ -29,7 +33,7 @@ class RequestExchange(Message, frozen=True):
     """
 
     operation: str
-    path: list[Node]
+    path: Way
     cut: int
     protocol: str
 

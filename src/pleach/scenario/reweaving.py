@@ -35,7 +35,7 @@ def planned(step: steps.Exchange | steps.RemoveBroker, topology: Topology, scena
                 remove=removed,
                 add=added,
                 protocol=protocol or scenario.exchange,
-                circumstances=Circumstances(scenario.hierarchical),
+                circumstances=Circumstances(scenario.ordering.value, scenario.hierarchical),
             )
         case steps.RemoveBroker(broker=broker):
             return remove_broker(topology, broker)

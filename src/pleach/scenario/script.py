@@ -46,7 +46,6 @@ from pleach.scenario.values import Choice, Uniform
 
 ACTIONS_MAX = 200  # of all actors; orders grow exponentially with them
 DRAWS_SEED = 1  # what loads draw is what they draw in a simulation with this seed
-CHANGES = steps.Swap | steps.Exchange  # of the tree, by the scenario's protocol
 NO_DRAWS = Random(0)  # replies that draw are refused; nothing is ever taken from this
 
 
@@ -248,7 +247,7 @@ def _links(scenario: model.Scenario) -> tuple[tuple[Node, Node], ...]:
         match request:
             case RequestSwap(_, a, b, c):
                 tree += combinations((a, b, c), 2)
-            case RequestExchange(_, path, _):
+            case RequestExchange(_, path):
                 tree.append((path[0], path[-1]))
             case RequestAdd(_, to):
                 tree.append((broker, to))
@@ -261,12 +260,23 @@ def _links(scenario: model.Scenario) -> tuple[tuple[Node, Node], ...]:
     return tuple(link for a, b in known.values() for link in ((a, b), (b, a)))
 
 
+def _protocol(step: steps.Step, scenario: model.Scenario) -> str:
+    match step:
+        case steps.Swap():
+            return scenario.exchange
+        case steps.Exchange(protocol=protocol):
+            return protocol or scenario.exchange
+        case _:
+            return ""
+
+
 def _check(scenario: model.Scenario, options: Options) -> None:
     if options.instant_clients and any(isinstance(step, steps.RemoveBroker) for step in scenario.steps):
         reason = "clients of a broker that is removed have two links, whose order counts"
         raise ScenarioError(f"{reason}: explore `remove_broker` without instant clients")
-    if scenario.exchange in WAITING and not options.timers and any(isinstance(s, CHANGES) for s in scenario.steps):
-        raise ScenarioError(f"exchange = {scenario.exchange!r} goes on only when a timer rings: explore it with timers")
+    waiting = [name for step in scenario.steps if (name := _protocol(step, scenario)) in WAITING]
+    if waiting and not options.timers:
+        raise ScenarioError(f"exchange = {waiting[0]!r} goes on only when a timer rings: explore it with timers")
     if scenario.loss.default or any(loss for _, _, loss in scenario.loss.links):
         raise ScenarioError("`loss` needs draws; without a clock and a seed links are reliable; leave it out")
     for client in scenario.clients:

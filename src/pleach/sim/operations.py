@@ -18,8 +18,8 @@ from pleach.errors import PlanError, ProtocolError, TopologyError
 from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestRemove
 from pleach.overlay.plans import Operation as PlanOperation
 from pleach.overlay.plans import Plan, PlanRun, Topology, asked, request_of
-from pleach.overlay.plans.steps import spelled
 from pleach.scenario import model, steps
+from pleach.scenario.asked import described
 from pleach.scenario.reweaving import TreeStep, planned, single
 from pleach.sim.simulator import Simulator
 
@@ -43,7 +43,6 @@ class Operation(NamedTuple):
     step: TreeStep
     broker: Node
     request: OperatorRequest
-    what: str
     plan: PlanRun | None = None  # that it is part of
 
     @property
@@ -89,7 +88,7 @@ class Operations:
 
     def _ask(self, operation: Operation) -> None:
         around, broker = self._around, operation.broker
-        around.note(broker, f"operation {operation.name}: {operation.what}")
+        around.note(broker, f"operation {operation.name}: {described(operation.request)}")
         self._under_way[operation.name] = operation
         if broker not in around.brokers:
             self.concluded(broker, Concluded(operation.name, f"there is no broker {broker}"))
@@ -130,7 +129,7 @@ class Operations:
 
     def _operation(self, step: TreeStep, operation: PlanOperation, run: PlanRun | None = None) -> Operation:
         request = request_of(operation, self._around.scenario.exchange)
-        return Operation(step, asked(operation.step), request, spelled(operation.step), run)
+        return Operation(step, asked(operation.step), request, run)
 
     # Ends ----------------------------------------------------------------------------------------------------
 

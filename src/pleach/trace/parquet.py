@@ -50,14 +50,21 @@ def runs_in(path: Path) -> frozenset[str]:
     return frozenset(run for batch in batches for run in _values(path, "run", batch.column(0)))
 
 
-def records_in(path: Path) -> Iterator[Record]:
-    """The file's records, row by row."""
+def records_in(path: Path, *, kind: str = "") -> Iterator[Record]:
+    """The file's records, row by row; all, or those of one kind."""
     present = _columns_of(path)
     names = [name for name in COLUMNS if name in present]
-    for batch in _batches(path, names):
+    for whole in _batches(path, names):
+        batch = _of_kind(whole, kind) if kind else whole
         given = {name: _values(path, name, batch.column(name)) for name in names}
         columns = [given.get(name) or [_missing(path, name)] * len(batch) for name in COLUMNS]
         yield from map(Record, *columns)
+
+
+def _of_kind(batch: Any, kind: str) -> Any:
+    from pyarrow import compute  # noqa: PLC0415 an optional part
+
+    return batch.filter(compute.equal(batch.column("kind"), kind))
 
 
 def _columns_of(path: Path) -> frozenset[str]:

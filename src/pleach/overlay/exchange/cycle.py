@@ -80,6 +80,11 @@ class Cycle(msgspec.Struct, frozen=True):
         other = self.side(self.v if own[0] == self.u else self.u)
         return [*own[: own.index(broker)][::-1], *other]
 
+    def is_next(self, before: Node, broker: Node) -> bool:
+        """Whether a broker comes after another one on the way from u round to u."""
+        path = self.path
+        return not self.why_not() and broker in path and path[path.index(broker) - 1] == before
+
     def why_not(self) -> str:
         """What is wrong with it; empty where nothing is. The brokers see whether the links are there."""
         if len(self.path) < BROKERS_MIN:

@@ -106,15 +106,17 @@ class ExchangeMachine:
         match message:
             case RequestExchange():
                 return self._requested(sender, message, attempts=0, now=now)
-            case LockCycle(path=path) if path[0] == self._layers.name:  # it came back over a: all are locked
-                return self._begin(now)
-            case LockCycle():
+            case LockCycle() if not Cycle.of(message).is_next(sender, self._layers.name):
+                raise ProtocolError(self._layers.name, sender, message, "that is no way round a cycle")
+            case LockCycle(path=path) if path[0] != self._layers.name:
                 return self._lock(sender, message)
             case Flush(operation) if operation != self.operation:
                 return self._pass_flush(sender, message)
         part = self._part
         if part is None or message.operation != part.cycle.operation:  # type: ignore[attr-defined]
             raise ProtocolError(self._layers.name, sender, message, "there is no such exchange here")
+        if isinstance(message, LockCycle):  # it came back over a: all are locked
+            return self._begin(now)
         if isinstance(message, CycleRefused):
             return self._refused(part.cycle, message)
         return self._ended_if_over(part, part.handle(sender, message))

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from pleach.spark.source.options import stream_options
+from pleach.spark.source.batch import BatchReader
+from pleach.spark.source.options import batch_options, sink_options, stream_options
 from pleach.spark.source.rows import EVENT_COLUMNS, RECORDED_COLUMNS
+from pleach.spark.source.sink import BatchSink, StreamSink
 from pleach.spark.source.stream import StreamReader
 
 if TYPE_CHECKING:
@@ -24,6 +26,15 @@ class PleachSource(DataSource):
 
     def schema(self) -> str:
         return EVENT_COLUMNS if "brokers" in self.options else RECORDED_COLUMNS
+
+    def reader(self, schema: StructType) -> BatchReader:
+        return BatchReader(batch_options(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchSink:  # noqa: ARG002, FBT001 - Spark's signature
+        return BatchSink(sink_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: ARG002, FBT001, N802
+        return StreamSink(sink_options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
         return StreamReader(stream_options(self.options), schema)
