@@ -28,6 +28,7 @@ verdicts.py       … of each run, as the reference would say it
 job.py            all of it, in order
 around.py         a violation with the records around it
 batches.py        rows through `mapInArrow`
+checkpoints.py    results between two steps
 """
 
 from pleach.spark.audit.around import explain_on_spark, records_around

@@ -42,7 +42,6 @@ COLUMNS = {
     "turn": "string",
     "turn_index": "int64",
 }
-RULES = tuple(Rule)
 
 
 def findings(

@@ -176,7 +176,7 @@ class _Instants:
         instant = np.cumsum(np.concatenate(([0], np.diff(self._at) > 0)))
         outcomes = np.cumsum(self._outcome)
         starts = np.searchsorted(instant, instant, side="left")
-        before = outcomes - np.where(starts > 0, outcomes[starts - 1], 0)
+        before: Any = outcomes - np.where(starts > 0, outcomes[starts - 1], 0)
         doubtful = np.unique(instant[self._published & (before > 0)])
         rows = np.flatnonzero(np.isin(instant, doubtful) & (self._published | self._outcome))
         seen: set[tuple[int, str]] = set()
