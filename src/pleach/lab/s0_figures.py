@@ -18,7 +18,7 @@ from pleach.lab.s0_scenario import (
     REMOVAL_KB,
     TYPES,
 )
-from pleach.lab.scales import logarithmic_x, logarithmic_y
+from pleach.lab.scales import from_zero, logarithmic_x, logarithmic_y
 from pleach.lab.trends import ordered, trend
 
 MEGABYTE_KB = 1024.0
@@ -45,11 +45,13 @@ def _default(summaries: Sequence[Summary], metric: str, **wanted: Value) -> Summ
 
 def draw_types(axes: Any, summaries: Sequence[Summary]) -> None:
     for panel, knowledge in zip(axes, (COMPLETE, PARTIAL), strict=True):
-        found = [(label, _default(summaries, f"KB {label}", knowledge=knowledge)) for label in TYPES]
+        wanted = {"knowledge": knowledge, "variant": PUBLISHED}
+        found = [(label, _default(summaries, f"KB {label}", **wanted)) for label in TYPES]
         bars(panel, [(label, s) for label, s in found if s.mean >= SHOWN_KB_MIN])
         panel.set_title(KNOWLEDGE[knowledge])
         panel.set_xlabel("type of message")
         panel.set_ylabel("KB per swap")
+    axes[0].set_ylim(bottom=0)
     logarithmic_y(axes[1])
     axes[1].set_ylim(bottom=SHOWN_KB_MIN)
 
@@ -67,18 +69,19 @@ def draw_brokers(axes: Any, summaries: Sequence[Summary]) -> None:
 
 def _draw_both(axes: Any, summaries: Sequence[Summary], varies: str) -> None:
     for knowledge in (PARTIAL, COMPLETE):
-        points = _points(summaries, "KB", varies, knowledge=knowledge)
+        points = _points(summaries, "KB without pub", varies, knowledge=knowledge)
         curve(axes, points, varies, KNOWLEDGE[knowledge])
     logarithmic_y(axes)
-    axes.set_ylabel("KB per swap")
+    axes.set_ylabel("KB of control messages per swap")
     axes.legend()
 
 
 def draw_gaps(axes: Any, summaries: Sequence[Summary]) -> None:
-    for variant in (CORRECTED, PUBLISHED):
-        curve(axes, _points(summaries, f"KB {PUB}", "gap_ms", variant=variant), "gap_ms", f"SwapLink as {variant}")
-    logarithmic_x(axes, [float(s.case["gap_ms"]) for s in _points(summaries, "KB", "gap_ms")])
-    logarithmic_y(axes)
+    curves = {v: _points(summaries, f"KB {PUB}", "gap_ms", variant=v) for v in (CORRECTED, PUBLISHED)}
+    for variant, points in curves.items():
+        curve(axes, points, "gap_ms", f"SwapLink as {variant}")
+    logarithmic_x(axes, [float(s.case["gap_ms"]) for s in curves[CORRECTED]])
+    from_zero(axes, curves[CORRECTED])
     axes.set_xlabel("time between events of a client (ms)")
     axes.set_ylabel("KB of additional events per swap")
     axes.legend()
