@@ -100,7 +100,7 @@ def _judged(
     delivered = kept(deliveries(records, tried))
     counts = counts_of(taken, tried, delivered)
     on_step(STEPS[4])
-    settled = kept(settle(kept(suspects(delivered)), delivered))
+    settled = kept(settle(suspects(delivered), delivered))
     respelt = kept(compared(delivered, subscribed))
     on_step(STEPS[5])
     found = [
@@ -129,12 +129,17 @@ def _drains(
     )
 
 
+def _partitions(cores: int, rows: int) -> int:
+    """Small traces are quickest in one piece; large ones keep all cores busy."""
+    return 1 if rows < ROWS_PER_PARTITION else min(max(cores, rows // ROWS_PER_PARTITION), PARTITIONS_MAX)
+
+
 @contextmanager
 def _partitioned(spark: SparkSession, rows: int) -> Iterator[None]:
     """Partitions as the trace needs them; what is partitioned by event is not shuffled again by event and client."""
     cores = spark.sparkContext.defaultParallelism
     chosen = {
-        "spark.sql.shuffle.partitions": str(min(max(cores, rows // ROWS_PER_PARTITION), PARTITIONS_MAX)),
+        "spark.sql.shuffle.partitions": str(_partitions(cores, rows)),
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
     }
     before = {name: str(spark.conf.get(name)) for name in chosen}
