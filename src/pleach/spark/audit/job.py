@@ -25,6 +25,7 @@ from pleach.spark.audit.sources import Source, read_records, sources_of
 from pleach.spark.audit.subscriptions import numbered, refused_subscriptions, subscriptions
 from pleach.spark.audit.suspensions import suspended
 from pleach.spark.audit.verdicts import counts_of, verdicts_of
+from pleach.spark.failures import explained
 from pleach.trace.store import trace_files
 from pleach.trace.verdict import Ordering, Verdict
 
@@ -61,7 +62,7 @@ def audit(
     """Judges all runs under a path. Raises TraceError or LakeError where there is nothing that can be read."""
     sources = sources_of(trace_files(path))
     promised = None if ordering is None else Ordering(ordering)
-    with _partitioned(spark, sum(source.rows for source in sources)):
+    with explained("the audit"), _partitioned(spark, sum(source.rows for source in sources)):
         on_step(STEPS[0])
         places = inspect(spark, sources)
         if not places:
