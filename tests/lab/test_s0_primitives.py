@@ -70,7 +70,11 @@ def test_a_swap_takes_twelve_messages(variant, knowledge):
 
 def test_where_no_subscriptions_travel_it_takes_a_quarter_of_a_kilobyte_at_most():
     assert samples(knowledge="complete", subscriptions=50)["KB without pub"] < 0.25
-    assert samples(knowledge="complete", variant="published", gap_ms=10)["additional events"] == 0
+
+
+def test_where_everything_is_flooded_a_swap_floods_nothing_besides_also_for_events_that_meet_several():
+    found = samples(knowledge="complete", variant="published", gap_ms=5, swaps=25, brokers=30)
+    assert found["additional events"] == 0
 
 
 def test_subscriptions_are_nearly_all_of_the_cost_and_each_is_told_once():

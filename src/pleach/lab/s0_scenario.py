@@ -158,7 +158,7 @@ class Meter:
         self.joining: Node = ""
         self._run = run
         self._tally: Tally | None = None
-        self._seen: dict[EventId, None] = {}
+        self._seen: dict[tuple[str, EventId], None] = {}  # by swap: an event may come across several
         run.sim.on_send = self._sent
 
     def start(self) -> Tally:
@@ -183,8 +183,8 @@ class Meter:
             return
         event = message.message.event
         additional = 1
-        if event.id not in self._seen:
-            self._seen[event.id] = None
+        if (message.operation, event.id) not in self._seen:
+            self._seen[message.operation, event.id] = None
             additional -= self._needed(event, self.three.index(message.origin))
         tally.additional += additional
         tally.additional_bytes += additional * len(encode(message))
