@@ -15,6 +15,7 @@ def spark(tmp_path_factory):
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
             "spark.sql.adaptive.enabled": "false",
+            "spark.sql.codegen.wholeStage": "false",  # compiling costs more than it saves here
             "spark.driver.memory": "1g",
             "spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),

@@ -1,24 +1,23 @@
 """The audit on Spark at its edges: input that cannot be read, orders of files, explanations, the command."""
 
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from scripts import SUBSCRIBED, T1, script
 from test_audit_agrees import table
 from tiny_network import clean_story
+from typer.testing import CliRunner
 
 from pleach.bench.long_traces import PER_ERROR, write_long_traces
-from pleach.errors import LakeError, TraceError
+from pleach.cli.main import app
+from pleach.errors import LakeError, MissingPartError, TraceError
 from pleach.spark.audit.around import explain_on_spark
 from pleach.spark.audit.inspection import Chunk, look_at
 from pleach.spark.audit.job import audit
-from pleach.trace import Outcome, Rule, explain, judge, read_traces, write_trace
+from pleach.trace import Rule, explain, judge, read_traces, write_trace
 
-ROOT = Path(__file__).parents[2]
 LOSSY = f"""{SUBSCRIBED}
     3 p publish p/0/1 | {T1}
     4 p publish_ack p/0/1
@@ -52,26 +51,12 @@ class TestInspection:
 
 @pytest.mark.spark
 class TestInput:
-    def test_long_traces_are_judged_as_planted_and_as_the_reference_does(self, spark, tmp_path):
-        write_long_traces(spark, tmp_path, deliveries=60_000, runs=1, errors=2)
-        (verdict,) = audit(spark, tmp_path).verdicts
-        assert {rule: verdict.count(rule) for rule in Rule} == {rule: 2 * per for rule, per in PER_ERROR.items()}
-        ((_, records),) = read_traces(tmp_path)
-        assert verdict == judge(records)
-
-    def test_explanations_are_those_of_the_reference(self, spark, tmp_path):
+    def test_explanations_and_promises_are_those_of_the_reference(self, spark, tmp_path):
         records = script(LOSSY)
         write_trace(records, tmp_path, "r")
-        done = audit(spark, tmp_path)
-        (verdict,) = done.verdicts
-        assert explain_on_spark(done.records, verdict, 3) == explain(judge(records), records, 3)
-
-    def test_a_promise_given_as_argument_counts(self, spark, tmp_path):
-        text = f"{SUBSCRIBED} 3 p publish p/0/1 | {T1}\n 3 p publish p/0/2 | {T1}\n 4 c deliver p/0/2\n"
-        write_trace(script(f"{text} 5 c deliver p/0/1\n 6 - drain"), tmp_path, "r")
-        (verdict,) = audit(spark, tmp_path, "none").verdicts
-        assert verdict.clean
-        assert [one.rule for one in verdict.tolerated] == [Rule.FIFO]
+        done = audit(spark, tmp_path, "fifo")
+        assert done.verdicts == [judge(records, "fifo")]
+        assert explain_on_spark(done.records, done.verdicts[0], 3) == explain(judge(records, "fifo"), records, 3)
 
     def test_nothing_to_judge(self, spark, tmp_path):
         with pytest.raises(TraceError, match="no such file or folder"):
@@ -102,26 +87,33 @@ class TestInput:
         group = pq.read_metadata(path).row_group(0)
         chunk = next(c for c in map(group.column, range(group.num_columns)) if c.path_in_schema == column)
         content = bytearray(path.read_bytes())
-        content[chunk.data_page_offset + chunk.total_compressed_size // 2] ^= 0xFF
+        content[(chunk.dictionary_page_offset or chunk.data_page_offset) + chunk.total_compressed_size // 2] ^= 0xFF
         path.write_bytes(bytes(content))
         with pytest.raises(TraceError, match=r"part-00000\.parquet"):
             audit(spark, tmp_path)
 
 
 @pytest.mark.spark
-def test_the_command_judges_on_spark(tmp_path):
+def test_long_traces_are_as_planned(spark, tmp_path):
+    write_long_traces(spark, tmp_path, deliveries=60_000, runs=1, errors=2)
+    ((_, records),) = read_traces(tmp_path)
+    verdict = judge(records)
+    assert verdict.usable
+    assert {rule: verdict.count(rule) for rule in Rule} == {rule: 2 * per for rule, per in PER_ERROR.items()}
+
+
+@pytest.mark.spark
+def test_the_command_judges_on_spark(spark, tmp_path):
     write_trace(script(LOSSY), tmp_path, "r")
-    arguments = ["audit", str(tmp_path), "--engine", "spark", "--master", "local[1]", "--json"]
-    said = subprocess.run(
-        [sys.executable, "-c", "from pleach.cli.main import run; run()", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-        cwd=ROOT,
-    )
-    assert said.returncode == 1, said.stderr
-    assert said.stderr == ""
-    verdict = json.loads(said.stdout)
-    assert verdict == judge(script(LOSSY)).to_dict()
-    assert verdict["outcome"] == Outcome.VIOLATED
+    said = CliRunner().invoke(app, ["audit", str(tmp_path), "--engine", "spark", "--master", "local[2]", "--json"])
+    assert said.exit_code == 1, said.output
+    assert json.loads(said.stdout) == judge(script(LOSSY)).to_dict()
+
+
+def test_auto_takes_the_reference_for_small_traces(tmp_path, monkeypatch):
+    write_trace(script(LOSSY), tmp_path, "r")
+    monkeypatch.setitem(sys.modules, "pyspark", None)  # whoever wants it now gets an ImportError
+    said = CliRunner().invoke(app, ["audit", str(tmp_path), "--json"])
+    assert json.loads(said.stdout) == judge(script(LOSSY)).to_dict()
+    refused = CliRunner().invoke(app, ["audit", str(tmp_path), "--engine", "spark"])
+    assert isinstance(refused.exception, MissingPartError)
