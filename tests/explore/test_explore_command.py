@@ -85,7 +85,7 @@ def test_one_kind_of_failure_at_a_time(typed):
     code, said = typed(*words, "still locked")
     assert code == 1
     assert "A shortest failing schedule, 33 steps:" in said
-    assert "3 stays locked for operation 1, which has ended" in said
+    assert "3 stays locked for operation 1.1, which has ended" in said
     assert typed(*words, "duplicate")[0] == 0
     with pytest.raises(InvalidInputError, match="unknown kind of failure 'stuck'"):
         typed(*words, "stuck")

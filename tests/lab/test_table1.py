@@ -121,3 +121,10 @@ def test_the_smallest_size_has_its_report_too():
     text = page(quick)
     assert "At high load" not in text
     assert all(shown.judge(quick).measured for shown in (*TABLE1.figures, *TABLE1.tables))
+
+
+def test_what_is_missing_is_said_and_breaks_nothing():
+    some = [s for s in summaries() if s.case["protocol"] == "path"]
+    assert "| path |" in page(some)
+    assert judge_promises(some).measured
+    assert judge_broken(some).status is judge_cost(some).status is Status.OPEN

@@ -1,4 +1,4 @@
-"""Random traces with errors of every kind in them: planted ones, and records dropped, doubled, moved and altered at will.
+"""Random traces with errors of every kind: planted ones, and records dropped, doubled, moved and altered at will.
 
 What comes out is often wrong in several ways at once, or cannot be judged at all: two oracles must say the same of it.
 """

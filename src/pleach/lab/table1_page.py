@@ -89,7 +89,8 @@ def _cell(summaries: Sequence[Summary], row: Row, column: Column) -> str:
 
 
 def _stuck(summaries: Sequence[Summary], row: Row) -> str:
-    share = fmean(s.mean for s in _of(summaries, row, "stuck"))
+    found = _of(summaries, row, "stuck")
+    share = fmean(s.mean for s in found) if found else 0.0
     return f"{share:.0%}" if share else ""
 
 

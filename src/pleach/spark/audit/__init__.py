@@ -30,8 +30,3 @@ around.py         a violation with the records around it
 batches.py        rows through `mapInArrow`
 checkpoints.py    results between two steps
 """
-
-from pleach.spark.audit.around import explain_on_spark, records_around
-from pleach.spark.audit.job import STEPS, Audit, audit
-
-__all__ = ["STEPS", "Audit", "audit", "explain_on_spark", "records_around"]

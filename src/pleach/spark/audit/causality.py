@@ -24,7 +24,7 @@ from pyspark.sql import functions as f
 
 from pleach.spark.audit.batches import batches_of, rows_of
 from pleach.spark.audit.checkpoints import kept
-from pleach.spark.audit.findings import Cause, findings
+from pleach.spark.audit.findings import Cause, findings, nothing_found
 from pleach.spark.audit.publications import SHIFT
 from pleach.spark.lake import spark_schema
 from pleach.trace.ledger import NEVER, Client, Mark, Past
@@ -40,11 +40,13 @@ def causal(delivered: DataFrame, tried: DataFrame, settled: DataFrame) -> DataFr
     taken = settled.where(f.col("rule").isNotNull()).select("run", "index")
     others = f.col("real") & (f.col("publisher") != f.col("client"))
     counted = delivered.where(others).join(f.broadcast(taken), ["run", "index"], "left_anti")
-    pairs = counted.groupBy("run", "publisher", "client").agg(f.min("index").alias("first"))
+    pairs = kept(counted.groupBy("run", "publisher", "client").agg(f.min("index").alias("first")))
     published = tried.where(f.col("attempt").isNotNull())
     talkers = kept(_talkers(pairs, published))
     twins = settled.where(f.col("rule").isNull()).select("run", "publisher", "client")
-    chosen = _that_matter(pairs, talkers).union(twins).distinct()
+    if talkers.isEmpty() and twins.isEmpty():
+        return nothing_found(delivered.sparkSession)
+    chosen = kept(_that_matter(pairs, talkers).union(twins).distinct())
     mattering = counted.join(chosen, ["run", "publisher", "client"], "left_semi")
     found = _folded(mattering, published.join(talkers, ["run", "publisher"], "left_semi"))
     rows = delivered.join(f.broadcast(found), ["run", "index"])

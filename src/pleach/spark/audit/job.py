@@ -25,6 +25,7 @@ from pleach.spark.audit.sources import Source, read_records, sources_of
 from pleach.spark.audit.subscriptions import numbered, refused_subscriptions, subscriptions
 from pleach.spark.audit.suspensions import suspended
 from pleach.spark.audit.verdicts import counts_of, verdicts_of
+from pleach.spark.failures import explained
 from pleach.trace.store import trace_files
 from pleach.trace.verdict import Ordering, Verdict
 
@@ -61,7 +62,7 @@ def audit(
     """Judges all runs under a path. Raises TraceError or LakeError where there is nothing that can be read."""
     sources = sources_of(trace_files(path))
     promised = None if ordering is None else Ordering(ordering)
-    with _partitioned(spark, sum(source.rows for source in sources)):
+    with explained("the audit"), _partitioned(spark, sum(source.rows for source in sources)):
         on_step(STEPS[0])
         places = inspect(spark, sources)
         if not places:
@@ -100,7 +101,7 @@ def _judged(
     delivered = kept(deliveries(records, tried))
     counts = counts_of(taken, tried, delivered)
     on_step(STEPS[4])
-    settled = kept(settle(kept(suspects(delivered)), delivered))
+    settled = kept(settle(suspects(delivered), delivered))
     respelt = kept(compared(delivered, subscribed))
     on_step(STEPS[5])
     found = [
@@ -129,12 +130,17 @@ def _drains(
     )
 
 
+def _partitions(cores: int, rows: int) -> int:
+    """Small traces are quickest in one piece; large ones keep all cores busy."""
+    return 1 if rows < ROWS_PER_PARTITION else min(max(cores, rows // ROWS_PER_PARTITION), PARTITIONS_MAX)
+
+
 @contextmanager
 def _partitioned(spark: SparkSession, rows: int) -> Iterator[None]:
     """Partitions as the trace needs them; what is partitioned by event is not shuffled again by event and client."""
     cores = spark.sparkContext.defaultParallelism
     chosen = {
-        "spark.sql.shuffle.partitions": str(min(max(cores, rows // ROWS_PER_PARTITION), PARTITIONS_MAX)),
+        "spark.sql.shuffle.partitions": str(_partitions(cores, rows)),
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
     }
     before = {name: str(spark.conf.get(name)) for name in chosen}

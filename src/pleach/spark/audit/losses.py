@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from pleach.spark.audit.checkpoints import kept
-from pleach.spark.audit.findings import COLUMNS, Cause
+from pleach.spark.audit.findings import COLUMNS, Cause, nothing_found
 from pleach.trace.verdict import Ordering, Rule
 
 REASONS = (Cause.NOT_ENDED, Cause.DRAINED, Cause.OVERTAKEN)  # in the order in which they are looked for
@@ -22,6 +22,8 @@ def losses(
     """`runs` has each run's final drain and ordering, `drains` all drains; runs without any are not judged."""
     given = _accepted(delivered, tried, runs)
     missed = kept(_missed(_owed(given, subscribed), delivered))
+    if missed.isEmpty():
+        return nothing_found(missed.sparkSession)
     excused = missed.where(f.col("ended").isNotNull())
     in_row = excused.where(f.col("ordering") != Ordering.NONE.value)
     reasons = (
