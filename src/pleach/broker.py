@@ -34,8 +34,9 @@ from pleach.messages import (
 from pleach.overlay.courier import Courier
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Drop, Handled, HeldState, Machine, Pass, Passing, Seam
+from pleach.routing.captured import RouterState
 from pleach.routing.passage import Passage
-from pleach.routing.router import Router, RouterState, RoutingConfig
+from pleach.routing.router import Router, RoutingConfig
 from pleach.routing.sessions import ClientState, Sessions
 from pleach.runs import Passed, Run
 

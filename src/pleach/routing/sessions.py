@@ -114,6 +114,8 @@ class Sessions:
         match message:
             case Publish(event):
                 return self._publish(client, event)
+            case Subscribe(name, wanted, renews=True):
+                return self._renew(client, name, wanted)
             case Subscribe(name, wanted, network_wide):
                 return self._add(Layer.SUBSCRIPTIONS, client, name, wanted, wait=network_wide)
             case Advertise(name, advertised):
@@ -215,6 +217,28 @@ class Sessions:
         outcome = self._router.add(layer, client, Entry(owner(client, name), wanted), ticket if wait else None)
         due = outcome.due if wait else [ticket]
         return [*outcome.sends, *self.settle(due)]
+
+    def _renew(self, client: Node, name: str, wanted: Filter) -> list[Send]:
+        """The client knows what it has: where the broker knows otherwise, it has forgotten, or never should have known.
+
+        Before an entry comes, any other of that name goes (S1 §3.3.1): names and filters can be damaged, too.
+        """
+        subscriptions = self._clients[client].subscriptions
+        sends = [] if subscriptions.get(name, wanted) == wanted else self._remove(Layer.SUBSCRIPTIONS, client, name)
+        if name not in subscriptions:
+            subscriptions[name] = wanted
+            self.names += weight(wanted)
+        entry = Entry(owner(client, name), wanted)
+        return [*sends, *self._router.add(Layer.SUBSCRIPTIONS, client, entry, None).sends]
+
+    def lapse(self) -> None:
+        """Names go with the entries that they stand for, once these have run out."""
+        for client, state in self._clients.items():
+            held = frozenset(self._router.received_from(Layer.SUBSCRIPTIONS, client))
+            for name, wanted in sorted(state.subscriptions.items()):
+                if Entry(owner(client, name), wanted) not in held:
+                    del state.subscriptions[name]
+                    self.names -= weight(wanted)
 
     def _remove(self, layer: Layer, client: Node, name: str) -> Sequence[Send]:
         state = self._clients[client]

@@ -1,8 +1,8 @@
 """Virtual time: machines, links between them, and a heap of what happens next.
 
-Two queues, so that "all is quiet" can be told from "more is planned": the *network* (messages in flight, timers)
-and the *agenda* (what the scenario still wants done). `drain` runs the network dry and leaves the agenda where it
-is.
+Three queues, so that "all is quiet" can be told from "more is planned": the *network* (messages in flight, timers),
+the *agenda* (what the scenario still wants done) and the *upkeep* (timers that recur for ever). `drain` runs the network
+dry and leaves the others where they are: what is kept up stands still meanwhile, as if no time had passed.
 
 Determinism: ties are broken by a serial number, every link draws from its own seeded stream, and nothing iterates
 over a set. The same seed gives the same run in every process.
@@ -52,6 +52,7 @@ class Simulator:
         self._links = Links(seed)
         self._network: list[tuple[float, int, Link | Node | Callable[[], None], Message | str]] = []
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._upkeep: list[tuple[float, int, Node, str]] = []
         self._timers: dict[tuple[Node, str], int] = {}
 
     # Building ------------------------------------------------------------------------------------------------
@@ -105,9 +106,11 @@ class Simulator:
     # Running -------------------------------------------------------------------------------------------------
 
     def run(self, until: float = float("inf")) -> None:
-        """Go on until nothing is left to do up to `until`."""
+        """Go on until nothing is left to do up to `until`. What is only kept up does not count, without an end."""
         agenda, network = self._agenda, self._network
         while agenda or network:
+            if self._upkeep and agenda and self._keep_up(min(agenda[0][0], until)):
+                continue
             if agenda and (not network or agenda[0][0] <= network[0][0]):
                 if agenda[0][0] > until:
                     break
@@ -118,11 +121,25 @@ class Simulator:
                 break
             else:
                 self._step()
+        while self._upkeep and until < float("inf") and self._keep_up(until):
+            self.run(until)
+
+    def _keep_up(self, until: float) -> bool:
+        """Let the next timer of the upkeep fire, if it is the next thing to happen and due by then."""
+        upkeep, network = self._upkeep, self._network
+        if upkeep[0][0] > until or (network and network[0][0] <= upkeep[0][0]):
+            return False
+        time, serial, node, name = heappop(upkeep)
+        self._step_aside(time, serial, node, name)
+        return True
 
     def drain(self) -> bool:
-        """Run the network dry, leaving the agenda; False if something is stuck behind a cut or a crash."""
+        """Run the network dry, and nothing else; False if something is stuck behind a cut or a crash."""
+        start = self.now
         while self._network:
             self._step()
+        late = self.now - start
+        self._upkeep = [(time + late, serial, node, name) for time, serial, node, name in self._upkeep]
         return not self._links.is_stuck
 
     def _step(self) -> None:
@@ -191,10 +208,12 @@ class Simulator:
             case Observe():
                 if self.on_observe:
                     self.on_observe(self.now, node, effect)
-            case SetTimer(name, after):
+            case SetTimer(name, after, is_upkeep):
                 self._serial += 1
                 self._timers[node, name] = self._serial
-                if not self.holds_timers:
+                if is_upkeep:
+                    heappush(self._upkeep, (self.now + after, self._serial, node, name))
+                elif not self.holds_timers:
                     heappush(self._network, (self.now + after, self._serial, node, name))
             case CancelTimer(name):
                 self._timers.pop((node, name), None)
