@@ -190,7 +190,7 @@ class _LiveRun:
                 self._change_link(step, link)
             case steps.Drain():
                 await self._drain()
-            case steps.MoveClient() | steps.Corrupt():
+            case steps.MoveClient() | steps.Corrupt() | steps.Garble():
                 self._refuse(step, "no protocol for this is installed")
             case _:
                 self._act(step)

@@ -1,7 +1,7 @@
 """What each destination has asked for, and whether it has asked again lately.
 
-Where entries are leased (stabilise/), each has a flag: set when the entry comes, and again whenever it is renewed. A tick
-takes away what has lost its flag and clears the others (the second chance of S1 §3.3.1). Elsewhere all flags stay set.
+Where entries are leased (stabilise/), each has a flag: set when the entry comes, and again whenever it is renewed. A
+tick takes away what has lost its flag and clears the others (the second chance of S1 §3.3.1). Elsewhere all stay set.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Kept for the comparison: but for simple routing this loses live subscriptions un
 
 Beside what a neighbour should know (`full`: the reduction of all entries) stands the reduction of those entries alone
 that were renewed since the last tick (`fresh`). What newly appears in `fresh` is told again. In the first variant that
-is all there is to it: a covered filter goes on while its cover is not yet renewed, and is taken back once that is. In the
-second one only what `full` has goes on.
+is all there is to it: a covered filter goes on while its cover is not yet renewed, and is taken back once that is. In
+the second one only what `full` has goes on.
 """
 
 from __future__ import annotations
