@@ -187,7 +187,9 @@ class Propagation:
         for export in self._exports.values():
             export.mend()
         for ticket in self._waits:
-            if ticket.requester not in known or not all(self._is_open(need) for need in self._waits.needs(ticket)):
+            is_of_neighbour = ticket.requester in self._exports
+            fits = ticket.requester in known and is_of_neighbour == isinstance(ticket.token, int)
+            if not fits or not all(self._is_open(need) for need in self._waits.needs(ticket)):
                 self.forget(ticket)  # who asked asks again
 
     def _is_open(self, need: Need) -> bool:
