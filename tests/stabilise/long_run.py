@@ -4,9 +4,9 @@
     python tests/stabilise/long_run.py --seeds 500 --faultless
     python tests/stabilise/long_run.py --only covering/peer-to-peer --first 17 --seeds 1
 
-Prints one line for each setting: seeds, failures, faults, events, what broke while the network was finding back (which is
-no failure), and ticks at which something ran out. The exit code is 1 if anything does not hold; the command that replays
-the first failing seed is printed then, with what does not hold. `--faultless`: the same networks without faults.
+Prints one line for each setting: seeds, failures, faults, events, what broke while the network was finding back (which
+is no failure), and ticks at which something ran out. The exit code is 1 if anything does not hold; the command that
+replays the first failing seed is printed then, with what does not hold. `--faultless`: the same networks without faults.
 """
 
 from __future__ import annotations

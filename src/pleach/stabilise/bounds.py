@@ -43,10 +43,11 @@ def period_min(lease: Lease, policy: str, delays: Delays) -> float:
 
 def stabilisation(lease: Lease, policy: str, delays: Delays) -> float:
     """After a fault everything is correct again by then (the paper's Δ)."""
+    through = delays.hops * delays.high
     if POLICIES[policy].floods:
-        return max(2 * lease.period + delays.high, flight(delays))
+        return max(2 * lease.period + delays.high, through)
     waiting = lease.refresh if lease.relaying(policy) is Relaying.UNHIDDEN else 0.0
-    return 2 * lease.period + waiting + flight(delays)
+    return 2 * lease.period + waiting + through
 
 
 def flight(delays: Delays) -> float:
