@@ -6,7 +6,7 @@
 
 Prints one line for each setting: seeds, failures, faults, events, what broke while the network was finding back (which
 is no failure), and ticks at which something ran out. The exit code is 1 if anything does not hold; the command that
-replays the first failing seed is printed then, with what does not hold. `--faultless`: the same networks without faults.
+replays the first failing seed is printed then, with what does not hold.
 """
 
 from __future__ import annotations

@@ -55,6 +55,8 @@ async def run_live(scenario: model.Scenario, directory: Path, *, seed: int = 1) 
     if scenario.exchange not in SWAPS:
         known = ", ".join(SWAPS)
         raise InvalidInputError(f"exchange = {scenario.exchange!r} runs in the simulator only; live there are {known}")
+    if scenario.stabilise:
+        raise InvalidInputError("[stabilise] runs in the simulator only, so far; leave it out")
     async with LiveNetwork(scenario, directory) as network:
         return await _LiveRun(scenario, network, seed).go()
 
