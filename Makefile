@@ -29,6 +29,7 @@ test-long: $(STAMP)
 	PLEACH_THOROUGH=20 $(BIN)/pytest --timeout 0
 	$(BIN)/python tests/contract/long_run.py --seeds 2000 --workers 2
 	$(BIN)/python tests/overlay/long_run.py --seeds 20000 --workers 2
+	$(BIN)/python tests/stabilise/long_run.py --seeds 100 --workers 2
 
 bench: $(STAMP)
 	$(BIN)/pleach bench match

@@ -14,7 +14,7 @@ from thorough import FACTOR
 from pleach.broker import BrokerState
 from pleach.messages import Installed, Layer, pack, unpack
 from pleach.routing.exports import NUMBER_MAX
-from pleach.routing.propagation import Propagation
+from pleach.routing.waits import Need, Ticket
 from pleach.scenario.stabilising import stabilisation_of
 from pleach.sim.run import ScenarioRun
 from pleach.stabilise import bounds
@@ -89,17 +89,6 @@ def test_a_network_in_which_nothing_runs_out_is_seen(monkeypatch):
     assert flaws()
 
 
-def test_a_broker_that_trusts_who_is_said_to_wait_does_not_get_far(monkeypatch):
-    monkeypatch.setattr(Propagation, "mend", lambda layer, _: [e.mend() for e in layer._exports.values()])
-    seen = 0
-    for seed in range(2 * MUTANT_SEEDS):
-        try:
-            seen += len(judge_struck(seed, COVERING).flaws)
-        except Exception:  # noqa: BLE001 that it raises is what is looked for
-            seen += 1
-    assert seen
-
-
 def test_a_period_below_the_bound_lets_live_subscriptions_run_out(monkeypatch):
     monkeypatch.setattr(struck, "TIGHT", 0.9)
     monkeypatch.setattr(bounds, "check", lambda *_: None)
@@ -123,20 +112,45 @@ def test_a_confirmation_that_was_lost_comes_with_a_later_renewal():
     assert not struck._unconfirmed(run)
 
 
-@pytest.mark.parametrize("installs", [2**63 - 1, NUMBER_MAX, -5])
-def test_a_number_out_of_range_does_not_keep_a_broker_counting(installs):
-    """Answers are counted up to the last install that was sent: a broker that believed this one would never end."""
+def restored(**changes):
+    """A broker of a running network, with these fields of its subscriptions put in from a damaged disk; a neighbour."""
     run = ScenarioRun(struck_scenario(1, COVERING, is_struck=False), 1, KINDS)
     run.advance(FAULT_AT)
     broker = run.brokers["b0"]
-    neighbour = broker.router.neighbours[0]
     state = unpack(broker.capture(), BrokerState)
-    numbers = {"installs": {neighbour: installs}, "unanswered": {neighbour: [3]}}
-    kept = {key: {**getattr(state.router.subscriptions, key), **of} for key, of in numbers.items()}
-    subscriptions = msgspec.structs.replace(state.router.subscriptions, **kept)
-    router = msgspec.structs.replace(state.router, subscriptions=subscriptions)
+    former = state.router.subscriptions
+    merged = {
+        key: {**getattr(former, key), **change} if isinstance(change, dict) else change
+        for key, change in changes.items()
+    }
+    router = msgspec.structs.replace(state.router, subscriptions=msgspec.structs.replace(former, **merged))
     broker.restore(pack(msgspec.structs.replace(state, router=router)))
-    assert broker.handle(neighbour, Installed(Layer.SUBSCRIPTIONS, 3), now=FAULT_AT) == []
+    return broker
+
+
+NEIGHBOUR = "b1"  # of b0, in that network
+
+
+@pytest.mark.parametrize("installs", [2**63 - 1, NUMBER_MAX, -5])
+def test_a_number_out_of_range_does_not_keep_a_broker_counting(installs):
+    """Answers are counted up to the last install that was sent: a broker that believed this one would never end."""
+    broker = restored(installs={NEIGHBOUR: installs}, unanswered={NEIGHBOUR: [3]})
+    assert broker.handle(NEIGHBOUR, Installed(Layer.SUBSCRIPTIONS, 3), now=FAULT_AT) == []
+
+
+@pytest.mark.parametrize(
+    ("requester", "token", "number"), [("nobody", 1, 3), (NEIGHBOUR, "s1", 3), (NEIGHBOUR, 1, 4), (NEIGHBOUR, 1, 99)]
+)
+def test_who_cannot_be_answered_is_not_waited_for(requester, token, number):
+    ticket = (Ticket(Layer.SUBSCRIPTIONS, requester, token), [Need(NEIGHBOUR, number)])
+    broker = restored(installs={NEIGHBOUR: 5}, unanswered={NEIGHBOUR: [3]}, waits=[ticket])
+    assert broker.router.waiting_of(requester) == []
+
+
+def test_who_can_be_is():
+    ticket = (Ticket(Layer.SUBSCRIPTIONS, NEIGHBOUR, 1), [Need(NEIGHBOUR, 3)])
+    broker = restored(installs={NEIGHBOUR: 5}, unanswered={NEIGHBOUR: [3]}, waits=[ticket])
+    assert broker.router.waiting_of(NEIGHBOUR) == [ticket[0]]
 
 
 @pytest.mark.parametrize("reading", [float("nan"), float("inf"), -3.0, 0.0, 1e300, 7.7])
