@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long lint types imports pytest bench clean
+.PHONY: demo test test-long lint types imports pytest bench results clean
 
 demo: $(STAMP)
 	$(BIN)/pleach demo
@@ -21,12 +21,15 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
+# Tests on Spark share one JVM, and so one process.
 pytest: $(STAMP)
-	$(BIN)/pytest
+	$(BIN)/pytest -m "not spark and not slow"
+	$(BIN)/pytest -m "spark and not slow" -n 0
 
 # The long form of the property tests and the seeds: an hour or so on two cores.
 test-long: $(STAMP)
-	PLEACH_THOROUGH=20 $(BIN)/pytest --timeout 0
+	PLEACH_THOROUGH=20 $(BIN)/pytest --timeout 0 -m "not spark"
+	PLEACH_THOROUGH=20 $(BIN)/pytest --timeout 0 -m spark -n 0
 	$(BIN)/python tests/contract/long_run.py --seeds 2000 --workers 2
 	$(BIN)/python tests/overlay/long_run.py --seeds 20000 --workers 2
 	$(BIN)/python tests/stabilise/long_run.py --seeds 100 --workers 2
@@ -35,6 +38,11 @@ bench: $(STAMP)
 	$(BIN)/pleach bench match
 	$(BIN)/pleach bench cover
 	$(BIN)/pleach bench sim
+
+# Every figure of the papers, with the page beside them: minutes per experiment; goes on where it was.
+results: $(STAMP)
+	$(BIN)/pleach lab run --size usual
+	$(BIN)/pleach lab report --size usual
 
 $(STAMP): pyproject.toml requirements-dev.txt
 	$(PYTHON) -m venv $(VENV)

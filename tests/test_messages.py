@@ -14,6 +14,7 @@ from pleach import messages
 from pleach.events.event import Event, EventId
 from pleach.events.language import parse_filter
 from pleach.messages import AnyMessage, Forward, Layer, Publish, decode, encode
+from pleach.messages.requests import Way
 
 FILTERS = [
     parse_filter(text)
@@ -44,6 +45,8 @@ def made(kind):
 
 def of_type(kind):
     """What a field of this type may hold: containers, unions and structs are made of their parts."""
+    if kind == Way:
+        return st.lists(names, min_size=1, max_size=3)
     parts = get_args(kind)
     match get_origin(kind):
         case builtins.list:

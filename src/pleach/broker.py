@@ -250,5 +250,6 @@ class Broker:
         self.sessions.restore(state.clients)
         self.seam.restore(state.held)
         for name, machine in self._machines.items():
-            machine.restore(state.machines[name])
+            if name in state.machines:  # else it is a protocol that came later, and is idle
+                machine.restore(state.machines[name])
         self._join_seam()

@@ -65,6 +65,10 @@ class TraceError(InvalidInputError):
     """A trace that cannot be read or judged."""
 
 
+class ExperimentError(InvalidInputError):
+    """An experiment, a case of it, or a campaign that is not there, or cannot be run as it is."""
+
+
 class SettingsError(InvalidInputError):
     """A setting that a process cannot start with: where it was given, which key, what is wrong, what would be right."""
 
@@ -256,6 +260,14 @@ class SurveyError(PleachError):
 
 class MissingPartError(PleachError):
     """An optional part is not installed; the text says which command brings it."""
+
+
+class SparkError(PleachError):
+    """Spark could not start, or could not finish a job for reasons of its own; what it said is part of the text."""
+
+
+class LakeError(InvalidInputError):
+    """A lake that cannot be read or written: which table, run and file, what is wrong, what helps."""
 
 
 SHOWN_COLUMNS = 76

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from pleach.cli.main import app
 from pleach.errors import InvalidInputError
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "network.toml"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "model" / "network.toml"
 
 
 def ask(*arguments):

@@ -5,6 +5,7 @@ import pytest
 from chains import Chain, client, crash, publish, restart
 
 from pleach.errors import ScenarioError
+from pleach.explore.invariants import NEVER_ENDED, STILL_LOCKED, check
 from pleach.explore.reactions import BrokenError
 from pleach.explore.search import Outcome, explore
 from pleach.explore.world import World
@@ -49,7 +50,7 @@ def test_what_an_operator_asks_for_is_an_action_of_the_broker_that_is_asked():
         "b": (Requests(RequestRemove("3", "b")),),
         "d": (Requests(RequestAdd("2", "b")),),
     }
-    assert describe(script.actions["a"][0]) == "operation 1: RequestSwap a b c"
+    assert describe(script.actions["a"][0]) == "operation 1: swap a b c"
     assert script.brokers == ("a", "b", "c", "d")
 
 
@@ -179,12 +180,19 @@ def test_an_operation_that_is_stuck_is_a_finding():
     """A broker that swallows what it is asked for never ends it, and no timer is set that could."""
     world = World(script_of(Chain(steps=(SWAP,)).scenario()))
     asked = world.take(world.start, world.moves(world.start)[0])
-    assert world.stuck(world.start) == []
-    assert world.stuck(asked) == ["1"]
+    assert check(world.brokers(world.start), world.under_way(world.start)) == {}
+    assert NEVER_ENDED in check(world.brokers(asked), world.under_way(asked))
+    assert not check(world.brokers(asked), world.under_way(asked), is_waiting=True)
     state = asked
     while world.moves(state):
         state = world.take(state, world.moves(state)[0])
-    assert world.stuck(state) == []
+    assert check(world.brokers(state), world.under_way(state)) == {}
+
+
+def test_a_broker_that_is_locked_for_what_has_ended_is_a_finding():
+    world = World(script_of(Chain(steps=(SWAP,)).scenario()))
+    asked = world.take(world.start, world.moves(world.start)[0])
+    assert STILL_LOCKED in check(world.brokers(asked), [])
 
 
 def test_a_machine_that_sends_where_no_link_can_be_is_a_finding():

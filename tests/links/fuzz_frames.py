@@ -19,7 +19,20 @@ import msgspec
 from pleach.errors import FrameError, PleachError
 from pleach.events.event import Event, EventId
 from pleach.events.language import parse_filter
-from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, FrameReader, Hello, Ping, Probe, encode_frame
+from pleach.links.frames import (
+    Ack,
+    Bye,
+    Data,
+    Extent,
+    Farewell,
+    Frame,
+    FrameReader,
+    Hello,
+    Ping,
+    Probe,
+    Read,
+    encode_frame,
+)
 from pleach.messages import (
     Advertise,
     Attach,
@@ -55,6 +68,8 @@ SAMPLES: tuple[Frame, ...] = (
     Ping(),
     Bye(Farewell.FENCED, "a newer a is known"),
     Probe(7, ["a", "b"]),
+    Read(40, 57, 1_000, is_survey=True),
+    Extent(57, 41, 60),
 )
 MESSAGES: tuple[Message, ...] = (
     Attach(),

@@ -23,11 +23,13 @@ from pleach.links.frames import (
     Ack,
     Bye,
     Data,
+    Extent,
     Farewell,
     Frame,
     FrameReader,
     Hello,
     Ping,
+    Read,
     encode_frame,
 )
 
@@ -39,6 +41,8 @@ FRAMES = st.one_of(
     st.builds(Ack, st.integers(0, 2**64 - 1)),
     st.just(Ping()),
     st.builds(Bye, st.sampled_from(Farewell), NAMES),
+    st.builds(Read, COUNTS, COUNTS, COUNTS, st.booleans()),
+    st.builds(Extent, COUNTS, ORDINALS, COUNTS),
     st.builds(Hello, NAMES, ORDINALS, COUNTS, COUNTS, ORDINALS, st.integers(0, 9), NAMES),
 )
 

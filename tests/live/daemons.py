@@ -27,7 +27,8 @@ class Running:
             if name in self.ready
             else {}
         )
-        values = BrokerSettings(name, data_dir=str(self._directory / name), heartbeat=0.2, **ports, **settings)
+        settings = {"data_dir": str(self._directory / name), "heartbeat": 0.2, **ports, **settings}
+        values = BrokerSettings(name, **settings)
         daemon = self.daemons[name] = Daemon(values, reload=lambda: values, on_ready=listened.set_result)
         self._tasks[name] = asyncio.create_task(daemon.run())
         self.ready[name] = await listened

@@ -51,6 +51,10 @@ def test_one_address_leads_to_the_whole_tree(brokers):
         (["exchange", "--remove", "a-b", "--add", "b-c"], PlanError, "there already"),
         (["exchange", "--remove", "a-c", "--add", "a-b"], PlanError, "no link a–c"),
         (["exchange", "--remove", "ab", "--add", "a-b"], InvalidInputError, "no link; write X-Y"),
+        (["exchange", "--remove", "a-b", "--add", "a-c", "--protocol", "pat"], InvalidInputError, "there is no 'pat'"),
+        (["exchange", "--remove", "a-b", "--add", "b-c", "--protocol", "auto"], PlanError, "there already"),
+        (["swap", "a", "b", "c", "--protocol", "pat"], InvalidInputError, "swaplink, swaplink-published, strawman"),
+        (["plan", "--to", "a-b,a-c", "--protocol", "auto"], InvalidInputError, "there is no 'auto'"),
         (["remove", "z"], TopologyError, "'z' is not a broker"),
         (["remove", "b", "--to", "z"], PlanError, "not a neighbour"),
         (["add", "d", "--to", "a"], InvalidInputError, "no broker 'd' answers"),
@@ -99,6 +103,29 @@ def test_a_swap_says_what_changed_and_is_remembered(brokers):
     assert told["a"]["operations"][0]["name"] == said["steps"][0]["operation"]
     assert "swap a, b, c" in run(brokers[1], "status").stdout
     back(brokers[0], "a", "c", "b")
+
+
+def test_an_exchange_is_carried_out_by_the_protocol_that_is_named(brokers):
+    a = brokers[0]
+    done = run(a, "exchange", "--remove", "b-c", "--add", "a-c", "--protocol", "path", "--json")
+    assert done.exit_code == 0, done.output
+    (step,) = json.loads(done.stdout)["steps"]
+    assert step["step"] == {"do": "exchange", "remove": ["b", "c"], "add": ["a", "c"], "protocol": "path"}
+    assert links(a) == [["a", "b"], ["a", "c"]]
+    assert "exchange b–c by path a, b, c" in run(a, "status").stdout
+    made = run(a, "plan", "--to", "a-b,b-c", "--protocol", "coordinated").stdout
+    assert json.loads(made)["steps"] == [
+        {"do": "exchange", "remove": ["a", "c"], "add": ["b", "c"], "protocol": "coordinated"}
+    ]
+    assert run(a, "apply", "-", stdin=made).exit_code == 0
+    assert links(a) == CHAIN
+
+
+def test_auto_says_what_it_has_chosen_and_why(brokers):
+    done = run(brokers[0], "exchange", "--remove", "b-c", "--add", "a-c", "--protocol", "auto", "--dry-run")
+    assert done.exit_code == 0
+    assert done.stderr.startswith("swaplink: ")
+    assert links(brokers[0]) == CHAIN
 
 
 def test_a_plan_is_kept_applied_and_refused_for_another_tree(brokers, tmp_path):

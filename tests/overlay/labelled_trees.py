@@ -7,7 +7,7 @@ import itertools
 import os
 from collections import deque
 
-from pleach.overlay.plans import AddStep, RemoveStep, SwapStep, Topology
+from pleach.overlay.plans import AddStep, ExchangeStep, RemoveStep, SwapStep, Topology
 
 FACTOR = max(1, int(os.environ.get("PLEACH_THOROUGH", "1")))
 
@@ -70,6 +70,12 @@ def replayed(brokers, links, step):
             assert pair(b, c) in links
             assert a != c
             return brokers, links - {pair(a, b)} | {pair(a, c)}
+        case ExchangeStep((x, y), (u, v), _):
+            assert pair(x, y) in links
+            assert pair(u, v) not in links
+            exchanged = links - {pair(x, y)} | {pair(u, v)}
+            assert is_tree(brokers, exchanged)
+            return brokers, exchanged
         case AddStep(broker, to):
             assert broker not in brokers
             assert to in brokers

@@ -164,3 +164,13 @@ def test_joining_a_broker_that_is_about_to_leave(offset):
     journey = Journey(station(leaves, AddBroker(at=BEGINS_AT + offset, broker="n", to="z")))
     assert not journey.finish()
     assert len(journey.watched.refused) <= 1
+
+
+@pytest.mark.parametrize("offset", [0.0005 * i for i in range(20)])
+def test_brokers_that_join_one_another_all_at_once(offset):
+    """One that is turned away takes nobody on: there would be a second tree."""
+    steps = [AddBroker(at=BEGINS_AT, broker="n", to="z"), AddBroker(at=BEGINS_AT, broker="o", to="n")]
+    steps += [AddBroker(at=BEGINS_AT + offset, broker="p", to="o")]
+    journey = Journey(station(*steps))
+    assert not journey.finish()
+    assert journey.watched.refused

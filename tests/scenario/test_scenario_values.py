@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pleach.events.language import parse_filter
 from pleach.scenario import load_scenario, parse_scenario, scenario_digest
 from pleach.scenario.advertisements import derived_advertisements, initial_advertisements, subscription_names
-from pleach.scenario.model import Client, Ordering, Publish, Reply, Routing, Scenario
+from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Routing, Scenario
 from pleach.scenario.read import READERS
 from pleach.scenario.steps import STEP_KINDS, Crash, Drain, Restart, Slow
 from pleach.scenario.values import Choice, Sequence, Span, Uniform
@@ -247,3 +247,16 @@ def test_digests_tell_scenarios_apart_and_are_the_same_in_every_process():
     elsewhere = subprocess.run([sys.executable, "-c", program, EXAMPLES[0]], capture_output=True, text=True, check=True)
     assert elsewhere.stdout.strip() == digests[0]
     assert scenario_digest(msgspec.structs.replace(scenarios[0], duration=99.0)) != digests[0]
+
+
+LINKS = st.tuples(st.sampled_from("abc"), st.sampled_from("abc"), st.integers())
+
+
+@given(st.lists(LINKS, max_size=6).map(tuple))
+def test_the_table_of_a_value_per_link_says_what_a_search_finds(links):
+    """Also where a link is there twice, in whatever direction: the first one counts."""
+    per_link = PerLink(-1, links)
+    table = per_link.by_link()
+    for x in "abc":
+        for y in "abc":
+            assert table.get((x, y), per_link.default) == per_link.of(x, y)

@@ -6,6 +6,7 @@ import pytest
 from toy_swap import PATIENCE_SECONDS, ToyBroker
 
 from pleach.scenario.load import parse_scenario
+from pleach.scenario.model import Routing, Scenario
 from pleach.scenario.steps import AddBroker, Exchange, RemoveBroker, Swap
 from pleach.sim.operations import Operations, Surroundings
 from pleach.sim.run import run_scenario
@@ -15,6 +16,7 @@ from pleach.trace import judge
 FACTOR = int(os.environ.get("PLEACH_THOROUGH", "1"))
 
 CHAIN = [("a", "b"), ("b", "c")]
+SCENARIO = Scenario(name="s", routing=Routing.SIMPLE, links=tuple(CHAIN), duration=1.0)
 SWAP = Swap(at=0.0, brokers=("a", "b", "c"))
 
 
@@ -41,7 +43,7 @@ class World:
             self.brokers,
             make_broker=self.make,
             is_down=self.down.__contains__,
-            exchange="swaplink",
+            scenario=SCENARIO,
             refuse=lambda step, reason: self.refusals.append((step, reason)),
             note=lambda node, detail: self.notes.append((self.sim.now, node, detail)),
         )

@@ -9,8 +9,10 @@ from scripts import script
 from tiny_network import clean_story
 
 from pleach.errors import MissingPartError, TraceError
+from pleach.lake import code_version, open_run
 from pleach.trace import Record, judge, read_traces, write_trace
 from pleach.trace.parquet import COLUMNS
+from pleach.trace.store import traces_in
 
 SMALL = """
     1 c subscribe s1 | price > 50
@@ -34,10 +36,11 @@ def only_run(path) -> list[Record]:
 
 def test_written_traces_are_read_back(tmp_path):
     records = clean_story(1).records
-    path = write_trace(records, tmp_path / "new" / "folder", "run1")
-    assert path == tmp_path / "new" / "folder" / "run1.parquet"
-    assert list(read_traces(path)) == list(read_traces(tmp_path)) == [("run1", records)]
-    assert [file.name for file in path.parent.iterdir()] == ["run1.parquet"]
+    path = write_trace(records, tmp_path / "new" / "lake", "run1")
+    assert path == tmp_path / "new" / "lake" / "traces" / "run=run1" / "part-00000.parquet"
+    for place in (path, path.parent, path.parent.parent, tmp_path / "new" / "lake", tmp_path):
+        assert list(read_traces(place)) == [("run1", records)]
+    assert [file.name for file in path.parent.glob("[!_]*")] == ["part-00000.parquet"]
 
 
 def test_schema_is_the_declared_one(tmp_path):
@@ -58,10 +61,48 @@ def test_an_empty_run_can_be_written(tmp_path):
         list(read_traces(tmp_path))
 
 
-@pytest.mark.parametrize("run", ["", "a/b", ".hidden", "_temporary"])
-def test_run_must_be_able_to_name_a_file(tmp_path, run: str):
-    with pytest.raises(TraceError, match="cannot name a file"):
-        write_trace([], tmp_path, run)
+@pytest.mark.parametrize("run", ["a/b", ".hidden", "_temporary", "../up", "50%", "Größe 7", "x=1"])
+def test_any_text_can_name_a_run(tmp_path, run: str):
+    path = write_trace(script(SMALL, run), tmp_path / "lake", run)
+    assert path.parent.parent == tmp_path / "lake" / "traces"
+    assert list(read_traces(tmp_path)) == [(run, script(SMALL, run))]
+
+
+def test_a_run_needs_a_name(tmp_path):
+    with pytest.raises(TraceError, match="needs a name"):
+        write_trace([], tmp_path, "")
+
+
+def test_a_run_written_again_replaces_the_older_one(tmp_path):
+    write_trace(clean_story(1).records, tmp_path, "run1")
+    shorter = clean_story(1).records[:50]
+    path = write_trace(shorter, tmp_path, "run1")
+    assert only_run(tmp_path) == shorter
+    assert list(path.parent.glob("*.parquet")) == [path]
+
+
+def test_the_manifest_says_where_a_run_comes_from(tmp_path):
+    write_trace(script(SMALL), tmp_path, "r", about={"scenario": "small", "seed": 7})
+    (manifest,) = traces_in(tmp_path).runs()
+    assert manifest.about == {"scenario": "small", "seed": 7, "code": code_version()}
+    assert manifest.rows == 6
+
+
+def test_results_in_the_same_lake_are_no_traces(tmp_path):
+    write_trace(script(SMALL), tmp_path, "r")
+    folder = tmp_path / "results" / "run=other"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"x": [1]}), folder / "0.parquet")
+    assert only_run(tmp_path) == script(SMALL)
+
+
+def test_a_run_that_is_half_written_is_not_read(tmp_path):
+    write_trace(script(SMALL), tmp_path, "r")
+    with open_run(traces_in(tmp_path), "half", {}) as writer:
+        writer.append(table(script(SMALL, "half")))
+    assert only_run(tmp_path) == script(SMALL)
+    with pytest.raises(TraceError, match=r"no \.parquet files that belong to a complete run"):
+        list(read_traces(tmp_path / "traces" / "run=half"))
 
 
 def test_records_of_another_run_are_refused(tmp_path):
@@ -221,8 +262,8 @@ class TestRefused:
             list(read_traces(tmp_path))
 
     def test_cut_short(self, tmp_path):
-        path = write_trace(script(SMALL), tmp_path, "r")
-        path.write_bytes(path.read_bytes()[:-20])
+        pq.write_table(table(script(SMALL)), tmp_path / "r.parquet")
+        (tmp_path / "r.parquet").write_bytes((tmp_path / "r.parquet").read_bytes()[:-20])
         with pytest.raises(TraceError, match=r"r\.parquet: cannot be read"):
             list(read_traces(tmp_path))
 
@@ -239,5 +280,5 @@ def test_damaged_data_are_refused(tmp_path):
     whole = bytearray(path.read_bytes())
     whole[4:400] = bytes(396)
     path.write_bytes(bytes(whole))
-    with pytest.raises(TraceError, match=r"run1\.parquet"):
+    with pytest.raises(TraceError, match=r"run=run1/part-00000\.parquet"):
         list(read_traces(tmp_path))

@@ -31,7 +31,7 @@ def broker(
     advertisements: Annotated[bool | None, typer.Option(help="Publishers say beforehand what comes.")] = None,
     merge_bound: Annotated[float | None, typer.Option(help="Share of a merged filter nobody asked for.")] = None,
     ordering: Annotated[str | None, typer.Option(help="none, fifo or causal: kept by reconfigurations.")] = None,
-    exchange: Annotated[str | None, typer.Option(help="The protocol that carries out reconfigurations.")] = None,
+    exchange: Annotated[str | None, typer.Option(help="The protocol of reconfigurations that name none.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,

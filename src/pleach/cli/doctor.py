@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -15,7 +13,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-JAVA_SECONDS_MAX = 20
+from pleach.errors import MissingPartError
+from pleach.spark.java import OLDEST_JAVA, REMEDY, find_java
+
+JAVA_PART = f"java ≥ {OLDEST_JAVA}"
+JAVA_USE = "Spark"
 
 
 @dataclass(frozen=True)
@@ -76,20 +78,11 @@ def _package(name: str, needed_for: str, remedy: str, *, required: bool = False)
 
 
 def _java() -> Finding:
-    return Finding("java ≥ 17", "Spark", _java_version(), "install a Java 17 runtime, such as openjdk-17-jre-headless")
-
-
-def _java_version() -> str:
-    """The version, if a Java that is recent enough answers."""
-    java = shutil.which("java")
-    if java is None:
-        return ""
-    answer = subprocess.run(  # noqa: S603 - the path is the user's own java
-        [java, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS_MAX, check=False
-    )
-    words = answer.stderr.split('"')
-    major = words[1].split(".")[0] if len(words) > 1 else ""
-    return words[1] if major.isdecimal() and int(major) >= 17 else ""
+    try:
+        java = find_java()
+    except MissingPartError:
+        return Finding(JAVA_PART, JAVA_USE, "", REMEDY)
+    return Finding(JAVA_PART, JAVA_USE, f"{java.version} ({java.origin})", REMEDY)
 
 
 CHECKS: tuple[Callable[[], Finding], ...] = (
@@ -97,7 +90,8 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     _package("msgspec", "messages", "pip install pleach", required=True),
     _package("pyarrow", "traces", "pip install 'pleach[trace]'"),
     _package("simpy", "pleach bench sim", "pip install 'pleach[bench]'"),
-    _package("pyspark", "campaigns, audits of large traces", "pip install 'pleach[spark]'"),
+    _package("pyspark", "campaigns, audits of large traces, streams", "pip install 'pleach[spark]'"),
+    _package("pandas", "Spark", "pip install 'pleach[spark]'"),
     _java,
     _package("matplotlib", "figures", "pip install 'pleach[lab]'"),
 )

@@ -15,7 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pleach.errors import InvalidInputError, ScheduleError
 from pleach.explore import search
-from pleach.explore.search import STATES_MAX, Exploration, Finding, Outcome
+from pleach.explore.search import KINDS, STATES_MAX, Exploration, Finding, Outcome
 from pleach.overlay.registry import EXCHANGES
 from pleach.scenario.load import load_scenario
 from pleach.scenario.plants import PLANTS
@@ -37,6 +37,7 @@ def explore(
     instant_clients: Annotated[bool, typer.Option("--instant-clients", help="Client links take no time.")] = False,
     timers: Annotated[bool, typer.Option("--timers", help="Timers may fire, at any moment.")] = False,
     states: Annotated[int, typer.Option(min=1, help="Give up after this many states.")] = STATES_MAX,
+    only: Annotated[str, typer.Option(help=f"Count one kind of failure only: {', '.join(KINDS)}.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Try every order of deliveries and actions, judge every quiet state, print the shortest failing schedule.
@@ -52,9 +53,13 @@ def explore(
         raise InvalidInputError(f"--exchange: unknown protocol {exchange!r}{instead(exchange, EXCHANGES)}")
     if exchange:
         scenario = msgspec.structs.replace(scenario, exchange=exchange)
+    if only and only not in KINDS:
+        raise InvalidInputError(f"--only: unknown kind of failure {only!r}{instead(only, KINDS)}")
     with _progress(quiet=as_json) as on_progress:
         options = Options(instant_clients=instant_clients, timers=timers)
-        result = search.explore(scenario, plant=plant, options=options, states_max=states, on_progress=on_progress)
+        result = search.explore(
+            scenario, plant=plant, options=options, states_max=states, only=only, on_progress=on_progress
+        )
     if out and result.finding:
         _write(out, schedule_text(result.finding.schedule))
     if as_json:

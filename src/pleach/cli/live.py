@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 
 from pleach.cli.show import show_tree, show_verdict
+from pleach.lake.arrow import load_arrow
 from pleach.live.run import LiveResult, run_live
 from pleach.scenario.load import load_scenario
 from pleach.trace import Verdict, judge, write_trace
-from pleach.trace.parquet import load_arrow
+from pleach.trace.store import About
 
 EXIT_VIOLATIONS = 1
 
@@ -23,7 +24,7 @@ EXIT_VIOLATIONS = 1
 def live(
     file: Annotated[Path, typer.Argument(help="A scenario file (TOML).", show_default=False)],
     seed: Annotated[int, typer.Option(help="For what clients draw; timing is the machine's.")] = 1,
-    trace: Annotated[Path | None, typer.Option(help="Write the trace into this directory.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write the trace into this lake, a directory.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Keep logs and data directories here.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if the verdict is not clean.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -46,7 +47,8 @@ def live(
         with status:
             result = asyncio.run(run_live(scenario, place, seed=seed))
     verdict = judge(result.records)
-    path = write_trace(result.records, trace, result.records[0].run) if trace else None
+    about: About = {"scenario": scenario.name, "seed": seed}
+    path = write_trace(result.records, trace, result.records[0].run, about=about) if trace else None
     if as_json:
         typer.echo(msgspec.json.encode(_summary(result, verdict, path)).decode())
     else:

@@ -42,7 +42,8 @@ def model(
 
     Exits with 0 whatever the answer, 2 if the description makes no sense.
 
-    Example: `pleach model --subscriptions 250000 --lifetime 60` or `pleach model examples/network.toml --peer-to-peer`
+    Example: `pleach model --subscriptions 250000 --lifetime 60`
+    or `pleach model examples/model/network.toml --peer-to-peer`
     """
     if file is not None:
         network = load_network(file)

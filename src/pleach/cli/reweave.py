@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -24,6 +24,7 @@ from pleach.live.apply import STEP_SECONDS_MAX, Directory, StepEnd, Watch, apply
 from pleach.live.operations import State
 from pleach.live.survey import Survey, settled_survey
 from pleach.messages import Node
+from pleach.overlay.choice import AUTO, CHOICES, Circumstances, recommended
 from pleach.overlay.plans import (
     Difference,
     Operation,
@@ -40,7 +41,9 @@ from pleach.overlay.plans import (
     transform,
 )
 from pleach.overlay.plans import exchange as exchange_plan
+from pleach.overlay.plans.cycle import cycle_of
 from pleach.overlay.plans.steps import spelled
+from pleach.overlay.registry import EXCHANGES
 
 EXIT_REFUSED = 1
 VIA = "PLEACH_VIA"
@@ -53,6 +56,9 @@ Via: TypeAlias = Annotated[
 DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Timeout: TypeAlias = Annotated[float, typer.Option(help="Seconds for each step.", min=1.0, max=3_600.0)]
+Protocol: TypeAlias = Annotated[
+    str, typer.Option(help=f"One of {', '.join(CHOICES)}; by default that of the broker that is asked.")
+]
 DetachAbsent: TypeAlias = Annotated[
     bool, typer.Option("--detach-absent", help="End the sessions of clients that are not connected.")
 ]
@@ -65,6 +71,7 @@ def swap(
     a: Annotated[str, typer.Argument(help="The broker whose link moves.")],
     b: Annotated[str, typer.Argument(help="Its neighbour now.")],
     c: Annotated[str, typer.Argument(help="Its neighbour then: a neighbour of B.")],
+    protocol: Protocol = "",
     via: Via = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -74,24 +81,34 @@ def swap(
 
     Example: `pleach overlay swap a b c --via 127.0.0.1:7300`
     """
-    _change(via, lambda tree: Plan.of(tree, [SwapStep(a, b, c)]), _Wish(dry_run, as_json, timeout))
+    _check_protocol(protocol)
+    step = SwapStep(a, b, c, "" if protocol == AUTO else protocol)
+    _change(via, lambda found: Plan.of(found.topology(), [step]), _Wish(dry_run, as_json, timeout))
 
 
 def exchange(
     remove: Annotated[str, typer.Option(help="The link that goes: X-Y.")],
     add: Annotated[str, typer.Option(help="The link that comes: U-V.")],
+    protocol: Protocol = "",
     via: Via = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
     timeout: Timeout = STEP_SECONDS_MAX,
 ) -> None:
-    """Replace any link by any other that leaves a tree.
+    """Replace any link by any other that leaves a tree: by swaps, or at once by a protocol for the whole cycle.
 
-    Example: `pleach overlay exchange --remove a-b --add a-d --via 127.0.0.1:7300`
+    Example: `pleach overlay exchange --remove a-b --add a-d --protocol auto --via 127.0.0.1:7300`
     """
+    _check_protocol(protocol)
 
-    def planned(tree: Topology) -> Plan:
-        return exchange_plan(tree, remove=_link(remove, tree.brokers), add=_link(add, tree.brokers))
+    def planned(found: Survey) -> Plan:
+        tree = found.topology()
+        removed, added = _link(remove, tree.brokers), _link(add, tree.brokers)
+        named = protocol or _setting(found, added[0])
+        if named == AUTO:
+            named, reason = recommended(len(cycle_of(tree, remove=removed, add=added)), circumstances_of(found))
+            Console(stderr=True).print(f"{named}: {reason}", highlight=False, markup=False)
+        return exchange_plan(tree, remove=removed, add=added, protocol=named)
 
     _change(via, planned, _Wish(dry_run, as_json, timeout))
 
@@ -113,7 +130,8 @@ def add(
     if bool(to) == bool(into):
         raise InvalidInputError("where to? give one of --to BROKER and --into X-Y")
 
-    def planned(tree: Topology) -> Plan:
+    def planned(found: Survey) -> Plan:
+        tree = found.topology()
         return add_broker(tree, broker, to=to) if to else insert_broker(tree, broker, into=_link(into, tree.brokers))
 
     _change(via, planned, _Wish(dry_run, as_json, timeout, more=[at] if at else []))
@@ -133,20 +151,22 @@ def remove(
     Example: `pleach overlay remove b --via 127.0.0.1:7301`
     """
     wish = _Wish(dry_run, as_json, timeout, detach_absent=detach_absent)
-    _change(via, lambda tree: remove_broker(tree, broker, to=to), wish)
+    _change(via, lambda found: remove_broker(found.topology(), broker, to=to), wish)
 
 
 def plan(
     to: Annotated[str, typer.Option(help="The wanted tree: a file (a list of links), or a-b,b-c,…")],
+    protocol: Annotated[str, typer.Option(help="Exchange whole links by this, instead of swaps.")] = "",
     via: Via = None,
 ) -> None:
     """Print a plan, as JSON, that turns the tree into another one. Look at it with `apply --dry-run`.
 
     Example: `pleach overlay plan --to "a-b,a-c" --via 127.0.0.1:7301 > plan.json`
     """
+    _check_protocol(protocol, EXCHANGES)
     found = asyncio.run(settled_survey(places(via or [])))
     now = found.topology()
-    made = transform(now, _wanted(to, {*now.brokers, *found.found}))
+    made = transform(now, _wanted(to, {*now.brokers, *found.found}), protocol=protocol)
     typer.echo(encode_plan(made).decode(), nl=False)
     _explain(Console(stderr=True), made)
 
@@ -166,7 +186,8 @@ def apply(
     """
     made = decode_plan(_read(file), source=str(file))
 
-    def checked(tree: Topology) -> Plan:
+    def checked(found: Survey) -> Plan:
+        tree = found.topology()
         if tree != made.start:
             difference = Difference.of(planned=made.start, found=tree)
             raise PlanError(f"{file}: it is a plan for another tree ({difference}); make the plan anew")
@@ -192,9 +213,9 @@ def places(via: list[str]) -> list[str]:
     return via
 
 
-def _change(via: list[str] | None, planned: Callable[[Topology], Plan], wish: _Wish) -> None:
+def _change(via: list[str] | None, planned: Callable[[Survey], Plan], wish: _Wish) -> None:
     found = asyncio.run(settled_survey([*places(via or []), *wish.more]))
-    made = planned(found.topology())
+    made = planned(found)
     _check_newcomers(made, found)
     console = Console(stderr=wish.as_json)
     if wish.dry_run:
@@ -207,6 +228,18 @@ def _change(via: list[str] | None, planned: Callable[[Topology], Plan], wish: _W
     _report(console, outcome, ends, as_json=wish.as_json)
     if not outcome.complete:
         raise typer.Exit(EXIT_REFUSED)
+
+
+def circumstances_of(found: Survey) -> Circumstances:
+    """What one broker says counts for all: it is the same in the whole network."""
+    status = next(iter(found.found.values()))
+    return Circumstances(status.ordering, status.routing.hierarchical)
+
+
+def _setting(found: Survey, broker: Node) -> str:
+    """The protocol that a broker is set up with; who is none is named when the plan is made."""
+    status = found.found.get(broker)
+    return status.exchange if status else ""
 
 
 def _check_newcomers(made: Plan, found: Survey) -> None:
@@ -284,6 +317,11 @@ def _summary(outcome: Outcome, changed: Difference, ends: list[StepEnd]) -> dict
 
 
 # What is given on the command line ---------------------------------------------------------------------------------
+
+
+def _check_protocol(name: str, known: Sequence[str] = CHOICES) -> None:
+    if name and name not in known:
+        raise InvalidInputError(f"--protocol: there is no {name!r}; there are {', '.join(known)}")
 
 
 def _link(text: str, brokers: tuple[Node, ...]) -> tuple[Node, Node]:

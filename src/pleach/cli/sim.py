@@ -10,12 +10,13 @@ import typer
 from rich.console import Console
 
 from pleach.cli.show import progress_of_run, show_leases, show_result, show_tree, show_verdict
+from pleach.lake.arrow import load_arrow
 from pleach.scenario.load import load_scenario
 from pleach.scenario.stabilising import stabilisation_of
 from pleach.sim.replay import load_schedule, replay
 from pleach.sim.run import SimResult, run_scenario
 from pleach.trace import RecordKind, Verdict, judge, write_trace
-from pleach.trace.parquet import load_arrow
+from pleach.trace.store import About
 
 EXIT_VIOLATIONS = 1
 
@@ -23,7 +24,7 @@ EXIT_VIOLATIONS = 1
 def sim(
     file: Annotated[Path, typer.Argument(help="A scenario file (TOML).", show_default=False)],
     seed: Annotated[int, typer.Option(help="The same seed gives the same run, byte for byte.")] = 1,
-    trace: Annotated[Path | None, typer.Option(help="Write the trace into this directory.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write the trace into this lake, a directory.")] = None,
     schedule: Annotated[
         Path | None, typer.Option(help="Replay a schedule that `pleach explore --out` wrote, step by step.")
     ] = None,
@@ -46,7 +47,8 @@ def sim(
         with progress_of_run(scenario.duration, quiet=as_json) as on_progress:
             result = run_scenario(scenario, seed, kinds=kinds, on_progress=on_progress)
     verdict = judge(result.records)
-    path = write_trace(result.records, trace, result.records[0].run) if trace else None
+    about: About = {"scenario": scenario.name, "seed": result.seed}
+    path = write_trace(result.records, trace, result.records[0].run, about=about) if trace else None
     if as_json:
         typer.echo(msgspec.json.encode(_summary(result, verdict, path)).decode())
     else:

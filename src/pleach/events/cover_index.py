@@ -45,11 +45,14 @@ class CoverIndex:
         self._next = 0
         self._empty: dict[Filter, None] = {}  # members without a satisfiable conjunction: everything covers them
         self._pinned: dict[Pin, dict[Filter, None]] = {}  # members of one conjunction, by each value they pin
-        self._loose_entries: dict[Filter, Entry] = {}  # of members of one conjunction that pin nothing
-        fresh = [self._enter(member) for member in dict.fromkeys(members)]
-        self._simple = Field([entry for entries in fresh if len(entries) == 1 for entry in entries])
-        self._compound = Field([entry for entries in fresh if len(entries) > 1 for entry in entries])
-        self._loose = Field(list(self._loose_entries.values()))
+        self._loose_members: dict[Filter, None] = {}  # of one conjunction, that pin nothing
+        fresh = {member: self._enter(member) for member in dict.fromkeys(members)}
+        loose = self._loose_members
+        self._simple = Field(
+            [e for member, found in fresh.items() if len(found) == 1 and member not in loose for e in found]
+        )
+        self._loose = Field([e for member in loose for e in fresh[member]])
+        self._compound = Field([e for found in fresh.values() if len(found) > 1 for e in found])
 
     def __len__(self) -> int:
         return len(self._sequence)
@@ -62,11 +65,9 @@ class CoverIndex:
         if member in self._sequence:
             return
         entries = self._enter(member)
-        field = self._field_of(entries)
+        field = self._field_of(member)
         for entry in entries:
             field.add(entry)
-        if member in self._loose_entries:
-            self._loose.add(self._loose_entries[member])
 
     def _enter(self, member: Filter) -> tuple[Entry, ...]:
         """Note the member and make its entries, which are in no field yet."""
@@ -86,32 +87,32 @@ class CoverIndex:
         for pin in [*pins, *[PATTERNED] * has_patterns(part)]:
             self._pinned.setdefault(pin, {})[member] = None
         if not pins:
-            self._loose_entries[member] = Entry(member, predicates_of(part.constraints.items()))
+            self._loose_members[member] = None
 
     def remove(self, member: Filter) -> None:
         """Removing what is no member changes nothing."""
         if self._sequence.pop(member, None) is None:
             return
         self._empty.pop(member, None)
+        field = self._field_of(member)
         entries = self._entries.pop(member)
-        field = self._field_of(entries)
         for entry in entries:
             field.remove(entry)
         if len(entries) == 1:
             self._forget_pins(member)
 
     def _forget_pins(self, member: Filter) -> None:
-        loose = self._loose_entries.pop(member, None)
-        if loose is not None:
-            self._loose.remove(loose)
+        self._loose_members.pop(member, None)
         part = _satisfiable(member)[0]
         for pin in [*pins_of(part), *[PATTERNED] * has_patterns(part)]:
             del self._pinned[pin][member]
             if not self._pinned[pin]:
                 del self._pinned[pin]
 
-    def _field_of(self, entries: tuple[Entry, ...]) -> Field[Entry]:
-        return self._simple if len(entries) == 1 else self._compound
+    def _field_of(self, member: Filter) -> Field[Entry]:
+        if member in self._loose_members:
+            return self._loose
+        return self._simple if len(self._entries[member]) == 1 else self._compound
 
     def covering(self, probe: Filter) -> list[Filter]:
         """The members that cover `probe`."""
@@ -134,7 +135,7 @@ class CoverIndex:
         return next(self._that_overlap(probe), None)
 
     def _that_overlap(self, probe: Filter) -> Iterator[Filter]:
-        candidates = self._owners(_satisfiable(probe), may_overlap, self._simple, self._compound)
+        candidates = self._owners(_satisfiable(probe), may_overlap, self._simple, self._loose, self._compound)
         return (member for member in candidates if member != probe and overlaps(member, probe))
 
     def _may_cover(self, probe: Filter) -> Iterator[Filter]:
@@ -149,7 +150,7 @@ class CoverIndex:
         """Who pins an attribute covers only what pins it to the same value: often that leaves a handful."""
         postings = [self._pinned.get(pin, {}) for pin in pins_of(part)]
         if has_patterns(part) or sum(map(len, postings)) > POSTING_SCAN_MAX:
-            return self._owners([part], may_cover, self._simple)
+            return self._owners([part], may_cover, self._simple, self._loose)
         return chain(dict.fromkeys(chain(*postings)), self._owners([part], may_cover, self._loose))
 
     def _may_be_covered(self, probe: Filter) -> Iterator[Filter]:
@@ -160,7 +161,7 @@ class CoverIndex:
                 candidates = chain(self._empty, pinned, self._owners(parts, may_be_covered, self._compound))
                 return (member for member in candidates if member != probe)
         question = may_be_covered if len(parts) == 1 else may_overlap
-        candidates = chain(self._empty, self._owners(parts, question, self._simple, self._compound))
+        candidates = chain(self._empty, self._owners(parts, question, self._simple, self._loose, self._compound))
         return (member for member in candidates if member != probe)
 
     def _simple_that_may_be_covered(self, part: Conjunction) -> Iterable[Filter] | None:

@@ -57,6 +57,9 @@ class Ranges(NamedTuple):
 
     def intervals(self) -> Iterator[Interval]:
         """The maximal intervals, lowest first."""
+        if len(self.cuts) == 2 and not self.inside_first:  # most sets
+            yield self.cuts
+            return
         cuts: list[Cut | None] = [None, *self.cuts] if self.inside_first else list(self.cuts)
         if len(cuts) % 2:
             cuts.append(None)

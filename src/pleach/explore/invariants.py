@@ -10,17 +10,27 @@ from pleach.scenario.plants import BrokerMachine
 TABLES_DISAGREE = "tables disagree"
 NEVER_ANSWERED = "never answered"
 NEVER_ENDED = "never ended"
+STILL_LOCKED = "still locked"
 
 
-def check(brokers: Mapping[Node, BrokerMachine], stuck: Sequence[str] = ()) -> dict[str, str]:
+FLAWS = (TABLES_DISAGREE, NEVER_ANSWERED, NEVER_ENDED, STILL_LOCKED)
+
+
+def check(
+    brokers: Mapping[Node, BrokerMachine], under_way: Sequence[str] = (), *, is_waiting: bool = False
+) -> dict[str, str]:
     """What does not hold, by kind, with an explanation; empty if all is well.
 
-    The two ends of a link agree on what was told over it, every request has been answered, and no operation is stuck.
+    The two ends of a link agree on what was told over it, every request has been answered, no operation is stuck, and
+    nobody is locked for one that has ended. `is_waiting`: a timer is set, so that nothing is stuck.
     """
     found: dict[str, str] = {}
-    if stuck:
-        found[NEVER_ENDED] = f"operation {stuck[0]} neither ends nor waits for a timer"
+    if under_way and not is_waiting:
+        found[NEVER_ENDED] = f"operation {under_way[0]} neither ends nor waits for a timer"
     for name in sorted(brokers):
+        operation = brokers[name].operation
+        if operation and not under_way:
+            found.setdefault(STILL_LOCKED, f"{name} stays locked for operation {operation}, which has ended")
         disagreement = _disagreement(brokers, name)
         if disagreement:
             found.setdefault(TABLES_DISAGREE, disagreement)

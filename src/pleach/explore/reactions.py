@@ -38,7 +38,7 @@ class Reaction(NamedTuple):
     sends: tuple[tuple[int, int], ...] = ()  # slot of the link's queue, message
     seen: tuple[Observe, ...] = ()
     timers: tuple[SetTimer | CancelTimer, ...] = ()
-    concluded: tuple[str, ...] = ()  # operations
+    concluded: tuple[Concluded, ...] = ()
     is_crash: bool = False
     error: Exception | None = None  # what it raised instead
     has_more: bool = False  # of timers, operations and crashes: most have nothing of the kind
@@ -147,7 +147,7 @@ class Reactions:
         sends: list[tuple[int, int]] = []
         seen: list[Observe] = []
         timers: list[SetTimer | CancelTimer] = []
-        concluded: list[str] = []
+        concluded: list[Concluded] = []
         for effect in effects:
             match effect:
                 case Send(to, message):
@@ -158,8 +158,8 @@ class Reactions:
                     seen.append(effect)
                 case SetTimer() | CancelTimer():
                     timers.append(effect)
-                case Concluded(operation):
-                    concluded.append(operation)
+                case Concluded():
+                    concluded.append(effect)
                 case LinkUp() | LinkDown():
                     pass  # links that may be are there from the beginning
         has_more = bool(timers or concluded)

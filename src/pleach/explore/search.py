@@ -20,17 +20,18 @@ from typing import NamedTuple
 
 from pleach.errors import LivenessError
 from pleach.explore.history import records_of, steps_of
-from pleach.explore.invariants import check
+from pleach.explore.invariants import FLAWS, check
 from pleach.explore.world import BrokenError, State, World
 from pleach.scenario.model import Scenario
 from pleach.scenario.schedule import Schedule
 from pleach.scenario.script import Options, script_of
-from pleach.trace import Record, Verdict, judge
+from pleach.trace import Record, Rule, Verdict, judge
 
 STATES_MAX = 2_000_000
 PROGRESS_STATES = 4_096  # between two reports
 RAISED = "raised"
 UNUSABLE = "unusable"
+KINDS = (*(rule.value for rule in Rule), *FLAWS, RAISED, UNUSABLE)  # of failures
 FAR = 1 << 30  # a distance: there is none
 
 OnProgress = Callable[[int, int], None]  # states so far, present depth
@@ -97,10 +98,15 @@ def explore(
     plant: str = "",
     options: Options | None = None,
     states_max: int = STATES_MAX,
+    only: str = "",
     on_progress: OnProgress | None = None,
 ) -> Exploration:
-    """Try every order; raises ScenarioError for what has no meaning without a clock."""
-    return Search(World(script_of(scenario, options), plant), scenario.name, plant, states_max, on_progress).run()
+    """Try every order; raises ScenarioError for what has no meaning without a clock.
+
+    `only`: the kind of failure that counts; all of them if it is empty.
+    """
+    world = World(script_of(scenario, options), plant)
+    return Search(world, scenario.name, plant, states_max, only=only, on_progress=on_progress).run()
 
 
 class _Frame:
@@ -133,7 +139,14 @@ class _Frame:
 
 class Search:
     def __init__(
-        self, world: World, scenario: str, plant: str, states_max: int, on_progress: OnProgress | None = None
+        self,
+        world: World,
+        scenario: str,
+        plant: str,
+        states_max: int,
+        *,
+        only: str = "",
+        on_progress: OnProgress | None = None,
     ) -> None:
         self.verdicts: dict[int, Verdict] = {}  # by past: equal pasts have equal verdicts
         self._flaws: dict[State, dict[str, str]] = {}  # by the states of the brokers
@@ -141,6 +154,7 @@ class Search:
         self._scenario = scenario
         self._plant = plant
         self._states_max = states_max
+        self._counted = frozenset((only,) if only else KINDS)
         self._on_progress = on_progress
         self._known: dict[bytes, Tally | None] = {}  # None: being searched
         self._stack: list[_Frame] = []
@@ -169,8 +183,9 @@ class Search:
         try:
             state = self._world.take(frame.state, frame.taken)
         except BrokenError:
-            self._note_failure({RAISED})
-            frame.to_flaw = 1
+            if RAISED in self._counted:
+                self._note_failure({RAISED})
+                frame.to_flaw = 1
             return
         key = self._world.key(state)
         if key not in self._known:
@@ -204,8 +219,8 @@ class Search:
 
     def _judge(self, frame: _Frame) -> None:
         self._quiet += 1
-        violations = kinds_of(self._verdict(frame.state))
-        flaws = self._flaws_in(frame.state)
+        violations = self._counted.intersection(kinds_of(self._verdict(frame.state)))
+        flaws = self._counted.intersection(self._flaws_in(frame.state))
         if violations:
             frame.to_violation = 0
         if flaws:
@@ -222,8 +237,12 @@ class Search:
     def _flaws_in(self, state: State) -> dict[str, str]:
         tables = self._world.tables(state)
         if tables not in self._flaws:
-            self._flaws[tables] = check(self._world.brokers(state), self._world.stuck(state))
+            self._flaws[tables] = self._looked_into(state)
         return self._flaws[tables]
+
+    def _looked_into(self, state: State) -> dict[str, str]:
+        world = self._world
+        return check(world.brokers(state), world.under_way(state), is_waiting=world.waits_for_timers(state))
 
     def _note_failure(self, kinds: set[str]) -> None:
         self._failing += 1
@@ -260,9 +279,9 @@ class Search:
             return Finding((RAISED,), str(error), schedule, records_of(self._world, moves[:-1]), None)
         records = records_of(self._world, moves)
         verdict = judge(records)
-        flaws = check(self._world.brokers(state), self._world.stuck(state))
+        flaws = self._looked_into(state)
         kinds = (*kinds_of(verdict), *flaws)
-        if verdict.clean:
+        if not self._counted.intersection(kinds_of(verdict)):
             return Finding(kinds, "; ".join(flaws.values()), schedule, records, None)
         return Finding(kinds, str((*verdict.violations, verdict.unusable)[0]), schedule, records, verdict)
 

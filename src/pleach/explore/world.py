@@ -12,6 +12,7 @@ between clients and brokers that are up.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from struct import Struct
 from typing import TypeAlias
 
@@ -44,7 +45,7 @@ class World:
         machines: dict[Node, Machine] = {**brokers, **script.clients()}
         self._queues: Interner[tuple[int, ...]] = Interner()
         self._behind: dict[int, tuple[int, int]] = {}  # of each queue, its first message and what is left without it
-        self._ended: Interner[frozenset[str]] = Interner()
+        self._ended: Interner[frozenset[tuple[str, bool]]] = Interner()  # operations, and whether they were carried out
         self._clients = {c.id: None for c in script.scenario.clients}
         self._pasts = Pasts(self._clients)
         self._lay_out(list(machines))
@@ -80,6 +81,7 @@ class World:
         self._first_ring = self._first_answer + len(answering)
         self._subjects = [self._slot_of[subject_of(move)] for move in self._moves]
         self._down = [self._down_at(receiver) for _, receiver in links]
+        self._has_plans = any(isinstance(a, Requests) and a.after for a in chain(*self._script.actions.values()))
         self._all_quiet = (NOTHING_QUEUED,) * len(links)
         self._packed = Struct(f"<{self._past_slot + 1}I")
         between_brokers = sum(a not in self._clients and b not in self._clients for a, b in links)
@@ -103,7 +105,10 @@ class World:
         return self._packed.pack(*state)
 
     def is_quiet(self, state: State) -> bool:
-        return state[self._first_queue : self._first_actor] == self._all_quiet
+        """No message is under way, and no timer is set that will ring."""
+        if state[self._first_queue : self._first_actor] != self._all_quiet:
+            return False
+        return not (self.options.timers and self.waits_for_timers(state))
 
     def past(self, state: State) -> int:
         return state[self._past_slot]
@@ -117,17 +122,19 @@ class World:
         slots = self._slot_of
         return {name: self._reactions.restored(name, state[slots[name]]) for name in self._script.brokers}  # type: ignore[misc]
 
-    def stuck(self, state: State) -> list[str]:
-        """Operations that were asked for, have not ended, and for which no timer is set either."""
-        if any(state[slot] != self._reactions.no_timers for slot in self._timers_of.values()):
-            return []
+    def under_way(self, state: State) -> list[str]:
+        """Operations that were asked for and have not ended."""
         asked = [
             action.request.operation
             for number, actions in enumerate(self._script.actions.values())
             for action in actions[: state[self._first_actor + number]]
             if isinstance(action, Requests)
         ]
-        return sorted(set(asked) - self._ended.value(state[self._ended_slot]))
+        return sorted(set(asked) - {name for name, _ in self._ended.value(state[self._ended_slot])})
+
+    def waits_for_timers(self, state: State) -> bool:
+        """Whether some timer is set: what has not ended may end yet."""
+        return any(state[slot] != self._reactions.no_timers for slot in self._timers_of.values())
 
     # Moves ---------------------------------------------------------------------------------------------------
 
@@ -141,7 +148,8 @@ class World:
             if state[self._first_queue + link] != NOTHING_QUEUED and not self._is_down(link, state):
                 yield link
         for number, actions in enumerate(self._script.actions.values()):
-            if state[self._first_actor + number] < len(actions):
+            place = state[self._first_actor + number]
+            if place < len(actions) and not (self._has_plans and self._waits(actions[place], state)):
                 yield links + number
         for number in range(self._first_answer, self._first_ring):
             if self._owes(number, state):
@@ -149,6 +157,11 @@ class World:
         for number in range(self._first_ring, len(self._moves)):
             if self._is_set(self._moves[number], state):
                 yield number
+
+    def _waits(self, action: Action, state: State) -> bool:
+        """Whether it is asked for only after operations that are not done yet."""
+        after = action.after if isinstance(action, Requests) else ()
+        return bool(after) and not {(name, True) for name in after} <= self._ended.value(state[self._ended_slot])
 
     def _is_down(self, link: int, state: Sequence[int]) -> bool:
         """Whether the receiver of a link takes nothing in."""
@@ -252,7 +265,8 @@ class World:
 
     def _apply_more(self, state: list[int], move: Move, reaction: Reaction) -> None:
         if reaction.concluded:
-            ended = self._ended.value(state[self._ended_slot]) | {*reaction.concluded}
+            ends = ((each.operation, not each.refusal) for each in reaction.concluded)
+            ended = self._ended.value(state[self._ended_slot]) | {*ends}
             state[self._ended_slot] = self._ended.number(ended)
         slot = self._timers_of[subject_of(move)]
         if reaction.is_crash:

@@ -1,4 +1,10 @@
-"""What an experiment is: cases, seeds, a measurement of one case with one seed, and figures of the whole."""
+"""What an experiment is: cases, seeds, a measurement of one case with one seed, and figures of the whole.
+
+An experiment is a module-level constant in a file of its own, named in `registry.py`. Its `measure` travels to
+other processes and machines: it is a function of its module, and finds what it needs in the case, the seed, or the
+package.
+`pleach lab run` measures, `pleach lab report` draws and judges what was measured.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +38,7 @@ class Summary(NamedTuple):
     seeds: int
     samples: int
     mean: float
-    low: float  # 95% confidence interval of the mean
+    low: float  # 95% confidence interval of the mean; nan where there is one seed only
     high: float
     minimum: float
     p50: float
@@ -61,7 +67,20 @@ class Figure:
     paper: str  # "S0 Fig. 12"
     title: str
     published: str  # what the paper states, in a sentence with its figures
-    draw: Callable[[Any, Sequence[Summary]], None]  # on matplotlib axes
+    draw: Callable[[Any, Sequence[Summary]], None]  # on matplotlib axes; a list of them where there are several panels
+    judge: Callable[[Sequence[Summary]], Finding]
+    panels: int = 1  # side by side, two in a row
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of an experiment's own making; it stands in the page and the index beside the figures."""
+
+    name: str  # of its file, and its key in the index: "table1"
+    paper: str
+    title: str
+    published: str
+    write: Callable[[Sequence[Summary]], str]  # Markdown, without a heading
     judge: Callable[[Sequence[Summary]], Finding]
 
 
@@ -73,6 +92,13 @@ class Experiment:
     seeds: Mapping[Size, int]  # each case is run with the seeds 0 … n-1
     measure: Callable[[Case, int], Iterable[Sample]]  # pure: the same samples for the same case and seed, anywhere
     figures: tuple[Figure, ...]
+    tables: tuple[Table, ...] = ()
+    cost: Callable[[Case], float] = lambda _case: 1.0  # how long a run takes beside the others; only sets the order
+
+    @property
+    def shown(self) -> tuple[Figure | Table, ...]:
+        """What stands in the report."""
+        return (*self.figures, *self.tables)
 
 
 def case_key(case: Case) -> str:

@@ -204,6 +204,12 @@ class Endpoint:
         self._reborn(peer, now)
         self._note(peer)
 
+    def confirm(self, peer: Node, upto: int) -> None:
+        """A reader has taken a session's payloads (reading.py), up to a number."""
+        self._joining.close(peer)
+        self.sessions[peer].confirm(upto)
+        self._note(peer)
+
     def forget(self, peers: Collection[Node]) -> None:
         """Keep nothing of peers that are not connected. Take the batch before one of them can come back.
 

@@ -36,6 +36,8 @@ class Kind(IntEnum):
     PING = 4
     BYE = 5
     PROBE = 6
+    READ = 7
+    EXTENT = 8
 
 
 _DATA = int(Kind.DATA)  # for the hot paths: an enum's member is looked up each time
@@ -76,6 +78,23 @@ class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):
     path: Annotated[list[str], msgspec.Meta(min_length=1, max_length=PROBE_PATH_MAX)]
 
 
+class Read(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A reader asks for what a session has (reading.py): all payloads after one number, as far as the limits go."""
+
+    after: Number
+    upto: Number = 0  # 0: as far as there are any
+    messages_max: Number = 0  # of a survey; 0: no limit
+    is_survey: bool = False  # how far that goes is wanted, and not the payloads
+
+
+class Extent(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The answer to a reader: how far the payloads go that came before it, or would come."""
+
+    upto: Number
+    first: Ordinal  # the first that the session still has, and
+    last: Number  # the last
+
+
 class Data(NamedTuple):
     sequence: int
     payload: bytes
@@ -95,11 +114,13 @@ class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     received: Number = 0  # of DONE: said knowing all up to this sequence
 
 
-Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe
+Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe | Read | Extent
 
 _hello = msgspec.msgpack.Decoder(Hello)
 _bye = msgspec.msgpack.Decoder(Bye)
 _probe = msgspec.msgpack.Decoder(Probe)
+_read = msgspec.msgpack.Decoder(Read)
+_extent = msgspec.msgpack.Decoder(Extent)
 
 
 def encode_frame(frame: Frame) -> bytes:
@@ -117,13 +138,17 @@ def encode_frame(frame: Frame) -> bytes:
             return _with_body(Kind.BYE, msgspec.msgpack.encode(frame))
         case Probe():
             return _with_body(Kind.PROBE, msgspec.msgpack.encode(frame))
+        case Read():
+            return _with_body(Kind.READ, msgspec.msgpack.encode(frame))
+        case Extent():
+            return _with_body(Kind.EXTENT, msgspec.msgpack.encode(frame))
 
 
 def _with_body(kind: Kind, body: bytes) -> bytes:
     return _PREFIX.pack(_HEAD_BYTES + len(body), kind, 0) + body
 
 
-Whole = TypeVar("Whole", Hello, Bye, Probe)
+Whole = TypeVar("Whole", Hello, Bye, Probe, Read, Extent)
 
 
 class FrameReader:
@@ -191,6 +216,10 @@ def _decode(kind: int, number: int, body: bytes) -> Frame:
             return _decoded(_bye, body)
         case Kind.PROBE:
             return _decoded(_probe, body)
+        case Kind.READ:
+            return _decoded(_read, body)
+        case Kind.EXTENT:
+            return _decoded(_extent, body)
         case _:
             raise FrameError(f"no frame has kind {kind}, number {number} and {len(body)} bytes")
 

@@ -20,8 +20,9 @@ The session reads no clock (`now` is given) and knows no sockets; crashes, cuts,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -140,6 +141,18 @@ class Session:
         self.first += 1  # a gap, so that even a peer that has all of it cannot resume
         self.disconnected()  # what is still on its way on this connection counts no more
         return [Transmit(Bye(Farewell.BROKEN, reason)), Hangup(reason)] if was_connected else []
+
+    # What readers do (reading.py) ----------------------------------------------------------------------------
+
+    def payloads(self, after: int) -> Iterator[tuple[int, bytes]]:
+        """What the outbox holds behind a number, each with its own."""
+        skipped = max(0, after + 1 - self.first)
+        return enumerate(islice(self._outbox, skipped, None), self.first + skipped)
+
+    def confirm(self, upto: int) -> None:
+        """The peer has taken all up to a number, and says so by another way than its connection."""
+        self._drop(min(upto, self.last))
+        self._next_to_send = max(self._next_to_send, self.first)
 
     # What the connection does --------------------------------------------------------------------------------
 

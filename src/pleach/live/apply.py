@@ -17,7 +17,8 @@ from pleach.live.ask import Answer, ask
 from pleach.live.operations import State, fresh_name
 from pleach.live.survey import Survey
 from pleach.messages import Node
-from pleach.overlay.plans import AddStep, Operation, Outcome, Plan, PlanRun, RemoveStep, Step, SwapStep
+from pleach.overlay.plans import AddStep, ExchangeStep, Operation, Outcome, Plan, PlanRun, RemoveStep, SwapStep, asked
+from pleach.overlay.plans.cycle import cut_at
 
 STEP_SECONDS_MAX = 120.0
 ASK_SECONDS = 10.0  # that a broker has to end an operation before it is asked about it
@@ -133,18 +134,21 @@ class _CarriedStep:
         step = self._operation.step
         if isinstance(step, AddStep):  # each time: who is expected is forgotten in a restart
             await ask(self._directory.admin[step.to], "/overlay/expect", {"broker": step.broker})
-        broker, path, body = self._request(step)
-        asked = {**body, "operation": self._operation.name, "timeout": ASK_SECONDS}
-        return await ask(self._directory.admin[broker], path, asked, seconds_max=2 * ASK_SECONDS)
+        path, body = self._request()
+        named = {**body, "operation": self._operation.name, "timeout": ASK_SECONDS}
+        return await ask(self._directory.admin[asked(step)], path, named, seconds_max=2 * ASK_SECONDS)
 
-    def _request(self, step: Step) -> tuple[Node, str, dict[str, Any]]:
-        match step:
-            case SwapStep(a, b, c):
-                return a, "/overlay/swap", {"a": a, "b": b, "c": c}
-            case AddStep(broker, to):
-                return broker, "/overlay/add", {"to": to, "address": self._directory.peer[to]}
+    def _request(self) -> tuple[str, dict[str, Any]]:
+        brokers = self._operation.brokers
+        match self._operation.step:
+            case SwapStep(a, b, c, protocol):
+                return "/overlay/swap", {"a": a, "b": b, "c": c, "protocol": protocol}
+            case ExchangeStep(removed, _, protocol):
+                return "/overlay/exchange", {"path": brokers, "cut": cut_at(brokers, removed), "protocol": protocol}
+            case AddStep(_, to):
+                return "/overlay/add", {"to": to, "address": self._directory.peer[to]}
             case RemoveStep(broker):
-                return broker, "/overlay/remove", {"broker": broker, "detach_absent": self._detach_absent}
+                return "/overlay/remove", {"broker": broker, "detach_absent": self._detach_absent}
 
     async def _is_in_effect(self) -> bool:
         """Whether the links are as the step makes them, as the broker says that keeps its place."""
@@ -152,6 +156,8 @@ class _CarriedStep:
             case SwapStep(a, b, c):
                 there = await self._neighbours(a)
                 return there is not None and c in there and b not in there
+            case ExchangeStep(add=(u, v)):  # u is free again only when all of it is done
+                return v in (await self._neighbours(u) or ())
             case AddStep(broker, to):
                 return to in (await self._neighbours(broker) or ())
             case RemoveStep(broker):

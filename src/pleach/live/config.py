@@ -20,7 +20,7 @@ import msgspec
 
 from pleach.errors import SettingsError
 from pleach.messages import Node
-from pleach.overlay.registry import SWAPS
+from pleach.overlay.choice import CHOICES
 from pleach.routing.policies import POLICIES
 from pleach.routing.router import RoutingConfig
 
@@ -83,7 +83,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advertisements: bool = False
     merge_bound: float = 0.0
     ordering: str = "causal"
-    exchange: str = "swaplink"  # the protocol that carries out reconfigurations
+    exchange: str = "swaplink"  # the protocol of reconfigurations that name none
     data_dir: str = ""  # empty: in memory only
     heartbeat: float = 1.0
     log_level: LogLevel = LogLevel.INFO
@@ -100,9 +100,9 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 # What a running broker takes over when it reads its file again; the rest waits for a restart.
-RELOADABLE = ("peers", "welcome", "heartbeat", "log_level", "limits")
+RELOADABLE = ("peers", "welcome", "exchange", "heartbeat", "log_level", "limits")
 # What the state in a data directory rests on: it cannot be read with other values.
-LASTING = ("routing", "hierarchical", "advertisements", "merge_bound", "ordering", "exchange")
+LASTING = ("routing", "hierarchical", "advertisements", "merge_bound", "ordering")
 
 
 class Source(NamedTuple):
@@ -226,8 +226,8 @@ def _complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
         yield "routing", f"{settings.routing!r} is no policy", f"one of {', '.join(POLICIES)}"
     if settings.ordering not in ORDERINGS:
         yield "ordering", f"{settings.ordering!r} is no ordering", f"one of {', '.join(ORDERINGS)}"
-    if settings.exchange not in SWAPS:
-        yield "exchange", f"{settings.exchange!r} is no protocol of running brokers", f"one of {', '.join(SWAPS)}"
+    if settings.exchange not in CHOICES:
+        yield "exchange", f"{settings.exchange!r} is no protocol", f"one of {', '.join(CHOICES)}"
     if not 0.0 <= settings.merge_bound < 1.0:
         yield "merge_bound", f"{settings.merge_bound} is no share", "0.0 or more, and less than 1.0"
     if not HEARTBEAT_SECONDS_MIN <= settings.heartbeat <= HEARTBEAT_SECONDS_MAX:

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from pleach.errors import PleachError, SettingsError
 from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Probe
+from pleach.links.reading import READER
 from pleach.live.admin import AdminServer, site_of
 from pleach.live.bugs import end_on_bugs, watched
 from pleach.live.config import LASTING, RELOADABLE, BrokerSettings, parse_address
@@ -27,6 +28,7 @@ from pleach.live.doorkeeper import Door
 from pleach.live.logs import set_log_level
 from pleach.live.node import BrokerNode
 from pleach.live.probes import Probes
+from pleach.live.readers import Readers
 from pleach.live.store import Store
 from pleach.messages import Node
 
@@ -68,6 +70,7 @@ class Daemon:
         store, epoch = _open_store(settings)
         self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_fatal=self._fatal)
         self._probes = Probes(self.node, number=time.time_ns())
+        self._readers = Readers(self.node)
         self._servers: list[asyncio.Server] = []
         self._known: dict[Connection, Node] = {}  # connections whose peer has said Hello, or was dialled
         self._strangers: dict[Connection, None] = {}
@@ -124,6 +127,9 @@ class Daemon:
 
     def _made(self, connection: Connection) -> None:
         """Where there are too many strangers the oldest goes: whoever means it says Hello at once."""
+        if self._stop.is_set():
+            connection.abort("stopping")
+            return
         self._strangers[connection] = None
         if len(self._strangers) > self.node.settings.limits.strangers:
             oldest = next(iter(self._strangers))
@@ -136,6 +142,10 @@ class Daemon:
             self._probes.heard(peer, frame, time.monotonic())
         elif peer is not None:
             self.node.receive(peer, connection, frame)
+        elif connection in self._readers:
+            self._readers.heard(connection, frame, time.monotonic())
+        elif isinstance(frame, Hello) and frame.role == READER and door is Door.CLIENTS:
+            self._reader(connection, frame)
         elif isinstance(frame, Hello):
             self._hello(door, connection, frame)
         else:
@@ -163,12 +173,22 @@ class Daemon:
         self._note_link(hello.node)
         log.info("%s %s is connected from %s", door.value, hello.node, connection.peername)
 
+    def _reader(self, connection: Connection, hello: Hello) -> None:
+        reason = self._readers.admit(connection, hello, time.monotonic())
+        if reason:
+            log.warning("refused %s as a reader of %s: %s", connection.peername, hello.node, reason)
+        else:
+            self._strangers.pop(connection, None)
+
     def _send_away(self, connection: Connection, reason: str) -> None:
         log.warning("connection with %s ended: %s", connection.peername, reason)
         connection.abort(reason)
 
     def _lost(self, connection: Connection, reason: str) -> None:
         _add(self._gone, connection.statistics)
+        if connection in self._readers:
+            self._readers.lost(connection)
+            return
         peer = self._known.pop(connection, None)
         if peer is None:
             self._strangers.pop(connection, None)
@@ -258,6 +278,7 @@ class Daemon:
                 await asyncio.sleep(HEARING_SECONDS)
             self.node.tick()
             self._probes.tick(time.monotonic())
+            self._readers.tick(time.monotonic())
 
     # Signals and the end -------------------------------------------------------------------------------------
 
@@ -303,6 +324,7 @@ class Daemon:
             server.close()
         for connection in list(self._strangers):
             connection.abort("stopping")
+        self._readers.end(f"{self.node.name} is stopping")
         try:
             async with asyncio.timeout(STOP_SECONDS_MAX):
                 self._all_gone.clear()

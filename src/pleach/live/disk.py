@@ -110,6 +110,10 @@ class Durable:
         for peer, sequence, _ in batch.queued:
             self._last[peer] = sequence
 
+    def last(self, peer: Node) -> int:
+        """The highest number for a peer whose payload is on disk."""
+        return self._last.get(peer, 0)
+
     def allows(self, peer: Node, frame: Frame) -> bool:
         match frame:
             case Data(sequence):

@@ -43,7 +43,7 @@ class Ready(msgspec.Struct, frozen=True):
 
 class LiveNetwork:
     def __init__(self, scenario: Scenario, directory: Path) -> None:
-        self._scenario = scenario
+        self.scenario = scenario
         self._directory = directory
         self._tree: Tree = tree_of(scenario)
         self._processes: dict[Node, asyncio.subprocess.Process] = {}
@@ -66,10 +66,10 @@ class LiveNetwork:
         await self.stop()
 
     async def _start(self) -> None:
-        clients = ((client.id, client.broker) for client in self._scenario.clients)
-        for dialler, target in (*self._scenario.links, *clients):
+        clients = ((client.id, client.broker) for client in self.scenario.clients)
+        for dialler, target in (*self.scenario.links, *clients):
             await self._link(dialler, target).start()
-        await asyncio.gather(*(self.start_broker(broker) for broker in self._scenario.brokers))
+        await asyncio.gather(*(self.start_broker(broker) for broker in self.scenario.brokers))
         await self._until_ready()
 
     def _link(self, dialler: Node, target: Node) -> LinkProxy:
@@ -77,8 +77,8 @@ class LiveNetwork:
         known = self.proxy(dialler, target)
         if known is not None:
             return known
-        span = self._scenario.latency.of(dialler, target)
-        proxy = LinkProxy(NOWHERE, (span.low, span.high), f"{self._scenario.name}/{dialler}>{target}")
+        span = self.scenario.latency.of(dialler, target)
+        proxy = LinkProxy(NOWHERE, (span.low, span.high), f"{self.scenario.name}/{dialler}>{target}")
         self._proxies[dialler, target] = proxy
         return proxy
 
@@ -132,7 +132,7 @@ class LiveNetwork:
                 proxy.target = self._place(dialler, target)
 
     def _command(self, broker: Node) -> list[str]:
-        scenario = self._scenario
+        scenario = self.scenario
         command = [sys.executable, "-m", "pleach", "broker", "--name", broker, "--routing", scenario.routing.value]
         command += ["--client-listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
         command += ["--ordering", scenario.ordering.value, "--exchange", scenario.exchange]
@@ -209,7 +209,7 @@ class LiveNetwork:
     async def _until_ready(self) -> None:
         """Wait until all links are up."""
         async with asyncio.timeout(START_SECONDS_MAX):
-            for broker in self._scenario.brokers:
+            for broker in self.scenario.brokers:
                 while not (await self.status(broker))["ready"]:  # noqa: ASYNC110 - it is another process that changes
                     await asyncio.sleep(POLL_SECONDS)
 

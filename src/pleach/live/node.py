@@ -93,7 +93,7 @@ class BrokerNode:
         self._alarm = Alarm(self.endpoint, clock, self._touch)
         if store is not None:
             self._recover(store)
-        self._durable = Durable(self.endpoint)
+        self.durable = Durable(self.endpoint)
         self.gate.names_max = settings.limits.subscriptions
         self.absence = Absence(self.endpoint, self.gate, self.roads, self.counters, now=clock())
         self.leaving = Leaving(self.endpoint, self.gate)
@@ -267,7 +267,7 @@ class BrokerNode:
 
     def _start_commit(self) -> None:
         assert self._store is not None
-        parts, relief = tuple(self._parts), self._durable.relief() if self.gate.closed else None
+        parts, relief = tuple(self._parts), self.durable.relief() if self.gate.closed else None
         entries = self._store.journal_length + sum(len(part.batch.journal) for part in parts)
         state = self.endpoint.capture() if entries > JOURNAL_ENTRIES_MAX else None
         work = asyncio.get_running_loop().run_in_executor(self._worker, write, self._store, relief, parts, state)
@@ -283,13 +283,13 @@ class BrokerNode:
         self.counters.commit_seconds += done.seconds
         self.counters.snapshots += snapshot and not done.full
         for part in self._parts[: done.parts]:
-            self._durable.note(part.batch)
+            self.durable.note(part.batch)
             self._carry_out(part)
         del self._parts[: done.parts]
         self._note_space(shortage(done, self.settings.limits.data_bytes, is_short=bool(self.gate.closed)))
         if done.full:
             self._seal()
-            self._parts = self._durable.release(self._parts)
+            self._parts = self.durable.release(self._parts)
             await asyncio.sleep(FULL_RETRY_SECONDS)
         self._commit = None
         self._flush()
@@ -311,6 +311,11 @@ class BrokerNode:
         """Let clients' sessions go; whoever comes back is told."""
         for client in clients:
             self.endpoint.expel(client, reason, now=self._clock())
+        self._touch()
+
+    def confirm(self, peer: Node, upto: int) -> None:
+        """A reader of a peer's session has taken all up to a number."""
+        self.endpoint.confirm(peer, upto)
         self._touch()
 
     # Limits --------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Reconfigurations that this broker was asked for: what they are, how they stand, how they ended.
 
-Who is asked is who says how an operation ends: a of a swap, and a broker that joins or leaves itself.
+Who is asked is who says how an operation ends: a of a swap, the first end of the link that an exchange adds, and a
+broker that joins or leaves itself.
 The last ones are kept, so that whoever lost patience, or its connection, can ask later. After a restart they are known
 as far as the journal goes back.
 """
@@ -60,6 +61,7 @@ class Operations:
 
     def __init__(self, ask: Callable[[OperatorRequest], None]) -> None:
         self._ask = ask
+        self.states_seen = 0  # in which this broker was, of whatever operation: it counts those it takes part in, too
         self._known: dict[str, Operation] = {}  # the oldest first
         self._awaited: dict[str, asyncio.Future[Concluded]] = {}
 
@@ -106,13 +108,14 @@ class Operations:
         for entry in journal:
             if entry.peer == OPERATOR and entry.payload is not None:
                 message = decode(entry.payload)
-                if isinstance(message, RequestSwap | RequestAdd | RequestRemove):
+                if isinstance(message, RequestSwap | RequestExchange | RequestAdd | RequestRemove):
                     self._note(message)
         for end in concluded:
             self.conclude(end)
 
     def observe(self, seen: Observe) -> None:
         """Protocols report `KIND OPERATION: PHASE`."""
+        self.states_seen += seen.kind is Observed.STATE
         head, colon, phase = seen.detail.partition(": ")
         name = asked_name(head.rpartition(" ")[2])
         operation = self._known.get(name) if colon and seen.kind is Observed.STATE else None
@@ -139,10 +142,10 @@ class Operations:
 
 def described(request: OperatorRequest) -> tuple[str, tuple[Node, ...]]:
     match request:
-        case RequestSwap(_, a, b, c):
-            return "swap", (a, b, c)
-        case RequestExchange(_, path, _):
-            return "exchange", tuple(path)
+        case RequestSwap(_, a, b, c, is_published):
+            return "published swap" if is_published else "swap", (a, b, c)
+        case RequestExchange(_, path, cut, protocol):
+            return f"exchange {path[cut]}–{path[cut + 1]} by {protocol}", tuple(path)
         case RequestAdd(_, to):
             return "add", (to,)
         case RequestRemove(_, broker):

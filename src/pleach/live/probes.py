@@ -7,8 +7,8 @@
 Rule 1: a probe is a frame, neither numbered by a session nor kept: one that is lost is sent again a little later.
 Rule 2: who relays a probe lets pass only later ones of the same sender after it, so that none runs round for ever.
         Of two that meet in a cycle, one from either side, the later one passes and comes back.
-Rule 3: a reconfiguration makes three brokers a triangle for a moment. So a probe counts only if its sender has taken
-        part in none since it was sent; who only relays it is no matter, by rule 2.
+Rule 3: a reconfiguration makes its brokers a cycle for a moment. So a probe counts only if its sender has taken part
+        in none since it was sent; who only relays it is no matter, by rule 2.
 
 docs/decisions/0009-cycles.md tells why.
 """
@@ -36,6 +36,7 @@ class Probes:
         self._number = number
         self._sent_at = 0.0
         self._sent: dict[int, Node] = {}  # the probes of the last round
+        self._states_seen = 0  # of reconfigurations, when they were sent
         self._seen: dict[Node, int] = {}  # the last probe of each other broker
         self._found_at = 0.0
         self.cycle: tuple[Node, ...] = ()
@@ -53,7 +54,7 @@ class Probes:
             self.cycle, self._node.complaint = (), ""
         up = self._links_up()
         if self._is_quiet() and (now - self._sent_at >= PROBE_SECONDS or up != sorted(self._sent.values())):
-            self._sent_at, self._sent = now, {}
+            self._sent_at, self._sent, self._states_seen = now, {}, self._node.operations.states_seen
             for neighbour in up:
                 self._number += 1
                 self._sent[self._number] = neighbour
@@ -79,6 +80,7 @@ class Probes:
     def _returned(self, peer: Node, probe: Probe, now: float) -> None:
         over = self._sent.get(probe.number)
         is_settled = {peer, over} <= {*self._sent.values()} and self._links_up() == sorted(self._sent.values())
+        is_settled = is_settled and self._states_seen == self._node.operations.states_seen
         if over is None or over == peer or not is_settled or not self._is_quiet():
             return
         self._found_at = now

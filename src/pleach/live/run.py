@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, assert_never
+from typing import Any
 
 from pleach.effects import Observe, Observed
 from pleach.errors import ClientError, InvalidInputError
@@ -23,8 +23,8 @@ from pleach.live.connect import connect
 from pleach.live.network import LiveNetwork
 from pleach.live.timeline import Operations
 from pleach.messages import Node
-from pleach.overlay.registry import SWAPS
 from pleach.scenario import model, steps
+from pleach.scenario.acting import act
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
 from pleach.scenario.behaviour import Publication, Replies, publications
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
@@ -34,10 +34,6 @@ QUIET_POLLS = 3  # in a row, with nothing queued and nothing moved
 POLL_SECONDS = 0.1
 WINDOW = 10_000
 QUEUE_MAX = 100_000
-
-ClientStep: TypeAlias = (
-    steps.SubscribeStep | steps.UnsubscribeStep | steps.AdvertiseStep | steps.UnadvertiseStep | steps.PublishStep
-)
 
 
 @dataclass(frozen=True)
@@ -52,9 +48,6 @@ class LiveResult:
 
 async def run_live(scenario: model.Scenario, directory: Path, *, seed: int = 1) -> LiveResult:
     """Start everything, run the timeline, wait until all is quiet, stop everything."""
-    if scenario.exchange not in SWAPS:
-        known = ", ".join(SWAPS)
-        raise InvalidInputError(f"exchange = {scenario.exchange!r} runs in the simulator only; live there are {known}")
     if scenario.stabilise:
         raise InvalidInputError("[stabilise] runs in the simulator only, so far; leave it out")
     async with LiveNetwork(scenario, directory) as network:
@@ -123,31 +116,34 @@ class _LiveRun:
 
     def _introduce(self, client: model.Client) -> None:
         for text in initial_advertisements(self.scenario, client):
-            self._advertise(client.id, text)
+            self.advertise(client.id, text)
         for text in client.subscribe:
-            self._subscribe(client.id, text)
+            self.subscribe(client.id, text)
 
     async def _publish_load(self, client: model.Client, index: int) -> None:
         for publication in publications(client, index, self.scenario.duration, self.stream):
             await self._sleep_until(publication.at)
             await self.may_act.wait()
-            self._publish(client.id, publication)
+            self.publish(client.id, publication)
 
-    def _publish(self, client: Node, publication: Publication) -> None:
+    def publish(self, client: Node, publication: Publication) -> None:
         self._spawn(self.clients[client].publish(publication.attributes, publication.payload))
 
-    def _subscribe(self, client: Node, text: str) -> None:
+    def subscribe(self, client: Node, text: str) -> None:
         wanted = parse_filter(text)
         name = self.names[client][wanted]
         self._spawn(self.clients[client].subscribe(wanted, name=name, callback=_discard))
 
-    def _unsubscribe(self, client: Node, text: str) -> None:
+    def unsubscribe(self, client: Node, text: str) -> None:
         name = self.names[client][parse_filter(text)]
         self._spawn(self.clients[client].unsubscribe(name))
 
-    def _advertise(self, client: Node, text: str) -> None:
+    def advertise(self, client: Node, text: str) -> None:
         advertised = parse_filter(text)
         self._spawn(self.clients[client].advertise(advertised, name=advertised.text))
+
+    def unadvertise(self, client: Node, text: str) -> None:
+        self._spawn(self.clients[client].unadvertise(parse_filter(text).text))
 
     def _answer(self, client: Node, event: Event) -> None:
         if client not in self.replies or self.now >= self.scenario.duration:
@@ -195,22 +191,7 @@ class _LiveRun:
             case steps.MoveClient() | steps.Corrupt() | steps.Garble():
                 self._refuse(step, "no protocol for this is installed")
             case _:
-                self._act(step)
-
-    def _act(self, step: ClientStep) -> None:
-        match step:
-            case steps.SubscribeStep(client=client, filter=text):
-                self._subscribe(client, text)
-            case steps.UnsubscribeStep(client=client, filter=text):
-                self._unsubscribe(client, text)
-            case steps.AdvertiseStep(client=client, filter=text):
-                self._advertise(client, text)
-            case steps.UnadvertiseStep(client=client, filter=text):
-                self._spawn(self.clients[client].unadvertise(parse_filter(text).text))
-            case steps.PublishStep(client=client, attributes=attributes):
-                self._publish(client, Publication(self.now, dict(attributes)))
-            case _:
-                assert_never(step)
+                act(self, step, now=self.now)
 
     def _note(self, broker: Node, detail: str) -> None:
         self._record(RecordKind.STATE, broker, detail=detail)

@@ -33,6 +33,8 @@ def status(node: BrokerNode) -> dict[str, object]:
             "merge_bound": router.config.merge_bound,
             "parent": router.parent,
         },
+        "ordering": node.settings.ordering,
+        "exchange": node.settings.exchange,
         "neighbours": {n: _neighbour(node, n, roads.get(n, "")) for n in sorted(router.neighbours)},
         "operation": asked_name(node.broker.operation),
         "leaving": {"waits_for": node.leaving.waits_for, "has_left": node.leaving.has_left},

@@ -1,6 +1,7 @@
 """Reconfigurations over HTTP: an operator asks this broker for one, and hears how it ended.
 
 POST /overlay/swap     {"a": "a", "b": "b", "c": "c"}               at a: a–b–c becomes a–c–b
+POST /overlay/exchange {"path": ["a", "b", "c", "d"], "cut": 1, "protocol": "path"}   at a: link b–c becomes a–d
 POST /overlay/expect   {"broker": "b"}                              at a: b is going to join here; let it in
 POST /overlay/add      {"to": "a", "address": "10.0.0.1:7200"}      at b, which has no neighbours: join the tree at a
 POST /overlay/remove   {"broker": "b"}                              at b, a leaf: leave the tree, and end
@@ -24,15 +25,21 @@ from pleach.live.config import NAME_BYTES_MAX, parse_address
 from pleach.live.node import BrokerNode
 from pleach.live.operations import Operation, State, asked_name, described, fresh_name
 from pleach.live.page import Page, failure, json_page
-from pleach.messages import Node, OperatorRequest, RequestAdd, RequestRemove, RequestSwap
+from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove
+from pleach.overlay.choice import CHOICES
+from pleach.overlay.exchange.cycle import Cycle
+from pleach.overlay.registry import swap_request
 
 TIMEOUT_SECONDS = 60.0
 TIMEOUT_SECONDS_MAX = 600.0
 RUNNING_MAX = 64
 CLIENTS_NAMED_MAX = 20
+CYCLE_BROKERS_MAX = 256  # they are locked one after another, and the request must fit into a body
 TREE_REMEDY = "`pleach overlay show` draws the tree as it is"
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_BYTES_MAX)]
+Path: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=3, max_length=CYCLE_BROKERS_MAX)]
+Protocol: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_BYTES_MAX)]
 OperationName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[!-.0-}]{0,40}$")]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=TIMEOUT_SECONDS_MAX)]
 
@@ -46,6 +53,15 @@ class SwapBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     a: Name
     b: Name
     c: Name
+    protocol: Protocol = ""
+
+
+class ExchangeBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`path`: the brokers from one end of the new link to the other. The link after `path[cut]` goes."""
+
+    path: Path
+    cut: Annotated[int, msgspec.Meta(ge=0)]
+    protocol: Protocol
 
 
 class AddBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,6 +99,7 @@ class Steering:
     def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[Page]]]:
         return {
             "/overlay/swap": self._swap,
+            "/overlay/exchange": self._exchange,
             "/overlay/expect": self._expect,
             "/overlay/add": self._add,
             "/overlay/remove": self._remove,
@@ -113,7 +130,21 @@ class Steering:
             return body
         if body.a != self._node.name:
             return self._misdirected(body.a, f"a swap begins at its first broker, {body.a!r}")
-        return await self._carry_out(RequestSwap(body.operation or fresh_name(), body.a, body.b, body.c), body.timeout)
+        if body.protocol and body.protocol not in CHOICES:
+            return failure(HTTPStatus.BAD_REQUEST, f"one of {', '.join(CHOICES)}", f"no protocol {body.protocol!r}")
+        protocol, name = body.protocol or self._node.settings.exchange, body.operation or fresh_name()
+        return await self._carry_out(swap_request(protocol, name, body.a, body.b, body.c), body.timeout)
+
+    async def _exchange(self, data: bytes) -> Page:
+        body = _decoded(data, ExchangeBody)
+        if isinstance(body, Page):
+            return body
+        if body.path[0] != self._node.name:
+            return self._misdirected(body.path[0], f"an exchange begins at an end of its new link, {body.path[0]!r}")
+        request = RequestExchange(body.operation or fresh_name(), body.path, body.cut, body.protocol)
+        if reason := Cycle.of(request).why_not():
+            return failure(HTTPStatus.BAD_REQUEST, f"the brokers from one end to the other; {TREE_REMEDY}", reason)
+        return await self._carry_out(request, body.timeout)
 
     async def _expect(self, data: bytes) -> Page:
         body = _decoded(data, ExpectBody)

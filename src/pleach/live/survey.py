@@ -42,6 +42,10 @@ class Leaving(msgspec.Struct):
     has_left: bool = False
 
 
+class Routing(msgspec.Struct):
+    hierarchical: bool = False
+
+
 class Status(msgspec.Struct):
     """What /status says, as far as it is needed here; `raw` is all of it."""
 
@@ -54,6 +58,9 @@ class Status(msgspec.Struct):
     addresses: Places = Places()
     operation: str = ""
     leaving: Leaving = msgspec.field(default_factory=Leaving)
+    routing: Routing = msgspec.field(default_factory=Routing)
+    ordering: str = "causal"
+    exchange: str = "swaplink"
     raw: Any = None
 
 

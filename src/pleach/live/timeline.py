@@ -13,7 +13,7 @@ from pleach.live.network import LiveNetwork
 from pleach.live.operations import State
 from pleach.live.survey import settled_survey
 from pleach.messages import Node
-from pleach.overlay.plans import AddStep, Operation, Outcome, RemoveStep, Step, SwapStep, Topology
+from pleach.overlay.plans import AddStep, Operation, Outcome, RemoveStep, Step, Topology, asked
 from pleach.overlay.plans.steps import spelled
 from pleach.scenario import steps
 from pleach.scenario.reweaving import TreeStep, planned, single
@@ -50,22 +50,22 @@ class Operations:
         if only is not None:
             return await self._single(only, name)
         assert isinstance(step, steps.Exchange | steps.RemoveBroker)
-        plan = planned(step, await self._topology())
+        plan = planned(step, await self._topology(), self._network.scenario)
         outcome = await apply_plan(plan, self._network.directory, name=name, seconds_max=STEP_SECONDS_MAX)
         await self._see_off(outcome)
         return "" if outcome.complete else str(outcome.unfinished[0])
 
     async def _single(self, only: Step, name: str) -> str:
-        asked = _asked(only)
-        self._note(asked, f"operation {name}: {spelled(only)}")
-        if asked not in self._network.members:
-            return f"there is no broker {asked}"
-        if asked not in self._network.running:
-            return f"broker {asked} is down"
-        neighbours = (await self._network.status(asked))["neighbours"]
-        operation = Operation(name, only, (asked, *neighbours))
+        broker = asked(only)
+        self._note(broker, f"operation {name}: {spelled(only)}")
+        if broker not in self._network.members:
+            return f"there is no broker {broker}"
+        if broker not in self._network.running:
+            return f"broker {broker} is down"
+        neighbours = (await self._network.status(broker))["neighbours"]
+        operation = Operation(name, only, (broker, *neighbours))
         end = await carry_out(operation, self._network.directory, seconds_max=STEP_SECONDS_MAX)
-        self._note(asked, f"operation {name}: {end.reason or end.state}")
+        self._note(broker, f"operation {name}: {end.reason or end.state}")
         await self._settle(end)
         return "it has not come to an end" if end.state is State.RUNNING else end.reason
 
@@ -88,11 +88,3 @@ class Operations:
     async def _topology(self) -> Topology:
         directory: Directory = self._network.directory
         return (await settled_survey(list(directory.admin.values()))).topology()
-
-
-def _asked(only: Step) -> Node:
-    match only:
-        case SwapStep(a, _, _):
-            return a
-        case AddStep(broker, _) | RemoveStep(broker):
-            return broker

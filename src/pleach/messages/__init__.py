@@ -57,6 +57,7 @@ from pleach.messages.exchange import (
     RelayTables,
     Removed,
     Separator,
+    Unlock,
 )
 from pleach.messages.membership import (
     ClientLeft,
@@ -170,6 +171,7 @@ __all__ = [
     "Told",
     "Unadvertise",
     "Unadvertised",
+    "Unlock",
     "Unsubscribe",
     "Unsubscribed",
     "Withdraw",

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.messages.base import Message, Node
-from pleach.messages.requests import RequestExchange
+from pleach.messages.requests import RequestExchange, Way
 from pleach.messages.routing import Install, Settle, Withdraw
 from pleach.messages.swaplink import Told
 
@@ -16,8 +16,9 @@ class LockCycle(Message, frozen=True):
     """From B1 along the cycle to Bn, and from there back over the new link (S1 Algorithm 2). `address`: B1's."""
 
     operation: str
-    path: list[Node]
+    path: Way
     cut: int
+    protocol: str
     address: str = ""
 
 
@@ -64,6 +65,12 @@ class Separator(Message, frozen=True):
 
 class EndOfRelay(Message, frozen=True):
     """Nothing more will be relayed (S1 Algorithm 5)."""
+
+    operation: str
+
+
+class Unlock(Message, frozen=True):
+    """The sender has no more to do with the exchange (S1 Algorithm 6); only the printed variant needs it."""
 
     operation: str
 
@@ -133,6 +140,7 @@ ExchangeMessage: TypeAlias = (
     | RelayRouting
     | Separator
     | EndOfRelay
+    | Unlock
     | Activate
     | Flush
     | Begun

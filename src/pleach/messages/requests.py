@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
+
+import msgspec
 
 from pleach.messages.base import Message, Node
 
+Way: TypeAlias = Annotated[list[Node], msgspec.Meta(min_length=1)]  # at the first broker it begins
+
 
 class RequestSwap(Message, frozen=True):
-    """Turn a–b–c into a–c–b."""
+    """Turn a–b–c into a–c–b. `is_published`: by SwapLink as S0 prints it."""
 
     operation: str
     a: Node
     b: Node
     c: Node
+    is_published: bool = False
 
     @property
     def begins_at(self) -> Node:
@@ -24,11 +29,13 @@ class RequestExchange(Message, frozen=True):
     """Replace a link of the tree by another one.
 
     `path`: from one end of the new link to the other, in the tree as it is. What goes is the link after `path[cut]`.
+    `protocol`: one of `overlay.registry.CYCLES`.
     """
 
     operation: str
-    path: list[Node]
+    path: Way
     cut: int
+    protocol: str
 
     @property
     def begins_at(self) -> Node:

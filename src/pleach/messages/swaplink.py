@@ -19,13 +19,14 @@ class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Lock(Message, frozen=True):
-    """1, 2: a → b → c. `address`: where a listens, for c to open the new link."""
+    """1, 2: a → b → c. `address`: where a listens, for c to open the new link. `is_published`: as S0 prints it."""
 
     operation: str
     a: Node
     b: Node
     c: Node
     address: str = ""
+    is_published: bool = False
 
 
 class LockAck(Message, frozen=True):

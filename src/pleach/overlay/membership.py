@@ -17,7 +17,6 @@ clients still send, and a answers: nothing that a client asked for is lost or do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Final, get_args
 
 import msgspec
@@ -39,8 +38,6 @@ from pleach.messages import (
     MembershipMessage,
     Message,
     Node,
-    PubSub,
-    Redirect,
     RemoveAck,
     RemoveNack,
     RemoveReq,
@@ -51,50 +48,25 @@ from pleach.messages import (
     unpack,
 )
 from pleach.overlay import sides
+from pleach.overlay.handover import Changing, Crossing, Part, Phase, redirect
 from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
-from pleach.overlay.seam import Drop, Handled, Hold, Pass, Passing, Verdict, stale
+from pleach.overlay.seam import Handled
 from pleach.routing.entries import Entry
 from pleach.routing.rewiring import NO_TABLES, NewLink, Rewiring, Tables, packed, unpacked
 from pleach.routing.sessions import owner
 from pleach.routing.waits import Ticket
 
 RETRY: Final = "membership:retry:"
-CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
-PUB_SUB: frozenset[type] = frozenset(get_args(PubSub))
 
 NOTHING = Handled()
-
-
-class Part(IntEnum):
-    """What this broker does in a change of membership: join or leave itself, or be the neighbour of one that leaves."""
-
-    JOINING = 0
-    LEAVING = 1
-    INHERITING = 2
-
-
-class Phase(IntEnum):
-    ASKED = 1  # the other side has not answered
-    HANDED = 2  # the clients are a's; b passes on what they send, and delivers what a sent before
-    CLOSED = 3  # nothing more comes from a by way of b; clients are on their way
-
-
-class Changing(msgspec.Struct):
-    """One change of membership at one of its two brokers. `partner`: the other one. `clients`: those on their way."""
-
-    operation: str
-    part: Part
-    partner: Node
-    phase: Phase = Phase.ASKED
-    clients: dict[Node, None] = {}
-    partner_address: str = ""  # where the partner listens for clients
 
 
 class MembershipState(msgspec.Struct):
     change: Changing | None = None
     attempts: int = 0
     left: Node = ""  # the neighbour of a broker that was removed: nobody can join the tree here
+    is_turned_away: bool = False  # it could not join itself: with whoever joined it, it would be a second tree
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
@@ -180,23 +152,31 @@ class Membership:
         if request.to == name:
             return Handled([Concluded(request.operation, "a broker cannot be its own neighbour")])
         self._layers.addresses[request.to] = request.address
-        self._state.left = ""
+        self._state.left, self._state.is_turned_away = "", False
         begun = self._begin(Changing(request.operation, Part.JOINING, request.to))
         connect = Connect(request.operation, self._layers.address)
         return Handled([*begun, LinkUp(request.to, request.address), Send(request.to, connect)])
 
     def _connect(self, sender: Node, message: Connect) -> Handled:
         """At a. Nobody is locked: many may join at once, also during a swap (S0 §IV-B)."""
-        router, change = self._layers.router, self._state.change
+        router = self._layers.router
         if sender in router.neighbours:
             return Handled([Send(sender, ConnectNack(message.operation, f"{sender} is a neighbour already"))])
-        if self._state.left or (change is not None and change.part is not Part.INHERITING):
-            reason = f"{self._layers.name} {'has left the tree' if self._state.left else 'is itself on its way'}"
+        if outside := self._outside():
+            reason = f"{self._layers.name} {outside}"
             return Handled([LinkUp(sender), Send(sender, ConnectNack(message.operation, reason)), LinkDown(sender)])
         tables = sides.for_a_newcomer(router)
         rewiring = Rewiring(links={sender: NewLink(NO_TABLES, tables)}, parent=router.parent)
         ack = ConnectAck(message.operation, packed(tables))
         return Handled([LinkUp(sender, message.address), Send(sender, ack), *self._layers.rewire(rewiring)])
+
+    def _outside(self) -> str:
+        """Why nobody can join the tree here; empty where one can."""
+        if self._state.change is not None and self._state.change.part is not Part.INHERITING:
+            return "is itself on its way"
+        if self._state.left:
+            return "has left the tree"
+        return "could not join the tree itself" if self._state.is_turned_away else ""
 
     def _while_joining(self, change: Changing, message: Message) -> Handled:
         self._end()
@@ -207,6 +187,7 @@ class Membership:
                 rewired = self._layers.rewire(Rewiring(links={change.partner: link}, parent=change.partner))
                 return Handled([*rewired, Concluded(change.operation)], released=clients)
             case ConnectNack(_, reason):
+                self._state.is_turned_away = True
                 return Handled([LinkDown(change.partner), Concluded(change.operation, reason)], released=clients)
         return self._unexpected(change, message)
 
@@ -240,7 +221,7 @@ class Membership:
                 return Handled([Concluded(change.operation, reason)])
             case CloseAB(_, address):
                 change.partner_address = address
-                redirects = [Send(client, _redirect(change)) for client in change.clients]
+                redirects = [Send(client, redirect(change)) for client in change.clients]
                 return Handled([*self._enter(Phase.CLOSED), *redirects, *self._leave_if_alone(change)])
             case Farewell():
                 del change.clients[sender]
@@ -330,56 +311,6 @@ class Membership:
 
     def _unexpected(self, change: Changing, message: Message) -> Handled:
         raise ProtocolError(self._layers.name, change.partner, message, "it does not fit the state of the operation")
-
-
-class Crossing:
-    """What arrives and leaves while clients cross from b to a."""
-
-    keeps_causal_order = True
-
-    def __init__(self, change: Changing) -> None:
-        self._change = change
-
-    @property
-    def peers(self) -> frozenset[Node]:
-        """A broker that joins counts its neighbour-to-be among its links."""
-        return frozenset((self._change.partner,))
-
-    def arriving(self, sender: Node, message: Passing) -> Verdict:
-        if message.__class__ in CLIENT_REQUESTS:
-            return self._request(sender, message)  # type: ignore[arg-type]
-        return stale(sender, message)
-
-    def _request(self, client: Node, request: ClientRequest) -> Verdict:
-        change = self._change
-        match change.part, change.phase:
-            case Part.JOINING, _:
-                change.clients[client] = None
-                return Hold()  # what is published now is for the tree that this broker is joining
-            case Part.LEAVING, Phase.HANDED | Phase.CLOSED:
-                return Drop("passed on", self._pass_on(client, request))
-            case Part.INHERITING, _ if client in change.clients:
-                return Hold()  # what it sent by way of b comes first
-        return Pass(client, request)
-
-    def _pass_on(self, client: Node, request: ClientRequest) -> Sequence[Send]:
-        """A client that came after the handover goes the same way as the others."""
-        change = self._change
-        is_late = client not in change.clients and change.phase is Phase.CLOSED
-        change.clients[client] = None
-        redirect = [Send(client, _redirect(change))] if is_late else []
-        return [Send(change.partner, Said(client, request)), *redirect]
-
-    def leaving(self, _source: Node, _cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
-        """After the handover b owes a nothing: a has it all."""
-        change = self._change
-        if change.part is not Part.LEAVING or change.phase is Phase.ASKED:
-            return sends
-        return [send for send in sends if not (send.to == change.partner and send.message.__class__ in PUB_SUB)]
-
-
-def _redirect(change: Changing) -> Redirect:
-    return Redirect(change.partner, change.partner_address)
 
 
 def _tables_of(client: HandedClient) -> Tables:

@@ -1,18 +1,18 @@
-"""Which protocols there are: one line each. A network uses one of them to carry out its reconfigurations."""
+"""Which protocols there are: one line each. Brokers take part in all of them; each operation is carried out by one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias
 
 from pleach.messages import Node, RequestExchange, RequestSwap
 from pleach.overlay.exchange.advanced_coordinated import AdvancedCoordinated
+from pleach.overlay.exchange.advanced_coordinated_printed import AdvancedCoordinatedPrinted, Misprint
 from pleach.overlay.exchange.coordinated import Coordinated
 from pleach.overlay.exchange.deferred import Deferred
 from pleach.overlay.exchange.informed import Informed
-from pleach.overlay.exchange.machine import ExchangeMachine
+from pleach.overlay.exchange.machine import ExchangeMachine, PartMaker
 from pleach.overlay.exchange.path import Path
 from pleach.overlay.exchange.strawman import Strawman
 from pleach.overlay.layers import Layers
@@ -20,36 +20,40 @@ from pleach.overlay.membership import Membership
 from pleach.overlay.seam import Machine
 from pleach.overlay.swaplink import SwapLink
 
-Maker: TypeAlias = Callable[..., Machine]
-
 # Those that move one end of a link by one hop, and exchange links by plans of such swaps …
-SWAPS: Mapping[str, Maker] = MappingProxyType(
-    {
-        "swaplink": partial(SwapLink, is_corrected=True),
-        "swaplink-published": partial(SwapLink, is_corrected=False),
-    }
-)
+SWAPS = ("swaplink", "swaplink-published")
 # … and those that exchange any link for any other, all along the cycle.
-CYCLES: Mapping[str, Maker] = MappingProxyType(
+CYCLES: Mapping[str, PartMaker] = MappingProxyType(
     {
-        "strawman": partial(ExchangeMachine, part=Strawman),
-        "deferred": partial(ExchangeMachine, part=Deferred),
-        "coordinated": partial(ExchangeMachine, part=Coordinated),
-        "informed": partial(ExchangeMachine, part=Informed),
-        "path": partial(ExchangeMachine, part=Path),
-        "advanced-coordinated": partial(ExchangeMachine, part=AdvancedCoordinated),
+        "strawman": Strawman,
+        "deferred": Deferred,
+        "coordinated": Coordinated,
+        "informed": Informed,
+        "path": Path,
+        "advanced-coordinated": AdvancedCoordinated,
+        "advanced-coordinated-printed": AdvancedCoordinatedPrinted,
+        # with one of the errors of S1 each, the others mended
+        **{
+            f"advanced-coordinated-printed-{error.name.lower()}": partial(
+                AdvancedCoordinatedPrinted, errors=frozenset((error,))
+            )
+            for error in Misprint
+        },
     }
 )
-EXCHANGES: Mapping[str, Maker] = MappingProxyType({**SWAPS, **CYCLES})
+WAITING = frozenset(  # of these: a timer is one of their steps
+    ("strawman", "deferred", "informed", "advanced-coordinated-printed")
+)
+EXCHANGES: tuple[str, ...] = (*SWAPS, *CYCLES)
 
 
-def machines(exchange: str, ordering: str) -> Sequence[Callable[[Layers], Machine]]:
-    """Makers of the machines that a broker needs in a network with this protocol and this guarantee of order."""
-    return [partial(EXCHANGES[exchange], ordering=ordering), Membership]
+def machines(ordering: str) -> Sequence[Callable[[Layers], Machine]]:
+    """Makers of the machines that a broker needs in a network with this guarantee of order."""
+    return [partial(SwapLink, ordering=ordering), partial(ExchangeMachine, ordering=ordering, parts=CYCLES), Membership]
 
 
-def swap_request(exchange: str, operation: str, a: Node, b: Node, c: Node) -> RequestSwap | RequestExchange:
+def swap_request(protocol: str, operation: str, a: Node, b: Node, c: Node) -> RequestSwap | RequestExchange:
     """Turn a–b–c into a–c–b, in the words of the protocol: for some it is the exchange on the smallest cycle."""
-    if exchange in CYCLES:
-        return RequestExchange(operation, [a, b, c], 0)
-    return RequestSwap(operation, a, b, c)
+    if protocol in CYCLES:
+        return RequestExchange(operation, [a, b, c], 0, protocol)
+    return RequestSwap(operation, a, b, c, is_published=protocol == "swaplink-published")

@@ -10,9 +10,9 @@
      │◀──── close(ba) 11                    │
      12 close(ba) ────────────────▶│        a–b is gone; all are unlocked
 
-`swaplink` is the corrected protocol (triangle.py), `swaplink-published` the one of the paper. Beyond S0, who is busy is
-asked again later, and b gives up a swap whose a or c stalls for longer than a lease (not in the published protocol,
-which assumes that no broker fails).
+`swaplink` is the corrected protocol (triangle.py), `swaplink-published` the one of the paper; a request says which, and
+`lock` tells the others. Beyond S0, who is busy is asked again later, and b gives up a swap whose a or c stalls for
+longer than a lease (not in the published protocol, which assumes that no broker fails).
 """
 
 from __future__ import annotations
@@ -69,10 +69,9 @@ class SwapLink:
     name = "swaplink"
     accepts = frozenset(get_args(SwapLinkMessage))
 
-    def __init__(self, layers: Layers, *, ordering: str, is_corrected: bool = True) -> None:
+    def __init__(self, layers: Layers, *, ordering: str) -> None:
         self._layers = layers
-        self._is_corrected = is_corrected
-        self._keeps_causal_order = is_corrected and ordering == "causal"
+        self._ordering = ordering
         self._state = SwapLinkState()
         self._triangle: Triangle | None = None
 
@@ -156,17 +155,17 @@ class SwapLink:
         self._state.begun += 1
         self._state.request, self._state.attempts = request, attempts
         name = f"{request.operation}~{self._state.begun}"  # what is late of a former attempt must not fit this one
-        lock = Lock(name, request.a, request.b, request.c, self._layers.address)
+        lock = Lock(name, request.a, request.b, request.c, self._layers.address, request.is_published)
         return Handled([*self._begin(lock, Role.A), LinkUp(request.c), Send(request.b, lock)])
 
     def _begin(self, lock: Lock, role: Role) -> list[Effect]:
-        swap = Swapping(lock.operation, lock.a, lock.b, lock.c, role)
+        swap = Swapping(lock.operation, lock.a, lock.b, lock.c, role, is_corrected=not lock.is_published)
         self._state.swap = swap
         self._triangle = self._make_triangle(swap)
         return [_note(swap)]
 
     def _make_triangle(self, swap: Swapping) -> Triangle:
-        return Triangle(swap, is_corrected=self._is_corrected, keeps_causal_order=self._keeps_causal_order)
+        return Triangle(swap, keeps_causal_order=swap.is_corrected and self._ordering == "causal")
 
     # 1–4: locks ----------------------------------------------------------------------------------------------
 
@@ -381,7 +380,8 @@ class SwapLink:
         return self._state.request
 
     def _lease(self) -> list[Effect]:
-        return [SetTimer(LEASE, LEASE_SECONDS)] if self._is_corrected else []
+        assert self._state.swap is not None
+        return [SetTimer(LEASE, LEASE_SECONDS)] if self._state.swap.is_corrected else []
 
     def _unexpected(self, sender: Node, message: Message) -> Handled:
         raise ProtocolError(self._layers.name, sender, message, "it does not fit the state of the swap here")

@@ -50,6 +50,7 @@ class Swapping(msgspec.Struct):
     b: Node
     c: Node
     role: Role
+    is_corrected: bool
     phase: Phase = Phase.LOCKED
     closed_ab: bool = False  # as far as this broker has been told
     closed_ba: bool = False
@@ -68,9 +69,8 @@ class Swapping(msgspec.Struct):
 class Triangle:
     """How one of the three treats what arrives and leaves, as its phase has it."""
 
-    def __init__(self, swap: Swapping, *, is_corrected: bool, keeps_causal_order: bool) -> None:
+    def __init__(self, swap: Swapping, *, keeps_causal_order: bool) -> None:
         self._swap = swap
-        self._is_corrected = is_corrected
         self.keeps_causal_order = keeps_causal_order
 
     @property
@@ -125,7 +125,7 @@ class Triangle:
             return Drop("seen before")
         if swap.phase is Phase.ABORTING and not is_straight:
             return Drop("a copy")
-        if self._is_corrected:
+        if swap.is_corrected:
             swap.seen[key] = None
         if not is_straight and message.origin == swap.c:
             swap.owed[key] = None
@@ -136,7 +136,7 @@ class Triangle:
         swap = self._swap
         third = next(node for node in swap.others if node != sender)
         is_open = swap.is_flooding or (swap.role is Role.A and third == swap.c)
-        return [Send(third, message)] if self._is_corrected and is_open else []
+        return [Send(third, message)] if swap.is_corrected and is_open else []
 
     def _plain(self, sender: Node, message: Forward) -> Verdict:
         swap = self._swap

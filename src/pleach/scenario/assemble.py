@@ -53,7 +53,7 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
 
 
 def broker_machines(scenario: Scenario) -> Sequence[MachineMaker]:
-    reweaving = machines(scenario.exchange, scenario.ordering.value)
+    reweaving = machines(scenario.ordering.value)
     if scenario.stabilise is None:
         return reweaving
     return [*reweaving, partial(Leases, lease=scenario.stabilise.lease, salt=scenario.name)]

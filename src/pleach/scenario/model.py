@@ -119,6 +119,10 @@ class PerLink(msgspec.Struct, Generic[T], frozen=True):
                 return value
         return self.default
 
+    def by_link(self) -> dict[tuple[str, str], T]:
+        """The same in both directions, for those who ask often; what is not in it has the default."""
+        return {ends: value for a, b, value in reversed(self.links) for ends in ((a, b), (b, a))}
+
 
 LATENCY_DEFAULT = Span(0.001, 0.005)  # S0's default scenario
 

@@ -26,6 +26,11 @@ class BrokerMachine(Protocol):
     @property
     def router(self) -> Router: ...
 
+    @property
+    def operation(self) -> str:
+        """The operation that it is locked for; empty where it is free."""
+        ...
+
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]: ...
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]: ...
@@ -53,6 +58,10 @@ class PlantedBroker:
     @property
     def router(self) -> Router:
         return self._broker.router
+
+    @property
+    def operation(self) -> str:
+        return self._broker.operation
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         return self._spoil(self._broker, sender, message, now)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias, assert_never
 
-from pleach.overlay.plans import AddStep, Plan, RemoveStep, Step, SwapStep, Topology, exchange, remove_broker
-from pleach.scenario import steps
+from pleach.overlay.choice import Circumstances, planned_exchange
+from pleach.overlay.plans import AddStep, Plan, RemoveStep, Step, SwapStep, Topology, remove_broker
+from pleach.scenario import model, steps
 
 TreeStep: TypeAlias = steps.Swap | steps.Exchange | steps.AddBroker | steps.RemoveBroker
 
@@ -25,11 +26,17 @@ def single(step: TreeStep, *, is_leaf: bool) -> Step | None:
             assert_never(step)
 
 
-def planned(step: steps.Exchange | steps.RemoveBroker, topology: Topology) -> Plan:
+def planned(step: steps.Exchange | steps.RemoveBroker, topology: Topology, scenario: model.Scenario) -> Plan:
     """Raises PlanError where the tree does not allow it."""
     match step:
-        case steps.Exchange(remove=removed, add=added):
-            return exchange(topology, remove=removed, add=added)
+        case steps.Exchange(remove=removed, add=added, protocol=protocol):
+            return planned_exchange(
+                topology,
+                remove=removed,
+                add=added,
+                protocol=protocol or scenario.exchange,
+                circumstances=Circumstances(scenario.ordering.value, scenario.hierarchical),
+            )
         case steps.RemoveBroker(broker=broker):
             return remove_broker(topology, broker)
         case _:

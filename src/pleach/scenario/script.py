@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, count, islice, pairwise
+from itertools import chain, combinations, islice, pairwise
 from random import Random
 from typing import Any, TypeAlias, assert_never
 
@@ -31,13 +31,16 @@ from pleach.messages import (
     Node,
     OperatorRequest,
     RequestAdd,
+    RequestExchange,
     RequestRemove,
     RequestSwap,
     pack,
     unpack,
 )
+from pleach.overlay.registry import WAITING
 from pleach.scenario import model, steps
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
+from pleach.scenario.asked import asked_by_step, described
 from pleach.scenario.behaviour import draw_attributes, publications
 from pleach.scenario.values import Choice, Uniform
 
@@ -85,9 +88,10 @@ class Restarts(msgspec.Struct, frozen=True, tag=True):
 
 
 class Requests(msgspec.Struct, frozen=True, tag=True):
-    """An operator asks the broker for an operation."""
+    """An operator asks the broker for an operation, once those that it depends on are done."""
 
     request: OperatorRequest
+    after: tuple[str, ...] = ()
 
 
 ClientAction: TypeAlias = Attaches | Publishes | Subscribes | Unsubscribes | Advertises | Unadvertises
@@ -108,8 +112,7 @@ def describe(action: Action) -> str:
         case Unadvertises(advertised):
             return f"unadvertise {advertised.text}"
         case Requests(request):
-            name, *fields = msgspec.structs.astuple(request)
-            return f"operation {name}: {type(request).__name__} {' '.join(filter(None, fields))}"
+            return f"operation {request.operation}: {described(request)}"
         case Attaches() | Crashes() | Restarts():
             return type(action).__name__.lower().removesuffix("es").removesuffix("s")
         case _:
@@ -182,25 +185,16 @@ def _all_actions(scenario: model.Scenario) -> list[tuple[float, Node, Action]]:
 def _actions(scenario: model.Scenario) -> Iterator[tuple[float, Node, Action]]:
     """Steps before loads: where their times are equal, the simulator has the same order."""
     names = {c.id: subscription_names(scenario, c) for c in scenario.clients}
-    operations = (str(number) for number in count(1))
-    for step in scenario.steps:
-        yield step.at, *(_request(step, operations) or _action(step, names))
+    asked = asked_by_step(scenario)
+    for index, step in enumerate(scenario.steps):
+        if index in asked:
+            yield from ((step.at, broker, Requests(request, after)) for broker, request, after in asked[index])
+        else:
+            yield step.at, *_action(step, names)
     for client in scenario.clients:
         for index in range(len(client.publish)):
             for load in publications(client, index, scenario.duration, f"{scenario.name}/{DRAWS_SEED}"):
                 yield load.at, client.id, Publishes(load.attributes, load.payload)
-
-
-def _request(step: steps.Step, operations: Iterator[str]) -> tuple[Node, Action] | None:
-    match step:
-        case steps.Swap(brokers=(a, b, c)):
-            return a, Requests(RequestSwap(next(operations), a, b, c))
-        case steps.AddBroker(broker=broker, to=to):
-            return broker, Requests(RequestAdd(next(operations), to))
-        case steps.RemoveBroker(broker=broker):
-            return broker, Requests(RequestRemove(next(operations), broker))
-        case _:
-            return None
 
 
 def _action(step: steps.Step, names: dict[Node, dict[Filter, str]]) -> tuple[Node, Action]:
@@ -249,13 +243,15 @@ def _links(scenario: model.Scenario) -> tuple[tuple[Node, Node], ...]:
     """Those of the beginning, and those that the steps may lead to, each once; those of clients come last."""
     tree = list(scenario.links)
     attached = [(c.id, c.broker) for c in scenario.clients]
-    for step in scenario.steps:
-        match step:
-            case steps.Swap(brokers=brokers):
-                tree += combinations(brokers, 2)
-            case steps.AddBroker(broker=broker, to=to):
+    for broker, request, _ in chain.from_iterable(asked_by_step(scenario).values()):
+        match request:
+            case RequestSwap(_, a, b, c):
+                tree += combinations((a, b, c), 2)
+            case RequestExchange(_, path):
+                tree.append((path[0], path[-1]))
+            case RequestAdd(_, to):
                 tree.append((broker, to))
-            case steps.RemoveBroker(broker=broker):
+            case RequestRemove():
                 heirs = sorted({node for pair in tree if broker in pair for node in pair} - {broker})
                 attached += [(c.id, heir) for c in scenario.clients if c.broker == broker for heir in heirs]
     known: dict[frozenset[Node], tuple[Node, Node]] = {}
@@ -264,10 +260,23 @@ def _links(scenario: model.Scenario) -> tuple[tuple[Node, Node], ...]:
     return tuple(link for a, b in known.values() for link in ((a, b), (b, a)))
 
 
+def _protocol(step: steps.Step, scenario: model.Scenario) -> str:
+    match step:
+        case steps.Swap():
+            return scenario.exchange
+        case steps.Exchange(protocol=protocol):
+            return protocol or scenario.exchange
+        case _:
+            return ""
+
+
 def _check(scenario: model.Scenario, options: Options) -> None:
     if options.instant_clients and any(isinstance(step, steps.RemoveBroker) for step in scenario.steps):
         reason = "clients of a broker that is removed have two links, whose order counts"
         raise ScenarioError(f"{reason}: explore `remove_broker` without instant clients")
+    waiting = [name for step in scenario.steps if (name := _protocol(step, scenario)) in WAITING]
+    if waiting and not options.timers:
+        raise ScenarioError(f"exchange = {waiting[0]!r} goes on only when a timer rings: explore it with timers")
     if scenario.loss.default or any(loss for _, _, loss in scenario.loss.links):
         raise ScenarioError("`loss` needs draws; without a clock and a seed links are reliable; leave it out")
     if scenario.stabilise:

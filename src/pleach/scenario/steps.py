@@ -25,10 +25,11 @@ class Swap(StepBase, frozen=True, tag="swap"):
 
 
 class Exchange(StepBase, frozen=True, tag="exchange"):
-    """Replace one link by another one; the result must again be a tree."""
+    """Replace one link by another one; the result must again be a tree. `protocol`: else the scenario's `exchange`."""
 
     remove: Link
     add: Link
+    protocol: Name = ""
 
 
 class AddBroker(StepBase, frozen=True, tag="add_broker"):

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
+from pleach.overlay.choice import CHOICES
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import Scenario
@@ -93,6 +94,7 @@ class _World:
             case Exchange():
                 self._need_brokers(step.remove, (*path, "remove"))
                 self._need_brokers(step.add, (*path, "add"))
+                _need_protocol(step.protocol, (*path, "protocol"))
                 self._links_known = False
             case AddBroker():
                 self._need_broker(step.to, (*path, "to"))
@@ -165,6 +167,11 @@ class _World:
         if self._links_known and not is_attachment and frozenset(link) not in self._links:
             known = {"-".join(sorted(pair)) for pair in self._links}
             raise FlawError(path, f"there is no link {a}-{b} by then{all_known(known)}")
+
+
+def _need_protocol(name: str, path: Path) -> None:
+    if name and name not in CHOICES:
+        raise FlawError(path, f"unknown protocol {name!r}{instead(name, CHOICES)}")
 
 
 def _filters(texts: Iterable[str]) -> set[Filter]:

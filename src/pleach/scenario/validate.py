@@ -12,7 +12,7 @@ import msgspec
 
 from pleach.errors import FilterError
 from pleach.events.language import parse_filter
-from pleach.overlay.registry import EXCHANGES
+from pleach.overlay.choice import CHOICES
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import Client, Publish, Routing, Scenario
@@ -84,8 +84,8 @@ def check_settings(scenario: Scenario) -> None:
     if scenario.root not in scenario.brokers:
         reason = f"`root` is {scenario.root!r}, which is not a broker{instead(scenario.root, scenario.brokers)}"
         raise FlawError(("root",), reason)
-    if scenario.exchange not in EXCHANGES:
-        reason = f"unknown exchange {scenario.exchange!r}{instead(scenario.exchange, EXCHANGES)}"
+    if scenario.exchange not in CHOICES:
+        reason = f"unknown exchange {scenario.exchange!r}{instead(scenario.exchange, CHOICES)}"
         raise FlawError(("exchange",), reason)
     if scenario.merge_bound and scenario.routing is not Routing.MERGING:
         reason = f'`merge_bound` has no meaning with {scenario.routing} routing; set routing = "merging"'

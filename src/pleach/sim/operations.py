@@ -10,23 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 from pleach.broker import Broker
 from pleach.effects import Concluded
 from pleach.errors import PlanError, ProtocolError, TopologyError
-from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove, RequestSwap
-from pleach.overlay.plans import (
-    AddStep,
-    Plan,
-    PlanRun,
-    RemoveStep,
-    Step,
-    SwapStep,
-    Topology,
-)
-from pleach.overlay.registry import CYCLES, swap_request
-from pleach.scenario import steps
+from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestRemove
+from pleach.overlay.plans import Operation as PlanOperation
+from pleach.overlay.plans import Plan, PlanRun, Topology, asked, request_of
+from pleach.scenario import model, steps
+from pleach.scenario.asked import described
 from pleach.scenario.reweaving import TreeStep, planned, single
 from pleach.sim.simulator import Simulator
 
@@ -39,7 +32,7 @@ class Surroundings:
     brokers: dict[Node, Broker]  # those of the tree: operations add and remove some
     make_broker: Callable[[Node], Broker]
     is_down: Callable[[Node], bool]
-    exchange: str  # the protocol
+    scenario: model.Scenario
     refuse: Callable[[steps.Step, str], None]
     note: Callable[[Node, str], None]  # for the trace: where, and what
 
@@ -77,7 +70,7 @@ class Operations:
         is_leaf = not isinstance(step, steps.RemoveBroker) or self._is_leaf(step.broker)
         only = single(step, is_leaf=is_leaf)
         if only is not None:
-            self._ask(self._operation(step, name, only))
+            self._ask(self._operation(step, PlanOperation(name, only, ())))
         elif isinstance(step, steps.Exchange | steps.RemoveBroker):
             self._start_plan(step, name)
 
@@ -95,7 +88,7 @@ class Operations:
 
     def _ask(self, operation: Operation) -> None:
         around, broker = self._around, operation.broker
-        around.note(broker, f"operation {operation.name}: {_described(operation.request)}")
+        around.note(broker, f"operation {operation.name}: {described(operation.request)}")
         self._under_way[operation.name] = operation
         if broker not in around.brokers:
             self.concluded(broker, Concluded(operation.name, f"there is no broker {broker}"))
@@ -118,37 +111,25 @@ class Operations:
         except (PlanError, TopologyError) as error:  # while the tree changes, it may be none
             self._around.refuse(step, str(error))
             return
-        if isinstance(step, steps.Exchange) and self._around.exchange in CYCLES:
-            path = list(plan.start.path(*step.add))
-            cut = min(path.index(broker) for broker in step.remove)
-            self._ask(Operation(step, path[0], RequestExchange(name, path, cut)))
-            return
         self._go_on(step, PlanRun(plan, name))
 
     def _planned(self, step: steps.Exchange | steps.RemoveBroker) -> Plan:
         brokers = self._around.brokers
         links = [(name, to) for name in brokers for to in brokers[name].router.neighbours if name < to]
         topology = Topology.of(links, brokers)
-        return planned(step, topology)
+        return planned(step, topology, self._around.scenario)
 
     def _go_on(self, step: TreeStep, run: PlanRun) -> None:
         """Start what may start now. Brokers that are busy are asked again by the protocol itself, so nothing waits."""
-        for name, each, _ in run.startable(self._around.sim.now):
-            run.started(name)
-            self._ask(self._operation(step, name, each, run))
+        for startable in run.startable(self._around.sim.now):
+            run.started(startable.name)
+            self._ask(self._operation(step, startable, run))
         if run.is_over and not run.outcome().complete:
             self._around.refuse(step, str(run.outcome().unfinished[0]))
 
-    def _operation(self, step: TreeStep, name: str, only: Step, run: PlanRun | None = None) -> Operation:
-        match only:
-            case SwapStep(a, b, c):
-                return Operation(step, a, swap_request(self._around.exchange, name, a, b, c), run)
-            case RemoveStep(broker):
-                return Operation(step, broker, RequestRemove(name, broker), run)
-            case AddStep(broker, to):
-                return Operation(step, broker, RequestAdd(name, to), run)
-            case _:
-                assert_never(only)
+    def _operation(self, step: TreeStep, operation: PlanOperation, run: PlanRun | None = None) -> Operation:
+        request = request_of(operation, self._around.scenario.exchange)
+        return Operation(step, asked(operation.step), request, run)
 
     # Ends ----------------------------------------------------------------------------------------------------
 
@@ -176,17 +157,3 @@ def _told(run: PlanRun, end: Concluded, now: float) -> PlanRun:
     else:
         run.done(end.operation)
     return run
-
-
-def _described(request: OperatorRequest) -> str:
-    match request:
-        case RequestSwap(_, a, b, c):
-            return f"swap {a} {b} {c}"
-        case RequestExchange(_, path, cut):
-            return f"exchange {path[cut]}-{path[cut + 1]} for {path[0]}-{path[-1]}"
-        case RequestAdd(_, to):
-            return f"add_broker to {to}"
-        case RequestRemove(_, broker):
-            return f"remove_broker {broker}"
-        case _:
-            assert_never(request)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from pleach.effects import Concluded
 from pleach.errors import LivenessError, ScheduleError
 from pleach.messages import OPERATOR, Node
 from pleach.scenario.assemble import make_broker, tree_of
@@ -50,6 +51,7 @@ class _Replay:
         self._clients = script.clients()
         self._positions = dict.fromkeys(script.actions, 0)
         self._disks: dict[Node, bytes] = {}  # states of brokers that are down
+        self._done: set[str] = set()  # operations
 
     def go(self) -> SimResult:
         self._recorder.add(
@@ -81,6 +83,7 @@ class _Replay:
             self._sim.link(*pair)
         self._sim.on_observe = self._recorder.observe
         self._sim.on_send = self._recorder.sent
+        self._sim.on_concluded = self._concluded
 
     def _make_broker(self, name: Node) -> BrokerMachine:
         scenario = self._script.scenario
@@ -131,8 +134,11 @@ class _Replay:
         position = self._positions.get(actor, 0)
         if position == len(actions):
             raise ScheduleError(f"step {number}: {actor!r} has nothing left to do after {len(actions)} actions")
+        action = actions[position]
+        if isinstance(action, Requests) and (missing := sorted({*action.after} - self._done)):
+            raise ScheduleError(f"step {number}: {actor!r} is asked only when operation {missing[0]} is done")
         self._positions[actor] = position + 1
-        self._perform(actor, actions[position])
+        self._perform(actor, action)
 
     def _perform(self, actor: Node, action: Action) -> None:
         match action:
@@ -151,6 +157,10 @@ class _Replay:
                 self._sim.perform(actor, self._brokers[actor].handle(OPERATOR, request, now=self._sim.now))
             case _:
                 self._sim.perform(actor, self._clients[actor].perform(action))
+
+    def _concluded(self, _at: float, _node: Node, end: Concluded) -> None:
+        if not end.refusal:
+            self._done.add(end.operation)
 
     def _answer(self, number: int, client: Node) -> None:
         if client not in self._clients or not self._clients[client].owed:

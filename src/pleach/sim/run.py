@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias, assert_never
 
 from pleach.broker import Broker
 from pleach.client import Client
@@ -14,6 +13,7 @@ from pleach.events.event import Event
 from pleach.events.language import parse_filter
 from pleach.messages import Node
 from pleach.scenario import model, steps
+from pleach.scenario.acting import act
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
 from pleach.scenario.assemble import make_broker, make_brokers, make_clients, tree_of
 from pleach.scenario.behaviour import Publication, Replies, publications
@@ -24,10 +24,6 @@ from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 PROGRESS_TICKS = 100
-
-ClientStep: TypeAlias = (
-    steps.SubscribeStep | steps.UnsubscribeStep | steps.AdvertiseStep | steps.UnadvertiseStep | steps.PublishStep
-)
 
 
 @dataclass(frozen=True)
@@ -90,6 +86,8 @@ class ScenarioRun:
         self.subscriptions = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
         self.operations = Operations(self._surroundings())
         self.faults = StateFaults(self)
+        self._latencies = self.scenario.latency.by_link()
+        self._losses = self.scenario.loss.by_link()
 
         self.record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
         self._build()
@@ -138,9 +136,10 @@ class ScenarioRun:
 
     def _furnish(self, link: Link) -> None:
         """The latency and the loss that the scenario gives to a link, of the beginning or a later one."""
-        latency = self.scenario.latency.of(link.sender, link.receiver)
+        ends = (link.sender, link.receiver)
+        latency = self._latencies.get(ends, self.scenario.latency.default)
         link.set_latency((latency.low, latency.high))
-        link.loss = self.scenario.loss.of(link.sender, link.receiver)
+        link.loss = self._losses.get(ends, self.scenario.loss.default)
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
@@ -148,7 +147,7 @@ class ScenarioRun:
             self.brokers,
             make_broker=partial(make_broker, self.scenario, tree_of(self.scenario)),
             is_down=self.disks.__contains__,
-            exchange=self.scenario.exchange,
+            scenario=self.scenario,
             refuse=self.refuse,
             note=lambda node, detail: self.record(RecordKind.STATE, node, detail=detail),
         )
@@ -169,13 +168,13 @@ class ScenarioRun:
         machine = self.clients[client.id]
         self.sim.perform(client.id, machine.attach())
         for text in initial_advertisements(self.scenario, client):
-            self._advertise(client.id, text)
+            self.advertise(client.id, text)
         for text in client.subscribe:
-            self._subscribe(client.id, text)
+            self.subscribe(client.id, text)
 
     # Clients -------------------------------------------------------------------------------------------------
 
-    def _publish(self, client: Node, publication: Publication) -> None:
+    def publish(self, client: Node, publication: Publication) -> None:
         self.sim.perform(client, self.clients[client].publish(publication.attributes, publication.payload))
 
     def _publish_next(self, client: Node, load: Iterator[Publication]) -> None:
@@ -185,26 +184,29 @@ class ScenarioRun:
             self.sim.at(publication.at, partial(self._publish_and_go_on, client, publication, load))
 
     def _publish_and_go_on(self, client: Node, publication: Publication, load: Iterator[Publication]) -> None:
-        self._publish(client, publication)
+        self.publish(client, publication)
         self._publish_next(client, load)
 
-    def _advertise(self, client: Node, text: str) -> None:
+    def advertise(self, client: Node, text: str) -> None:
         advertised = parse_filter(text)
         self.sim.perform(client, self.clients[client].advertise(advertised.text, advertised))
 
-    def _subscribe(self, client: Node, text: str) -> None:
+    def subscribe(self, client: Node, text: str) -> None:
         wanted = parse_filter(text)
         self.sim.perform(client, self.clients[client].subscribe(self.subscriptions[client][wanted], wanted))
 
-    def _unsubscribe(self, client: Node, text: str) -> None:
+    def unsubscribe(self, client: Node, text: str) -> None:
         name = self.subscriptions[client][parse_filter(text)]
         self.sim.perform(client, self.clients[client].unsubscribe(name))
+
+    def unadvertise(self, client: Node, text: str) -> None:
+        self.sim.perform(client, self.clients[client].unadvertise(parse_filter(text).text))
 
     def _answer(self, client: Node, event: Event) -> None:
         if client not in self.replies or self.sim.now >= self.scenario.duration:
             return
         for publication in self.replies[client].to(event):
-            self.sim.at(self.sim.now + publication.at, partial(self._publish, client, publication))
+            self.sim.at(self.sim.now + publication.at, partial(self.publish, client, publication))
 
     # The timeline --------------------------------------------------------------------------------------------
 
@@ -229,22 +231,7 @@ class ScenarioRun:
             case steps.MoveClient():
                 self.refuse(step, "no protocol for this is installed")
             case _:
-                self._act(step)
-
-    def _act(self, step: ClientStep) -> None:
-        match step:
-            case steps.SubscribeStep(client=client, filter=text):
-                self._subscribe(client, text)
-            case steps.UnsubscribeStep(client=client, filter=text):
-                self._unsubscribe(client, text)
-            case steps.AdvertiseStep(client=client, filter=text):
-                self._advertise(client, text)
-            case steps.UnadvertiseStep(client=client, filter=text):
-                self.sim.perform(client, self.clients[client].unadvertise(parse_filter(text).text))
-            case steps.PublishStep(client=client, attributes=attributes):
-                self._publish(client, Publication(self.sim.now, dict(attributes)))
-            case _:
-                assert_never(step)
+                act(self, step, now=self.sim.now)
 
     def refuse(self, step: steps.Step, reason: str) -> None:
         name = type(step).__struct_config__.tag

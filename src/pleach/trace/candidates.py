@@ -20,6 +20,7 @@ from pleach.trace.records import attributes_from
 
 Pivot = tuple[str, Any]  # an attribute's name and a value that it must have
 
+KNOWN_MAX = 65_536  # answers kept; a trace may have as many attributes as events
 PARSED_MAX = 4_096  # thousands of small traces of one scenario are judged in a row
 
 
@@ -37,6 +38,8 @@ class Candidates:
         known = self._known.get(attributes)
         if known is None:
             answer = self._match(attributes_from(attributes))
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
             known = self._known[attributes] = self._answers.setdefault(answer, answer)
         return known
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pleach.errors import TraceError
 from pleach.trace.records import Record
@@ -32,6 +33,7 @@ class Subscription:
     unanswered: int = 1  # requests for it without an acknowledgement: asking again brings one more
     acknowledged: int | None = None
     ended: int | None = None
+    over: int | None = None  # its unsubscribe_ack
     highest: Past = field(default_factory=dict)  # of the matching events that the client got before it unsubscribed
 
     def wants_from(self, publisher: str) -> bool:
@@ -56,6 +58,22 @@ class Publication:
     accepted: int | None = None  # index of its acknowledgement or first delivery: from then on the network has it
 
 
+class Told(Protocol):
+    """What a client learns of when it gets an event."""
+
+    @property
+    def event(self) -> str: ...
+
+    @property
+    def publisher(self) -> str: ...
+
+    @property
+    def mark(self) -> Mark: ...
+
+    @property
+    def past(self) -> Past: ...
+
+
 @dataclass(slots=True, eq=False)
 class Client:
     name: str
@@ -71,7 +89,7 @@ class Client:
             self.snapshot = self.past.copy()
         return self.snapshot
 
-    def learn(self, publication: Publication) -> None:
+    def learn(self, publication: Told) -> None:
         """The event and its causal past are now in the client's past."""
         past, publisher = self.past, publication.publisher
         if publication.past is not self.merged.get(publisher):  # a publisher that gets nothing has always the same past
@@ -109,13 +127,13 @@ class Clients:
         for text in sorted(matching & self._owing.keys()):
             yield from (taken for taken in self._owing[text] if taken.wants_from(publisher))
 
-    def subscribe(self, index: int, record: Record) -> None:
-        """Subscribing again to the same is idempotent; another filter under an id in use cannot be judged."""
+    def subscribe(self, index: int, record: Record) -> Subscription | None:
+        """Subscribing again to the same is idempotent and begins nothing; another filter cannot be judged."""
         stretches = self._stretches[_key(record)]
         if stretches and stretches[-1].ended is None:
             if stretches[-1].filter == record.filter:
                 stretches[-1].unanswered += 1
-                return
+                return None
             raise TraceError(
                 f"record {index}: client {record.who!r} uses subscription {record.subscription!r} "
                 f"for another filter without an unsubscribe between"
@@ -125,6 +143,7 @@ class Clients:
         stretches.append(taken)
         self.client(record.who).open.setdefault(record.filter, []).append(taken)
         self.subscribed += 1
+        return taken
 
     def acknowledge(self, index: int, record: Record) -> bool:
         """Acknowledgements come in the order of the requests: this one is for the oldest that has none.
@@ -155,7 +174,7 @@ class Clients:
         self._owing[taken.filter].pop(taken, None)
         return True
 
-    def end(self, record: Record) -> bool:
+    def end(self, index: int, record: Record) -> bool:
         """An `unsubscribe_ack`: the oldest stretch that waits for one is over.
 
         If it was meant for a younger one, the oldest is over all the same: requests under one id are handled in order.
@@ -165,6 +184,7 @@ class Clients:
         if not stretches or stretches[0].ended is None:
             return False
         taken = stretches.pop(0)
+        taken.over = index
         if not stretches:
             del self._stretches[key]
         holder = self.client(taken.client).open

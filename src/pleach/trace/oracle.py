@@ -86,7 +86,7 @@ class _Oracle:
             RecordKind.PUBLISH: self._publish,
             RecordKind.PUBLISH_ACK: self._publish_ack,
             RecordKind.PUBLISH_FAIL: self._publish_fail,
-            RecordKind.SUBSCRIBE: self._clients.subscribe,
+            RecordKind.SUBSCRIBE: self._subscribe,
             RecordKind.SUBSCRIBE_ACK: self._subscribe_ack,
             RecordKind.UNSUBSCRIBE: self._unsubscribe,
             RecordKind.UNSUBSCRIBE_ACK: self._unsubscribe_ack,
@@ -107,16 +107,9 @@ class _Oracle:
             self._ordering,
             violations=tuple(found for found in self._found if found.rule not in tolerated),
             tolerated=tuple(found for found in self._found if found.rule in tolerated),
-            unusable=self._why_unusable(),
+            unusable=why_unusable(self._known),
             counts=self._counts(records),
         )
-
-    def _why_unusable(self) -> str:
-        if self._known.final_drain < 0:
-            return "the trace has no drain: what was under way at its end cannot be told from what was lost"
-        if self._known.last_publication > self._known.final_drain:
-            return "events were published after the final drain: whether they were lost cannot be told"
-        return ""
 
     def _counts(self, records: int) -> Counts:
         return Counts(
@@ -184,16 +177,19 @@ class _Oracle:
 
     # Subscriptions
 
+    def _subscribe(self, index: int, record: Record) -> None:
+        self._clients.subscribe(index, record)
+
     def _subscribe_ack(self, index: int, record: Record) -> None:
-        if LOCAL in record.detail.split():
+        if is_local(record):
             return
         self._unpaired += not self._clients.acknowledge(index, record)
 
     def _unsubscribe(self, index: int, record: Record) -> None:
         self._unpaired += not self._clients.unsubscribe(index, record)
 
-    def _unsubscribe_ack(self, _index: int, record: Record) -> None:
-        self._unpaired += not self._clients.end(record)
+    def _unsubscribe_ack(self, index: int, record: Record) -> None:
+        self._unpaired += not self._clients.end(index, record)
 
     # Deliveries
 
@@ -241,7 +237,7 @@ class _Oracle:
                     taken.highest[publisher] = mark
         if not wanted:
             self._report(Rule.SPURIOUS, index, record, "the client has no matching subscription")
-        elif _altered(publication.attributes, record.attributes):
+        elif altered(publication.attributes, record.attributes):
             self._report(Rule.SPURIOUS, index, record, "its attributes are not those that were published")
 
     def _judge_order(self, index: int, record: Record, client: Client, publication: Publication) -> None:
@@ -303,7 +299,21 @@ class _Oracle:
         return f"subscription {name!r} was ended only after a later event of the publisher had come"
 
 
-def _altered(published: str, delivered: str) -> bool:
+def why_unusable(known: Survey) -> str:
+    """Why losses cannot be judged, or the empty string."""
+    if known.final_drain < 0:
+        return "the trace has no drain: what was under way at its end cannot be told from what was lost"
+    if known.last_publication > known.final_drain:
+        return "events were published after the final drain: whether they were lost cannot be told"
+    return ""
+
+
+def is_local(record: Record) -> bool:
+    """Whether an acknowledgement is the early one that promises nothing."""
+    return LOCAL in record.detail.split()
+
+
+def altered(published: str, delivered: str) -> bool:
     if not delivered or delivered == published:
         return False
     before, after = attributes_from(published), attributes_from(delivered)

@@ -16,8 +16,9 @@ from urllib.parse import unquote
 
 import msgspec
 
-from pleach.errors import InvalidInputError, MissingPartError, TraceError
+from pleach.errors import InvalidInputError, TraceError
 from pleach.events.event import check_attributes
+from pleach.lake.arrow import load_arrow
 from pleach.trace.records import BYTES_KEY, Record, attributes_from, attributes_text
 
 COLUMNS = {
@@ -42,15 +43,6 @@ PARTITION = "run="  # a folder name that stands for the column
 BATCH_ROWS = 65_536
 
 
-def load_arrow() -> Any:
-    try:
-        import pyarrow as pa  # noqa: PLC0415 an optional part, and slow to load
-        import pyarrow.parquet  # noqa: PLC0415
-    except ImportError:
-        raise MissingPartError("traces are Parquet files, which need pyarrow: pip install 'pleach[trace]'") from None
-    return pa
-
-
 def runs_in(path: Path) -> frozenset[str]:
     if "run" not in _columns_of(path):
         return frozenset({_run_of_folder(path)})
@@ -58,14 +50,21 @@ def runs_in(path: Path) -> frozenset[str]:
     return frozenset(run for batch in batches for run in _values(path, "run", batch.column(0)))
 
 
-def records_in(path: Path) -> Iterator[Record]:
-    """The file's records, row by row."""
+def records_in(path: Path, *, kind: str = "") -> Iterator[Record]:
+    """The file's records, row by row; all, or those of one kind."""
     present = _columns_of(path)
     names = [name for name in COLUMNS if name in present]
-    for batch in _batches(path, names):
+    for whole in _batches(path, names):
+        batch = _of_kind(whole, kind) if kind else whole
         given = {name: _values(path, name, batch.column(name)) for name in names}
         columns = [given.get(name) or [_missing(path, name)] * len(batch) for name in COLUMNS]
         yield from map(Record, *columns)
+
+
+def _of_kind(batch: Any, kind: str) -> Any:
+    from pyarrow import compute  # noqa: PLC0415 an optional part
+
+    return batch.filter(compute.equal(batch.column("kind"), kind))
 
 
 def _columns_of(path: Path) -> frozenset[str]:
@@ -83,7 +82,7 @@ def _columns_of(path: Path) -> frozenset[str]:
 
 def _batches(path: Path, names: list[str]) -> Iterator[Any]:
     arrow = load_arrow()
-    with _unreadable_as_trace_error(path), arrow.parquet.ParquetFile(path) as file:
+    with _unreadable_as_trace_error(path), arrow.parquet.ParquetFile(path, page_checksum_verification=True) as file:
         yield from file.iter_batches(BATCH_ROWS, columns=names)
 
 

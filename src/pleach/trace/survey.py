@@ -51,33 +51,43 @@ def survey(records: Sequence[Record]) -> Survey:
     """Raises TraceError where the records cannot be judged at all."""
     if not records:
         raise TraceError("the trace has no records")
-    _check_order(records)
+    check = OrderCheck(records[0].run)
+    for index, record in enumerate(records):
+        check(index, record)
     found = Survey(records[0].run)
     for index, record in enumerate(records):
-        _note(found, index, record)
+        note(found, index, record)
     return found
 
 
-def _check_order(records: Sequence[Record]) -> None:
-    run, now = records[0].run, -math.inf
-    last: dict[str, int] = {}
-    for index, record in enumerate(records):
+class OrderCheck:
+    """Takes the records of one run in turn and refuses the first that cannot follow those before it."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._now = -math.inf
+        self._last: dict[str, int] = {}
+
+    def __call__(self, index: int, record: Record) -> None:
         if record.kind not in KINDS:
             raise TraceError(f"record {index}: kind {record.kind!r} is unknown; {', '.join(RecordKind)} are known")
-        if record.run != run:
-            raise TraceError(f"record {index} is of run {record.run!r}, not {run!r}: judge one run at a time")
-        if not now <= record.at < math.inf:
-            raise TraceError(f"record {index} is at {record.at} after one at {now}: put the records in total order")
-        if record.n < last.get(record.node, record.n):
+        if record.run != self._run:
+            raise TraceError(f"record {index} is of run {record.run!r}, not {self._run!r}: judge one run at a time")
+        if not self._now <= record.at < math.inf:
             raise TraceError(
-                f"record {index}: node {record.node!r} wrote n = {record.n} after n = {last[record.node]}, "
+                f"record {index} is at {record.at} after one at {self._now}: put the records in total order"
+            )
+        if record.n < self._last.get(record.node, record.n):
+            raise TraceError(
+                f"record {index}: node {record.node!r} wrote n = {record.n} after n = {self._last[record.node]}, "
                 f"but the times say otherwise; which came first cannot be told"
             )
-        now = record.at
-        last[record.node] = record.n
+        self._now = record.at
+        self._last[record.node] = record.n
 
 
-def _note(found: Survey, index: int, record: Record) -> None:
+def note(found: Survey, index: int, record: Record) -> None:
+    """Takes the records in order; raises TraceError at settings that make no sense."""
     match record.kind:
         case RecordKind.DELIVER:
             found.deliveries[record.event] += 1

@@ -23,7 +23,7 @@ from pleach.messages import Node
 from pleach.overlay.plans import Topology
 from pleach.scenario.model import Client, Ordering, Scenario
 from pleach.scenario.steps import Crash, Cut, Drain, Exchange, Heal, Restart, Step
-from pleach.trace import RecordKind, Rule, Verdict
+from pleach.trace import Record, RecordKind, Rule, Verdict
 
 PROTOCOLS = ("strawman", "deferred", "coordinated", "informed", "path", "advanced-coordinated")
 FLAT = tuple(combination for combination in COMBINATIONS if not combination.hierarchical)
@@ -31,6 +31,8 @@ FLAT = tuple(combination for combination in COMBINATIONS if not combination.hier
 EXCHANGE_AT = 0.25
 QUIET_AT = 2.0  # the load of `reconfigured.py` is over
 AFTERWARDS = (2.1, 2.3)
+SET_UP_AT, ALONE_AT = 0.2, 0.7  # where the exchange is alone: all that was asked for at first is in effect
+ROUTING = ("Install", "Withdraw")
 FAULTS = Crash | Restart | Cut | Heal
 
 
@@ -133,6 +135,29 @@ class WatchedExchange(Watched):
         routed = {frozenset((n, to)) for n, broker in self.run.brokers.items() for to in broker.router.neighbours}
         opened = {frozenset(pair) for pair in permutations(self.run.brokers, 2) if self.run.sim.has_link(*pair)}
         return [f"{what} links: {links}" for what, links in (("routed", routed), ("open", opened)) if links != wanted]
+
+
+def steady(seed: int, combination: Combination, exchange: str, ordering: Ordering) -> Scenario:
+    """No (un)subscriptions, no faults, and all that was asked for at first is in effect: the exchange is alone."""
+    scenario = network(seed, combination, exchange, ordering)
+    alone = msgspec.structs.replace(drawn_exchange(seed, scenario), at=ALONE_AT)
+    return msgspec.structs.replace(scenario, steps=(Drain(at=SET_UP_AT), alone))
+
+
+def entries_outside(scenario: Scenario, seed: int) -> list[Record]:
+    """S2 §4.2, of a steady network: routing messages to or from a broker that is not on the cycle of the exchange."""
+    cycle = set(Topology.of(scenario.links, scenario.brokers).path(*drawn_exchange(seed, scenario).add))
+    watched = Watched(scenario, seed, kinds=frozenset(RecordKind))
+    watched.finish()
+    assert not watched.flaws, watched.flaws
+    return [
+        record
+        for record in watched.run.recorder.records
+        if record.kind == RecordKind.SEND
+        and record.message in ROUTING
+        and record.at >= ALONE_AT
+        and not {record.node, record.peer} <= cycle
+    ]
 
 
 def waits(broker: Broker) -> list[str]:

@@ -58,7 +58,11 @@ class Column:
         self.axes[NoneType] = self.kinds[Kind.ABSENT]
 
     def add(self, bit: int, predicate: Predicate) -> None:
+        is_any = predicate[1] is Kind.ANY
         for kind, (boundaries, rows) in self.kinds.items():
+            if not boundaries and kind is not predicate[1] and not is_any:  # most kinds of most columns
+                rows[0] |= bit
+                continue
             for start, end in _ruled_out(predicate, kind, boundaries):
                 rows[start:end] = [row | bit for row in rows[start:end]]
         self._note(bit, predicate)

@@ -62,12 +62,18 @@ class AdvancedCoordinated:
         self._layers = layers
         self._ordering = ordering
         self.cycle = cycle
-        self._state = AdvancedState(Place(cycle, layers.name, layers.router.config.advertisements))
-        self.seam: Reconfiguration = Colouring(self._state.place, ordering)
+        self._state = self._fresh(Place(cycle, layers.name, layers.router.config.advertisements))
+        self.seam = self._at_seam()
+
+    def _fresh(self, place: Place) -> AdvancedState:
+        return AdvancedState(place)
+
+    def _at_seam(self) -> Reconfiguration:
+        return Colouring(self._state.place, self._ordering)
 
     @property
     def is_over(self) -> bool:
-        return self._state.place.is_over
+        return self._state.place.is_clear
 
     def begin(self, _lock_seconds: float, /) -> Handled:
         return self._begin(self._state.place)
@@ -97,8 +103,8 @@ class AdvancedCoordinated:
         return pack(self._state)
 
     def restore(self, state: bytes) -> None:
-        self._state = unpack(state, AdvancedState)
-        self.seam = Colouring(self._state.place, self._ordering)
+        self._state = unpack(state, type(self._state))
+        self.seam = self._at_seam()
 
     # Begin (Algorithm 3) -------------------------------------------------------------------------------------
 
@@ -188,24 +194,20 @@ class AdvancedCoordinated:
         """It came over r, or along this side: nothing black of the other side follows it."""
         cycle, name = place.cycle, self._layers.name
         place.other_passed = True
-        effects: list[Effect] = []
-        if cycle.across_old(name) is not None:
-            place.is_relaying = False
-            effects = self._to_new(place, EndOfRelay(cycle.operation))
+        ended = [] if cycle.across_old(name) is None else self._end_relaying(place)
         going_on = self._go_on(place, message)
-        return Handled([*effects, *going_on.effects], going_on.released)
+        return Handled([*ended, *going_on.effects], going_on.released)
+
+    def _end_relaying(self, place: Place) -> list[Effect]:
+        place.is_relaying = False
+        return self._to_new(place, EndOfRelay(place.cycle.operation))
 
     def _go_on(self, place: Place, message: Separator) -> Handled:
         """Pass a separator on towards a. After both of them this broker has no more to do with the exchange."""
-        cycle, name = place.cycle, self._layers.name
-        following = cycle.towards_new(name)
-        effects: list[Effect] = []
-        if place.is_over:
-            effects += self._leave_old(place)
-        if following is not None:
-            effects.append(Send(following, message))
-        if place.is_over:
-            effects += [*self._open_new(place), *self._finish(place)]
+        following = place.cycle.towards_new(self._layers.name)
+        effects: list[Effect] = [] if following is None else [Send(following, message)]
+        if place.is_clear:
+            effects = [*self._leave_old(place), *effects, *self._finish(place)]
         return Handled(effects, place.releasable(self._ordering))
 
     def _end_of_relay(self, place: Place, message: EndOfRelay) -> Handled:
@@ -247,5 +249,9 @@ class AdvancedCoordinated:
     # The end -------------------------------------------------------------------------------------------------
 
     def _finish(self, place: Place) -> list[Effect]:
+        """Both separators have passed: nothing of the exchange follows them."""
+        return [*self._open_new(place), *self._close_old(place)]
+
+    def _close_old(self, place: Place) -> list[Effect]:
         far = place.cycle.across_old(self._layers.name)
         return [] if far is None else [LinkDown(far)]

@@ -26,7 +26,8 @@ class Place(msgspec.Struct):
     other_passed: bool = False  # the separator of the other side has passed: nothing black of that side follows
 
     @property
-    def is_over(self) -> bool:
+    def is_clear(self) -> bool:
+        """Nothing black comes by here any more."""
         return self.own_passed and self.other_passed
 
     def queues_events(self, ordering: str) -> bool:
@@ -39,7 +40,7 @@ class Place(msgspec.Struct):
                 return self.has_advertisements and not self.own_passed
             case "fifo":
                 return not self.other_passed or (self.has_advertisements and not self.own_passed)
-        return not self.is_over
+        return not self.is_clear
 
     def releasable(self, ordering: str) -> list[Node]:
         """The link a, at one of its ends, once what waits there may go on. What must wait still is held again."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pleach.messages import Node
+from pleach.messages import LockCycle, Node, RequestExchange
 
 BROKERS_MIN = 3  # of a cycle
 
@@ -19,6 +19,11 @@ class Cycle(msgspec.Struct, frozen=True):
     operation: str
     path: list[Node]
     cut: int
+    protocol: str
+
+    @classmethod
+    def of(cls, request: RequestExchange | LockCycle) -> Cycle:
+        return cls(request.operation, request.path, request.cut, request.protocol)
 
     @property
     def u(self) -> Node:
@@ -74,6 +79,11 @@ class Cycle(msgspec.Struct, frozen=True):
         own = self.side(broker)
         other = self.side(self.v if own[0] == self.u else self.u)
         return [*own[: own.index(broker)][::-1], *other]
+
+    def is_next(self, before: Node, broker: Node) -> bool:
+        """Whether a broker comes after another one on the way from u round to u."""
+        path = self.path
+        return not self.why_not() and broker in path and path[path.index(broker) - 1] == before
 
     def why_not(self) -> str:
         """What is wrong with it; empty where nothing is. The brokers see whether the links are there."""

@@ -4,13 +4,13 @@
     └◀──────────── lock ──────────┘         over the new link: all are locked, u begins
 
 A broker that cannot take part refuses, which unwinds to u; busy ones are asked again later. What a broker does between
-lock and end is its *part*, and each protocol is one. Locking is for the tree alone: cycles that overlap, planned apart,
-would leave no tree (S1 §4.2). It orders no subscription and no event.
+lock and end is its *part*, and each protocol is one; `lock` says which. Locking is for the tree alone: cycles that
+overlap, planned apart, would leave no tree (S1 §4.2). It orders no subscription and no event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias, get_args
 
 import msgspec
@@ -87,10 +87,10 @@ class ExchangeMachine:
     name = "exchange"
     accepts = frozenset(get_args(ExchangeMessage))
 
-    def __init__(self, layers: Layers, *, ordering: str, part: PartMaker) -> None:
+    def __init__(self, layers: Layers, *, ordering: str, parts: Mapping[str, PartMaker]) -> None:
         self._layers = layers
         self._ordering = ordering
-        self._make_part = part
+        self._parts = dict(parts)
         self._state = ExchangeState()
         self._part: Part | None = None
 
@@ -106,15 +106,17 @@ class ExchangeMachine:
         match message:
             case RequestExchange():
                 return self._requested(sender, message, attempts=0, now=now)
-            case LockCycle(path=path) if path[0] == self._layers.name:  # it came back over a: all are locked
-                return self._begin(now)
-            case LockCycle():
+            case LockCycle() if not Cycle.of(message).is_next(sender, self._layers.name):
+                raise ProtocolError(self._layers.name, sender, message, "that is no way round a cycle")
+            case LockCycle(path=path) if path[0] != self._layers.name:
                 return self._lock(sender, message)
             case Flush(operation) if operation != self.operation:
                 return self._pass_flush(sender, message)
         part = self._part
         if part is None or message.operation != part.cycle.operation:  # type: ignore[attr-defined]
             raise ProtocolError(self._layers.name, sender, message, "there is no such exchange here")
+        if isinstance(message, LockCycle):  # it came back over a: all are locked
+            return self._begin(now)
         if isinstance(message, CycleRefused):
             return self._refused(part.cycle, message)
         return self._ended_if_over(part, part.handle(sender, message))
@@ -139,14 +141,14 @@ class ExchangeMachine:
         self._state = unpack(state, ExchangeState)
         self._part = None
         if self._state.cycle is not None:
-            self._part = self._make_part(self._layers, self._state.cycle, self._ordering)
+            self._part = self._make_part(self._state.cycle)
             self._part.restore(self._state.part)
 
     # Lock ----------------------------------------------------------------------------------------------------
 
     def _requested(self, sender: Node, request: RequestExchange, *, attempts: int, now: float) -> Handled:
         router = self._layers.router
-        cycle = Cycle(request.operation, request.path, request.cut)
+        cycle = Cycle.of(request)
         if not cycle.why_not() and cycle.u != self._layers.name:
             towards = [cycle.u] if cycle.u in router.neighbours else router.neighbours
             return Handled([Send(neighbour, request) for neighbour in towards if neighbour != sender])
@@ -156,12 +158,14 @@ class ExchangeMachine:
             reason = f"{cycle.u} is locked for operation {busy}"
             return Handled(self._state.retries.put_off(request, attempts, reason))
         self._state.attempts, self._state.asked_at = attempts, now
-        lock = LockCycle(request.operation, request.path, request.cut, self._layers.address)
+        lock = LockCycle(request.operation, request.path, request.cut, request.protocol, self._layers.address)
         return Handled([*self._take_part(cycle), LinkUp(cycle.v), Send(request.path[1], lock)])
 
     def _why_not_here(self, cycle: Cycle) -> str:
         """At u: why the exchange is not possible; empty where it is."""
         router = self._layers.router
+        if reason := self._why_no_part(cycle):
+            return reason
         if router.config.hierarchical:
             return "the protocols of S1 §4.4 are not made for hierarchical routing: use swaplink"
         if cycle.path[1] not in router.neighbours:
@@ -170,8 +174,14 @@ class ExchangeMachine:
             return f"{cycle.u} and {cycle.v} are linked already"
         return ""
 
+    def _why_no_part(self, cycle: Cycle) -> str:
+        known = ", ".join(self._parts)
+        return "" if cycle.protocol in self._parts else f"{self._layers.name} knows no {cycle.protocol!r}, but {known}"
+
     def _lock(self, sender: Node, lock: LockCycle) -> Handled:
-        cycle = Cycle(lock.operation, lock.path, lock.cut)
+        cycle = Cycle.of(lock)
+        if reason := self._why_no_part(cycle):
+            return Handled([Send(sender, CycleRefused(lock.operation, reason))])
         if busy := self._layers.locked_for():
             reason = f"{self._layers.name} is locked for operation {busy}"
             return Handled([Send(sender, CycleRefused(lock.operation, reason, is_busy=True))])
@@ -191,15 +201,18 @@ class ExchangeMachine:
 
     def _take_part(self, cycle: Cycle) -> list[Effect]:
         self._state.cycle = cycle
-        self._part = self._make_part(self._layers, cycle, self._ordering)
+        self._part = self._make_part(cycle)
         return [note(cycle, "locked")]
+
+    def _make_part(self, cycle: Cycle) -> Part:
+        return self._parts[cycle.protocol](self._layers, cycle, self._ordering)
 
     def _refused(self, cycle: Cycle, message: CycleRefused) -> Handled:
         self._end()
         if self._layers.name != cycle.u:
             before = cycle.path[cycle.path.index(self._layers.name) - 1]
             return Handled([Send(before, message)])
-        request = RequestExchange(cycle.operation, cycle.path, cycle.cut)
+        request = RequestExchange(cycle.operation, cycle.path, cycle.cut, cycle.protocol)
         outcome: list[Effect] = [Concluded(cycle.operation, message.reason)]
         if message.is_busy:
             outcome = self._state.retries.put_off(request, self._state.attempts, message.reason)

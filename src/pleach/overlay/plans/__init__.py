@@ -4,7 +4,7 @@
                                                                                     └──▶ PlanRun ──▶ Outcome
 
 `topology.py` and `steps.py` are the ground; `compose.py` and `transform.py` (with `search.py`) make plans; `run.py`
-says what may start when they are carried out.
+says what may start when they are carried out, and `requests.py` whom to ask for it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from pleach.overlay.plans.difference import Difference
 from pleach.overlay.plans.outcome import Outcome, Phase, Unfinished
 from pleach.overlay.plans.plan import Plan
 from pleach.overlay.plans.planfile import decode_plan, encode_plan
+from pleach.overlay.plans.requests import asked, request_of
 from pleach.overlay.plans.run import Operation, PlanRun
-from pleach.overlay.plans.steps import AddStep, RemoveStep, Step, SwapStep
+from pleach.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, Step, SwapStep
 from pleach.overlay.plans.topology import Link, Topology
 from pleach.overlay.plans.transform import transform
 
 __all__ = [
     "AddStep",
     "Difference",
+    "ExchangeStep",
     "Link",
     "Operation",
     "Outcome",
@@ -35,11 +37,13 @@ __all__ = [
     "Topology",
     "Unfinished",
     "add_broker",
+    "asked",
     "decode_plan",
     "describe",
     "encode_plan",
     "exchange",
     "insert_broker",
     "remove_broker",
+    "request_of",
     "transform",
 ]

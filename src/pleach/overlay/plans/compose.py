@@ -1,46 +1,41 @@
 """Plans for single changes: a link exchanged, a broker removed, added, or put into a link (S0 §IV, S1 §4.2.3).
 
-All of them take as few swaps as possible. A swap changes no distance by more than one, so a way of n brokers needs n−2
+All of them take as few steps as possible. A swap changes no distance by more than one, so a way of n brokers needs n−2
 of them to become a link; and it takes no more than one neighbour from a broker, so one that has k needs k−1 of them to
-be a leaf.
+be a leaf. A protocol that works on the whole cycle exchanges a link in one step.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from pleach.errors import PlanError
 from pleach.messages import Node
+from pleach.overlay.plans.cycle import cut_at, cycle_of, links_of
 from pleach.overlay.plans.plan import Plan
-from pleach.overlay.plans.steps import AddStep, RemoveStep, SwapStep
-from pleach.overlay.plans.topology import Topology, link
+from pleach.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, SwapStep
+from pleach.overlay.plans.topology import Topology
+from pleach.overlay.registry import CYCLES
 
 
-def exchange(topology: Topology, *, remove: tuple[Node, Node], add: tuple[Node, Node]) -> Plan:
-    """Replace link `remove` by link `add`: n−2 swaps, where n brokers lie on the cycle that both links make."""
-    (x, y), (u, v) = remove, add
-    if not topology.has_link(x, y):
-        raise PlanError(f"there is no link {x}–{y} to remove{_links_of(topology, x)}")
-    if u == v:
-        raise PlanError(f"link {u}–{v} would join a broker to itself; name two brokers")
-    if topology.has_link(u, v):
-        raise PlanError(f"link {u}–{v} is there already; there is nothing to add")
-    way = topology.path(u, v)
-    if link(x, y) not in {link(a, b) for a, b in pairwise(way)}:
-        shown = "–".join(way)
-        raise PlanError(f"{u} and {v} are joined without {x}–{y}, by {shown}; remove a link of these instead")
-    return Plan.of(topology, slides(way, link(x, y)))
+def exchange(topology: Topology, *, remove: tuple[Node, Node], add: tuple[Node, Node], protocol: str = "") -> Plan:
+    """Replace link `remove` by link `add`: one step, or n−2 swaps, where n brokers lie on the cycle of both links.
+
+    `protocol`: one of `registry.EXCHANGES`; empty for swaps by that of the network.
+    """
+    way = cycle_of(topology, remove=remove, add=add)
+    if protocol in CYCLES:
+        return Plan.of(topology, [ExchangeStep(remove, add, protocol)])
+    return Plan.of(topology, slides(way, remove, protocol))
 
 
-def slides(way: tuple[Node, ...], removed: tuple[Node, Node]) -> list[SwapStep]:
+def slides(way: tuple[Node, ...], removed: tuple[Node, Node], protocol: str = "") -> list[SwapStep]:
     """Move `removed`, a link on the way, until it joins both ends: first its one end, then its other one.
 
     u–…–w–x–y–…–v    the end at x goes to w, …, to u; then the end at y goes on towards v
     """
-    at = next(i for i, (a, b) in enumerate(pairwise(way)) if link(a, b) == link(*removed))
+    at = cut_at(way, removed)
     first, y = way[0], way[at + 1]
-    back = [SwapStep(y, way[i], way[i - 1]) for i in range(at, 0, -1)]
-    forth = [SwapStep(first, way[i], way[i + 1]) for i in range(at + 1, len(way) - 1)]
+    back = [SwapStep(y, way[i], way[i - 1], protocol) for i in range(at, 0, -1)]
+    forth = [SwapStep(first, way[i], way[i + 1], protocol) for i in range(at + 1, len(way) - 1)]
     return back + forth
 
 
@@ -69,11 +64,5 @@ def insert_broker(topology: Topology, broker: Node, *, into: tuple[Node, Node]) 
     """A new broker in the middle of a link: x–y becomes x–broker–y."""
     x, y = into
     if not topology.has_link(x, y):
-        raise PlanError(f"there is no link {x}–{y} to put {broker} into{_links_of(topology, x)}")
+        raise PlanError(f"there is no link {x}–{y} to put {broker} into{links_of(topology, x)}")
     return Plan.of(topology, [AddStep(broker, x), SwapStep(y, x, broker)])
-
-
-def _links_of(topology: Topology, broker: Node) -> str:
-    """The end of a sentence about a link that is not there."""
-    links = ", ".join(f"{broker}–{other}" for other in topology.neighbours(broker))
-    return f"; links of {broker}: {links or 'none'}"

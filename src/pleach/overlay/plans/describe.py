@@ -6,7 +6,7 @@ from typing import assert_never
 
 from pleach.messages import Node
 from pleach.overlay.plans.plan import Plan
-from pleach.overlay.plans.steps import AddStep, RemoveStep, Step, SwapStep, spelled
+from pleach.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, Step, SwapStep, spelled
 
 
 def describe(plan: Plan) -> list[str]:
@@ -24,7 +24,9 @@ def describe(plan: Plan) -> list[str]:
 def _summary(plan: Plan) -> str:
     added = len({*plan.result.brokers} - {*plan.start.brokers})
     removed = len({*plan.start.brokers} - {*plan.result.brokers})
-    parts = [_count(plan.swaps, "swap")]
+    parts = [_count(plan.exchanges, "exchange")] if plan.exchanges else []
+    if plan.swaps or not plan.exchanges:
+        parts.append(_count(plan.swaps, "swap"))
     if added:
         parts.append(f"{_count(added, 'broker')} added")
     if removed:
@@ -46,6 +48,8 @@ def _change(step: Step, brokers: tuple[Node, ...]) -> str:
     match step:
         case SwapStep(a, b, c):
             return f"link {a}–{b} becomes {a}–{c}"
+        case ExchangeStep((x, y), (u, v)):
+            return f"link {x}–{y} goes, link {u}–{v} comes"
         case AddStep(broker, to):
             return f"new link {broker}–{to}"
         case RemoveStep(broker):

@@ -14,7 +14,7 @@ from functools import cached_property
 from pleach.errors import PlanError, StepError
 from pleach.messages import Node
 from pleach.overlay.plans.difference import Difference
-from pleach.overlay.plans.steps import Step, SwapStep, apply, spelled, touched
+from pleach.overlay.plans.steps import ExchangeStep, Step, SwapStep, apply, spelled, touched
 from pleach.overlay.plans.topology import Topology
 
 STEPS_MAX = 10_000
@@ -46,6 +46,10 @@ class Plan:
     @property
     def swaps(self) -> int:
         return sum(isinstance(step, SwapStep) for step in self.steps)
+
+    @property
+    def exchanges(self) -> int:
+        return sum(isinstance(step, ExchangeStep) for step in self.steps)
 
     @cached_property
     def dependencies(self) -> tuple[tuple[int, ...], ...]:

@@ -1,8 +1,9 @@
-"""The three steps of which every plan is made, and what each does to a tree (S0 §IV).
+"""The four steps of which every plan is made, and what each does to a tree (S0 §IV, S1 §4.2).
 
-    SwapStep(a, b, c)     a–b–c becomes a–c–b: link a–b goes, link a–c comes
-    AddStep(b, to=a)      b, new, becomes a leaf at a
-    RemoveStep(b)         b, a leaf, goes; its clients go to its neighbour
+    SwapStep(a, b, c)                     a–b–c becomes a–c–b: link a–b goes, link a–c comes
+    ExchangeStep((x, y), (u, v), "path")  link x–y goes, link u–v comes; x–y lies on the way from u to v
+    AddStep(b, to=a)                      b, new, becomes a leaf at a
+    RemoveStep(b)                         b, a leaf, goes; its clients go to its neighbour
 
 A step is refused where it does not fit; where it fits, a tree stays a tree (S0 §V, property 1). What a step reads and
 changes are the links of brokers that it touches, so steps that touch no broker in common do not depend on each other.
@@ -14,19 +15,32 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-from pleach.errors import StepError
+from pleach.errors import PlanError, StepError, TopologyError
 from pleach.messages import Node
+from pleach.overlay.plans.cycle import cycle_of
 from pleach.overlay.plans.topology import Topology, flaw_of_name
+from pleach.overlay.registry import CYCLES, EXCHANGES
 
 
-class _Step(msgspec.Struct, frozen=True, tag_field="do", forbid_unknown_fields=True):
+class _Step(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True, forbid_unknown_fields=True):
     """In files, `do` tells the kinds apart, by the names that scenarios have for them."""
 
 
 class SwapStep(_Step, frozen=True, tag="swap"):
+    """`protocol`: empty for that of the network."""
+
     a: Node
     b: Node
     c: Node
+    protocol: str = ""
+
+
+class ExchangeStep(_Step, frozen=True, tag="exchange"):
+    """At once, all along the cycle that both links make; swaps do the same one hop after another."""
+
+    remove: tuple[Node, Node]
+    add: tuple[Node, Node]
+    protocol: str
 
 
 class AddStep(_Step, frozen=True, tag="add_broker"):
@@ -38,13 +52,15 @@ class RemoveStep(_Step, frozen=True, tag="remove_broker"):
     broker: Node
 
 
-Step: TypeAlias = SwapStep | AddStep | RemoveStep
+Step: TypeAlias = SwapStep | ExchangeStep | AddStep | RemoveStep
 
 
 def spelled(step: Step) -> str:
     match step:
-        case SwapStep(a, b, c):
-            return f"swap {a}, {b}, {c}"
+        case SwapStep(a, b, c, protocol):
+            return f"swap {a}, {b}, {c}" + (f" by {protocol}" if protocol else "")
+        case ExchangeStep((x, y), (u, v), protocol):
+            return f"exchange {x}–{y} for {u}–{v} by {protocol}"
         case AddStep(broker, to):
             return f"add {broker} at {to}"
         case RemoveStep(broker):
@@ -58,6 +74,8 @@ def touched(topology: Topology, step: Step) -> tuple[Node, ...]:
     match step:
         case SwapStep(a, b, c):
             return (a, b, c)
+        case ExchangeStep(add=(u, v)):
+            return topology.path(u, v)
         case AddStep(broker, to):
             return (broker, to)
         case RemoveStep(broker):
@@ -71,6 +89,8 @@ def apply(topology: Topology, step: Step) -> Topology:
     match step:
         case SwapStep():
             return _swap(topology, step)
+        case ExchangeStep():
+            return _exchange(topology, step)
         case AddStep():
             return _add(topology, step)
         case RemoveStep():
@@ -81,6 +101,8 @@ def apply(topology: Topology, step: Step) -> Topology:
 
 def _swap(topology: Topology, step: SwapStep) -> Topology:
     a, b, c = step.a, step.b, step.c
+    if step.protocol and step.protocol not in EXCHANGES:
+        raise StepError(spelled(step), f"{step.protocol!r} is no protocol; there are {', '.join(EXCHANGES)}")
     if a == c:
         raise StepError(spelled(step), f"{a} cannot be both ends of a–b–c; name three brokers in a row")
     for x, y in ((a, b), (b, c)):
@@ -89,6 +111,22 @@ def _swap(topology: Topology, step: SwapStep) -> Topology:
     around = topology.around
     changed = {a: around[a] - {b} | {c}, b: around[b] - {a}, c: around[c] | {a}}
     return Topology({**around, **changed})
+
+
+def _exchange(topology: Topology, step: ExchangeStep) -> Topology:
+    if step.protocol not in CYCLES:
+        reason = f"{step.protocol!r} exchanges no link at once; {', '.join(CYCLES)} do"
+        raise StepError(spelled(step), reason)
+    try:
+        cycle_of(topology, remove=step.remove, add=step.add)
+    except (PlanError, TopologyError) as error:
+        raise StepError(spelled(step), str(error)) from None
+    around = dict(topology.around)
+    for x, y in (step.remove, step.remove[::-1]):
+        around[x] -= {y}
+    for u, v in (step.add, step.add[::-1]):
+        around[u] |= {v}
+    return Topology(around)
 
 
 def _add(topology: Topology, step: AddStep) -> Topology:

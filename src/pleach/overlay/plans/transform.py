@@ -1,7 +1,7 @@
 """Any tree into any other (S1 Theorem 2; S0 §V, property 2).
 
     1. New brokers become leaves, each at a neighbour that it has in the target, if one is there.
-    2. Swaps, until all links of the target are there (`search.py`).
+    2. Swaps, until all links of the target are there (`search.py`); or exchanges, one for each link that is missing.
     3. Then the brokers of the target are joined among themselves, and all others hang off them: these go, leaves first.
 
 Brokers go last, so that a plan which ends in the middle has taken nobody's broker away. Links that both trees have are
@@ -10,25 +10,49 @@ never touched.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
 from pleach.messages import Node
+from pleach.overlay.plans.cycle import links_on
 from pleach.overlay.plans.plan import Plan
 from pleach.overlay.plans.search import swaps_towards
-from pleach.overlay.plans.steps import AddStep, RemoveStep, Step, apply
-from pleach.overlay.plans.topology import Topology
+from pleach.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, Step, apply
+from pleach.overlay.plans.topology import Link, Topology
+from pleach.overlay.registry import CYCLES
 
 
-def transform(topology: Topology, target: Topology, *, width: int | None = None) -> Plan:
-    """A plan with few swaps, disjoint ones in one wave. `width`: see `search.swaps_towards`."""
+def transform(topology: Topology, target: Topology, *, protocol: str = "", width: int | None = None) -> Plan:
+    """A plan with few swaps, or exchanges by `protocol`, disjoint ones in one wave. `width`: see `swaps_towards`."""
     steps: list[Step] = []
     tree = topology
     for add in _additions(topology, target):
         tree = apply(tree, add)
         steps.append(add)
-    for swap in swaps_towards(tree, target.links, width=width):
-        tree = apply(tree, swap)
-        steps.append(swap)
+    for change in _changes(tree, target.links, protocol, width):
+        tree = apply(tree, change)
+        steps.append(change)
     steps += _removals(tree, target)
     return Plan.of(topology, steps)
+
+
+def _changes(tree: Topology, wanted: Iterable[Link], protocol: str, width: int | None) -> Sequence[Step]:
+    if protocol in CYCLES:
+        return exchanges_towards(tree, wanted, protocol)
+    return [msgspec.structs.replace(swap, protocol=protocol) for swap in swaps_towards(tree, wanted, width=width)]
+
+
+def exchanges_towards(tree: Topology, wanted: Iterable[Link], protocol: str) -> list[ExchangeStep]:
+    """One for each wanted link that is missing (S1 Theorem 2), the shortest cycle first: fewer brokers are locked."""
+    goal = frozenset(wanted)
+    found: list[ExchangeStep] = []
+    while ways := [tree.path(u, v) for u, v in sorted(goal - {*tree.links})]:
+        way = min(ways, key=lambda way: (len(way), way))
+        removed = next(link for link in links_on(way) if link not in goal)  # there is one, or the goal has a cycle
+        found.append(ExchangeStep(removed, (way[0], way[-1]), protocol))
+        tree = apply(tree, found[-1])
+    return found
 
 
 def _additions(tree: Topology, target: Topology) -> list[AddStep]:

@@ -1,0 +1,213 @@
+"""`pleach lab`: experiments, in campaigns of seeded simulations on Spark, and the report of what they gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from pleach.cli.lab_show import (
+    progress_of_campaign,
+    progress_of_report,
+    show_ended,
+    show_entries,
+    show_experiments,
+    show_samples,
+)
+from pleach.errors import LakeError
+from pleach.lab.campaigns import Ended, case_from, check_code, measured_in, replay_command, run_experiment, tasks_of
+from pleach.lab.experiment import Experiment, Size
+from pleach.lab.look import load_matplotlib
+from pleach.lab.registry import EXPERIMENTS, experiment_named
+from pleach.lab.report import PAGE, write_report
+from pleach.spark.results import CAMPAIGN_DEFAULT, Results
+from pleach.spark.session import load_spark, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXIT_FAILED = 1
+LAKE_DEFAULT = Path("lake")
+OUT_DEFAULT = Path("docs/results")
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; none means all.")]
+SizeOption = Annotated[Size, typer.Option(help="How many cases, nodes and seeds.")]
+LakeOption = Annotated[Path, typer.Option(help="Where results are kept.")]
+MasterOption = Annotated[str, typer.Option(help="The Spark master.")]
+CampaignOption = Annotated[str, typer.Option(help="Results of one campaign never mix with another's.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+
+app = typer.Typer(help="Experiments: list, run, report, replay.", no_args_is_help=True, rich_markup_mode="markdown")
+
+
+@app.command("list")
+def list_experiments(as_json: JsonOption = False) -> None:
+    """Say which experiments there are, their figures, and how many runs each size takes.
+
+    Example: `pleach lab list`
+    """
+    if not as_json:
+        show_experiments(Console(), EXPERIMENTS.values())
+        return
+    for experiment in EXPERIMENTS.values():
+        typer.echo(msgspec.json.encode(_description(experiment)).decode())
+
+
+def _description(experiment: Experiment) -> dict[str, object]:
+    return {
+        "experiment": experiment.name,
+        "about": experiment.about,
+        "figures": [shown.name for shown in experiment.shown],
+        "runs": {size.value: len(tasks_of(experiment, size)) for size in Size},
+    }
+
+
+@app.command()
+def run(
+    names: Names = None,
+    size: SizeOption = Size.USUAL,
+    lake: LakeOption = LAKE_DEFAULT,
+    master: MasterOption = "local[*]",
+    campaign: CampaignOption = CAMPAIGN_DEFAULT,
+    force: Annotated[
+        bool, typer.Option("--force", help="Throw away what another version of the code has measured.")
+    ] = False,
+    partitions: Annotated[
+        int, typer.Option(min=0, help="Of one Spark job, at most; 0: four per core. Results do not depend on it.")
+    ] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Run what is missing of experiments, on all cores, and keep the results in the lake.
+
+    Interrupted or killed, start it again: it goes on where it was. A run that fails is reported with the command that
+    replays it, and does not stop the others; the exit code is 1 then.
+
+    Example: `pleach lab run hops --size quick`
+    """
+    experiments = _chosen(names, lake, campaign)
+    for experiment, results in experiments:
+        check_code(experiment, results, force=force)  # all before the first is started
+    failed = False
+    with _session(master) as spark:
+        for experiment, results in experiments:
+            with progress_of_campaign(experiment.name, quiet=as_json) as on_progress:
+                ended = run_experiment(spark, experiment, size, results, on_progress, partitions=partitions)
+            failed = failed or bool(ended.failures)
+            if as_json:
+                typer.echo(msgspec.json.encode(_summary(ended, results)).decode())
+            else:
+                show_ended(Console(), ended, results)
+    if failed:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _summary(ended: Ended, results: Results) -> dict[str, object]:
+    failures = [
+        {
+            "case": outcome.case,
+            "seed": outcome.seed,
+            "error": outcome.error,
+            "replay": replay_command(ended.experiment, outcome.case, outcome.seed),
+        }
+        for outcome in ended.failures
+    ]
+    return {
+        "experiment": ended.experiment,
+        "size": ended.size,
+        "tasks": ended.tasks,
+        "already": ended.already,
+        "run": ended.tasks - ended.already,
+        "failures": failures,
+        "code": results.code,
+        "results": str(results.folder),
+    }
+
+
+@app.command()
+def report(
+    names: Names = None,
+    size: SizeOption = Size.USUAL,
+    lake: LakeOption = LAKE_DEFAULT,
+    out: Annotated[Path, typer.Option(help="Where figures, numbers and the page go.")] = OUT_DEFAULT,
+    master: MasterOption = "local[*]",
+    campaign: CampaignOption = CAMPAIGN_DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw what was measured, judge it, and set it beside what was published.
+
+    Without names: every experiment that the lake has results of. Exits with 1 if runs have failed or are missing.
+
+    Example: `pleach lab report hops --size quick --out report`
+    """
+    load_matplotlib()  # what is missing is said before the work, not after it
+    chosen = [each for each in _chosen(names, lake, campaign) if names or each.results.code]
+    if not chosen:
+        raise LakeError(f"{lake}: campaign {campaign!r} has no results; `pleach lab run` makes some")
+    with _session(master) as spark, progress_of_report(len(chosen), quiet=as_json) as advance:
+        measured = [advance(measured_in(spark, experiment, size, results)) for experiment, results in chosen]
+    entries = write_report(measured, out)
+    if as_json:
+        for entry in entries:
+            typer.echo(msgspec.json.encode(entry).decode())
+    else:
+        show_entries(Console(), entries)
+        Console().print(f"page: {escape(str(out / PAGE))}", soft_wrap=True)
+    if any(each.lacking for each in measured):
+        raise typer.Exit(EXIT_FAILED)
+
+
+@app.command()
+def replay(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The experiment.", show_default=False)],
+    case: Annotated[str, typer.Option(help="The case, as JSON.", show_default=False)],
+    seed: Annotated[int, typer.Option(min=0, help="The seed.", show_default=False)],
+    as_json: JsonOption = False,
+) -> None:
+    """Do one run of an experiment in this process, and show what it gives, or where it fails (exit code 1).
+
+    Example: `pleach lab replay hops --case '{"brokers":8,"routing":"simple","share":1.0}' --seed 3`
+    """
+    experiment = experiment_named(name)
+    chosen = case_from(experiment, case)
+    start = perf_counter()
+    try:
+        samples = list(experiment.measure(chosen, seed))
+    except Exception:  # noqa: BLE001 - whatever it is: its traceback is what a replay is for
+        Console(stderr=True).print_exception()
+        raise typer.Exit(EXIT_FAILED) from None
+    if as_json:
+        for sample in samples:
+            typer.echo(msgspec.json.encode(sample._asdict()).decode())
+    else:
+        show_samples(Console(), samples, perf_counter() - start)
+
+
+class Chosen(NamedTuple):
+    experiment: Experiment
+    results: Results
+
+
+def _chosen(names: list[str] | None, lake: Path, campaign: str) -> list[Chosen]:
+    """The experiments of these names, each once; all where there are none."""
+    return [
+        Chosen(experiment_named(name), Results(lake, campaign, name)) for name in dict.fromkeys(names or EXPERIMENTS)
+    ]
+
+
+@contextmanager
+def _session(master: str) -> Iterator[SparkSession]:
+    """A session for this command; one that was there before is used, and left alone."""
+    was_there = load_spark().SparkSession.getActiveSession() is not None
+    spark = spark_session(master, app="pleach lab")
+    try:
+        yield spark
+    finally:
+        if not was_there:
+            spark.stop()

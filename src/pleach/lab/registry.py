@@ -1,0 +1,26 @@
+"""Every experiment, by its name: one line each."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from pleach.errors import ExperimentError
+from pleach.lab import hops, s0_primitives, s1_exchange, s2_path, swap_or_cycle, table1
+from pleach.lab.experiment import Experiment
+
+ALL = (
+    hops.HOPS_BY_POLICY,
+    table1.TABLE1,
+    swap_or_cycle.SWAP_OR_CYCLE,
+    s0_primitives.PRIMITIVES,
+    s2_path.RECONFIGURATION_PATH,
+    s1_exchange.EXCHANGE_ON_A_CYCLE,
+)
+EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType({each.name: each for each in ALL})
+
+
+def experiment_named(name: str) -> Experiment:
+    try:
+        return EXPERIMENTS[name]
+    except KeyError:
+        raise ExperimentError(f"there is no experiment {name!r}; there are: {', '.join(EXPERIMENTS)}") from None

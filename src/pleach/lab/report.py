@@ -1,0 +1,178 @@
+"""The report: figures, numbers, an index for machines, and a page that sets published and measured side by side.
+
+    summaries of an experiment ──▶ <figure>.png .svg, <table>.md, <experiment>.csv ──▶ index.json ──▶ README.md
+
+The index is the whole of what the page says: entries of experiments that are not reported this time stay in both. The
+same numbers give the same bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from pleach.errors import ExperimentError
+from pleach.lab import look
+from pleach.lab.experiment import Experiment, Figure, Finding, Size, Status, Summary, Table
+
+INDEX = "index.json"
+PAGE = "README.md"
+NUMBERS = ("seeds", "samples", "mean", "low", "high", "minimum", "p50", "p95", "p99", "maximum")
+STATUS_MEANS = {
+    Status.REPRODUCED: "we measure what the paper says",
+    Status.DIFFERS: "we measure something else, and say why",
+    Status.REFUTED: "what the paper says is not so",
+    Status.OPEN: "not decided by what was measured",
+}
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure or table, in the index."""
+
+    figure: str
+    paper: str
+    status: Status
+    published: str
+    measured: str
+    command: str
+    title: str
+    experiment: str
+    files: tuple[str, ...]
+    size: Size
+    code: str  # the version that measured
+    note: str = ""  # what a reader must know besides, as runs that failed
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an experiment gave, ready for its report."""
+
+    experiment: Experiment
+    size: Size
+    summaries: Sequence[Summary]
+    code: str  # the version that measured
+    lacking: int = 0  # runs that failed, or have not been done
+    note: str = ""
+
+
+def write_report(measured: Iterable[Measured], folder: Path) -> list[Entry]:
+    """Write all files of these experiments, then index and page. Returns the entries that are new."""
+    earlier = read_index(folder)  # what is wrong with it is said before anything is written
+    folder.mkdir(parents=True, exist_ok=True)
+    new = [entry for each in measured for entry in _written(each, folder)]
+    kept = [entry for entry in earlier if entry.experiment not in {entry.experiment for entry in new}]
+    entries = sorted((*kept, *new), key=lambda entry: entry.figure)
+    (folder / INDEX).write_bytes(msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
+    (folder / PAGE).write_text(page(entries))
+    return new
+
+
+def read_index(folder: Path) -> list[Entry]:
+    path = folder / INDEX
+    if not path.exists():
+        return []
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=list[Entry])
+    except (OSError, msgspec.DecodeError) as error:
+        raise ExperimentError(f"{path}: {error}; delete it, and report all experiments anew") from None
+
+
+# The files of one experiment -----------------------------------------------------------------------------------
+
+
+def _written(measured: Measured, folder: Path) -> list[Entry]:
+    numbers = folder / f"{measured.experiment.name}.csv"
+    numbers.write_text(numbers_of(measured.summaries))
+    entries = []
+    for figure in measured.experiment.figures:
+        paths = look.save(figure, measured.summaries, folder)
+        entries.append(_entry(measured, figure, [*paths, numbers]))
+    for table in measured.experiment.tables:
+        path = folder / f"{table.name}.md"
+        path.write_text(f"# {table.title}\n\n{table.write(measured.summaries).strip()}\n")
+        entries.append(_entry(measured, table, [path, numbers]))
+    return entries
+
+
+def _entry(measured: Measured, shown: Figure | Table, paths: Sequence[Path]) -> Entry:
+    finding: Finding = shown.judge(measured.summaries)
+    name, size = measured.experiment.name, measured.size
+    return Entry(
+        figure=shown.name,
+        paper=shown.paper,
+        status=finding.status,
+        published=shown.published,
+        measured=finding.measured,
+        command=f"pleach lab run {name} --size {size} && pleach lab report {name} --size {size}",
+        title=shown.title,
+        experiment=name,
+        files=tuple(path.name for path in paths),
+        size=size,
+        code=measured.code,
+        note=measured.note,
+    )
+
+
+def numbers_of(summaries: Sequence[Summary]) -> str:
+    """All points as CSV: a column per parameter, then the metric and what was measured of it."""
+    parameters = sorted({name for summary in summaries for name in summary.case})
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow((*parameters, "metric", *NUMBERS))
+    for summary in summaries:
+        case = (summary.case.get(name, "") for name in parameters)
+        table.writerow((*case, summary.metric, *(_spelled(getattr(summary, name)) for name in NUMBERS)))
+    return text.getvalue()
+
+
+def _spelled(number: float) -> str:
+    return "" if number != number else f"{number:.9g}"  # noqa: PLR0124 - not a number: there is no interval
+
+
+# The page ----------------------------------------------------------------------------------------------------
+
+
+def page(entries: Sequence[Entry]) -> str:
+    overview = "\n".join(
+        f"| [{entry.figure}](#{entry.figure}) | {entry.paper} | {entry.title} | {entry.status} |" for entry in entries
+    )
+    meanings = "; ".join(f"*{status}*: {meaning}" for status, meaning in STATUS_MEANS.items())
+    sections = "\n".join(map(_section, entries))
+    return f"""# Results
+
+What the papers say, and what our own runs say. Every figure is made by the command below it, from seeded simulations
+of the brokers that also run live; the same command gives the same files. Curves are means over seeds, bands and
+whiskers their 95% confidence intervals. [How to run them](../how-to/run-experiments.md); [{INDEX}]({INDEX}) is for
+machines.
+
+{meanings}.
+
+| figure | paper | | status |
+|---|---|---|---|
+{overview}
+
+{sections}"""
+
+
+def _section(entry: Entry) -> str:
+    picture = next((file for file in entry.files if file.endswith(".png")), None)
+    shown = f"![{entry.title}]({picture})" if picture else f"[The table]({entry.files[0]})"
+    others = ", ".join(f"[{file}]({file})" for file in entry.files if file != picture)
+    note = f"\n\n**Mind:** {entry.note}" if entry.note else ""
+    return f"""## {entry.figure}
+
+{entry.title} ({entry.paper}): **{entry.status}**.
+
+{shown}
+
+**Published.** {entry.published}
+
+**Measured.** {entry.measured}{note}
+
+Files: {others}. Size {entry.size}, code {entry.code}. Made by `{entry.command}`
+"""

@@ -1,0 +1,91 @@
+"""The seam while a broker joins, or while the clients of one that leaves cross to its neighbour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import get_args
+
+import msgspec
+
+from pleach.effects import Send
+from pleach.messages import ClientRequest, Node, PubSub, Redirect, Said
+from pleach.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
+
+CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
+PUB_SUB: frozenset[type] = frozenset(get_args(PubSub))
+
+
+class Part(IntEnum):
+    """What this broker does in a change of membership: join or leave itself, or be the neighbour of one that leaves."""
+
+    JOINING = 0
+    LEAVING = 1
+    INHERITING = 2
+
+
+class Phase(IntEnum):
+    ASKED = 1  # the other side has not answered
+    HANDED = 2  # the clients are a's; b passes on what they send, and delivers what a sent before
+    CLOSED = 3  # nothing more comes from a by way of b; clients are on their way
+
+
+class Changing(msgspec.Struct):
+    """One change of membership at one of its two brokers. `partner`: the other one. `clients`: those on their way."""
+
+    operation: str
+    part: Part
+    partner: Node
+    phase: Phase = Phase.ASKED
+    clients: dict[Node, None] = {}
+    partner_address: str = ""  # where the partner listens for clients
+
+
+class Crossing:
+    """What arrives and leaves while clients cross from b to a."""
+
+    keeps_causal_order = True
+
+    def __init__(self, change: Changing) -> None:
+        self._change = change
+
+    @property
+    def peers(self) -> frozenset[Node]:
+        """A broker that joins counts its neighbour-to-be among its links."""
+        return frozenset((self._change.partner,))
+
+    def arriving(self, sender: Node, message: Passing) -> Verdict:
+        if message.__class__ in CLIENT_REQUESTS:
+            return self._request(sender, message)  # type: ignore[arg-type]
+        return stale(sender, message)
+
+    def _request(self, client: Node, request: ClientRequest) -> Verdict:
+        change = self._change
+        match change.part, change.phase:
+            case Part.JOINING, _:
+                change.clients[client] = None
+                return Hold()  # what is published now is for the tree that this broker is joining
+            case Part.LEAVING, Phase.HANDED | Phase.CLOSED:
+                return Drop("passed on", self._pass_on(client, request))
+            case Part.INHERITING, _ if client in change.clients:
+                return Hold()  # what it sent by way of b comes first
+        return Pass(client, request)
+
+    def _pass_on(self, client: Node, request: ClientRequest) -> Sequence[Send]:
+        """A client that came after the handover goes the same way as the others."""
+        change = self._change
+        is_late = client not in change.clients and change.phase is Phase.CLOSED
+        change.clients[client] = None
+        redirected = [Send(client, redirect(change))] if is_late else []
+        return [Send(change.partner, Said(client, request)), *redirected]
+
+    def leaving(self, _source: Node, _cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
+        """After the handover b owes a nothing: a has it all."""
+        change = self._change
+        if change.part is not Part.LEAVING or change.phase is Phase.ASKED:
+            return sends
+        return [send for send in sends if not (send.to == change.partner and send.message.__class__ in PUB_SUB)]
+
+
+def redirect(change: Changing) -> Redirect:
+    return Redirect(change.partner, change.partner_address)

@@ -1,0 +1,30 @@
+"""Faults that suspend the checks for a while: what falls into them is set aside, and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from pleach.spark.audit.overview import RunOverview
+from pleach.trace.verdict import Rule
+
+
+def suspended(spark: SparkSession, found: DataFrame, known: Mapping[str, RunOverview]) -> DataFrame:
+    """The findings with a column `set_aside`."""
+    rows = [
+        (run, one.start, one.end, one.flight) for run, overview in known.items() for one in overview.survey.suspensions
+    ]
+    if not rows:
+        return found.withColumn("set_aside", f.lit(False))  # noqa: FBT003 a literal
+    faults = spark.createDataFrame(rows, "run string, start double, end double, flight double")
+    lost = f.col("rule") == Rule.LOST.value
+    covers = f.col("at").between(f.col("start"), f.col("end")) | f.col("published_at").between(
+        f.col("start"), f.col("end")
+    )
+    may_lose = f.col("at").between(f.col("start") - f.col("flight"), f.col("end"))
+    hit = found.join(f.broadcast(faults), "run").where(f.when(lost, may_lose).otherwise(covers))
+    keys = ["run", "rule", "client", "index"]
+    aside = hit.select(*keys).distinct().withColumn("set_aside", f.lit(True))  # noqa: FBT003 a literal
+    return found.join(aside, keys, "left").fillna(False, subset=["set_aside"])  # noqa: FBT003 a literal

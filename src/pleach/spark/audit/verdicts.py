@@ -1,0 +1,111 @@
+"""What the jobs found, as the reference would say it: one verdict per run."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from functools import reduce
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as f
+
+from pleach.errors import SparkError
+from pleach.spark.audit.findings import noticed, violation
+from pleach.spark.audit.overview import RunOverview
+from pleach.trace.oracle import why_unusable
+from pleach.trace.verdict import Counts, Ordering, Verdict, Violation
+
+FINDINGS_MAX = 1_000_000  # on the driver: a network that breaks its promises more often is known to be broken
+
+Numbers = Mapping[str, Counter[str]]  # per run, by the names of `Counts`
+
+
+def counts_of(taken: DataFrame, tried: DataFrame, delivered: DataFrame) -> Numbers:
+    published = f.col("attempt").isNotNull()
+    of_subscriptions = taken.groupBy("run").agg(
+        f.count("asked").alias("subscriptions"), f.coalesce(f.sum("unpaired"), f.lit(0)).alias("unpaired")
+    )
+    of_publications = tried.groupBy("run").agg(
+        f.count(f.when(published, 1)).alias("published"),
+        f.count(f.when(published, f.col("acknowledged"))).alias("acknowledged"),
+        f.count(f.when(published, f.col("failed"))).alias("failed"),
+        f.count(f.when(~published, 1)).alias("unpaired"),
+    )
+    pairs = delivered.groupBy("run", "client", "publisher").agg(f.count("*").alias("deliveries"))
+    of_deliveries = pairs.groupBy("run").agg(f.sum("deliveries").alias("deliveries"))
+    people = reduce(
+        DataFrame.union,
+        (
+            pairs.select("run", "client"),
+            pairs.where(f.col("publisher").isNotNull()).select("run", "publisher"),
+            taken.where(f.col("asked").isNotNull()).select("run", "client"),
+        ),
+    )
+    of_people = people.distinct().groupBy("run").agg(f.count("*").alias("clients"))
+    numbers: dict[str, Counter[str]] = defaultdict(Counter)
+    for rows in (of_subscriptions, of_publications, of_deliveries, of_people):
+        for row in rows.collect():
+            numbers[row.run].update({name: value for name, value in row.asDict().items() if name != "run"})
+    return numbers
+
+
+def verdicts_of(
+    known: Mapping[str, RunOverview],
+    promised: Ordering | None,
+    numbers: Numbers,
+    judged: DataFrame,
+    refused: DataFrame,
+) -> list[Verdict]:
+    """In the order of `known`."""
+    refusals = _first_refusals(refused)
+    found = _found(judged)
+    verdicts = []
+    for run, one in known.items():
+        refusal = one.refusal or refusals.get(run, "")
+        if refusal:
+            counts = Counts(records=one.records)
+            verdicts.append(Verdict(run, promised or Ordering.CAUSAL, unusable=refusal, counts=counts))
+        else:
+            verdicts.append(_verdict(one, one.ordering(promised), numbers.get(run, Counter()), found.get(run, [])))
+    return verdicts
+
+
+def _first_refusals(refused: DataFrame) -> dict[str, str]:
+    first = refused.groupBy("run").agg(f.min_by("refusal", f.struct("index", "step")).alias("refusal"))
+    return {row.run: row.refusal for row in first.collect()}
+
+
+def _found(judged: DataFrame) -> dict[str, list[Row]]:
+    rows = judged.limit(FINDINGS_MAX + 1).collect()
+    if len(rows) > FINDINGS_MAX:
+        raise SparkError(
+            f"more than {FINDINGS_MAX:,} violations: judge fewer runs at a time, or look at one of them first"
+        )
+    by_run: dict[str, list[Row]] = defaultdict(list)
+    for row in sorted(rows, key=noticed):
+        by_run[row.run].append(row)
+    return by_run
+
+
+def _verdict(one: RunOverview, ordering: Ordering, numbers: Counter[str], rows: Iterable[Row]) -> Verdict:
+    kept: list[Violation] = []
+    aside = 0
+    for row in rows:
+        if row.set_aside:
+            aside += 1
+        else:
+            kept.append(violation(row))
+    return Verdict(
+        one.survey.run,
+        ordering,
+        violations=tuple(found for found in kept if found.rule not in ordering.tolerates),
+        tolerated=tuple(found for found in kept if found.rule in ordering.tolerates),
+        unusable=why_unusable(one.survey),
+        counts=Counts(
+            records=one.records,
+            drains=len(one.drains),
+            suspensions=len(one.survey.suspensions),
+            set_aside=aside,
+            **numbers,
+        ),
+    )

@@ -1,0 +1,167 @@
+"""S0 Fig. 12–16: samples that make sense, and judges with two sides."""
+
+from __future__ import annotations
+
+import pytest
+from made_up import summarised
+
+from pleach.events.event import Event, EventId
+from pleach.events.filter import Filter
+from pleach.events.language import parse_filter
+from pleach.lab.experiment import Size, Status
+from pleach.lab.s0_figures import judge_brokers, judge_gaps, judge_removal, judge_subscriptions, judge_types
+from pleach.lab.s0_primitives import DEFAULT, PRIMITIVES, measure
+from pleach.lab.s0_scenario import KB, KINDS, TYPES, attributes_of, scenario_of, wanted_text
+from pleach.messages import Forward, Install, Layer, encode
+
+SMALL = {**DEFAULT, "brokers": 10, "operations": 4}
+
+
+def samples(seed=1, **changes):
+    return dict(measure({**SMALL, **changes}, seed))
+
+
+# The scenario -------------------------------------------------------------------------------------------------
+
+
+def test_events_and_subscriptions_are_as_large_as_in_s0():
+    """0.76 KB and 0.77 KB."""
+    wanted: Filter = parse_filter(wanted_text(700))
+    event = Event(EventId("c17", 0, 12), attributes_of(700))
+    assert len(encode(Forward(event))) / KB == pytest.approx(0.76, abs=0.03)
+    assert len(encode(Install(Layer.SUBSCRIPTIONS, 1, "", wanted))) / KB == pytest.approx(0.77, abs=0.03)
+
+
+def test_a_subscription_takes_one_event_in_a_thousand():
+    wanted = parse_filter(wanted_text(321))
+    assert [kind for kind in range(KINDS) if wanted.matches(attributes_of(kind))] == [321]
+    assert pytest.approx(0.001, rel=0.03) == 1 / KINDS
+
+
+def test_half_of_the_brokers_have_no_clients_and_more_subscriptions_include_fewer():
+    few, many = (scenario_of({**SMALL, "brokers": 40, "subscriptions": count}, 2) for count in (3, 9))
+    assert len({client.broker for client in few.clients}) <= 20
+    assert few.links == many.links
+    for client, same in zip(few.clients, many.clients, strict=True):
+        assert client.broker == same.broker
+        assert same.subscribe[:3] == client.subscribe
+
+
+# SwapLink -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", ["corrected", "published"])
+@pytest.mark.parametrize("knowledge", ["complete", "partial"])
+def test_a_swap_takes_twelve_messages(variant, knowledge):
+    found = samples(variant=variant, knowledge=knowledge)
+    assert found["messages"] == 12
+    assert found["KB"] == pytest.approx(sum(found[f"KB {label}"] for label in TYPES))
+
+
+def test_where_no_subscriptions_travel_it_takes_a_quarter_of_a_kilobyte_at_most():
+    assert samples(knowledge="complete", subscriptions=50)["KB without pub"] < 0.25
+    assert samples(knowledge="complete", variant="published", gap_ms=10)["additional events"] == 0
+
+
+def test_subscriptions_are_nearly_all_of_the_cost_and_each_is_told_once():
+    one, ten = (samples(subscriptions=count) for count in (1, 10))
+    assert ten["KB swap"] > 0.99 * ten["KB without pub"]
+    assert 5 < ten["KB swap"] / one["KB swap"] <= 10
+
+
+def test_the_correction_sends_copies_and_the_published_protocol_none():
+    published, corrected = (samples(variant=v, gap_ms=5, subscriptions=30) for v in ("published", "corrected"))
+    assert 0 < published["additional events"] < corrected["additional events"]
+
+
+# Joining and leaving ------------------------------------------------------------------------------------------
+
+
+def test_a_broker_that_joins_is_no_concern_of_others():
+    found = samples(operation="add")
+    assert found["messages"] == 2
+    assert found["messages elsewhere"] == 0
+
+
+def test_leaving_costs_little_but_the_subscriptions():
+    none, some, more = (samples(operation="remove", operations=3, subscriptions=count) for count in (0, 10, 20))
+    assert 0 < none["KB"] < 0.3
+    assert more["KB"] - some["KB"] == pytest.approx(some["KB"] - none["KB"], rel=0.05)
+    assert more["KB"] > some["KB"] > none["KB"]
+
+
+# Judges -------------------------------------------------------------------------------------------------------
+
+TABLE_KB = 1000.0
+
+
+def as_published(case):
+    """What S0 says, for our cases."""
+    if case["operation"] != "swap":
+        size = 0.11 + 0.8 * case["subscriptions"]
+        return {"KB": size, **({"messages elsewhere": 0} if case["operation"] == "add" else {})}
+    bare = {"lock": 0.05, "lockAck": 0.03, "open": 0.01, "close": 0.05, "other": 0.0}
+    told = TABLE_KB * min(100, case["subscriptions"]) / 10 * min(150, case["brokers"]) / 100
+    pub = 750 / case["gap_ms"] * (1.5 if case["variant"] == "corrected" else 1.0)
+    if case["knowledge"] == "complete":
+        told, pub = 0.05, 0.0
+    parts = {**bare, "swap": told, "pub": pub}
+    total = sum(parts.values())
+    return {"messages": 12, "KB": total, "KB without pub": total - pub, **{f"KB {k}": v for k, v in parts.items()}}
+
+
+def judged(judge, change=lambda case, means: means):
+    return judge(summarised(PRIMITIVES, Size.USUAL, lambda case: change(case, as_published(case))))
+
+
+@pytest.mark.parametrize("judge", [judge_types, judge_subscriptions, judge_brokers, judge_gaps, judge_removal])
+def test_what_is_as_published_is_reproduced(judge):
+    found = judged(judge)
+    assert found.status is Status.REPRODUCED, found.measured
+
+
+def scaled(metric, factor, **where):
+    """A change of one metric in some cases."""
+
+    def change(case, means):
+        if metric in means and all(case[key] == value for key, value in where.items()):
+            return {**means, metric: means[metric] * factor(case)}
+        return means
+
+    return change
+
+
+def test_other_sizes_differ_and_a_quarter_of_a_kilobyte_is_a_bound():
+    smaller = judged(judge_types, lambda case, means: {metric: size * 0.3 for metric, size in means.items()})
+    assert smaller.status is Status.DIFFERS
+    assert "less than the megabyte" in smaller.measured
+    assert judged(judge_types, scaled("KB", lambda _: 3.0, knowledge="complete")).status is Status.REFUTED
+    assert judged(judge_types, scaled("KB swap", lambda _: 0.9, knowledge="partial")).status is Status.REFUTED
+
+
+def test_costs_that_do_not_level_off_differ_and_that_do_not_grow_refute():
+    on_and_on = scaled("KB swap", lambda case: max(1.0, case["subscriptions"] / 100), knowledge="partial")
+    assert judged(judge_subscriptions, on_and_on).status is Status.DIFFERS
+    assert judged(judge_subscriptions, lambda _, means: {**means, "KB swap": 5.0}).status is Status.REFUTED
+    telling = scaled("KB without pub", lambda case: case["subscriptions"], knowledge="complete")
+    assert judged(judge_subscriptions, telling).status is Status.REFUTED
+
+
+def test_costs_by_brokers():
+    squared = scaled("KB swap", lambda case: case["brokers"] ** 2, knowledge="partial")
+    assert judged(judge_brokers, squared).status is Status.DIFFERS
+    falling = scaled("KB swap", lambda case: case["brokers"] ** -2, knowledge="partial")
+    assert judged(judge_brokers, falling).status is Status.REFUTED
+
+
+def test_additional_events_have_to_fall_and_to_be_few():
+    assert judged(judge_gaps, scaled("KB pub", lambda case: case["gap_ms"] ** 2)).status is Status.REFUTED
+    assert judged(judge_gaps, scaled("KB pub", lambda _: 500.0)).status is Status.DIFFERS
+
+
+def test_leaving_has_to_be_linear_and_joining_silent():
+    curved = scaled("KB", lambda case: case["subscriptions"] ** 2, operation="remove")
+    assert judged(judge_removal, curved).status is Status.REFUTED
+    chatty = judged(judge_removal, lambda case, means: {m: v or 1 for m, v in means.items()})
+    assert chatty.status is Status.REFUTED
+    assert judged(judge_removal, lambda case, means: {**means, "KB": means["KB"] + 1}).status is Status.DIFFERS

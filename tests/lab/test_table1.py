@@ -1,0 +1,114 @@
+"""Table I: its cases, its marks, and what it concludes; from numbers that are made up, but for one run."""
+
+from __future__ import annotations
+
+import pytest
+
+from pleach.lab.experiment import Size, Status, Summary
+from pleach.lab.promises import Promise, Row, promised, rows, said
+from pleach.lab.table1 import TABLE1, cases, judge_broken, judge_cost, judge_promises, measure
+from pleach.lab.table1_page import page
+from pleach.overlay.registry import EXCHANGES
+from pleach.scenario.model import Ordering
+
+METRICS = (
+    *("stuck", "lost", "duplicate", "spurious", "fifo", "causal", "broken_afterwards", "refused"),
+    *("completion_ms", "locked_brokers", "locked_broker_ms", "extra_ms", "extra_ms_max", "delayed_share"),
+    *("control", "control_bytes", "entries", "confirmations", "protocol_messages"),
+    *("dead_ends", "second_copies", "misrouted", "overhead", "outside"),
+)
+CAUSAL = Row("advanced-coordinated", Ordering.CAUSAL)
+
+
+def summaries(value_of=lambda _row, _metric, _cycle: 0.0):
+    """Of every case of the usual size; all zero but the overhead, if nothing else is said."""
+    found = []
+    for case in cases(Size.USUAL):
+        row = Row(str(case["protocol"]), Ordering(case["ordering"]))
+        for metric in METRICS:
+            mean = value_of(row, metric, int(case["cycle"])) or (100.0 if metric == "overhead" else 0.0)
+            found.append(Summary(case, metric, 8, 8, mean, mean, mean, mean, mean, mean, mean, mean))
+    return found
+
+
+def line_of(text, name):
+    return next(line for line in text.splitlines() if line.startswith(f"| {name} |"))
+
+
+def test_every_protocol_of_the_registry_is_a_row():
+    assert {row.protocol for row in rows()} == {*EXCHANGES}
+    assert [row.ordering for row in rows() if row.protocol == CAUSAL.protocol] == list(Ordering)
+    assert all(said(row) for row in rows())
+
+
+def test_one_case_gives_all_metrics_and_the_same_again():
+    case = next(case for case in cases(Size.QUICK) if case["protocol"] == "advanced-coordinated")
+    first = list(measure(case, 0))
+    assert first == list(measure(case, 0))
+    assert [sample.metric for sample in first] == list(METRICS)
+
+
+@pytest.mark.parametrize(
+    ("row", "metric", "mark"),
+    [
+        (CAUSAL, "lost", "✗"),
+        (CAUSAL, "causal", "✗"),
+        (CAUSAL, "outside", "✗"),
+        (Row("path", Ordering.CAUSAL), "outside", "✗"),
+        (Row("advanced-coordinated", Ordering.FIFO), "causal", ""),
+        (Row("strawman", Ordering.CAUSAL), "lost", ""),
+        (CAUSAL, "extra_ms_max", ""),
+    ],
+)
+def test_only_what_is_promised_is_marked(row, metric, mark):
+    def value_of(each, of, _cycle):
+        return 7.0 if (each, of) == (row, metric) else 0.0
+
+    before, after = (line_of(page(summaries(f)), row.name) for f in (lambda *_: 0.0, value_of))
+    assert before.count("✗") == 0
+    assert before.count("✓") == sum(promise in promised(row) for promise in Promise)
+    assert after.count("✗") == bool(mark)
+    assert "7" in after
+
+
+def test_all_promises_kept_is_as_said():
+    assert judge_promises(summaries()).status is Status.REPRODUCED
+
+
+@pytest.mark.parametrize("metric", ["fifo", "stuck", "broken_afterwards"])
+def test_a_promise_broken_on_one_length_is_found(metric):
+    def value_of(row, of, cycle):
+        return 0.5 if (row, of, cycle) == (CAUSAL, metric, 7) else 0.0
+
+    finding = judge_promises(summaries(value_of))
+    assert finding.status is Status.DIFFERS
+    assert CAUSAL.name in finding.measured
+
+
+def test_losses_that_grow_are_as_published_and_others_are_not():
+    def growing(row, metric, cycle):
+        return float(cycle) if row.protocol == "strawman" and metric in ("lost", "duplicate") else 0.0
+
+    assert judge_broken(summaries(growing)).status is Status.REPRODUCED
+    assert judge_broken(summaries(lambda *_: 0.0)).status is Status.DIFFERS
+    assert judge_broken(summaries(lambda row, metric, cycle: growing(row, metric, 15 - cycle))).status is Status.DIFFERS
+
+
+def test_the_strawman_must_cost_more_at_every_length():
+    def value_of(row, metric, cycle, worst=50.0):
+        if metric == "overhead":
+            return 100.0 if row.protocol == "strawman" else worst if cycle == 9 else 20.0
+        slope = {Ordering.FIFO: 1.0, Ordering.CAUSAL: 2.0}.get(row.ordering, 0.0)
+        return slope * cycle if metric == "extra_ms" else 0.0
+
+    assert judge_cost(summaries(value_of)).status is Status.REPRODUCED
+    dearer = judge_cost(summaries(lambda row, metric, cycle: value_of(row, metric, cycle, worst=120.0)))
+    assert dearer.status is Status.DIFFERS
+    assert "120%, at 9" in dearer.measured
+
+
+def test_the_smallest_size_has_its_report_too():
+    quick = [s for s in summaries() if s.case["cycle"] in (3, 6) and s.case["load"] == "low"]
+    text = page(quick)
+    assert "At high load" not in text
+    assert all(shown.judge(quick).measured for shown in (*TABLE1.figures, *TABLE1.tables))
