@@ -136,7 +136,7 @@ class Broker:
         return self._settle(machine.handle_timer(name, now=now), now)
 
     def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
-        """To be called once after `restore` (and what followed it): what a restart has ended and must go on."""
+        """To be called once at the start, or after `restore` and what followed it: what goes by a clock goes (on)."""
         return [effect for machine in self._machines.values() for effect in machine.resume()]
 
     # Pub/sub messages and client requests --------------------------------------------------------------------

@@ -47,6 +47,7 @@ from pleach.routing.waits import Ticket
 
 NAMES_PER_CLIENT_MAX = 10_000  # subscriptions, and advertisements, of one client
 ORDINARY_CHARACTERS = 1_024  # of a filter's text
+TOO_MANY_NAMES = f"a client has at most {NAMES_PER_CLIENT_MAX} of these"
 
 CONFIRMATIONS: dict[Layer, type[Subscribed | Advertised]] = {
     Layer.SUBSCRIPTIONS: Subscribed,
@@ -209,7 +210,7 @@ class Sessions:
         if name in names and names[name] != wanted:
             return [Send(client, Refused(name, f"the name stands for {names[name].text!r}; take that back first"))]
         if name not in names and len(names) == NAMES_PER_CLIENT_MAX:
-            return [Send(client, Refused(name, f"a client has at most {NAMES_PER_CLIENT_MAX} of these"))]
+            return [Send(client, Refused(name, TOO_MANY_NAMES))]
         if name not in names:
             self.names += weight(wanted)
         names[name] = wanted
@@ -226,6 +227,8 @@ class Sessions:
         subscriptions = self._clients[client].subscriptions
         sends = [] if subscriptions.get(name, wanted) == wanted else self._remove(Layer.SUBSCRIPTIONS, client, name)
         if name not in subscriptions:
+            if len(subscriptions) == NAMES_PER_CLIENT_MAX:
+                return [Send(client, Refused(name, TOO_MANY_NAMES))]
             subscriptions[name] = wanted
             self.names += weight(wanted)
         entry = Entry(owner(client, name), wanted)

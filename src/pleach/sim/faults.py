@@ -18,7 +18,7 @@ from pleach.sim.garbling import garbled
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, RecordKind
 
-GHOST_FILTERS = ("TRUE", "EXISTS lane", "ghost = 1", "price > 3", "topic LIKE 'news%'")
+GHOST_FILTERS = ("TRUE", "EXISTS topic", "ghost = 1", "price > 3", "topic LIKE 'news%'")
 
 
 class Struck(Protocol):

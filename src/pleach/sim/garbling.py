@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
 from pleach.events.event import Event, EventId
 from pleach.messages import (
@@ -22,6 +23,7 @@ from pleach.messages import (
 from pleach.sim.damage import Hand
 
 GHOST_INCARNATION = 2**31  # no client gets that old: its ghosts are nobody's events
+GHOST_ATTRIBUTES = MappingProxyType({"ghost": 1, "price": 5, "topic": "news.ghost"})
 
 
 def garbled(messages: Sequence[Message], sender: Node, receiver: Node, hand: Hand) -> list[Message]:
@@ -53,7 +55,7 @@ def _ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
         wanted = hand.stream.choice(hand.filters)
         return hand.stream.choice((Subscribe("s1", wanted), Subscribe("ghost", wanted), Unsubscribe("s1")))
     owner, wanted = hand.entry()
-    event = Event(EventId("ghost", GHOST_INCARNATION, hand.stream.randrange(1, 1000)), {"lane": "lane0"})
+    event = Event(EventId("ghost", GHOST_INCARNATION, hand.stream.randrange(1, 1000)), dict(GHOST_ATTRIBUTES))
     if receiver in hand.clients:
         return hand.stream.choice((Subscribed("s1"), Deliver(event)))
     layer = Layer.SUBSCRIPTIONS
