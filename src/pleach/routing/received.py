@@ -71,4 +71,5 @@ class Received:
 
     def restore(self, received: Mapping[Node, Iterable[Entry]], stale: Mapping[Node, Iterable[Entry]]) -> None:
         for source, entries in received.items():
-            self._flags[source] = {entry: entry not in frozenset(stale.get(source, ())) for entry in entries}
+            flagless = frozenset(stale.get(source, ()))
+            self._flags[source] = {entry: entry not in flagless for entry in entries}
