@@ -32,6 +32,7 @@ test-long: $(STAMP)
 	PLEACH_THOROUGH=20 $(BIN)/pytest --timeout 0 -m spark -n 0
 	$(BIN)/python tests/contract/long_run.py --seeds 2000 --workers 2
 	$(BIN)/python tests/overlay/long_run.py --seeds 20000 --workers 2
+	$(BIN)/python tests/overlay/exchange/long_run.py --seeds 1000 --workers 2
 	$(BIN)/python tests/stabilise/long_run.py --seeds 100 --workers 2
 
 bench: $(STAMP)

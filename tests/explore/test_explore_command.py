@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from pleach.cli.explore import explore
 from pleach.cli.sim import sim
-from pleach.errors import ScheduleError
+from pleach.errors import InvalidInputError, ScheduleError
 from pleach.scenario.schedule import load_schedule
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "chain-of-three.toml")
@@ -78,6 +78,17 @@ def test_too_small_a_bound_is_said_plainly(typed):
 def test_a_schedule_that_cannot_be_written_is_an_error(typed, tmp_path):
     with pytest.raises(ScheduleError, match=r"cannot be written: No such file or directory"):
         typed("explore", EXAMPLE, *BUG, "--out", str(tmp_path / "nowhere" / "found.json"))
+
+
+def test_one_kind_of_failure_at_a_time(typed):
+    words = ("explore", str(Path(EXAMPLE).with_name("printed-unlock.toml")), "--timers", "--instant-clients", "--only")
+    code, said = typed(*words, "still locked")
+    assert code == 1
+    assert "A shortest failing schedule, 33 steps:" in said
+    assert "3 stays locked for operation 1.1, which has ended" in said
+    assert typed(*words, "duplicate")[0] == 0
+    with pytest.raises(InvalidInputError, match="unknown kind of failure 'stuck'"):
+        typed(*words, "stuck")
 
 
 def test_help_has_an_example(typed):

@@ -11,10 +11,20 @@ from pleach.events.language import parse_filter
 from pleach.lab.experiment import Size, Status
 from pleach.lab.s0_figures import judge_brokers, judge_gaps, judge_removal, judge_subscriptions, judge_types
 from pleach.lab.s0_primitives import DEFAULT, PRIMITIVES, measure
-from pleach.lab.s0_scenario import KB, KINDS, TYPES, attributes_of, scenario_of, wanted_text
+from pleach.lab.s0_scenario import (
+    JOINING_ELSEWHERE,
+    JOINING_MESSAGES,
+    KB,
+    KINDS,
+    REMOVAL_KB,
+    TYPES,
+    attributes_of,
+    scenario_of,
+    wanted_text,
+)
 from pleach.messages import Forward, Install, Layer, encode
 
-SMALL = {**DEFAULT, "brokers": 10, "operations": 4}
+SMALL = {**DEFAULT, "brokers": 10, "swaps": 4}
 
 
 def samples(seed=1, **changes):
@@ -70,7 +80,7 @@ def test_subscriptions_are_nearly_all_of_the_cost_and_each_is_told_once():
 
 
 def test_the_correction_sends_copies_and_the_published_protocol_none():
-    published, corrected = (samples(variant=v, gap_ms=5, subscriptions=30) for v in ("published", "corrected"))
+    published, corrected = (samples(variant=v, gap_ms=5, subscriptions=20) for v in ("published", "corrected"))
     assert 0 < published["additional events"] < corrected["additional events"]
 
 
@@ -78,16 +88,16 @@ def test_the_correction_sends_copies_and_the_published_protocol_none():
 
 
 def test_a_broker_that_joins_is_no_concern_of_others():
-    found = samples(operation="add")
-    assert found["messages"] == 2
-    assert found["messages elsewhere"] == 0
+    found = samples()
+    assert found[JOINING_MESSAGES] == 2
+    assert found[JOINING_ELSEWHERE] == 0
 
 
 def test_leaving_costs_little_but_the_subscriptions():
-    none, some, more = (samples(operation="remove", operations=3, subscriptions=count) for count in (0, 10, 20))
-    assert 0 < none["KB"] < 0.3
-    assert more["KB"] - some["KB"] == pytest.approx(some["KB"] - none["KB"], rel=0.05)
-    assert more["KB"] > some["KB"] > none["KB"]
+    none, some, more = (samples(brokers=16, swaps=1, subscriptions=count)[REMOVAL_KB] for count in (0, 10, 20))
+    assert 0 < none < 0.3
+    assert more - some == pytest.approx(some - none, rel=0.05)
+    assert more > some > none
 
 
 # Judges -------------------------------------------------------------------------------------------------------
@@ -97,17 +107,16 @@ TABLE_KB = 1000.0
 
 def as_published(case):
     """What S0 says, for our cases."""
-    if case["operation"] != "swap":
-        size = 0.11 + 0.8 * case["subscriptions"]
-        return {"KB": size, **({"messages elsewhere": 0} if case["operation"] == "add" else {})}
     bare = {"lock": 0.05, "lockAck": 0.03, "open": 0.01, "close": 0.05, "other": 0.0}
-    told = TABLE_KB * min(100, case["subscriptions"]) / 10 * min(150, case["brokers"]) / 100
+    told = TABLE_KB * min(100, case["subscriptions"]) / 10 * min(120, case["brokers"]) / 100
     pub = 750 / case["gap_ms"] * (1.5 if case["variant"] == "corrected" else 1.0)
     if case["knowledge"] == "complete":
         told, pub = 0.05, 0.0
     parts = {**bare, "swap": told, "pub": pub}
     total = sum(parts.values())
-    return {"messages": 12, "KB": total, "KB without pub": total - pub, **{f"KB {k}": v for k, v in parts.items()}}
+    leaving = {REMOVAL_KB: 0.11 + 0.8 * case["subscriptions"], JOINING_ELSEWHERE: 0}
+    sizes = {f"KB {label}": size for label, size in parts.items()}
+    return {"messages": 12, "KB": total, "KB without pub": total - pub, **sizes, **leaving}
 
 
 def judged(judge, change=lambda case, means: means):
@@ -160,8 +169,8 @@ def test_additional_events_have_to_fall_and_to_be_few():
 
 
 def test_leaving_has_to_be_linear_and_joining_silent():
-    curved = scaled("KB", lambda case: case["subscriptions"] ** 2, operation="remove")
+    curved = scaled(REMOVAL_KB, lambda case: case["subscriptions"] ** 2)
     assert judged(judge_removal, curved).status is Status.REFUTED
-    chatty = judged(judge_removal, lambda case, means: {m: v or 1 for m, v in means.items()})
-    assert chatty.status is Status.REFUTED
-    assert judged(judge_removal, lambda case, means: {**means, "KB": means["KB"] + 1}).status is Status.DIFFERS
+    assert judged(judge_removal, lambda _, means: {**means, JOINING_ELSEWHERE: 1}).status is Status.REFUTED
+    larger = judged(judge_removal, lambda _, means: {**means, REMOVAL_KB: means[REMOVAL_KB] + 1})
+    assert larger.status is Status.DIFFERS

@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from pleach.lab.consequences import costs, extra_delays, guarantees, run_exchange, times
+from pleach.lab.consequences import costs, extra_delays, guarantees, run_exchange, times, trees_on_the_way
 from pleach.lab.exchanges import EXCHANGE_AT, Workload, cycle_of, workload_scenario
 from pleach.lab.witness import Journey, Misrouted, Witness
 from pleach.scenario.model import Ordering, Routing
@@ -122,7 +122,16 @@ class TestConsequences:
             extra_delays(run_exchange(scenario_of("advanced-coordinated", ordering=ordering), 3))
             for ordering in (Ordering.NONE, Ordering.CAUSAL)
         )
-        assert max(none) == 0.0 < max(causal)
+        assert max(none).extra == 0.0 < max(causal).extra
+        assert all(delay.extra == delay.held_back for delay in causal)
+
+    def test_swaps_go_through_trees_in_which_events_take_longer(self):
+        """Which is no delay that a swap would cause (S0, minimal delay)."""
+        scenario = scenario_of("swaplink-published", seed=1, cycle=10)
+        delays = extra_delays(run_exchange(scenario, 1))
+        assert max(delays).extra > 0.0
+        assert all(delay.held_back <= delay.extra for delay in delays)
+        assert len(trees_on_the_way(scenario)) == 9  # n - 2 swaps
 
     def test_an_exchange_that_is_refused_is_not_complete(self):
         scenario = scenario_of("path")

@@ -92,6 +92,23 @@ class TestWriting:
             writer.append(rows(7))
         assert seeds_in(table) == [1, 2]
 
+    def test_files_of_others_are_taken_over(self, table, tmp_path):
+        for number in (1, 2):
+            pq.write_table(rows(number), tmp_path / f"{number}.parquet")
+        with open_run(table, "a", FROM) as writer:
+            writer.adopt([tmp_path / "1.parquet", tmp_path / "2.parquet"])
+            writer.finish()
+        assert seeds_in(table) == [1, 2]
+        assert not list(tmp_path.glob("*.parquet"))
+
+    def test_files_of_another_schema_are_not(self, table, tmp_path):
+        pq.write_table(rows(1), tmp_path / "1.parquet")
+        pq.write_table(pa.table({"x": [1]}), tmp_path / "2.parquet")
+        with open_run(table, "a", FROM) as writer:
+            with pytest.raises(LakeError, match="nothing was taken over"):
+                writer.adopt([tmp_path / "1.parquet", tmp_path / "2.parquet"])
+            assert writer.manifest.parts == ()
+
     def test_plain_columns(self, table):
         with open_run(table, "a", FROM) as writer:
             writer.append_columns({"seed": [4], "metric": ["m"], "values": [[0.5]]})

@@ -139,8 +139,8 @@ def test_a_broker_that_leaves_sends_the_reader_on_and_nothing_is_lost(tmp_path):
 def test_a_broker_that_left_without_us_is_an_error(tmp_path):
     async def story():
         async with chain(tmp_path, limits=Limits(leave_seconds=1)) as running:
-            reader = reader_at(running, "c", "b", patience=1.0)
-            place = await asyncio.to_thread(reader.subscribe, EVERYTHING, epoch())
+            place = await asyncio.to_thread(reader_at(running, "c", "b").subscribe, EVERYTHING, epoch())
+            reader = reader_at(running, "c", "b", patience=0.5)
             await publish(running, "a", 0, 10)
             await running.remove("c")
             with pytest.raises((SessionLostError, ConnectError)):
@@ -229,8 +229,7 @@ def test_a_refused_subscription_says_why(tmp_path):
 def test_the_session_of_a_neighbour_is_not_read(tmp_path):
     async def story():
         async with chain(tmp_path) as running:
-            reader = reader_at(running, "c", patience=0.1)
-            place = await asyncio.to_thread(reader.subscribe, EVERYTHING, epoch())
+            place = await asyncio.to_thread(reader_at(running, "c").subscribe, EVERYTHING, epoch())
             stranger = reader_at(running, "c", name="b", patience=0.1)
             with pytest.raises(ConnectError, match="no client"):
                 await asyncio.to_thread(stranger.reach, place)

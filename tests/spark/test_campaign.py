@@ -83,7 +83,7 @@ def test_a_measurement_that_cannot_travel_is_an_error_at_once(spark):
 
 def test_an_error_on_the_way_stops_the_jobs(spark):
     def measure(case, seed):
-        time.sleep(60)
+        time.sleep(600)
         yield "x", 1.0
 
     def refuse(_progress):
@@ -92,7 +92,7 @@ def test_an_error_on_the_way_stops_the_jobs(spark):
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         run_campaign(spark, Campaign("toy", TASKS[:2], measure), lambda _table: None, refuse)
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 120
 
 
 def test_progress_counts_up_to_all(spark):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleach.spark.portions import PORTION_SECONDS, PORTION_TASKS_MAX, Task, Waiting
+from pleach.spark.portions import PORTION_SECONDS, PORTION_TASKS_MAX, PORTIONS_PER_CORE, Task, Waiting
 
 TASKS = st.lists(
     st.builds(Task, case=st.sampled_from("abcdef"), seed=st.integers(0, 10_000), cost=st.floats(0.001, 1_000)),
@@ -29,9 +29,9 @@ def test_every_task_is_in_one_portion_of_one_job(tasks, portions_max):
     assert all(portion for job in jobs for portion in job)
 
 
-def test_before_anything_is_known_each_portion_holds_one_task():
-    waiting = Waiting([Task("a", seed) for seed in range(100)], 8)
-    assert [len(portion) for portion in waiting.next_job()] == [1] * 8
+def test_before_anything_is_known_each_core_gets_one_task():
+    waiting = Waiting([Task("a", seed) for seed in range(100)], 4 * PORTIONS_PER_CORE)
+    assert [len(portion) for portion in waiting.next_job()] == [1] * 4
 
 
 def test_small_tasks_are_sent_together():

@@ -1,8 +1,8 @@
 """Rows as events: each row of a batch once, however often the batch is done."""
 
-import asyncio
 import json
 import shutil
+import threading
 
 import pytest
 from broker_process import BrokerProcess, eventually, processes
@@ -106,16 +106,15 @@ def test_a_broker_that_is_killed_during_the_write_has_each_row_once(spark, broke
     register(spark)
     frame = spark.range(0, 60_000, 1, 2).withColumnRenamed("id", "n")
 
-    async def story():
-        saving = asyncio.create_task(
-            asyncio.to_thread(frame.write.format("pleach").options(**options(broker)).mode("append").save)
-        )
-        await asyncio.to_thread(eventually, lambda: len(taker.look()) > 2_000)
+    def kill_in_the_middle():
+        eventually(lambda: len(taker.look()) > 2_000)
         broker.kill()
         broker.start()
-        await saving
 
-    asyncio.run(story())
+    killing = threading.Thread(target=kill_in_the_middle)
+    killing.start()
+    frame.write.format("pleach").options(**options(broker)).mode("append").save()
+    killing.join()
     assert taker.numbers() == list(range(60_000))
 
 
@@ -124,9 +123,7 @@ def test_a_broker_that_is_killed_during_the_write_has_each_row_once(spark, broke
     [
         ("SELECT double('NaN') AS price", {}, "row 1 of partition 0 of the write cannot be published"),
         ("SELECT now() AS at", {}, "cast it to a string"),
-        ("SELECT 1 AS n", {"name": ""}, "'name': missing"),
         ("SELECT 1 AS n", {"brokers": "127.0.0.1:1", "patience": "0"}, "no broker answers"),
-        ("SELECT 1 AS n", {"orderBy": "m"}, "there is no column 'm'"),
     ],
 )
 def test_what_cannot_be_published_says_why_and_nothing_is(spark, broker, taker, query, more, said):

@@ -1,6 +1,15 @@
-"""Every matching event arrives exactly once, while brokers are re-woven, killed and restarted, and the query too."""
+"""Every matching event arrives exactly once, while brokers are re-woven, killed and restarted, and the query too.
+
+The slow ones: pytest tests/spark/test_stream_through_faults.py -m slow -n 0
+"""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from broker_process import chain, eventually, processes
@@ -83,3 +92,68 @@ def test_every_matching_event_arrives_once_through_a_swap_a_kill_and_a_restart(s
         finally:
             query.stop()
         assert sorted(query.numbers) == load.matching()
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_broker_that_leaves_the_tree_sends_the_stream_to_another(spark, tmp_path):
+    with processes() as start:
+        a, b, c = chain(start, tmp_path, durable=True, extra=("--heartbeat=0.3",))
+        query = Query(spark, tmp_path, f"{c.ready['client']},{b.ready['client']}")
+        query.start()
+        try:
+            with Load(a.ready["client"]) as load:
+                query.wait_for(50)
+                code, said = c.post("/overlay/remove", json.dumps({"broker": "c"}))
+                assert code == 200, said
+                query.wait_for(50)
+                load.stop()
+                eventually(lambda: query.check() or len(query.numbers) >= len(load.matching()))
+                query.finish()
+        finally:
+            query.stop()
+        assert sorted(query.numbers) == load.matching()
+        assert c.wait() == 0
+
+
+@contextmanager
+def driver(brokers, place):
+    """A query in a process group of its own, Java and workers included; gone afterwards."""
+    command = [sys.executable, str(Path(__file__).with_name("stream_driver.py")), brokers, str(place)]
+    with (place / "driver.log").open("ab") as log:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdin.close()
+
+
+def batches_done(place):
+    return len(list((place / "checkpoint" / "commits").glob("[0-9]*")))
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_query_that_is_killed_at_any_moment_goes_on_from_its_checkpoint(spark, tmp_path):
+    with processes() as start:
+        a, b, c = chain(start, tmp_path, durable=True, extra=("--heartbeat=0.3",))
+        brokers = ",".join(broker.ready["client"] for broker in (c, b))
+        with driver(brokers, tmp_path):
+            eventually(lambda: batches_done(tmp_path) > 0, seconds=240)
+        with Load(a.ready["client"]) as load:
+            for killed in (b, c, None):
+                before = batches_done(tmp_path)
+                with driver(brokers, tmp_path):
+                    eventually(lambda: batches_done(tmp_path) > before + 2, seconds=240)  # noqa: B023
+                    if killed is not None:
+                        killed.kill()
+                        killed.start()
+            load.stop()
+        with driver(brokers, tmp_path) as process:
+            process.stdin.close()
+            assert process.wait(240) == 0, (tmp_path / "driver.log").read_text()
+        arrived = sorted(row.n for row in spark.read.json(str(tmp_path / "out")).collect())
+        assert arrived == load.matching()

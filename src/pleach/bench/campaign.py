@@ -19,7 +19,7 @@ from pleach.bench.report import Measurement
 from pleach.scenario.model import Client, Publish, Routing, Scenario
 from pleach.scenario.values import Span
 from pleach.sim.run import run_scenario
-from pleach.spark.campaign import Campaign, run_campaign
+from pleach.spark.campaign import LIGHT_JVM, Campaign, run_campaign
 from pleach.spark.portions import Task
 from pleach.spark.results import Results
 from pleach.spark.session import spark_session
@@ -40,7 +40,7 @@ CASE = '{"brokers":20}'
 def run(*, quick: bool, seed: int) -> Iterator[Measurement]:
     runs, rounds = (RUNS_QUICK, ROUNDS_QUICK) if quick else (RUNS, ROUNDS)
     seeds = range(seed, seed + runs)
-    spark = spark_session(f"local[{CORES}]", app="pleach bench")
+    spark = spark_session(f"local[{CORES}]", app="pleach bench", settings=LIGHT_JVM)
     try:
         _campaign_seconds(spark, seeds[: 2 * CORES])  # workers start, modules are loaded
         pairs = [(_campaign_seconds(spark, seeds), _one_process_seconds(seeds)) for _ in range(rounds)]

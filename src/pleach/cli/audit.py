@@ -2,37 +2,97 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pleach.cli.show import show_verdict
-from pleach.trace import Outcome, judge, read_traces
+from pleach.cli.show import EXPLAINED_MAX, explaining, show_verdict
+from pleach.trace import Outcome, Verdict, judge, read_traces
+from pleach.trace.store import rows_in, trace_files
 
 EXIT_CODES = {Outcome.CLEAN: 0, Outcome.VIOLATED: 1, Outcome.UNUSABLE: 2}
+REFERENCE_ROWS_MAX = 2_000_000  # about a minute, and 2 GB; more is Spark's business
+
+
+class Engine(StrEnum):
+    AUTO = "auto"
+    REFERENCE = "reference"
+    SPARK = "spark"
 
 
 def audit(
-    path: Annotated[Path, typer.Argument(help="A trace file, or a directory with traces.", show_default=False)],
+    path: Annotated[Path, typer.Argument(help="A trace file, a directory with traces, or a lake.", show_default=False)],
+    engine: Annotated[
+        Engine, typer.Option(help=f"Who judges; auto takes Spark above {REFERENCE_ROWS_MAX:,} records.")
+    ] = Engine.AUTO,
+    master: Annotated[str, typer.Option(help="Spark's master: local[*], spark://host:port, …")] = "local[*]",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per run.")] = False,
 ) -> None:
     """Say what was lost, doubled, spurious, or out of FIFO or causal order.
 
-    Exits with 0 if every run is clean, 1 if one is violated, 2 if one cannot be judged. Example: `pleach audit runs/`
+    Exits with 0 if every run is clean, 1 if one is violated, 2 if one cannot be judged.
+
+    Examples: `pleach audit runs/`, `pleach audit lake/ --engine spark --master spark://127.0.0.1:7077 --json`
     """
     console = Console()
     outcomes = []
-    for run, records in read_traces(path):
-        verdict = judge(records)
+    judged = _on_spark if _chosen(engine, path) is Engine.SPARK else _by_reference
+    for verdict, explained in judged(path, master, quiet=as_json):
         outcomes.append(verdict.outcome)
         if as_json:
             typer.echo(msgspec.json.encode(verdict.to_dict()).decode())
         else:
-            console.rule(run, align="left", style="dim")
-            show_verdict(console, verdict, records)
+            console.rule(verdict.run, align="left", style="dim")
+            show_verdict(console, verdict, explained)
     if Outcome.VIOLATED in outcomes:
         raise typer.Exit(EXIT_CODES[Outcome.VIOLATED])
     raise typer.Exit(max(EXIT_CODES[outcome] for outcome in outcomes))
+
+
+def _chosen(engine: Engine, path: Path) -> Engine:
+    if engine is not Engine.AUTO:
+        return engine
+    return Engine.SPARK if rows_in(trace_files(path)) > REFERENCE_ROWS_MAX else Engine.REFERENCE
+
+
+Judged = Iterator[tuple[Verdict, Callable[[], str]]]  # a verdict, and how to explain it
+
+
+def _by_reference(path: Path, _master: str, *, quiet: bool) -> Judged:  # noqa: ARG001 one signature for both
+    for _, records in read_traces(path):
+        verdict = judge(records)
+        yield verdict, explaining(verdict, records)
+
+
+def _on_spark(path: Path, master: str, *, quiet: bool) -> Judged:
+    from pleach.spark.session import load_spark, spark_session  # noqa: PLC0415 an optional part, and slow to load
+
+    load_spark()
+    from pleach.spark.audit import around, job  # noqa: PLC0415
+
+    with _progress(len(job.STEPS) + 1, quiet=quiet) as on_step:
+        on_step("starting Spark")
+        done = job.audit(spark_session(master), path, on_step=on_step)
+    for verdict in done.verdicts:
+        yield verdict, partial(around.explain_on_spark, done.records, verdict, EXPLAINED_MAX)
+
+
+@contextmanager
+def _progress(steps: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr, gone when the work is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
+        task = progress.add_task("", total=steps)
+
+        def on_step(name: str) -> None:
+            progress.update(task, description=name, advance=1)
+
+        yield on_step

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pleach.cli.show import progress_of_run, show_result, show_tree, show_verdict
+from pleach.cli.show import explaining, progress_of_run, show_result, show_tree, show_verdict
 from pleach.scenario.load import parse_scenario
 from pleach.sim.run import run_scenario
 from pleach.trace import judge
@@ -31,5 +31,5 @@ def demo(seed: Annotated[int, typer.Option(help="Another seed, another run.")] =
     verdict = judge(result.records)
     console.print()
     show_result(console, result, None)
-    show_verdict(console, verdict, result.records)
+    show_verdict(console, verdict, explaining(verdict, result.records))
     raise typer.Exit(EXIT_CODES[verdict.outcome.value])

@@ -27,6 +27,7 @@ from pleach.lab.experiment import Experiment, Size
 from pleach.lab.look import load_matplotlib
 from pleach.lab.registry import EXPERIMENTS, experiment_named
 from pleach.lab.report import PAGE, write_report
+from pleach.spark.campaign import LIGHT_JVM
 from pleach.spark.results import CAMPAIGN_DEFAULT, Results
 from pleach.spark.session import load_spark, spark_session
 
@@ -205,7 +206,7 @@ def _chosen(names: list[str] | None, lake: Path, campaign: str) -> list[Chosen]:
 def _session(master: str) -> Iterator[SparkSession]:
     """A session for this command; one that was there before is used, and left alone."""
     was_there = load_spark().SparkSession.getActiveSession() is not None
-    spark = spark_session(master, app="pleach lab")
+    spark = spark_session(master, app="pleach lab", settings=LIGHT_JVM)
     try:
         yield spark
     finally:

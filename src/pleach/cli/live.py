@@ -11,7 +11,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from pleach.cli.show import show_tree, show_verdict
+from pleach.cli.show import explaining, show_tree, show_verdict
 from pleach.lake.arrow import load_arrow
 from pleach.live.run import LiveResult, run_live
 from pleach.scenario.load import load_scenario
@@ -54,7 +54,7 @@ def live(
     else:
         for refusal in result.refusals:
             console.print(f"[yellow]refused[/] {refusal}")
-        show_verdict(console, verdict, result.records)
+        show_verdict(console, verdict, explaining(verdict, result.records))
     if check and not verdict.clean:
         raise typer.Exit(EXIT_VIOLATIONS)
 

@@ -77,7 +77,8 @@ def show_result(console: Console, result: SimResult, path: Path | None) -> None:
         console.print(f"trace: {escape(str(path))}")
 
 
-def show_verdict(console: Console, verdict: Verdict, records: Sequence[Record]) -> None:
+def show_verdict(console: Console, verdict: Verdict, explained: Callable[[], str]) -> None:
+    """`explained` is asked only if there is something to explain."""
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("published", "delivered", *(rule.value for rule in Rule)):
         table.add_column(column, justify="right")
@@ -87,9 +88,13 @@ def show_verdict(console: Console, verdict: Verdict, records: Sequence[Record]) 
     colour = {"clean": "green", "violated": "red"}.get(verdict.outcome.value, "yellow")
     console.print(f"verdict: [bold {colour}]{verdict.outcome.value}[/] (ordering {verdict.ordering.value})")
     if verdict.violations:
-        console.print(escape(explain(verdict, records, EXPLAINED_MAX)), soft_wrap=True)
+        console.print(escape(explained()), soft_wrap=True)
     elif verdict.unusable:
         console.print(escape(verdict.unusable))
+
+
+def explaining(verdict: Verdict, records: Sequence[Record]) -> Callable[[], str]:
+    return lambda: explain(verdict, records, EXPLAINED_MAX)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from pleach.cli.show import progress_of_run, show_leases, show_result, show_tree, show_verdict
+from pleach.cli.show import explaining, progress_of_run, show_leases, show_result, show_tree, show_verdict
 from pleach.lake.arrow import load_arrow
 from pleach.scenario.load import load_scenario
 from pleach.scenario.stabilising import stabilisation_of
@@ -55,7 +55,7 @@ def sim(
         show_tree(console, scenario)
         show_leases(console, scenario)
         show_result(console, result, path)
-        show_verdict(console, verdict, result.records)
+        show_verdict(console, verdict, explaining(verdict, result.records))
     if check and not verdict.clean:
         raise typer.Exit(EXIT_VIOLATIONS)
 

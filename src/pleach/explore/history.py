@@ -13,10 +13,12 @@ from pleach.messages import (
     Forward,
     Install,
     Installed,
+    Marked,
     Message,
     Publish,
     Published,
     PublishRefused,
+    Separator,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -70,7 +72,17 @@ def told(message: Message) -> str:
         case Unsubscribe(subscription) | Subscribed(subscription) | Unsubscribed(subscription):
             return f"{name} {subscription}"
         case _:
-            return name
+            return f"{name}{_told_of_a_reconfiguration(message)}"
+
+
+def _told_of_a_reconfiguration(message: Message) -> str:
+    match message:
+        case Marked(_, mark, _, Forward(event)):
+            return f" {mark.name.lower()} {event.id} {_spelled(event.attributes)}"
+        case Separator(_, origin, is_relayed):
+            return f" of {origin}, relayed" if is_relayed else f" of {origin}"
+        case _:
+            return ""
 
 
 def _spelled(attributes: Mapping[str, Any]) -> str:

@@ -81,6 +81,7 @@ class World:
         self._first_ring = self._first_answer + len(answering)
         self._subjects = [self._slot_of[subject_of(move)] for move in self._moves]
         self._down = [self._down_at(receiver) for _, receiver in links]
+        self._crashing = [each for each in map(self._down_at, brokers) if each[1]]
         self._has_plans = any(isinstance(a, Requests) and a.after for a in chain(*self._script.actions.values()))
         self._all_quiet = (NOTHING_QUEUED,) * len(links)
         self._packed = Struct(f"<{self._past_slot + 1}I")
@@ -105,10 +106,13 @@ class World:
         return self._packed.pack(*state)
 
     def is_quiet(self, state: State) -> bool:
-        """No message is under way, and no timer is set that will ring."""
+        """No message is under way, no timer is set that will ring, and no operation waits for a broker that is down."""
         if state[self._first_queue : self._first_actor] != self._all_quiet:
             return False
-        return not (self.options.timers and self.waits_for_timers(state))
+        if self.options.timers and self.waits_for_timers(state):
+            return False
+        is_down = any(state[slot] in down for slot, down in self._crashing)
+        return not (is_down and self.under_way(state))
 
     def past(self, state: State) -> int:
         return state[self._past_slot]

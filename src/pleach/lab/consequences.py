@@ -2,20 +2,26 @@
 
 Delays are measured against what the same event would have taken in the tree before and in the tree after, whichever is
 longer (S0, minimal delay): latencies are constant, so that both are known. An exchange that is done by swaps goes
-through other trees in between; what these take longer counts as delay, too.
+through other trees in between; what these take longer counts as delay, too. What is later than in any of the trees is
+*held back*: S0 promises it of no swap.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
 
 from pleach.lab.exchanges import cycle_of, exchange_of
 from pleach.lab.experiment import Sample
 from pleach.lab.witness import Witness
 from pleach.messages import Node
+from pleach.overlay.plans import Topology, exchange
+from pleach.overlay.plans.steps import apply
+from pleach.overlay.registry import SWAPS
 from pleach.scenario.model import Scenario
 from pleach.sim.run import ScenarioRun
 from pleach.trace import Record, RecordKind, Rule, Verdict, Violation, judge
@@ -95,9 +101,11 @@ def times(exchanged: Exchanged) -> Iterator[Sample]:
     yield Sample("completion_ms", (exchanged.done_at - start) * MS)
     yield Sample("locked_brokers", len(exchanged.witness.locked_brokers))
     yield Sample("locked_broker_ms", exchanged.witness.locked_seconds * MS)
-    extra = extra_delays(exchanged)
+    delays = extra_delays(exchanged)
+    extra = [delay.extra for delay in delays]
     yield Sample("extra_ms", MS * sum(extra) / len(extra) if extra else 0.0)
     yield Sample("extra_ms_max", MS * max(extra, default=0.0))
+    yield Sample("held_back_ms_max", MS * max((delay.held_back for delay in delays), default=0.0))
     yield Sample("delayed_share", sum(each > 0.0 for each in extra) / len(extra) if extra else 0.0)
 
 
@@ -120,58 +128,69 @@ def costs(exchanged: Exchanged) -> Iterator[Sample]:
 # Delays -------------------------------------------------------------------------------------------------------
 
 
-def extra_delays(exchanged: Exchanged) -> list[float]:
-    """Of each first delivery of an event that was under way during the exchange: seconds beyond both trees' paths."""
+class Delay(NamedTuple):
+    """Seconds that an event came later than it would have: in the tree before or after, and in all on the way, too."""
+
+    extra: float
+    held_back: float
+
+
+def extra_delays(exchanged: Exchanged) -> list[Delay]:
+    """Of each first delivery of an event that was under way during the exchange."""
     paths = _Paths(exchanged.scenario)
     start = exchange_of(exchanged.scenario).at
     published: dict[str, Record] = {}
-    extra: dict[tuple[str, str], float] = {}
+    found: dict[tuple[str, str], Delay] = {}
     for record in exchanged.records:
         if record.kind == RecordKind.PUBLISH:
             published[record.event] = record
         elif record.kind == RecordKind.DELIVER and record.at >= start:
             origin = published[record.event]
-            if origin.at <= exchanged.done_at and (record.node, record.event) not in extra:
-                late = record.at - origin.at - paths.longer(origin.node, record.node)
-                extra[record.node, record.event] = late if late > ROUNDING else 0.0
-    return list(extra.values())
+            if origin.at <= exchanged.done_at and (record.node, record.event) not in found:
+                found[record.node, record.event] = paths.delay(origin.node, record.node, record.at - origin.at)
+    return list(found.values())
+
+
+def trees_on_the_way(scenario: Scenario) -> list[Topology]:
+    """From the tree before to the tree after: these two, and where it is done by swaps, one after each of them."""
+    before = Topology.of(scenario.links, scenario.brokers)
+    step = exchange_of(scenario)
+    plan = exchange(before, remove=step.remove, add=step.add)
+    if scenario.exchange not in SWAPS:
+        return [before, plan.result]
+    return list(accumulate(plan.steps, apply, initial=before))
 
 
 class _Paths:
-    """Seconds from client to client, in the tree before and in the tree after."""
+    """Seconds from client to client, in each tree on the way."""
 
     def __init__(self, scenario: Scenario) -> None:
-        exchange = exchange_of(scenario)
-        kept = [link for link in scenario.links if set(link) != set(exchange.remove)]
         self._latency = {frozenset((a, b)): span.low for a, b, span in scenario.latency.links}
         self._home = {client.id: client.broker for client in scenario.clients}
-        self._trees = [_neighbours(links) for links in (scenario.links, [*kept, exchange.add])]
+        self._trees = trees_on_the_way(scenario)
         self._known: dict[tuple[int, Node], dict[Node, float]] = {}
 
-    def longer(self, publisher: Node, subscriber: Node) -> float:
+    def delay(self, publisher: Node, subscriber: Node, seconds: float) -> Delay:
         first, last = self._home[publisher], self._home[subscriber]
         ends = self._latency[frozenset((publisher, first))] + self._latency[frozenset((subscriber, last))]
-        return ends + max(self._from(tree, first)[last] for tree in range(len(self._trees)))
+        took = [ends + self._from(tree, first)[last] for tree in range(len(self._trees))]
+        return Delay(_beyond(seconds, max(took[0], took[-1])), _beyond(seconds, max(took)))
 
     def _from(self, tree: int, start: Node) -> dict[Node, float]:
         if (tree, start) not in self._known:
             self._known[tree, start] = self._walk(self._trees[tree], start)
         return self._known[tree, start]
 
-    def _walk(self, neighbours: Mapping[Node, Sequence[Node]], start: Node) -> dict[Node, float]:
+    def _walk(self, tree: Topology, start: Node) -> dict[Node, float]:
         found, waiting = {start: 0.0}, deque([start])
         while waiting:
             here = waiting.popleft()
-            for there in neighbours[here]:
+            for there in tree.neighbours(here):
                 if there not in found:
                     found[there] = found[here] + self._latency[frozenset((here, there))]
                     waiting.append(there)
         return found
 
 
-def _neighbours(links: Sequence[tuple[Node, Node]]) -> dict[Node, list[Node]]:
-    found: dict[Node, list[Node]] = {}
-    for a, b in links:
-        found.setdefault(a, []).append(b)
-        found.setdefault(b, []).append(a)
-    return found
+def _beyond(seconds: float, allowed: float) -> float:
+    return seconds - allowed if seconds - allowed > ROUNDING else 0.0

@@ -7,7 +7,18 @@ from typing import Any
 
 from pleach.lab.experiment import Figure, Finding, Status, Summary, Value, select
 from pleach.lab.look import bars, curve
-from pleach.lab.s0_scenario import COMPLETE, CORRECTED, KINDS, PARTIAL, PUB, PUBLISHED, REMOVE, SWAP, TYPES
+from pleach.lab.s0_scenario import (
+    COMPLETE,
+    CORRECTED,
+    JOINING_ELSEWHERE,
+    KINDS,
+    PARTIAL,
+    PUB,
+    PUBLISHED,
+    REMOVAL_KB,
+    TYPES,
+)
+from pleach.lab.scales import from_zero, logarithmic_x, logarithmic_y
 from pleach.lab.trends import ordered, trend
 
 MEGABYTE_KB = 1024.0
@@ -21,10 +32,10 @@ KNOWLEDGE = {PARTIAL: "brokers know a part (identity)", COMPLETE: "nothing has t
 
 
 def _points(summaries: Sequence[Summary], metric: str, varies: str, **wanted: Value) -> list[Summary]:
-    """One curve: the points at which a parameter varies, and the default one."""
-    chosen = {"operation": SWAP, "variant": CORRECTED, "knowledge": PARTIAL, **wanted}
+    """One curve: the points at which a parameter varies, and the default one; not where nobody subscribes."""
+    chosen = {"variant": CORRECTED, "knowledge": PARTIAL, **wanted}
     found = [s for value in ("", varies) for s in select(summaries, metric, varies=value, **chosen)]
-    return ordered(found, varies)
+    return ordered([s for s in found if s.case["subscriptions"]], varies)
 
 
 def _default(summaries: Sequence[Summary], metric: str, **wanted: Value) -> Summary:
@@ -34,18 +45,20 @@ def _default(summaries: Sequence[Summary], metric: str, **wanted: Value) -> Summ
 
 def draw_types(axes: Any, summaries: Sequence[Summary]) -> None:
     for panel, knowledge in zip(axes, (COMPLETE, PARTIAL), strict=True):
-        found = [(label, _default(summaries, f"KB {label}", knowledge=knowledge)) for label in TYPES]
+        wanted = {"knowledge": knowledge, "variant": PUBLISHED}
+        found = [(label, _default(summaries, f"KB {label}", **wanted)) for label in TYPES]
         bars(panel, [(label, s) for label, s in found if s.mean >= SHOWN_KB_MIN])
-        panel.set_yscale("log")
-        panel.set_ylim(bottom=SHOWN_KB_MIN)
         panel.set_title(KNOWLEDGE[knowledge])
         panel.set_xlabel("type of message")
         panel.set_ylabel("KB per swap")
+    axes[0].set_ylim(bottom=0)
+    logarithmic_y(axes[1])
+    axes[1].set_ylim(bottom=SHOWN_KB_MIN)
 
 
 def draw_subscriptions(axes: Any, summaries: Sequence[Summary]) -> None:
     _draw_both(axes, summaries, "subscriptions")
-    axes.set_xscale("log")
+    logarithmic_x(axes, [float(s.case["subscriptions"]) for s in _points(summaries, "KB", "subscriptions")])
     axes.set_xlabel("subscriptions per client")
 
 
@@ -56,31 +69,31 @@ def draw_brokers(axes: Any, summaries: Sequence[Summary]) -> None:
 
 def _draw_both(axes: Any, summaries: Sequence[Summary], varies: str) -> None:
     for knowledge in (PARTIAL, COMPLETE):
-        points = _points(summaries, "KB", varies, knowledge=knowledge)
+        points = _points(summaries, "KB without pub", varies, knowledge=knowledge)
         curve(axes, points, varies, KNOWLEDGE[knowledge])
-    axes.set_yscale("log")
-    axes.set_ylabel("KB per swap")
+    logarithmic_y(axes)
+    axes.set_ylabel("KB of control messages per swap")
     axes.legend()
 
 
 def draw_gaps(axes: Any, summaries: Sequence[Summary]) -> None:
-    for variant in (CORRECTED, PUBLISHED):
-        curve(axes, _points(summaries, f"KB {PUB}", "gap_ms", variant=variant), "gap_ms", f"SwapLink as {variant}")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    curves = {v: _points(summaries, f"KB {PUB}", "gap_ms", variant=v) for v in (CORRECTED, PUBLISHED)}
+    for variant, points in curves.items():
+        curve(axes, points, "gap_ms", f"SwapLink as {variant}")
+    logarithmic_x(axes, [float(s.case["gap_ms"]) for s in curves[CORRECTED]])
+    from_zero(axes, curves[CORRECTED])
     axes.set_xlabel("time between events of a client (ms)")
     axes.set_ylabel("KB of additional events per swap")
     axes.legend()
 
 
 def draw_removal(axes: Any, summaries: Sequence[Summary]) -> None:
-    points = [s for s in _points(summaries, "KB", "subscriptions", operation=REMOVE) if s.case["subscriptions"]]
+    points = _points(summaries, REMOVAL_KB, "subscriptions")
     curve(axes, points, "subscriptions", "RemoveBroker")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    logarithmic_x(axes, [float(s.case["subscriptions"]) for s in points])
+    logarithmic_y(axes)
     axes.set_xlabel("subscriptions per client")
     axes.set_ylabel("KB per removal")
-    axes.legend()
 
 
 # Judgements -----------------------------------------------------------------------------------------------------
@@ -162,11 +175,11 @@ def judge_gaps(summaries: Sequence[Summary]) -> Finding:
 
 
 def judge_removal(summaries: Sequence[Summary]) -> Finding:
-    points = _points(summaries, "KB", "subscriptions", operation=REMOVE)
+    points = _points(summaries, REMOVAL_KB, "subscriptions")
     line = trend(points, "subscriptions")
-    (without,) = (s.mean for s in points if s.case["subscriptions"] == 0)
+    (without,) = (s.mean for s in select(summaries, REMOVAL_KB, subscriptions=0, knowledge=PARTIAL))
     last = points[-1]
-    elsewhere = [s.maximum for s in select(summaries, "messages elsewhere")]
+    elsewhere = [s.maximum for s in select(summaries, JOINING_ELSEWHERE)]
     measured = (
         f"Without subscriptions {without:.2f} KB per removal; {line.slope:.2f} KB more for each subscription per client"
         f" (correlation {line.fit:.3f}), {last.mean:,.0f} KB with {last.case['subscriptions']:,}. AddBroker causes"

@@ -52,7 +52,6 @@ ATTRIBUTE_LENGTH = 149
 ATTRIBUTES = tuple(f"attribute_{i}_".ljust(ATTRIBUTE_LENGTH, "x") for i in range(5))
 KINDS = VALUES ** len(ATTRIBUTES)
 
-SWAP, ADD, REMOVE = "swap", "add", "remove"
 PUBLISHED, CORRECTED = "published", "corrected"
 PARTIAL, COMPLETE = "partial", "complete"
 ROUTING = {PARTIAL: Routing.IDENTITY, COMPLETE: Routing.FLOODING}
@@ -133,57 +132,66 @@ EVENTS: frozenset[type[Message]] = frozenset((Publish, Published, Forward, Deliv
 OTHER = "other"  # our confirmations and differences of tables; the messages of joining and leaving
 PUB = "pub"  # S0's name for events that are sent besides
 TYPES = (*LABELS.values(), OTHER, PUB)
+REMOVAL_KB, JOINING_MESSAGES, JOINING_ELSEWHERE = "KB of a removal", "messages of a joining", "messages elsewhere"
 
 
 @dataclass
+class Tally:
+    """What was sent and is no event, by S0's names; and the events that were sent besides."""
+
+    messages: Counter[str] = field(default_factory=Counter)
+    bytes: Counter[str] = field(default_factory=Counter)
+    elsewhere: int = 0  # messages that do not concern the broker that joins
+    additional: int = 0
+    additional_bytes: int = 0
+
+
 class Meter:
-    """What is sent and is no event, by S0's names; and the events that are sent among the three besides.
+    """Tallies what is sent, once it is told to `start`.
 
     An event that comes to one of the three goes to both others (S0 §IV-A, states 2 and 3; corrected, also from the one
     to the other). Of that, as many messages are *additional* as the tree a–b–c would not have needed.
     """
 
-    run: ScenarioRun
-    messages: Counter[str] = field(default_factory=Counter)
-    bytes: Counter[str] = field(default_factory=Counter)
-    elsewhere: int = 0  # messages that do not concern `joining`
-    joining: Node = ""
-    three: tuple[Node, Node, Node] = ("", "", "")
-    additional_bytes: float = 0.0
-    additional: int = 0
-    is_on: bool = False
-    _seen: dict[EventId, None] = field(default_factory=dict)
+    def __init__(self, run: ScenarioRun) -> None:
+        self.three: tuple[Node, Node, Node] = ("", "", "")  # of the swap that is next
+        self.joining: Node = ""
+        self._run = run
+        self._tally: Tally | None = None
+        self._seen: dict[EventId, None] = {}
+        run.sim.on_send = self._sent
 
-    def __post_init__(self) -> None:
-        self.run.sim.on_send = self._sent
+    def start(self) -> Tally:
+        """From now on it is this one that is kept."""
+        self._tally = Tally()
+        return self._tally
 
     def _sent(self, _at: float, sender: Node, to: Node, message: Message) -> None:
-        if not self.is_on:
+        tally = self._tally
+        if tally is None:
             return
         if isinstance(message, Marked):
-            self._marked(message)
+            self._marked(tally, message)
         elif type(message) not in EVENTS:
             label = LABELS.get(type(message), OTHER)
-            self.messages[label] += 1
-            self.bytes[label] += len(encode(message))
-            self.elsewhere += self.joining not in (sender, to)
+            tally.messages[label] += 1
+            tally.bytes[label] += len(encode(message))
+            tally.elsewhere += self.joining not in (sender, to)
 
-    def _marked(self, message: Marked) -> None:
+    def _marked(self, tally: Tally, message: Marked) -> None:
         if message.mark is not Mark.FLOOD:
             return
         event = message.message.event
-        size = len(encode(message))
-        self.additional += 1
-        self.additional_bytes += size
+        additional = 1
         if event.id not in self._seen:
             self._seen[event.id] = None
-            needed = self._needed(event, self.three.index(message.origin))
-            self.additional -= needed
-            self.additional_bytes -= needed * size
+            additional -= self._needed(event, self.three.index(message.origin))
+        tally.additional += additional
+        tally.additional_bytes += additional * len(encode(message))
 
     def _needed(self, event: Event, origin: int) -> int:
         """How many messages the event takes on a–b–c."""
-        if self.run.scenario.routing is Routing.FLOODING:
+        if self._run.scenario.routing is Routing.FLOODING:
             return 2
         wants = [self._wants(broker, event) for broker in self.three]
         wants[origin] = False
@@ -191,5 +199,5 @@ class Meter:
 
     def _wants(self, broker: Node, event: Event) -> bool:
         """Whether one of its clients wants it, or somebody behind a neighbour that is not of the three."""
-        found = self.run.brokers[broker].router.destinations(event.attributes, "")
+        found = self._run.brokers[broker].router.destinations(event.attributes, "")
         return any(node not in self.three for node in found)

@@ -86,6 +86,7 @@ def _draw(
         for row in shown:
             look.curve(axis, _curve(summaries, metric, row, load), "cycle", row.name)
         axis.set_xlabel("brokers on the cycle")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylabel(f"{label}, {load} load")
         axis.set_yscale("symlog", linthresh=1.0)  # from none to thousands
         axis.set_ylim(bottom=0)
@@ -102,6 +103,9 @@ def _curve(summaries: Sequence[Summary], metric: str, row: Row, load: str) -> li
 
 
 # Judgements ---------------------------------------------------------------------------------------------------
+
+
+NOT_MEASURED = Finding(Status.OPEN, "Runs of the protocols that are compared are missing.")
 
 
 def judge_promises(summaries: Sequence[Summary]) -> Finding:
@@ -131,6 +135,8 @@ def _most(summaries: Sequence[Summary], metric: str, row: Row) -> float:
 def judge_broken(summaries: Sequence[Summary]) -> Finding:
     """S1 Fig. 4.15, on this workload: the strawman's losses and duplicates grow with the cycle."""
     load, said, grows = _densest(summaries), [], []
+    if not _curve(summaries, "lost", STRAWMAN, load):
+        return NOT_MEASURED
     for metric, words in (("lost", "loses"), ("duplicate", "doubles")):
         short, long = _ends(_curve(summaries, metric, STRAWMAN, load))
         grows.append(long > short)
@@ -143,8 +149,10 @@ def judge_broken(summaries: Sequence[Summary]) -> Finding:
 
 def judge_cost(summaries: Sequence[Summary]) -> Finding:
     """S1 Fig. 4.14 and 4.16, on this workload: below the strawman at every length; delays grow, causal ones faster."""
-    worst = {row: max(_shares(summaries, row)) for row in (CAUSAL, PATH)}
     load = _densest(summaries)
+    if not all(_curve(summaries, "overhead", row, load) for row in (STRAWMAN, PATH, FIFO, CAUSAL)):
+        return NOT_MEASURED
+    worst = {row: max(_shares(summaries, row)) for row in (CAUSAL, PATH)}
     delays = {row: _ends(_curve(summaries, "extra_ms", row, load)) for row in (FIFO, CAUSAL)}
     is_below = worst[CAUSAL][0] < 1
     grows = all(long > short for short, long in delays.values()) and delays[CAUSAL][1] > delays[FIFO][1]
@@ -167,8 +175,9 @@ def _shares(summaries: Sequence[Summary], row: Row) -> list[tuple[float, int]]:
     """Of the strawman's overhead, with the length of the cycle."""
     found = []
     for load in EVENTS_PER_SECOND:
-        curves = (_curve(summaries, "overhead", each, load) for each in (row, STRAWMAN))
-        found += [(s.mean / base.mean, int(s.case["cycle"])) for s, base in zip(*curves, strict=True)]
+        base = {s.case["cycle"]: s.mean for s in _curve(summaries, "overhead", STRAWMAN, load)}
+        curve = [s for s in _curve(summaries, "overhead", row, load) if s.case["cycle"] in base]
+        found += [(s.mean / base[s.case["cycle"]], int(s.case["cycle"])) for s in curve]
     return found
 
 

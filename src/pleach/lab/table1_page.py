@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from pleach.lab.experiment import Summary, select
 from pleach.lab.promises import Promise, Row, promised, rows, said
-from pleach.scenario.model import Ordering
 
 
 class Column(NamedTuple):
@@ -26,6 +25,7 @@ COLUMNS = (
     Column("spurious", "spurious"),
     Column("extra delay, mean ms", "extra_ms"),
     Column("most, ms", "extra_ms_max"),
+    Column("held back, ms", "held_back_ms_max"),
     Column("done after, ms", "completion_ms", digits=0),
     Column("locked, broker·s", "locked_broker_ms", 0.001),
     Column("control messages", "control", digits=0),
@@ -41,16 +41,18 @@ BY_LENGTH = tuple(
     for column in COLUMNS
     if column.metric in ("lost", "duplicate", "extra_ms", "completion_ms", "control", "control_bytes", "overhead")
 )
-SWAPS, AT_ONCE = Row("swaplink", Ordering.CAUSAL), Row("advanced-coordinated", Ordering.CAUSAL)
 
 LEGEND = """\
 Means per exchange, over all lengths of the cycle; all protocols on the same seeds. **Bold**: the papers promise that it
-is 0. ✓: it is 0 in every run. ✗: it is not. Without a mark nothing is promised. Extra delay is that of events under way
-during the exchange, beyond the longer of their paths in the tree before and in the tree after. Misrouted: hops that
-brought an event to no client for the first time. Overhead as S2 counts it: (un)subscriptions, misrouted events, and the
-protocol's own messages, in hops. Control messages are all that are no events, with our confirmations. What the exchange
-costs and where is measured while nobody (un)subscribes, all else while clients do. "No end": the share of runs in which
-brokers stay locked or fail; of these nothing else is counted."""
+is 0. ✓: it is 0 in every run. ✗: it is not. Without a mark nothing is promised.
+
+Extra delay is that of events under way during the exchange, beyond the longer of their paths in the tree before and in
+the tree after; swaps go through trees in between, and what is later than in any of these is held back. Misrouted: hops
+that brought an event to no client for the first time. Overhead as S2 counts it: (un)subscriptions, misrouted events,
+and the protocol's own messages, in hops. Control messages are all that are no events, with our confirmations. "No end":
+the share of runs in which brokers stay locked or fail; of these nothing else is counted.
+
+What the exchange costs and where is measured while nobody (un)subscribes, all else while clients do."""
 
 
 def page(summaries: Sequence[Summary]) -> str:
@@ -60,7 +62,6 @@ def page(summaries: Sequence[Summary]) -> str:
         parts += [f"## At {load} load", _measured(select_load(summaries, load))]
     densest = select_load(summaries, "high" if "high" in loads else "low")
     parts += ["## By the length of the cycle", *_by_length(densest)]
-    parts += ["## Swaps, or one exchange", _side_by_side(densest)]
     parts += ["## What the papers say", _said()]
     return "\n\n".join(parts)
 
@@ -88,7 +89,8 @@ def _cell(summaries: Sequence[Summary], row: Row, column: Column) -> str:
 
 
 def _stuck(summaries: Sequence[Summary], row: Row) -> str:
-    share = fmean(s.mean for s in _of(summaries, row, "stuck"))
+    found = _of(summaries, row, "stuck")
+    share = fmean(s.mean for s in found) if found else 0.0
     return f"{share:.0%}" if share else ""
 
 
@@ -108,20 +110,6 @@ def _by_length(summaries: Sequence[Summary]) -> list[str]:
 def _at(summaries: Sequence[Summary], row: Row, column: Column, length: int) -> str:
     found = [s for s in _of(summaries, row, column.metric) if s.case["cycle"] == length]
     return f"{found[0].mean * column.scale:,.{column.digits}f}" if found else "–"
-
-
-def _side_by_side(summaries: Sequence[Summary]) -> str:
-    """The same exchange as a row of swaps, and at once: what each takes."""
-    columns = [
-        c for c in COLUMNS if c.metric in ("control", "control_bytes", "completion_ms", "extra_ms", "extra_ms_max")
-    ]
-    lengths = sorted({int(s.case["cycle"]) for s in summaries})
-    header = ("brokers on the cycle", *(f"{c.title}: {name}" for c in columns for name in ("swaps", "at once")))
-    lines = [
-        [str(length), *(_at(summaries, row, column, length) for column in columns for row in (SWAPS, AT_ONCE))]
-        for length in lengths
-    ]
-    return markdown(header, lines)
 
 
 def _said() -> str:

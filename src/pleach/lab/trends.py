@@ -29,5 +29,10 @@ def trend(points: Sequence[Summary], x: str) -> Trend:
     return Trend(slope, at_zero, 0.0 if is_flat else correlation(xs, means))
 
 
+def are_told_apart(one: Summary, other: Summary) -> bool:
+    """Whether the confidence intervals of two means leave no doubt which is the larger; with one seed they do."""
+    return one.high < other.low or other.high < one.low
+
+
 def ordered(points: Sequence[Summary], x: str) -> list[Summary]:
     return sorted(points, key=lambda point: float(point.case[x]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -79,6 +79,21 @@ class RunWriter:
         unfinished.replace(path)
         self._commit(Part(path.name, rows.num_rows, path.stat().st_size))
         return path
+
+    def adopt(self, files: Sequence[Path]) -> None:
+        """Commits files that somebody else wrote, Spark for one, as parts; they are moved. Same file system, please."""
+        added = []
+        for file in files:
+            footer = self._arrow.parquet.read_metadata(file)
+            given, declared = columns_of(footer.schema.to_arrow_schema()), self.manifest.columns
+            if given != declared:
+                raise LakeError(f"{file}: {difference(given, declared)}; nothing was taken over")
+            added.append((file, footer.num_rows))
+        for file, rows in added:
+            path = self._folder / self._free_name()
+            _sync(file)
+            file.replace(path)
+            self._commit(Part(path.name, rows, path.stat().st_size))
 
     def append_columns(self, columns: Mapping[str, Any]) -> Path:
         """The same for plain lists, one per column."""

@@ -7,6 +7,7 @@ Rule 1: who has asked for something (subscribed, advertised, published) is waite
 Rule 2: who has not is *vacant*: nothing of it would be missed. The last `vacant` of these are kept, so that names which
         come once and never again do not pile up; they take no client's place meanwhile.
 Rule 3: a forgotten client that comes back is told that its session is lost; it starts anew.
+Rule 4: what is kept for a client may be read without its connection (readers.py). Whoever reads is not away.
 
 Time counts from the moment that the connection was lost, or from the broker's start: a broker that was down for a day
 gives its clients another one.
@@ -15,6 +16,7 @@ gives its clients another one.
 from __future__ import annotations
 
 import logging
+import math
 
 from pleach.links.endpoint import Endpoint
 from pleach.live.config import Limits
@@ -36,6 +38,8 @@ class Absence:
         self._counters = counters
         self._since: dict[Node, float] = {}  # who has something to come back to; the longest absent first
         self._vacant: dict[Node, None] = {}
+        self._read_at: dict[Node, float] = {}  # clients without a connection that readers stand for
+        self._now = now
         self._begin(now)
 
     def _begin(self, now: float) -> None:
@@ -67,12 +71,23 @@ class Absence:
         else:
             self._vacant[peer] = None
 
+    def read(self, peer: Node, now: float) -> None:
+        """Somebody reads what is kept for a client that has no connection."""
+        self.left(peer, now)
+        self._read_at[peer] = now
+
+    def is_read(self, peer: Node, seconds: float) -> bool:
+        """Whether that has happened lately."""
+        return self._now - self._read_at.get(peer, -math.inf) <= seconds
+
     def came(self, peer: Node) -> None:
+        self._read_at.pop(peer, None)
         self._since.pop(peer, None)
         self._vacant.pop(peer, None)
 
     def expire(self, limits: Limits, now: float) -> bool:
         """Forget whoever is not waited for any longer; whether there was anybody. The batch must be taken then."""
+        self._now = now
         surplus = max(0, len(self._vacant) - limits.vacant)
         vacant = list(self._vacant)[: min(surplus, FORGOTTEN_AT_ONCE_MAX)]
         expired: list[Node] = []

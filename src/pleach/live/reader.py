@@ -115,7 +115,7 @@ class Reader:
 
     # Going on ------------------------------------------------------------------------------------------------
 
-    def reach(self, place: Place, *, messages_max: int = 0, patience: float | None = None) -> Place:
+    def reach(self, place: Place, *, messages_max: int = 0) -> Place:
         """How far one can read from a place: as far as there is something, or some messages."""
         if place.next_broker:
             return place
@@ -128,7 +128,7 @@ class Reader:
                 further = msgspec.structs.replace(place, at=extent.upto, address=str(address))
                 return _ending(wire, further) if extent.upto == extent.last else further
 
-        return retried(self._roads(place), self._patience if patience is None else patience, ask)
+        return retried(self._roads(place), self._patience, ask)
 
     def payloads(self, place: Place, after: int, upto: int) -> Iterator[Data]:
         """All payloads of a range, each once, over as many connections as it takes."""
@@ -151,7 +151,7 @@ class Reader:
             elif isinstance(message := decode(payload), Deliver):
                 yield [message.event]
 
-    def confirm(self, place: Place, *, patience: float | None = None) -> None:
+    def confirm(self, place: Place) -> None:
         """The broker need not keep what is behind a place any longer."""
 
         def say(address: Address) -> None:
@@ -160,7 +160,7 @@ class Reader:
                 _next_extent(wire)
 
         if not place.next_broker:  # a farewell says so, too
-            retried(self._roads(place), self._patience if patience is None else patience, say)
+            retried(self._roads(place), self._patience, say)
 
     def follow(self, place: Place) -> Place:
         """On to the broker that we are sent to. All up to the place must have been consumed. May be done again."""

@@ -100,7 +100,7 @@ class Readers:
             return _end(wire, bye)
         assert session is not None
         if peer not in node.links:
-            node.absence.left(peer, now)  # it is not forgotten while somebody reads
+            node.absence.read(peer, now)
         return session
 
     def _visible(self, session: Session) -> int:

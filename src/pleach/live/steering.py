@@ -176,12 +176,17 @@ class Steering:
             return self._misdirected(body.broker, "a broker is asked itself to leave")
         if body.operation in node.operations:
             return await self._carry_out(RequestRemove(body.operation, body.broker), body.timeout)
-        absent = [client for client in node.broker.sessions.clients if not node.is_up(client)]
+        absent = [client for client in node.broker.sessions.clients if not self._is_here(client)]
         if absent and not body.detach_absent:
             return _absent_page(absent)
         if len(node.broker.router.neighbours) == 1:  # else it is going to be refused, and they have lost nothing
             node.detach(absent, f"{node.name} is removed from the tree")
         return await self._carry_out(RequestRemove(body.operation or fresh_name(), body.broker), body.timeout)
+
+    def _is_here(self, client: Node) -> bool:
+        """Connected, or read by somebody who comes again before a broker that leaves gives it up."""
+        node = self._node
+        return node.is_up(client) or node.absence.is_read(client, node.settings.limits.leave_seconds)
 
     def _misdirected(self, broker: Node, error: str) -> Page:
         known = self._node.roads.admins.get(broker)

@@ -14,11 +14,16 @@ from pleach.overlay.exchange.deferred import Deferred
 from pleach.overlay.exchange.informed import Informed
 from pleach.overlay.exchange.machine import ExchangeMachine, PartMaker
 from pleach.overlay.exchange.path import Path
+from pleach.overlay.exchange.path_printed import PathPrinted
 from pleach.overlay.exchange.strawman import Strawman
 from pleach.overlay.layers import Layers
 from pleach.overlay.membership import Membership
 from pleach.overlay.seam import Machine
 from pleach.overlay.swaplink import SwapLink
+
+# As S1 prints it: with all of its errors, and with each alone.
+PRINTED = "advanced-coordinated-printed"
+MISPRINTS = {PRINTED: frozenset(Misprint)} | {f"{PRINTED}-{e.name.lower()}": frozenset((e,)) for e in Misprint}
 
 # Those that move one end of a link by one hop, and exchange links by plans of such swaps …
 SWAPS = ("swaplink", "swaplink-published")
@@ -30,20 +35,13 @@ CYCLES: Mapping[str, PartMaker] = MappingProxyType(
         "coordinated": Coordinated,
         "informed": Informed,
         "path": Path,
+        "path-printed": PathPrinted,
         "advanced-coordinated": AdvancedCoordinated,
-        "advanced-coordinated-printed": AdvancedCoordinatedPrinted,
-        # with one of the errors of S1 each, the others mended
-        **{
-            f"advanced-coordinated-printed-{error.name.lower()}": partial(
-                AdvancedCoordinatedPrinted, errors=frozenset((error,))
-            )
-            for error in Misprint
-        },
+        **{name: partial(AdvancedCoordinatedPrinted, errors=errors) for name, errors in MISPRINTS.items()},
     }
 )
-WAITING = frozenset(  # of these: a timer is one of their steps
-    ("strawman", "deferred", "informed", "advanced-coordinated-printed")
-)
+# Those of which a timer is one of the steps.
+WAITING = frozenset(("strawman", "deferred", "informed", *MISPRINTS))
 EXCHANGES: tuple[str, ...] = (*SWAPS, *CYCLES)
 
 

@@ -276,7 +276,8 @@ def _check(scenario: model.Scenario, options: Options) -> None:
         raise ScenarioError(f"{reason}: explore `remove_broker` without instant clients")
     waiting = [name for step in scenario.steps if (name := _protocol(step, scenario)) in WAITING]
     if waiting and not options.timers:
-        raise ScenarioError(f"exchange = {waiting[0]!r} goes on only when a timer rings: explore it with timers")
+        reason = f"exchange = {waiting[0]!r} goes on only when a timer rings"
+        raise ScenarioError(f"{reason}: explore it with timers (`--timers`)")
     if scenario.loss.default or any(loss for _, _, loss in scenario.loss.links):
         raise ScenarioError("`loss` needs draws; without a clock and a seed links are reliable; leave it out")
     if scenario.stabilise:

@@ -1,1 +1,15 @@
 """Data work on Spark: sessions, the lake of traces and results, campaigns, audits, streams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def events(spark: SparkSession, path: str, *, filter: str = "TRUE") -> DataFrame:  # noqa: A002 - as the option is named
+    """Recorded events that match a filter, read afresh for each: only what matches leaves the source."""
+    from pleach.spark import source  # noqa: PLC0415 pyspark is slow to load, and optional
+
+    return source.events(spark, path, filter=filter)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 JOBS_AT_ONCE = 2
 LOOK_SECONDS = 0.5  # between two looks at the jobs under way
 ERROR_CHARACTERS_MAX = 500
+# The driver's JVM hands out tasks and does little else: it need not spend the cores' time on being fast one day.
+LIGHT_JVM = {"spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 SIGNS_OF_DEATH = ("Python worker exited unexpectedly", "ExecutorLostFailure")  # in what Spark says of a failed job
 
 Measure: TypeAlias = Callable[[str, int], Iterable[tuple[str, float]]]  # (case, seed) → (metric, value), …
@@ -83,7 +85,7 @@ def run_campaign(
             for outcomes in run.jobs(threads):
                 keep(outcomes)
         except BaseException:
-            run.cancel()  # also at Ctrl-C: or leaving the pool would wait for the jobs
+            run.cancel()  # also at Ctrl-C: or leaving the pool would wait for the jobs to end by themselves
             raise
     return run.failures
 
@@ -119,9 +121,13 @@ class _Run:
             self._on_progress(self._progress())
 
     def cancel(self) -> None:
-        for job in self._under_way.values():
-            job.cancelled = True
-            self._spark.sparkContext.cancelJobGroup(job.group)
+        """Until all are gone: one that is only about to start is not there to be cancelled yet."""
+        under_way = set(self._under_way)
+        while under_way:
+            for future in under_way:
+                self._under_way[future].cancelled = True
+                self._spark.sparkContext.cancelJobGroup(self._under_way[future].group)
+            _, under_way = wait(under_way, timeout=LOOK_SECONDS)
 
     def _start(self, threads: ThreadPoolExecutor) -> None:
         from pyspark.util import inheritable_thread_target  # noqa: PLC0415 - slow to load

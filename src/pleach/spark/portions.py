@@ -12,11 +12,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-PORTION_SECONDS = 1.5  # of work: a partition costs some 30 ms by itself
+PORTION_SECONDS = 2.0  # of work: a partition costs some 30 ms by itself
 PORTION_SECONDS_MIN = 0.1
 PORTION_TASKS_MAX = 500  # a job and its results stay small
 PORTIONS_PER_CORE = 4  # in one job: at its end the cores wait for a quarter of it at most
-UNKNOWN_SECONDS = PORTION_SECONDS  # of a task before anything is known: the first portions hold one each
+ROUNDING_SECONDS = 1e-6  # sums of equal parts may fall short of the whole
+UNKNOWN_SECONDS = PORTION_SECONDS  # of a task before anything is known: it gets a portion of its own
 
 
 class Task(NamedTuple):
@@ -41,6 +42,10 @@ class Forecast:
         seen[1] += seconds
         self._cost += task.cost
         self._seconds += seconds
+
+    @property
+    def knows_nothing(self) -> bool:
+        return not self._by_case
 
     def seconds(self, task: Task) -> float:
         if task.case in self._by_case:
@@ -67,16 +72,22 @@ class Waiting:
         return sum(map(self.forecast.seconds, self._tasks))
 
     def next_job(self) -> list[list[Task]]:
-        """The longest tasks that wait, in portions; smaller ones towards the end, so that all cores have some."""
+        """The longest tasks that wait, in portions; smaller ones towards the end, so that all cores have some.
+
+        Before anything is known: one task per core, to learn from.
+        """
+        portions_max = self._portions_max
+        if self.forecast.knows_nothing:
+            portions_max = max(portions_max // PORTIONS_PER_CORE, 1)
         timed = [(self.forecast.seconds(task), task) for task in self._tasks]
         timed.sort(key=lambda each: (-each[0], each[1].seed, each[1].case))
         fair_share = sum(seconds for seconds, _ in timed) / self._portions_max
-        target = max(min(PORTION_SECONDS, fair_share), PORTION_SECONDS_MIN)
+        target = max(min(PORTION_SECONDS, fair_share), PORTION_SECONDS_MIN) - ROUNDING_SECONDS
         portions: list[list[Task]] = []
         filled = target
         for seconds, task in timed:
             if filled >= target or len(portions[-1]) == PORTION_TASKS_MAX:
-                if len(portions) == self._portions_max:
+                if len(portions) == portions_max:
                     break
                 portions.append([])
                 filled = 0.0

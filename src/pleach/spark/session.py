@@ -31,6 +31,7 @@ QUIET_AND_PLAIN = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",  # where a file has checksums
 }
 FIRST_LINES = 3  # of what Spark says when it cannot start
 

@@ -43,6 +43,12 @@ PARTITION = "run="  # a folder name that stands for the column
 BATCH_ROWS = 65_536
 
 
+def count_rows(path: Path) -> int:
+    arrow = load_arrow()
+    with _unreadable_as_trace_error(path):
+        return int(arrow.parquet.read_metadata(path).num_rows)
+
+
 def runs_in(path: Path) -> frozenset[str]:
     if "run" not in _columns_of(path):
         return frozenset({_run_of_folder(path)})

@@ -18,7 +18,7 @@ from pleach.lake.arrow import load_arrow
 from pleach.lake.manifest import FILE_NAME as MANIFEST
 from pleach.lake.manifest import load_manifest
 from pleach.trace.order import total_order
-from pleach.trace.parquet import COLUMNS, records_in, runs_in
+from pleach.trace.parquet import COLUMNS, count_rows, records_in, runs_in
 from pleach.trace.records import Record
 
 SUFFIX = ".parquet"
@@ -87,6 +87,11 @@ def trace_files(path: Path | str) -> list[Path]:
         unfinished = " that belong to a complete run" if visible else ""
         raise TraceError(f"{path}: the folder holds no {SUFFIX} files{unfinished}")
     return chosen
+
+
+def rows_in(files: Sequence[Path]) -> int:
+    """How many records the files hold; raises TraceError at one that cannot be read."""
+    return sum(map(count_rows, files))
 
 
 def _is_trace(inside: Path) -> bool:

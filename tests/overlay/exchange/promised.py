@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from exchanged import FLAT, entries_outside, exchanged, network, steady
+from exchanged import COMPOSED, FLAT, entries_outside, exchanged, network, steady
 from networks import BY_NAME, Combination
 
 from pleach.lab.promises import Promise, Row, promised
@@ -70,7 +70,7 @@ def judge_exchange(seed: int, trial: Trial) -> Judgement:
     judgement = Judgement(seed, trial, found.flaws[:FLAWS_SHOWN_MAX], found.broken, len(found.refusals))
     judgement.published_afterwards = found.published_afterwards
     judgement.flaws += unkept(found.broken, trial.row)
-    if Promise.INSIDE in promised(trial.row) and not trial.combination.merge_bound:
+    if Promise.INSIDE in promised(trial.row) and trial.combination in COMPOSED:
         judgement.flaws += _changes_outside(seed, trial)
     return judgement
 

@@ -20,7 +20,7 @@ from pleach.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
 class Ends(msgspec.Struct):
     """How far an exchange is at the ends of both links, as one broker sees it."""
 
-    link_after: float = 0.0  # seconds, where u waits before it does
+    link_after: float | None = None  # seconds, where u waits before it does
     is_linked: bool = False  # at an end of a: routing goes over it
     is_removed: bool = False  # at an end of r: this end has stopped using it …
     is_left: bool = False  # … and the other one has

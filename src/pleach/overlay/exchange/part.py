@@ -58,8 +58,7 @@ class LinkExchange(ABC):
     def handle(self, sender: Node, message: Message) -> Handled:
         match message:
             case Removed():
-                self.ends.is_left = True
-                return Handled(self._leave_if_removed())
+                return Handled(self._left())
             case Done(origin=origin):
                 return Handled(self._done(origin))
         raise ProtocolError(self.name, sender, message, "it does not fit the state of the exchange")
@@ -122,6 +121,13 @@ class LinkExchange(ABC):
     def _knows_the_way(self) -> bool:
         """Whether this end of r can be sure of a neighbour on the way around."""
         return self.cycle.way_around(self.name)[0] in self._layers.router.neighbours
+
+    def _left(self) -> list[Effect]:
+        """The far end has forgotten this one, and would drop what it is told: tell it nothing until it is removed."""
+        self.ends.is_left = True
+        if not self.ends.is_removed:
+            self._layers.router.suspend([self._over_old])
+        return self._leave_if_removed()
 
     def _leave_if_removed(self) -> list[Effect]:
         if not (self.ends.is_removed and self.ends.is_left):

@@ -25,7 +25,7 @@ class Strawman(LinkExchange):
     def begin(self, lock_seconds: float, /) -> Handled:
         to_the_middle_of_r = (self.cycle.cut + 0.5) / len(self.cycle.path)
         self.ends.link_after = lock_seconds * to_the_middle_of_r
-        return Handled([SetTimer(PART, self.ends.link_after), *self._begin()])
+        return Handled([*self.resume(), *self._begin()])
 
     def handle(self, sender: Node, message: Message) -> Handled:
         match message:
@@ -39,8 +39,8 @@ class Strawman(LinkExchange):
         return Handled(self._activate())
 
     def resume(self) -> Sequence[Effect]:
-        is_waiting = self.ends.link_after and not self.ends.is_linked
-        return [SetTimer(PART, self.ends.link_after)] if is_waiting else []
+        after, is_linked = self.ends.link_after, self.ends.is_linked
+        return [] if after is None or is_linked else [SetTimer(PART, after)]
 
     def _begin(self) -> list[Effect]:
         return [*self._pass_begin(), *(self._remove() if self._over_old else [])]

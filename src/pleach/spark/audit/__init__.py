@@ -28,9 +28,5 @@ verdicts.py       … of each run, as the reference would say it
 job.py            all of it, in order
 around.py         a violation with the records around it
 batches.py        rows through `mapInArrow`
+checkpoints.py    results between two steps
 """
-
-from pleach.spark.audit.around import explain_on_spark, records_around
-from pleach.spark.audit.job import STEPS, Audit, audit
-
-__all__ = ["STEPS", "Audit", "audit", "explain_on_spark", "records_around"]

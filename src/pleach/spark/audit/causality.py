@@ -23,7 +23,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from pleach.spark.audit.batches import batches_of, rows_of
-from pleach.spark.audit.findings import Cause, findings
+from pleach.spark.audit.checkpoints import kept
+from pleach.spark.audit.findings import Cause, findings, nothing_found
 from pleach.spark.audit.publications import SHIFT
 from pleach.spark.lake import spark_schema
 from pleach.trace.ledger import NEVER, Client, Mark, Past
@@ -39,14 +40,15 @@ def causal(delivered: DataFrame, tried: DataFrame, settled: DataFrame) -> DataFr
     taken = settled.where(f.col("rule").isNotNull()).select("run", "index")
     others = f.col("real") & (f.col("publisher") != f.col("client"))
     counted = delivered.where(others).join(f.broadcast(taken), ["run", "index"], "left_anti")
-    pairs = counted.groupBy("run", "publisher", "client").agg(f.min("index").alias("first"))
+    pairs = kept(counted.groupBy("run", "publisher", "client").agg(f.min("index").alias("first")))
     published = tried.where(f.col("attempt").isNotNull())
-    talkers = _talkers(pairs, published).persist()
+    talkers = kept(_talkers(pairs, published))
     twins = settled.where(f.col("rule").isNull()).select("run", "publisher", "client")
-    kept = counted.join(
-        _that_matter(pairs, talkers).union(twins).distinct(), ["run", "publisher", "client"], "left_semi"
-    )
-    found = _folded(kept, published.join(talkers, ["run", "publisher"], "left_semi"))
+    if talkers.isEmpty() and twins.isEmpty():
+        return nothing_found(delivered.sparkSession)
+    chosen = kept(_that_matter(pairs, talkers).union(twins).distinct())
+    mattering = counted.join(chosen, ["run", "publisher", "client"], "left_semi")
+    found = _folded(mattering, published.join(talkers, ["run", "publisher"], "left_semi"))
     rows = delivered.join(f.broadcast(found), ["run", "index"])
     return findings(rows, Rule.CAUSAL, f.lit(Cause.GOT_EFFECT), other=f.col("witness"))
 
@@ -69,13 +71,13 @@ def _that_matter(pairs: DataFrame, talkers: DataFrame) -> DataFrame:
     return to_talkers.union(from_talkers).union(between.select("run", "publisher", "client"))
 
 
-def _folded(kept: DataFrame, carrying: DataFrame) -> DataFrame:
+def _folded(mattering: DataFrame, carrying: DataFrame) -> DataFrame:
     """All that matters of a run in one task, in order."""
-    awaited = kept.groupBy("run", f.col("published").alias("index")).agg(f.count("*").alias("awaited"))
+    awaited = mattering.groupBy("run", f.col("published").alias("index")).agg(f.count("*").alias("awaited"))
     sent = carrying.join(awaited, ["run", "index"]).select(
         "run", "index", f.lit(0).alias("delivery"), f.lit("").alias("client"), *READ[4:]
     )
-    got = kept.withColumn("delivery", f.lit(1)).withColumn("awaited", f.lit(0).cast("bigint")).select(*READ)
+    got = mattering.withColumn("delivery", f.lit(1)).withColumn("awaited", f.lit(0).cast("bigint")).select(*READ)
     together = sent.union(got)
     return together.repartition("run").sortWithinPartitions("run", "index").mapInArrow(_judged, spark_schema(COLUMNS))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
+from pleach.spark.audit.checkpoints import kept
 from pleach.spark.audit.findings import Cause, findings
 from pleach.trace.records import RecordKind
 from pleach.trace.verdict import Rule
@@ -110,6 +111,7 @@ def settle(suspected: DataFrame, delivered: DataFrame) -> DataFrame:
 
     Events of one place in the row with two names (`p/0/1`, `p/00/1`) are neither (`rule` is null).
     """
+    suspected = kept(suspected)
     keys = ["run", "client", "event"]
     known = delivered.where(f.col("real")).select(*keys, "index")
     asked = f.broadcast(suspected.select(*keys).distinct())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
+from pleach.spark.lake import spark_schema
 from pleach.trace.verdict import Rule, Violation
 
 
@@ -42,7 +43,6 @@ COLUMNS = {
     "turn": "string",
     "turn_index": "int64",
 }
-RULES = tuple(Rule)
 
 
 def findings(
@@ -65,6 +65,10 @@ def findings(
         nothing.alias("turn"),
         f.lit(0).cast("bigint").alias("turn_index"),
     )
+
+
+def nothing_found(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([], spark_schema(COLUMNS))
 
 
 def violation(row: Row) -> Violation:

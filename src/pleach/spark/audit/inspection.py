@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from pyspark.sql import SparkSession
 
+from pleach.errors import TraceError
 from pleach.lake.arrow import load_arrow
 from pleach.spark.audit.sources import Source
 from pleach.trace.order import FOLLOWS_PUBLICATION
@@ -92,11 +93,9 @@ def _chunks(source: Source) -> Iterator[Chunk]:
 
 def look_at(chunk: Chunk) -> list[Extent]:
     """What a chunk says of each run in it."""
-    arrow = load_arrow()
     if not chunk.plain:
         return [Extent(run, chunk.first, chunk.first, 0, orderly=False) for run in sorted(_runs_of(chunk))]
-    with arrow.parquet.ParquetFile(chunk.path, read_dictionary=["run", "node", "kind"]) as file:
-        table = file.read_row_groups(list(chunk.row_groups), columns=LOOKED_AT).combine_chunks()
+    table = _read(chunk)
     if not table.num_rows:
         return []
     runs = _one_array(table["run"])
@@ -104,6 +103,17 @@ def look_at(chunk: Chunk) -> list[Extent]:
     if (codes == codes[0]).all():
         return [_extent(runs.dictionary[int(codes[0])].as_py(), chunk.first, table)]
     return [_part(chunk, table, codes, code, run) for code, run in enumerate(runs.dictionary.to_pylist())]
+
+
+def _read(chunk: Chunk) -> Any:
+    arrow = load_arrow()
+    try:
+        with arrow.parquet.ParquetFile(
+            chunk.path, read_dictionary=["run", "node", "kind"], page_checksum_verification=True
+        ) as file:
+            return file.read_row_groups(list(chunk.row_groups), columns=LOOKED_AT).combine_chunks()
+    except (OSError, arrow.ArrowException) as error:
+        raise TraceError(f"{chunk.path}: cannot be read as Parquet: {error}") from None
 
 
 def _runs_of(chunk: Chunk) -> frozenset[str]:
@@ -176,7 +186,7 @@ class _Instants:
         instant = np.cumsum(np.concatenate(([0], np.diff(self._at) > 0)))
         outcomes = np.cumsum(self._outcome)
         starts = np.searchsorted(instant, instant, side="left")
-        before = outcomes - np.where(starts > 0, outcomes[starts - 1], 0)
+        before: Any = outcomes - np.where(starts > 0, outcomes[starts - 1], 0)
         doubtful = np.unique(instant[self._published & (before > 0)])
         rows = np.flatnonzero(np.isin(instant, doubtful) & (self._published | self._outcome))
         seen: set[tuple[int, str]] = set()

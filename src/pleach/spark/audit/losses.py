@@ -8,7 +8,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pleach.spark.audit.findings import COLUMNS, Cause
+from pleach.spark.audit.checkpoints import kept
+from pleach.spark.audit.findings import COLUMNS, Cause, nothing_found
 from pleach.trace.verdict import Ordering, Rule
 
 REASONS = (Cause.NOT_ENDED, Cause.DRAINED, Cause.OVERTAKEN)  # in the order in which they are looked for
@@ -20,14 +21,15 @@ def losses(
 ) -> DataFrame:
     """`runs` has each run's final drain and ordering, `drains` all drains; runs without any are not judged."""
     given = _accepted(delivered, tried, runs)
-    missed = _missed(_owed(given, subscribed), delivered).persist()
+    missed = kept(_missed(_owed(given, subscribed), delivered))
+    if missed.isEmpty():
+        return nothing_found(missed.sparkSession)
     excused = missed.where(f.col("ended").isNotNull())
+    in_row = excused.where(f.col("ordering") != Ordering.NONE.value)
     reasons = (
         _because(missed.where(f.col("ended").isNull()), Cause.NOT_ENDED)
         .union(_because(_drained(excused, drains), Cause.DRAINED))
-        .union(
-            _because(_overtaken(excused.where(f.col("ordering") != Ordering.NONE.value), delivered), Cause.OVERTAKEN)
-        )
+        .union(_because(_overtaken(in_row, delivered), Cause.OVERTAKEN))
     )
     # The reference asks the subscriptions in the order of filter and acknowledgement, and takes the first reason.
     rank = f.struct("turn", "turn_index", "rank")

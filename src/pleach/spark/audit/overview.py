@@ -62,15 +62,13 @@ def _telling(records: DataFrame) -> DataFrame:
     of_run = f.col("kind").isin(SETTINGS) | ((f.col("kind") == RecordKind.STATE.value) & (f.col("node") == ""))
     settings = records.where(of_run).select("run", "index", "at", "kind", "filter", "detail")
     filters = records.where(f.col("kind") == RecordKind.SUBSCRIBE.value).groupBy("run", "filter")
-    asked = filters.agg(f.min("index").alias("index")).select(
-        "run",
-        "index",
+    asked = filters.agg(
+        f.min("index").alias("index"),
         f.lit(0.0).alias("at"),
         f.lit(RecordKind.SUBSCRIBE.value).alias("kind"),
-        "filter",
         f.lit("").alias("detail"),
     )
-    return settings.union(asked)
+    return settings.unionByName(asked)
 
 
 def _by_run(rows: Iterable[Row]) -> Mapping[str, list[Row]]:
@@ -84,9 +82,8 @@ def _read(one: RunOverview, rows: Sequence[Row]) -> None:
     one.drains = [row["index"] for row in rows if row.kind == RecordKind.DRAIN]
     try:
         for row in rows:
-            note(
-                one.survey, row["index"], Record(row.run, row.at, "", 0, row.kind, filter=row.filter, detail=row.detail)
-            )
+            record = Record(row.run, row.at, "", 0, row.kind, filter=row.filter, detail=row.detail)
+            note(one.survey, row["index"], record)
     except TraceError as error:
         one.refusal = str(error)
 

@@ -81,7 +81,7 @@ def publications(spark: SparkSession, records: DataFrame, filters: Filters) -> D
 
 def _read(row: tuple[Any, ...], matcher: _Matcher) -> tuple[Any, ...]:
     run, index, at, event, client, attributes = row
-    known = (run, index, at, event, attributes)
+    known: tuple[Any, ...] = (run, index, at, event, attributes)
     try:
         publisher, incarnation, sequence = EventId.parse(event)
     except EventError as error:

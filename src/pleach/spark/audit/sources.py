@@ -102,7 +102,7 @@ def _shifted(spark: SparkSession, rows: DataFrame, addresses: Sequence[str], sou
     table = [(address, firsts[Path(unquote(urlsplit(address).path)).resolve()]) for address in addresses]
     files = spark.createDataFrame(table, "address string, first bigint")
     return (
-        rows.withColumn("address", f.col("_metadata.file_path"))
+        rows.withColumn("address", f.input_file_name())
         .join(f.broadcast(files), "address")
         .select(*COLUMNS, (f.col(PLACE) + f.col("first")).alias(PLACE))
     )

@@ -17,14 +17,14 @@ def suspended(spark: SparkSession, found: DataFrame, known: Mapping[str, RunOver
         (run, one.start, one.end, one.flight) for run, overview in known.items() for one in overview.survey.suspensions
     ]
     if not rows:
-        return found.withColumn("set_aside", f.lit(False))  # noqa: FBT003 a literal
+        return found.withColumn("set_aside", f.expr("false"))
     faults = spark.createDataFrame(rows, "run string, start double, end double, flight double")
     lost = f.col("rule") == Rule.LOST.value
-    covers = f.col("at").between(f.col("start"), f.col("end")) | f.col("published_at").between(
-        f.col("start"), f.col("end")
-    )
-    may_lose = f.col("at").between(f.col("start") - f.col("flight"), f.col("end"))
+    start, end = f.col("start"), f.col("end")
+    published_then = f.coalesce(f.col("published_at").between(start, end), f.expr("false"))
+    covers = f.col("at").between(start, end) | published_then
+    may_lose = f.col("at").between(start - f.col("flight"), end)
     hit = found.join(f.broadcast(faults), "run").where(f.when(lost, may_lose).otherwise(covers))
     keys = ["run", "rule", "client", "index"]
-    aside = hit.select(*keys).distinct().withColumn("set_aside", f.lit(True))  # noqa: FBT003 a literal
-    return found.join(aside, keys, "left").fillna(False, subset=["set_aside"])  # noqa: FBT003 a literal
+    aside = hit.select(*keys).distinct().withColumn("set_aside", f.expr("true"))
+    return found.join(aside, keys, "left").fillna(value={"set_aside": False})

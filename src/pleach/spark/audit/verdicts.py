@@ -33,20 +33,23 @@ def counts_of(taken: DataFrame, tried: DataFrame, delivered: DataFrame) -> Numbe
     )
     pairs = delivered.groupBy("run", "client", "publisher").agg(f.count("*").alias("deliveries"))
     of_deliveries = pairs.groupBy("run").agg(f.sum("deliveries").alias("deliveries"))
-    people = reduce(
-        DataFrame.union,
-        (
-            pairs.select("run", "client"),
-            pairs.where(f.col("publisher").isNotNull()).select("run", "publisher"),
-            taken.where(f.col("asked").isNotNull()).select("run", "client"),
-        ),
-    )
-    of_people = people.distinct().groupBy("run").agg(f.count("*").alias("clients"))
     numbers: dict[str, Counter[str]] = defaultdict(Counter)
-    for rows in (of_subscriptions, of_publications, of_deliveries, of_people):
-        for row in rows.collect():
-            numbers[row.run].update({name: value for name, value in row.asDict().items() if name != "run"})
+    parts = (of_subscriptions, of_publications, of_deliveries, _people(pairs, taken))
+    for row in reduce(_beside, parts).fillna(0).collect():
+        numbers[row.run].update({name: value for name, value in row.asDict().items() if name != "run"})
     return numbers
+
+
+def _beside(one: DataFrame, other: DataFrame) -> DataFrame:
+    return one.unionByName(other, allowMissingColumns=True)
+
+
+def _people(pairs: DataFrame, taken: DataFrame) -> DataFrame:
+    """How many clients a run has: who subscribes, who gets events, and who published those."""
+    subscribing = taken.where(f.col("asked").isNotNull()).select("run", "client")
+    publishing = pairs.where(f.col("publisher").isNotNull()).select("run", "publisher")
+    everybody = pairs.select("run", "client").union(publishing).union(subscribing).distinct()
+    return everybody.groupBy("run").agg(f.count("*").alias("clients"))
 
 
 def verdicts_of(

@@ -21,6 +21,7 @@ from pleach.live.config import NAME_BYTES_MAX
 FORMAT = 'format("pleach")'
 PATIENCE_SECONDS = 60.0
 SPLITS_MAX = 64
+SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})  # Spark shows us these, too
 SUFFIX_BYTES_MAX = 64  # of a client's name: what is put behind the user's to tell partitions apart
 assert NAME_BYTES_MAX <= PUBLISHER_BYTES_MAX
 
@@ -104,7 +105,7 @@ def _shares(name: str, addresses: tuple[Address, ...], wanted: Filter, texts: li
 
 
 def _known(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    options = {key.lower(): value for key, value in given.items()}
+    options = {key.lower(): value for key, value in given.items() if key.lower() not in SPARKS_OWN}
     known = {name.lower() for name in names}
     for key in sorted(options):
         if key not in known:
