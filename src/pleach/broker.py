@@ -34,8 +34,9 @@ from pleach.messages import (
 from pleach.overlay.courier import Courier
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Drop, Handled, HeldState, Machine, Pass, Passing, Seam
+from pleach.routing.captured import RouterState
 from pleach.routing.passage import Passage
-from pleach.routing.router import Router, RouterState, RoutingConfig
+from pleach.routing.router import Router, RoutingConfig
 from pleach.routing.sessions import ClientState, Sessions
 from pleach.runs import Passed, Run
 
@@ -135,7 +136,7 @@ class Broker:
         return self._settle(machine.handle_timer(name, now=now), now)
 
     def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
-        """To be called once after `restore` (and what followed it): what a restart has ended and must go on."""
+        """To be called once at the start, or after `restore` and what followed it: what goes by a clock goes (on)."""
         return [effect for machine in self._machines.values() for effect in machine.resume()]
 
     # Pub/sub messages and client requests --------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import get_args
 
 import msgspec
 
-from pleach.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send
+from pleach.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
 from pleach.errors import ProtocolError
 from pleach.events.event import Event, EventId, Value, check_content
 from pleach.events.filter import Filter
@@ -48,7 +48,22 @@ from pleach.messages import (
 from pleach.runs import Passed, Run
 
 FROM_BROKERS: frozenset[type] = frozenset((*get_args(ClientReply), Redirect))
+RENEW = "renew"  # the timer
+ROUNDS_UNANSWERED_MAX = 2  # of renewal: an answer that has not come by then is lost
 PASSING: frozenset[type] = frozenset((Deliver, Published, PublishRefused))  # the machine keeps nothing of them
+
+
+class RenewalClock(msgspec.Struct, frozen=True):
+    """When a client renews what it has leased: `every` so many seconds, for the first time after `phase`."""
+
+    every: float
+    phase: float
+
+    def first(self) -> SetTimer:
+        return SetTimer(RENEW, self.phase, is_upkeep=True)
+
+    def next(self) -> SetTimer:
+        return SetTimer(RENEW, self.every, is_upkeep=True)
 
 
 class ClientMachineState(msgspec.Struct, array_like=True):
@@ -60,14 +75,27 @@ class ClientMachineState(msgspec.Struct, array_like=True):
     subscriptions: dict[str, Filter]  # what the client has, to ask for it again of a broker that lost its memory
     advertisements: dict[str, Filter]
     early: dict[Node, list[ClientReply | Redirect]]  # what brokers sent that this client has not been sent to yet
+    asked: dict[str, None] = {}  # subscriptions without a confirmation, and …
+    ended: dict[str, int] = {}  # … rounds of renewal for which one is that of a former life (both: with leases only)
 
 
 class Client:
-    def __init__(self, name: Node, broker: Node, *, own_events: bool = True, incarnation: int = 0) -> None:
+    """`lease`: how often the subscriptions are renewed, where the network wants that (stabilise/)."""
+
+    def __init__(
+        self,
+        name: Node,
+        broker: Node,
+        *,
+        own_events: bool = True,
+        incarnation: int = 0,
+        lease: RenewalClock | None = None,
+    ) -> None:
         self.name = name
         self.is_observed = True  # False: nobody wants to know of each event, and nothing is made to tell of them
         self.own_events = own_events
         self.incarnation = incarnation
+        self._lease = lease
         self._state = ClientMachineState(broker, 0, [], [], [], {}, {}, {})
 
     @property
@@ -77,7 +105,8 @@ class Client:
     # What the application asks for ---------------------------------------------------------------------------
 
     def attach(self) -> Sequence[Effect]:
-        return [self._send(Attach(self.own_events))]
+        timer = [self._lease.first()] if self._lease else []
+        return [self._send(Attach(self.own_events)), *timer]
 
     def detach(self) -> Sequence[Effect]:
         return [self._send(Detach())]
@@ -108,6 +137,8 @@ class Client:
         if not network_wide:
             self._state.local.append(subscription)
         self._state.subscriptions[subscription] = wanted
+        if self._lease:
+            self._state.asked[subscription] = None
         detail = "" if self.own_events else "no-own"
         return [
             Observe(Observed.SUBSCRIBE, subscription=subscription, filter=wanted.text, detail=detail),
@@ -116,6 +147,9 @@ class Client:
 
     def unsubscribe(self, subscription: str) -> Sequence[Effect]:
         self._state.subscriptions.pop(subscription, None)
+        if self._lease:
+            self._state.asked.pop(subscription, None)
+            self._state.ended[subscription] = ROUNDS_UNANSWERED_MAX
         return [
             Observe(Observed.UNSUBSCRIBE, subscription=subscription),
             self._send(Unsubscribe(subscription)),
@@ -161,8 +195,9 @@ class Client:
             case PublishRefused(event_id, reason):
                 return [Observe(Observed.PUBLISH_FAIL, event_id=str(event_id), detail=reason)]
             case Subscribed(name):
-                return [Observe(Observed.SUBSCRIBE_ACK, subscription=name, detail=self._reach(name))]
+                return self._subscribed(name)
             case Unsubscribed(name):
+                self._state.ended.pop(name, None)
                 return [Observe(Observed.UNSUBSCRIBE_ACK, subscription=name)]
             case Advertised(name):
                 return self._confirmed(name)
@@ -181,6 +216,13 @@ class Client:
         if advertisement in self._state.unconfirmed:
             self._state.unconfirmed.remove(advertisement)
         return self._release()
+
+    def _subscribed(self, subscription: str) -> Sequence[Effect]:
+        """Asking again may bring a second confirmation; it must not be taken for that of a later subscription."""
+        if subscription in self._state.ended:
+            return []
+        self._state.asked.pop(subscription, None)
+        return [Observe(Observed.SUBSCRIBE_ACK, subscription=subscription, detail=self._reach(subscription))]
 
     def _published(self, sender: Node, message: Published) -> Sequence[Effect]:
         if not 1 <= message.count <= min(message.event.sequence, CONFIRMED_TOGETHER_MAX):
@@ -234,7 +276,19 @@ class Client:
         ]
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
-        raise AssertionError(f"{self.name} has set no timer {name!r}")
+        assert self._lease, f"{self.name} has set no timer {name!r}"
+        return [*self._renewals(), self._lease.next()]
+
+    def _renewals(self) -> list[Send]:
+        """Ask again for all that this client has: the broker may have forgotten any of it, and the client itself."""
+        state = self._state
+        state.ended = {name: rounds - 1 for name, rounds in state.ended.items() if rounds > 1}
+        again = sorted(state.subscriptions.items())
+        return [
+            self._send(Attach(self.own_events)),
+            *(self._send(Subscribe(name, wanted, renews=True)) for name, wanted in again),
+            *(self._send(Subscribe(name, state.subscriptions[name])) for name in sorted(state.asked)),
+        ]
 
     def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
         """After a restart nothing has to be set going: the session sends again what was not confirmed."""

@@ -26,8 +26,11 @@ class Send(msgspec.Struct, frozen=True, gc=False):
 
 
 class SetTimer(msgspec.Struct, frozen=True, gc=False):
+    """`is_upkeep`: it recurs for ever. A world that waits until all is quiet does not wait for it."""
+
     name: str
     after: float  # seconds
+    is_upkeep: bool = False
 
 
 class CancelTimer(msgspec.Struct, frozen=True, gc=False):

@@ -53,6 +53,10 @@ class ScenarioError(InvalidInputError):
         return f"{place}{self.reason}"
 
 
+class LeaseError(InvalidInputError):
+    """Periods of leases that do not fit the network: subscriptions would run out that are renewed in time."""
+
+
 class ScheduleError(InvalidInputError):
     """A schedule that cannot be read, or that does not fit the scenario it is replayed on."""
 

@@ -88,6 +88,13 @@ def test_lossy_links_are_refused():
         script_of(parse_scenario(text))
 
 
+def test_leases_are_refused():
+    text = "name='x'\nrouting='simple'\nduration=1.0\nlinks=[['a','b']]\n"
+    leases = "[stabilise]\nkind='leases'\nrefresh=1.0\nperiod=2.0\n"
+    with pytest.raises(ScenarioError, match="leases run out by a clock"):
+        script_of(parse_scenario(text + leases))
+
+
 def test_long_scripts_are_refused_before_they_are_written_out():
     many = LOAD.replace("count = 3", f"count = {ACTIONS_MAX + 1}").replace("every = 1.0", "every = 0.000001")
     with pytest.raises(ScenarioError, match="more than 200 actions"):

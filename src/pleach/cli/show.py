@@ -15,7 +15,9 @@ from rich.tree import Tree
 
 from pleach.scenario.assemble import tree_of
 from pleach.scenario.model import Scenario
+from pleach.scenario.stabilising import delays_of, stabilisation_of
 from pleach.sim.run import SimResult
+from pleach.stabilise.bounds import period_min
 from pleach.trace import Record, Rule, Verdict, explain
 
 EXPLAINED_MAX = 3
@@ -40,6 +42,19 @@ def show_tree(console: Console, scenario: Scenario) -> None:
     root = Tree(_label(scenario.root, clients), guide_style="dim")
     grow(root, scenario.root)
     console.print(root)
+
+
+def show_leases(console: Console, scenario: Scenario) -> None:
+    """The periods of a network that finds back by itself, and how long it may take for it."""
+    if scenario.stabilise is None:
+        return
+    lease, delays = scenario.stabilise.lease, delays_of(scenario)
+    least = period_min(lease, scenario.routing.value, delays)
+    console.print(
+        f"leases, {lease.renewal.value}: refresh {lease.refresh:g} s, period {lease.period:g} s (above {least:g} s),"
+        f" {delays.hops} links of {delays.low:g} to {delays.high:g} s:"
+        f" correct again {stabilisation_of(scenario):g} s after any fault"
+    )
 
 
 def _label(broker: str, clients: dict[str, list[str]]) -> str:

@@ -9,9 +9,10 @@ import msgspec
 import typer
 from rich.console import Console
 
-from pleach.cli.show import explaining, progress_of_run, show_result, show_tree, show_verdict
+from pleach.cli.show import explaining, progress_of_run, show_leases, show_result, show_tree, show_verdict
 from pleach.lake.arrow import load_arrow
 from pleach.scenario.load import load_scenario
+from pleach.scenario.stabilising import stabilisation_of
 from pleach.sim.replay import load_schedule, replay
 from pleach.sim.run import SimResult, run_scenario
 from pleach.trace import RecordKind, Verdict, judge, write_trace
@@ -52,6 +53,7 @@ def sim(
         typer.echo(msgspec.json.encode(_summary(result, verdict, path)).decode())
     else:
         show_tree(console, scenario)
+        show_leases(console, scenario)
         show_result(console, result, path)
         show_verdict(console, verdict, explaining(verdict, result.records))
     if check and not verdict.clean:
@@ -67,5 +69,6 @@ def _summary(result: SimResult, verdict: Verdict, path: Path | None) -> dict[str
         "quiet": result.quiet,
         "refusals": [{"at": r.at, "step": r.step, "reason": r.reason} for r in result.refusals],
         "trace": str(path) if path else None,
+        "stabilises_within": stabilisation_of(result.scenario) if result.scenario.stabilise else None,
         "verdict": verdict.to_dict(),
     }

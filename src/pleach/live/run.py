@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pleach.effects import Observe, Observed
-from pleach.errors import ClientError
+from pleach.errors import ClientError, InvalidInputError
 from pleach.events.event import Event
 from pleach.events.language import parse_filter
 from pleach.live.client import Client
@@ -48,6 +48,8 @@ class LiveResult:
 
 async def run_live(scenario: model.Scenario, directory: Path, *, seed: int = 1) -> LiveResult:
     """Start everything, run the timeline, wait until all is quiet, stop everything."""
+    if scenario.stabilise:
+        raise InvalidInputError("[stabilise] runs in the simulator only, so far; leave it out")
     async with LiveNetwork(scenario, directory) as network:
         return await _LiveRun(scenario, network, seed).go()
 
@@ -186,7 +188,7 @@ class _LiveRun:
                 self._change_link(step, link)
             case steps.Drain():
                 await self._drain()
-            case steps.MoveClient() | steps.Corrupt():
+            case steps.MoveClient() | steps.Corrupt() | steps.Garble():
                 self._refuse(step, "no protocol for this is installed")
             case _:
                 act(self, step, now=self.now)

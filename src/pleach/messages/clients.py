@@ -26,11 +26,15 @@ class Publish(Message, frozen=True):
 
 
 class Subscribe(Message, frozen=True):
-    """`network_wide`: confirm only once every broker that must know the subscription does (else: at once)."""
+    """`network_wide`: confirm only once every broker that must know the subscription does (else: at once).
+
+    `renews`: the client has it and keeps it, whatever the broker knows of it (stabilise/). This is not answered.
+    """
 
     subscription: str
     filter: Filter
     network_wide: bool = True
+    renews: bool = False
 
 
 class Unsubscribe(Message, frozen=True):

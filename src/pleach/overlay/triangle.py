@@ -23,7 +23,7 @@ import msgspec
 from pleach.effects import Send
 from pleach.messages import Forward, Install, Mark, Marked, Node, Publish, PublishRefused, Withdraw
 from pleach.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
-from pleach.routing.router import UNANSWERED
+from pleach.routing.relays import UNANSWERED
 
 
 class Role(IntEnum):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 from pleach.events.filter import Filter
+from pleach.messages import Node
+
+Gate: TypeAlias = Callable[[Node, Filter], bool]  # whether entries with this filter concern a neighbour
 
 
 class Entry(NamedTuple):
@@ -51,3 +55,8 @@ class Difference:
 
     def change(self) -> Change:
         return Change(tuple(self._added), tuple(self._removed))
+
+
+def gated(change: Change, gate: Gate, neighbour: Node) -> Change:
+    added = tuple(entry for entry in change.added if gate(neighbour, entry.filter))
+    return Change(added, tuple(entry for entry in change.removed if gate(neighbour, entry.filter)))

@@ -16,58 +16,34 @@ should have, and has it confirm (`Settle`) in place of all that was unanswered.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final, NamedTuple, TypeAlias
-
-import msgspec
 
 from pleach.effects import Send
-from pleach.events.filter import Filter
 from pleach.messages import Install, Layer, Node, Settle, Withdraw
-from pleach.routing.entries import Change, Entry
+from pleach.routing.captured import PropagationState
+from pleach.routing.entries import Change, Entry, Gate, gated
 from pleach.routing.exports import Export
+from pleach.routing.received import Received
+from pleach.routing.relays import UNANSWERED, Relaying, Relays, once
+from pleach.routing.rewiring import LayerLink, asked
 from pleach.routing.stages import Stage
-from pleach.routing.waits import Need, Ticket, Waits
-
-Gate: TypeAlias = Callable[[Node, Filter], bool]
-
-WITH_THE_REST = 0  # in place of a number: what waits for this is confirmed when its suspended link is rewired
-EVERYONE: Final = "*"  # in place of the name of a neighbour: all of them, and so on from there
-
-
-class LayerLink(NamedTuple):
-    """One layer of a link as a reconfiguration leaves it: what came over it, and what the far side has of us.
-
-    `beyond`: the way to brokers for which the far side cannot vouch (see `Settle`).
-    `is_suspended`: nothing is told over it yet.
-    `is_same`: the link was only suspended; the far side knows of no change, and waits for answers as before.
-    """
-
-    received: Iterable[Entry]
-    told: Iterable[Entry]
-    beyond: Sequence[Node] = ()
-    is_same: bool = False
-    is_suspended: bool = False
-
-
-class PropagationState(msgspec.Struct, frozen=True, array_like=True):
-    """All that a `Propagation` cannot compute anew, as plain sorted data."""
-
-    received: dict[Node, list[Entry]]
-    installs: dict[Node, int]
-    unanswered: dict[Node, list[int]]
-    waits: list[tuple[Ticket, list[Need]]]
-    suspended: dict[Node, list[Entry]]  # what a suspended link was told: this does not follow from what was received
+from pleach.routing.waits import WITH_THE_REST, Need, Ticket, Waits
 
 
 class Propagation:
-    def __init__(self, layer: Layer, make_stages: Callable[[], Sequence[Stage]], gate: Gate) -> None:
+    def __init__(
+        self,
+        layer: Layer,
+        make_stages: Callable[[], Sequence[Stage]],
+        gate: Gate,
+        relaying: Relaying = Relaying.NEVER,
+    ) -> None:
         self._layer = layer
         self._make_stages = make_stages
         self._gate = gate
-        self._received: dict[Node, dict[Entry, None]] = {}
+        self._received = Received()
+        self._relays = Relays(layer, relaying, make_stages) if relaying is not Relaying.NEVER else None
         self._exports: dict[Node, Export] = {}  # sorted: the order of messages must not tell who came first
         self._waits = Waits()
 
@@ -77,8 +53,8 @@ class Propagation:
         """Tell a new neighbour what it has to know."""
         assert neighbour not in self._exports, neighbour
         self._exports = dict(sorted({**self._exports, neighbour: Export(self._make_stages())}.items()))
-        entries = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
-        return self._tell(neighbour, Change(added=tuple(entries)))[0]
+        self._begin_relay(neighbour)
+        return self._tell(neighbour, Change(added=tuple(e for _, e in self._concerning(neighbour))))[0]
 
     def disconnect(self, neighbour: Node) -> list[Ticket]:
         """Forget what a neighbour was told; returns the tickets that only waited for it.
@@ -94,26 +70,30 @@ class Propagation:
     # Entries -------------------------------------------------------------------------------------------------
 
     def entries(self) -> Iterator[tuple[Node, Entry]]:
-        return ((source, entry) for source, entries in self._received.items() for entry in entries)
+        return iter(self._received)
 
     def received_from(self, source: Node) -> Sequence[Entry]:
-        return sorted(self._received.get(source, ()))
+        return self._received.of(source)
 
     def told(self, neighbour: Node) -> frozenset[Entry]:
         return frozenset(self._exports[neighbour].told)
 
     def has(self, source: Node, entry: Entry) -> bool:
-        return entry in self._received.get(source, ())
+        return self._received.has(source, entry)
+
+    def _concerning(self, neighbour: Node) -> list[tuple[Node, Entry]]:
+        """What is reduced for a neighbour."""
+        return [(s, e) for s, e in self._received if s != neighbour and self._gate(neighbour, e.filter)]
 
     def add(self, source: Node, entry: Entry, ticket: Ticket | None = None) -> tuple[list[Send], bool]:
         """Take an entry in. Returns what to send, and whether the ticket is due at once.
 
-        An entry that is already there changes nothing (S1 §2.2.1: subscribing is idempotent).
+        An entry that is already there changes nothing (S1 §2.2.1: subscribing is idempotent), but is renewed.
         """
-        known = self._received.setdefault(source, {})
-        is_new = entry not in known
-        known[entry] = None
+        is_new, was_fresh = not self._received.has(source, entry), self._received.is_fresh(source, entry)
+        self._received.put(source, entry)
         sends: list[Send] = []
+        relayed: list[Send] = []
         needs: set[Need] = set()
         for neighbour, export in self._exports.items():
             if neighbour == source:
@@ -129,21 +109,23 @@ class Propagation:
             needs.update(Need(neighbour, number) for number in numbers)
             if not numbers and export.unanswered:
                 needs.add(Need(neighbour, export.installs, with_earlier=True))
-        return sends, self._await(ticket, needs)
+            if self._relays and not export.is_suspended:
+                relayed += self._relays.renewed(neighbour, entry, export, is_first=not was_fresh)
+        return once([*sends, *relayed]) if relayed else sends, self._await(ticket, needs)
 
     def remove(self, source: Node, entry: Entry) -> list[Send]:
         """Take an entry back; one that is not there changes nothing."""
-        known = self._received.get(source, {})
-        if entry not in known:
+        if not self._received.has(source, entry):
             return []
-        del known[entry]
-        if not known:
-            del self._received[source]
+        was_fresh = self._received.is_fresh(source, entry)
+        self._received.remove(source, entry)
         sends: list[Send] = []
-        for neighbour in self._exports:
+        relayed: list[Send] = []
+        for neighbour, export in self._exports.items():
             if neighbour != source and self._gate(neighbour, entry.filter):
+                relayed += self._relays.removed(neighbour, entry, export) if self._relays and was_fresh else []
                 sends += self._tell(neighbour, Change(removed=(entry,)))[0]
-        return sends
+        return once([*sends, *relayed]) if relayed else sends
 
     def admit(self, neighbour: Node, entries: Iterable[Entry]) -> list[Send]:
         """The gate to `neighbour` has opened for these entries."""
@@ -170,6 +152,57 @@ class Propagation:
         sends += [Send(neighbour, Withdraw(self._layer, e.owner, e.filter)) for e in sorted(change.removed)]
         return sends, numbers
 
+    # Leases --------------------------------------------------------------------------------------------------
+
+    def stale(self) -> list[tuple[Node, Entry]]:
+        """What was not renewed since the last tick. A link that is being changed is given the benefit of the doubt."""
+        suspended = [neighbour for neighbour, export in self._exports.items() if export.is_suspended]
+        return [(source, entry) for source, entry in self._received.stale() if source not in suspended]
+
+    def age(self) -> list[Send]:
+        """A tick: from now on everything has to be renewed again."""
+        self._received.age()
+        if not self._relays:
+            return []
+        return [send for n, export in self._exports.items() for send in self._relays.tick(n, export.told)]
+
+    def renew(self) -> list[Send]:
+        """Tell the neighbours again what they should have, and ask again for answers that are due.
+
+        Nothing is lost between neighbours but in a fault; whatever it was, this mends it.
+        """
+        sends: list[Send] = []
+        for neighbour, export in self._exports.items():
+            if export.is_suspended:
+                continue
+            if not self._relays:
+                told = sorted(export.told)
+                sends += [Send(neighbour, Install(self._layer, UNANSWERED, e.owner, e.filter)) for e in told]
+            if export.unanswered:
+                sends.append(Send(neighbour, Settle(self._layer, export.settle(), [])))
+        return sends
+
+    def mend(self, known: AbstractSet[Node]) -> None:
+        """Forget what cannot be: numbers out of range, and what waits for such, or for nobody who is `known`."""
+        for export in self._exports.values():
+            export.mend()
+        for ticket in self._waits:
+            is_of_neighbour = ticket.requester in self._exports
+            fits = ticket.requester in known and is_of_neighbour == isinstance(ticket.token, int)
+            if not fits or not all(self._is_open(need) for need in self._waits.needs(ticket)):
+                self.forget(ticket)  # who asked asks again
+
+    def _is_open(self, need: Need) -> bool:
+        export = self._exports.get(need.neighbour)
+        if export is None or need.number == WITH_THE_REST:
+            return export is not None and export.is_suspended
+        return export.is_open(need.number, with_earlier=need.with_earlier)
+
+    def _begin_relay(self, neighbour: Node) -> None:
+        if self._relays:
+            concerning = self._concerning(neighbour)
+            self._relays.begin(neighbour, [e for s, e in concerning if self._received.is_fresh(s, e)])
+
     # Reconfigurations ----------------------------------------------------------------------------------------
 
     def suspend(self, neighbours: Iterable[Node]) -> None:
@@ -193,11 +226,11 @@ class Propagation:
         changed = sorted({*gone, *links})
         settle = settle or not self.is_settled(changed)
         received = {**{neighbour: link.received for neighbour, link in links.items()}, **clients}
-        difference = self._replace_received(changed, received)
+        difference = self._received.replace(changed, received)
         sends = []
         for neighbour in self._exports:
             if neighbour not in changed:
-                sends += self._tell(neighbour, _gated(difference, self._gate, neighbour))[0]
+                sends += self._tell(neighbour, gated(difference, self._gate, neighbour))[0]
         former = {n: self._exports.pop(n).installs for n in changed if n in self._exports}
         for neighbour, link in sorted(links.items()):
             sends += self._reconnect(neighbour, link, former.get(neighbour, 0))
@@ -244,26 +277,17 @@ class Propagation:
             for ticket, needs in ((ticket, self._waits.needs(ticket)) for ticket in self._waits)
         )
 
-    def _replace_received(self, gone: Iterable[Node], received: Mapping[Node, Iterable[Entry]]) -> Change:
-        """The difference that other sources make to all that is received, as seen from a link that stays."""
-        before = Counter(entry for source in gone for entry in self._received.pop(source, ()))
-        for source, entries in sorted(received.items()):
-            if known := dict.fromkeys(sorted(entries)):
-                self._received[source] = known
-        after = Counter(entry for source in received for entry in self._received.get(source, ()))
-        return Change(tuple((after - before).elements()), tuple((before - after).elements()))
-
     def _reconnect(self, neighbour: Node, link: LayerLink, installs: int) -> list[Send]:
         """Numbers go on where the link stays: an answer to an old one must not be taken for that to a new one."""
         export = self._exports[neighbour] = Export(self._make_stages())
         export.installs = installs
         export.answered_before = installs + 1
+        self._begin_relay(neighbour)
         if link.is_suspended:
             export.told = dict.fromkeys(sorted(link.told))
             export.is_suspended = True
             return []
-        entries = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
-        export.apply(Change(added=tuple(entries)))
+        export.apply(Change(added=tuple(e for _, e in self._concerning(neighbour))))
         has, should = frozenset(link.told), frozenset(export.told)
         return self._send_change(neighbour, Change(tuple(should - has), tuple(has - should)))[0]
 
@@ -304,7 +328,7 @@ class Propagation:
         """
         others = {n: export for n, export in self._exports.items() if n != source}
         sends = []
-        for neighbour, further in _asked(beyond, others):
+        for neighbour, further in asked(beyond, others):
             if not others[neighbour].is_suspended:
                 sends.append(Send(neighbour, Settle(self._layer, others[neighbour].number(), further)))
         needs = {Need(n, e.installs, with_earlier=True) for n, e in others.items() if e.unanswered}
@@ -334,47 +358,36 @@ class Propagation:
         return ticket is not None and not needs
 
     def _answered(self, neighbour: Node, export: Export, number: int) -> list[Ticket]:
-        all_up_to = [Need(neighbour, upto, with_earlier=True) for upto in export.answer(number)]
-        return self._waits.meet([Need(neighbour, number), *all_up_to])
+        numbers, everything_up_to = export.answer(number)
+        all_up_to = [Need(neighbour, upto, with_earlier=True) for upto in everything_up_to]
+        return self._waits.meet([*(Need(neighbour, each) for each in numbers), *all_up_to])
 
     # State ---------------------------------------------------------------------------------------------------
 
     def capture(self) -> PropagationState:
         return PropagationState(
-            received={source: sorted(entries) for source, entries in sorted(self._received.items())},
+            received=self._received.capture(),
             installs={n: export.installs for n, export in self._exports.items()},
             unanswered={n: sorted(export.unanswered) for n, export in self._exports.items()},
             waits=[(ticket, sorted(self._waits.needs(ticket))) for ticket in self._waits],
             suspended={n: sorted(export.told) for n, export in self._exports.items() if export.is_suspended},
+            stale=self._received.captured_stale(),
+            settles={n: sorted(export.settles) for n, export in self._exports.items() if export.settles},
         )
 
     def restore(self, state: PropagationState) -> None:
         """Take over a captured state, into a fresh instance; what was told follows from what was received."""
-        for source, entries in state.received.items():
-            self._received[source] = dict.fromkeys(entries)
+        self._received.restore(state.received, state.stale)
         for neighbour, installs in state.installs.items():
             export = self._exports[neighbour] = Export(self._make_stages())
-            told = [e for source, e in self.entries() if source != neighbour and self._gate(neighbour, e.filter)]
-            export.apply(Change(added=tuple(told)))
+            export.apply(Change(added=tuple(e for _, e in self._concerning(neighbour))))
+            self._begin_relay(neighbour)
             export.installs = installs
             export.unanswered = set(state.unanswered[neighbour])
+            export.settles = set(state.settles.get(neighbour, ()))
             export.answered_before = min(export.unanswered, default=installs + 1)
             if neighbour in state.suspended:
                 export.told = dict.fromkeys(state.suspended[neighbour])
                 export.is_suspended = True
         for ticket, needs in state.waits:
             self._await(ticket, set(needs))
-
-
-def _asked(beyond: Sequence[Node], others: Iterable[Node]) -> list[tuple[Node, list[Node]]]:
-    """Whom to ask on the way to brokers beyond, and whom these shall ask."""
-    if not beyond:
-        return []
-    if beyond[0] in others:
-        return [(beyond[0], list(beyond[1:]))]
-    return [(neighbour, [EVERYONE]) for neighbour in others]
-
-
-def _gated(change: Change, gate: Gate, neighbour: Node) -> Change:
-    added = tuple(entry for entry in change.added if gate(neighbour, entry.filter))
-    return Change(added, tuple(entry for entry in change.removed if gate(neighbour, entry.filter)))

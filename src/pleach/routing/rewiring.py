@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from pleach.messages import Layer, Node, Told
 from pleach.routing.entries import Entry
 
 Tables: TypeAlias = Mapping[Layer, Iterable[Entry]]
 
+EVERYONE: Final = "*"  # in place of the name of a neighbour: all of them, and so on from there
 NO_TABLES: Tables = MappingProxyType(dict.fromkeys(Layer, ()))
 
 
@@ -28,6 +29,16 @@ class NewLink:
 
     received: Tables
     told: Tables
+    beyond: Sequence[Node] = ()
+    is_same: bool = False
+    is_suspended: bool = False
+
+
+class LayerLink(NamedTuple):
+    """One layer of a `NewLink`."""
+
+    received: Iterable[Entry]
+    told: Iterable[Entry]
     beyond: Sequence[Node] = ()
     is_same: bool = False
     is_suspended: bool = False
@@ -61,3 +72,12 @@ def unpacked(told: Iterable[Told]) -> dict[Layer, frozenset[Entry]]:
     for layer, entries in ((each.layer, each.entries) for each in told):
         tables[layer] = frozenset(Entry(owner, wanted) for owner, wanted in entries)
     return tables
+
+
+def asked(beyond: Sequence[Node], others: Iterable[Node]) -> list[tuple[Node, list[Node]]]:
+    """Whom to ask on the way to brokers beyond, and whom these shall ask."""
+    if not beyond:
+        return []
+    if beyond[0] in others:
+        return [(beyond[0], list(beyond[1:]))]
+    return [(neighbour, [EVERYONE]) for neighbour in others]

@@ -18,22 +18,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from pleach.effects import Send
 from pleach.events.filter import Filter
 from pleach.events.index import MatchingIndex
 from pleach.messages import Install, Installed, Layer, Node, Settle, Withdraw
+from pleach.routing.captured import RouterState
 from pleach.routing.entries import Change, Entry
 from pleach.routing.exports import Export
 from pleach.routing.interests import FilterMap
 from pleach.routing.policies import POLICIES
-from pleach.routing.propagation import LayerLink, Propagation, PropagationState
-from pleach.routing.rewiring import Rewiring
+from pleach.routing.propagation import Propagation
+from pleach.routing.relays import UNANSWERED, Relaying
+from pleach.routing.rewiring import LayerLink, Rewiring
 from pleach.routing.stages import Stage
 from pleach.routing.waits import Ticket
-
-UNANSWERED = 0  # the number of an install that nobody waits for
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,7 @@ class RoutingConfig:
     hierarchical: bool = False
     advertisements: bool = False
     merge_bound: float = 0.0  # share of a merged filter that nobody asked for (policy merging)
+    relaying: Relaying = Relaying.NEVER  # of renewals, where subscriptions are leased
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,6 @@ class Outcome:
     due: Sequence[Ticket] = ()
 
 
-class RouterState(msgspec.Struct, frozen=True, array_like=True):
-    parent: Node | None
-    neighbours: list[Node]
-    subscriptions: PropagationState
-    advertisements: PropagationState
-
-
 class Router:
     def __init__(self, config: RoutingConfig, *, parent: Node | None = None) -> None:
         self.config = config
@@ -68,7 +60,7 @@ class Router:
         self.neighbours: list[Node] = []
         self._policy = POLICIES[config.policy]
         self._table = MatchingIndex()
-        self._subscriptions = Propagation(Layer.SUBSCRIPTIONS, self._stages, self._subscription_gate)
+        self._subscriptions = Propagation(Layer.SUBSCRIPTIONS, self._stages, self._subscription_gate, config.relaying)
         self._advertisements = Propagation(Layer.ADVERTISEMENTS, self._stages, self._advertisement_gate)
         self._layers = {Layer.SUBSCRIPTIONS: self._subscriptions, Layer.ADVERTISEMENTS: self._advertisements}
         self._wanted: FilterMap[tuple[Node, Entry]] = FilterMap()  # subscriptions by filter, to find what overlaps
@@ -195,6 +187,31 @@ class Router:
         self, neighbour: Node, entries: list[Entry], act: Callable[[Node, list[Entry]], list[Send]]
     ) -> list[Send]:
         return act(neighbour, entries) if entries else []
+
+    # Leases (stabilise/) -------------------------------------------------------------------------------------
+
+    def lapse(self) -> tuple[Outcome, int]:
+        """A tick of the leases: what was not renewed since the last one goes. Returns how much that was, too."""
+        sends: list[Send] = []
+        count = 0
+        for layer, propagation in self._layers.items():
+            for source, entry in propagation.stale():
+                sends += self.remove(layer, source, entry).sends
+                count += 1
+            sends += propagation.age()
+        return Outcome(sends), count
+
+    def renew(self) -> Outcome:
+        """Tell the neighbours again what they should have."""
+        return Outcome([send for propagation in self._layers.values() for send in propagation.renew()])
+
+    def mend(self, clients: Iterable[Node]) -> None:
+        """Forget what a fault has left that cannot be."""
+        known = frozenset((*self.neighbours, *clients))
+        for layer, propagation in self._layers.items():
+            for source, entry in [each for each in propagation.entries() if each[0] not in known]:
+                self.remove(layer, source, entry)
+            propagation.mend(known)
 
     # Neighbours ----------------------------------------------------------------------------------------------
 

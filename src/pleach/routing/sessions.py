@@ -47,6 +47,7 @@ from pleach.routing.waits import Ticket
 
 NAMES_PER_CLIENT_MAX = 10_000  # subscriptions, and advertisements, of one client
 ORDINARY_CHARACTERS = 1_024  # of a filter's text
+TOO_MANY_NAMES = f"a client has at most {NAMES_PER_CLIENT_MAX} of these"
 
 CONFIRMATIONS: dict[Layer, type[Subscribed | Advertised]] = {
     Layer.SUBSCRIPTIONS: Subscribed,
@@ -114,6 +115,8 @@ class Sessions:
         match message:
             case Publish(event):
                 return self._publish(client, event)
+            case Subscribe(name, wanted, renews=True):
+                return self._renew(client, name, wanted)
             case Subscribe(name, wanted, network_wide):
                 return self._add(Layer.SUBSCRIPTIONS, client, name, wanted, wait=network_wide)
             case Advertise(name, advertised):
@@ -207,7 +210,7 @@ class Sessions:
         if name in names and names[name] != wanted:
             return [Send(client, Refused(name, f"the name stands for {names[name].text!r}; take that back first"))]
         if name not in names and len(names) == NAMES_PER_CLIENT_MAX:
-            return [Send(client, Refused(name, f"a client has at most {NAMES_PER_CLIENT_MAX} of these"))]
+            return [Send(client, Refused(name, TOO_MANY_NAMES))]
         if name not in names:
             self.names += weight(wanted)
         names[name] = wanted
@@ -215,6 +218,30 @@ class Sessions:
         outcome = self._router.add(layer, client, Entry(owner(client, name), wanted), ticket if wait else None)
         due = outcome.due if wait else [ticket]
         return [*outcome.sends, *self.settle(due)]
+
+    def _renew(self, client: Node, name: str, wanted: Filter) -> list[Send]:
+        """The client knows what it has: where the broker knows otherwise, it has forgotten, or never should have known.
+
+        Before an entry comes, any other of that name goes (S1 §3.3.1): names and filters can be damaged, too.
+        """
+        subscriptions = self._clients[client].subscriptions
+        sends = [] if subscriptions.get(name, wanted) == wanted else self._remove(Layer.SUBSCRIPTIONS, client, name)
+        if name not in subscriptions:
+            if len(subscriptions) == NAMES_PER_CLIENT_MAX:
+                return [Send(client, Refused(name, TOO_MANY_NAMES))]
+            subscriptions[name] = wanted
+            self.names += weight(wanted)
+        entry = Entry(owner(client, name), wanted)
+        return [*sends, *self._router.add(Layer.SUBSCRIPTIONS, client, entry, None).sends]
+
+    def lapse(self) -> None:
+        """Names go with the entries that they stand for, once these have run out."""
+        for client, state in self._clients.items():
+            held = frozenset(self._router.received_from(Layer.SUBSCRIPTIONS, client))
+            for name, wanted in sorted(state.subscriptions.items()):
+                if Entry(owner(client, name), wanted) not in held:
+                    del state.subscriptions[name]
+                    self.names -= weight(wanted)
 
     def _remove(self, layer: Layer, client: Node, name: str) -> Sequence[Send]:
         state = self._clients[client]

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from pleach.messages import Layer, Node
 
+WITH_THE_REST = 0  # in place of a number: what waits for this is confirmed when its suspended link is rewired
+
 
 class Ticket(NamedTuple):
     """Whom to tell that a request is in effect: a neighbour by number, or a client by the name it gave."""

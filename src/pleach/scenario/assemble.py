@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from pleach.broker import Broker
-from pleach.client import Client
+from pleach.broker import Broker, MachineMaker
+from pleach.client import Client, RenewalClock
 from pleach.messages import Node
 from pleach.overlay.registry import machines
+from pleach.routing.relays import Relaying
 from pleach.routing.router import RoutingConfig
 from pleach.scenario.model import Scenario
+from pleach.stabilise.lease import phase_of
+from pleach.stabilise.machine import Leases
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,15 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
         hierarchical=scenario.hierarchical,
         advertisements=scenario.advertisements,
         merge_bound=scenario.merge_bound,
+        relaying=scenario.stabilise.lease.relaying(scenario.routing.value) if scenario.stabilise else Relaying.NEVER,
     )
+
+
+def broker_machines(scenario: Scenario) -> Sequence[MachineMaker]:
+    reweaving = machines(scenario.ordering.value)
+    if scenario.stabilise is None:
+        return reweaving
+    return [*reweaving, partial(Leases, lease=scenario.stabilise.lease, salt=scenario.name)]
 
 
 def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
@@ -57,7 +70,7 @@ def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
         config,
         neighbours=tree.neighbours.get(name, ()),
         parent=tree.parent.get(name),
-        machines=machines(scenario.ordering.value),
+        machines=broker_machines(scenario),
     )
 
 
@@ -67,4 +80,14 @@ def make_brokers(scenario: Scenario) -> dict[Node, Broker]:
 
 
 def make_clients(scenario: Scenario) -> dict[Node, Client]:
-    return {c.id: Client(c.id, c.broker, own_events=c.own_events) for c in scenario.clients}
+    return {
+        c.id: Client(c.id, c.broker, own_events=c.own_events, lease=renewal_clock(scenario, c.id))
+        for c in scenario.clients
+    }
+
+
+def renewal_clock(scenario: Scenario, client: Node) -> RenewalClock | None:
+    if scenario.stabilise is None:
+        return None
+    every = scenario.stabilise.refresh
+    return RenewalClock(every, phase_of(f"{scenario.name}/{client}", every))

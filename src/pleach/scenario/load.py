@@ -16,6 +16,7 @@ from pleach.scenario.linktables import read_latency, read_loss
 from pleach.scenario.locate import FlawError, Locator, Path
 from pleach.scenario.model import Scenario
 from pleach.scenario.read import read_scenario, spelled
+from pleach.scenario.stabilising import check_stabilising
 from pleach.scenario.timeline import check_steps, in_order
 from pleach.scenario.validate import check_clients, check_settings, check_tree, with_brokers
 
@@ -82,12 +83,14 @@ def _checked(tables: dict[str, Any]) -> Scenario:
     check_settings(scenario)
     check_clients(scenario)
     check_steps(scenario)
-    return msgspec.structs.replace(
+    complete = msgspec.structs.replace(
         scenario,
         latency=read_latency(tables.get("latency", {}), scenario),
         loss=read_loss(tables.get("loss", {}), scenario),
         steps=in_order(scenario.steps),
     )
+    check_stabilising(complete)
+    return complete
 
 
 def _check_numbers(value: Any, path: Path) -> None:

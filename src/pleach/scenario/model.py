@@ -27,7 +27,9 @@ from pleach.scenario.values import (
     PositiveSpan,
     Seconds,
     Span,
+    Variant,
 )
+from pleach.stabilise.lease import Lease, Renewal
 
 T = TypeVar("T")
 
@@ -82,6 +84,29 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     own_events: bool = True
 
 
+class Stabiliser(StrEnum):
+    LEASES = "leases"
+
+
+class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
+    """How the network finds back by itself from faults that damage its state; see stabilise/ for the names.
+
+    `delay` and `diameter` are what the periods reckon with: by default what [latency] and the tree say.
+    """
+
+    kind: Stabiliser
+    refresh: PositiveSeconds
+    period: PositiveSeconds
+    renewal: Renewal = Renewal.HOP_BY_HOP
+    variant: Variant = 1
+    delay: Span | None = None
+    diameter: Count | None = None
+
+    @property
+    def lease(self) -> Lease:
+        return Lease(refresh=self.refresh, period=self.period, renewal=self.renewal, variant=self.variant)
+
+
 class PerLink(msgspec.Struct, Generic[T], frozen=True):
     """A value for every link: its own where the file gives one, else the default. Links have no direction."""
 
@@ -118,6 +143,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     duration: PositiveSeconds
     latency: PerLink[Span] = PerLink(LATENCY_DEFAULT)
     loss: PerLink[float] = PerLink(0.0)
+    stabilise: Stabilise | None = None
     clients: tuple[Client, ...] = ()
     steps: tuple[Step, ...] = ()
 

@@ -18,9 +18,21 @@ from pleach.events.event import EVENT_BYTES_MAX, check_attributes
 from pleach.events.language import parse_filter
 from pleach.scenario import values
 from pleach.scenario.locate import FlawError, Path
-from pleach.scenario.model import Client, Ordering, Publish, Publishes, Replies, Reply, Routing, Scenario
+from pleach.scenario.model import (
+    Client,
+    Ordering,
+    Publish,
+    Publishes,
+    Replies,
+    Reply,
+    Routing,
+    Scenario,
+    Stabilise,
+    Stabiliser,
+)
 from pleach.scenario.steps import STEP_KINDS, Step
 from pleach.scenario.values import Choice, Sequence, Span, Uniform
+from pleach.stabilise.lease import Renewal
 
 NAME_CHARACTERS_MAX = 100
 NAMES_SHOWN_MAX = 20
@@ -315,6 +327,11 @@ READERS: dict[Any, Reader] = {
     values.PositiveSeconds: positive_seconds,
     values.Fraction: fraction,
     values.Count | None: whole(1, 10**9),
+    values.Variant: whole(1, 2),
+    Stabiliser: one_of(Stabiliser),
+    Renewal: one_of(Renewal),
+    Stabilise | None: struct(Stabilise),
+    Span | None: span,
     values.Bytes: whole(0, EVENT_BYTES_MAX),
     values.Constants: constants,
     values.Attributes: attributes,

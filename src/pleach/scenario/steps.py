@@ -6,7 +6,7 @@ from typing import TypeAlias, get_args
 
 import msgspec
 
-from pleach.scenario.values import Constants, FilterText, Link, Name, Seconds, Span, Triple
+from pleach.scenario.values import Constants, FilterText, Fraction, Link, Name, Seconds, Span, Triple
 
 
 class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
@@ -105,10 +105,18 @@ class Slow(StepBase, frozen=True, tag="slow"):
 
 
 class Corrupt(StepBase, frozen=True, tag="corrupt"):
-    """Damage the broker's state. Which parts can be damaged (`what`), the running world knows."""
+    """Damage the broker's state. Which parts can be damaged (`what`), the running world knows. `share`: how much."""
 
     broker: Name
     what: Name
+    share: Fraction = 0.5
+
+
+class Garble(StepBase, frozen=True, tag="garble"):
+    """Of what is under way on a link, this share is lost, altered or doubled; and some comes that nobody sent."""
+
+    link: Link
+    share: Fraction = 0.5
 
 
 class Drain(StepBase, frozen=True, tag="drain"):
@@ -132,6 +140,7 @@ Step: TypeAlias = (
     | Heal
     | Slow
     | Corrupt
+    | Garble
     | Drain
 )
 

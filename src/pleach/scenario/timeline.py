@@ -25,6 +25,7 @@ from pleach.scenario.steps import (
     Cut,
     Drain,
     Exchange,
+    Garble,
     Heal,
     MoveClient,
     PublishStep,
@@ -78,7 +79,7 @@ class _World:
                 self._declare(step, path)
             case Crash() | Restart() | Corrupt():
                 self._strike_broker(step, path)
-            case Cut() | Heal() | Slow():
+            case Cut() | Heal() | Slow() | Garble():
                 self._need_link(step.link, (*path, "link"))
             case Drain():
                 pass

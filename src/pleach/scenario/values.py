@@ -23,6 +23,7 @@ Seconds: TypeAlias = Annotated[float, "seconds, 0 or more"]
 PositiveSeconds: TypeAlias = Annotated[float, "seconds, more than 0"]
 Fraction: TypeAlias = Annotated[float, "0 to 1"]
 Count: TypeAlias = Annotated[int, "1 or more"]
+Variant: TypeAlias = Annotated[int, "1 or 2"]
 Bytes: TypeAlias = Annotated[int, "0 to the size of an event"]
 
 

@@ -17,6 +17,7 @@ from pleach.scenario.acting import act
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
 from pleach.scenario.assemble import make_broker, make_brokers, make_clients, tree_of
 from pleach.scenario.behaviour import Publication, Replies, publications
+from pleach.sim.faults import StateFaults
 from pleach.sim.links import Link
 from pleach.sim.operations import Operations, Surroundings
 from pleach.sim.simulator import Simulator
@@ -84,10 +85,11 @@ class ScenarioRun:
         self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
         self.subscriptions = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
         self.operations = Operations(self._surroundings())
+        self.faults = StateFaults(self)
         self._latencies = self.scenario.latency.by_link()
         self._losses = self.scenario.loss.by_link()
 
-        self._record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
+        self.record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
         self._build()
         self._plan()
 
@@ -98,7 +100,7 @@ class ScenarioRun:
         self.sim.run()
         quiet = self._drain()
         for operation in self.operations.under_way:
-            self._refuse(operation.step, "it has not come to an end")
+            self.refuse(operation.step, "it has not come to an end")
         return SimResult(
             self.scenario,
             self.seed,
@@ -129,6 +131,8 @@ class ScenarioRun:
             self.sim.on_observe = self._observe
         if self.recorder.wants(RecordKind.SEND):
             self.sim.on_send = self.recorder.sent
+        for name, broker in self.brokers.items():
+            self.sim.perform(name, broker.resume(now=0.0))
 
     def _furnish(self, link: Link) -> None:
         """The latency and the loss that the scenario gives to a link, of the beginning or a later one."""
@@ -144,8 +148,8 @@ class ScenarioRun:
             make_broker=partial(make_broker, self.scenario, tree_of(self.scenario)),
             is_down=self.disks.__contains__,
             scenario=self.scenario,
-            refuse=self._refuse,
-            note=lambda node, detail: self._record(RecordKind.STATE, node, detail=detail),
+            refuse=self.refuse,
+            note=lambda node, detail: self.record(RecordKind.STATE, node, detail=detail),
         )
 
     def _plan(self) -> None:
@@ -153,6 +157,8 @@ class ScenarioRun:
             self.sim.at(0.0, partial(self._introduce, client))
         for step in self.scenario.steps:
             self.sim.at(step.at, partial(self._take, step))
+        if self.scenario.stabilise:
+            self.sim.at(self.scenario.duration, lambda: None)  # until then leases are kept up
         for client in self.scenario.clients:
             for index in range(len(client.publish)):
                 self._publish_next(client.id, publications(client, index, self.scenario.duration, self.stream))
@@ -209,35 +215,37 @@ class ScenarioRun:
             case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
                 self.operations.start(step)
             case steps.Crash(broker=broker) if broker not in self.brokers:
-                self._refuse(step, f"there is no broker {broker} any more")
+                self.refuse(step, f"there is no broker {broker} any more")
             case steps.Crash(broker=broker):
                 self._crash(broker)
             case steps.Restart(broker=broker) if broker not in self.disks:
-                self._refuse(step, f"broker {broker} is not down")
+                self.refuse(step, f"broker {broker} is not down")
             case steps.Restart(broker=broker):
                 self._restart(broker)
             case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
                 self._change_link(step, link)
             case steps.Drain():
                 self._drain()
-            case steps.MoveClient() | steps.Corrupt():
-                self._refuse(step, "no protocol for this is installed")
+            case steps.Corrupt() | steps.Garble():
+                self.faults.strike(step)
+            case steps.MoveClient():
+                self.refuse(step, "no protocol for this is installed")
             case _:
                 act(self, step, now=self.sim.now)
 
-    def _refuse(self, step: steps.Step, reason: str) -> None:
+    def refuse(self, step: steps.Step, reason: str) -> None:
         name = type(step).__struct_config__.tag
         self.refusals.append(Refusal(self.sim.now, str(name), reason))
-        self._record(RecordKind.STATE, NETWORK, detail=f"refused: {name}: {reason}")
+        self.record(RecordKind.STATE, NETWORK, detail=f"refused: {name}: {reason}")
 
     def _crash(self, broker: Node) -> None:
         """The broker's memory is gone. Each step of it was committed, so its disk holds all."""
-        self._record(RecordKind.FAULT, broker, detail="crash")
+        self.record(RecordKind.FAULT, broker, detail="crash")
         self.disks[broker] = self.brokers[broker].capture()
         self.sim.crash(broker)
 
     def _restart(self, broker: Node) -> None:
-        self._record(RecordKind.FAULT, broker, detail="restart")
+        self.record(RecordKind.FAULT, broker, detail="restart")
         fresh = make_broker(self.scenario, tree_of(self.scenario), broker)
         fresh.restore(self.disks.pop(broker))
         self.brokers[broker] = fresh
@@ -250,9 +258,9 @@ class ScenarioRun:
 
     def _change_link(self, step: steps.Cut | steps.Heal | steps.Slow, ends: tuple[Node, Node]) -> None:
         if not self.sim.has_link(*ends):
-            self._refuse(step, f"there is no link {ends[0]}-{ends[1]}")
+            self.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
             return
-        self._record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
+        self.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
         match step:
             case steps.Cut():
                 self.sim.cut(*ends)
@@ -265,14 +273,14 @@ class ScenarioRun:
     def _drain(self) -> bool:
         quiet = self.sim.drain() and not self.operations.under_way
         if quiet:
-            self._record(RecordKind.DRAIN, NETWORK)
+            self.record(RecordKind.DRAIN, NETWORK)
         if quiet and self.watch:
             self.watch(self.brokers)
         return quiet
 
     # The trace -----------------------------------------------------------------------------------------------
 
-    def _record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None:
+    def record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None:
         self.recorder.add(kind, at=self.sim.now, node=node, detail=detail, peer=peer)
 
     def _observe(self, at: float, node: Node, seen: Observe) -> None:

@@ -1,8 +1,8 @@
 """Virtual time: machines, links between them, and a heap of what happens next.
 
-Two queues, so that "all is quiet" can be told from "more is planned": the *network* (messages in flight, timers)
-and the *agenda* (what the scenario still wants done). `drain` runs the network dry and leaves the agenda where it
-is.
+Three queues, so that "all is quiet" can be told from "more is planned": the *network* (messages in flight, timers),
+the *agenda* (what the scenario still wants done) and the *upkeep* (timers that recur for ever). `drain` runs the
+network dry and leaves the others where they are: the upkeep stands still meanwhile, as if no time had passed.
 
 Determinism: ties are broken by a serial number, every link draws from its own seeded stream, and nothing iterates
 over a set. The same seed gives the same run in every process.
@@ -20,6 +20,7 @@ from pleach.messages import Message, Node
 from pleach.sim.links import Link, LinkListener, Links
 
 STEPS_MAX = 50_000_000
+FOREVER = float("inf")
 
 # At the current time: every hop, what clients and brokers observe, and the ends of operations.
 SendListener = Callable[[float, Node, Node, Message], None]
@@ -52,6 +53,7 @@ class Simulator:
         self._links = Links(seed)
         self._network: list[tuple[float, int, Link | Node | Callable[[], None], Message | str]] = []
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._upkeep: list[tuple[float, int, Node, str]] = []
         self._timers: dict[tuple[Node, str], int] = {}
 
     # Building ------------------------------------------------------------------------------------------------
@@ -104,25 +106,39 @@ class Simulator:
 
     # Running -------------------------------------------------------------------------------------------------
 
-    def run(self, until: float = float("inf")) -> None:
-        """Go on until nothing is left to do up to `until`."""
+    def run(self, until: float = FOREVER) -> None:
+        """Go on until nothing is left to do up to `until`. What is only kept up does not count, without an end."""
         agenda, network = self._agenda, self._network
-        while agenda or network:
+        while agenda or network or (self._upkeep and until < FOREVER):
+            if self._keep_up(min(until, agenda[0][0] if agenda else FOREVER)):
+                continue
             if agenda and (not network or agenda[0][0] <= network[0][0]):
                 if agenda[0][0] > until:
                     break
                 time, _, action = heappop(agenda)
                 self.now = max(self.now, time)
                 action()
-            elif network[0][0] > until:
+            elif not network or network[0][0] > until:
                 break
             else:
                 self._step()
 
+    def _keep_up(self, until: float) -> bool:
+        """Let the next timer of the upkeep fire, if it is the next thing to happen, and due before some end."""
+        upkeep, network = self._upkeep, self._network
+        if not upkeep or until == FOREVER or upkeep[0][0] > until or (network and network[0][0] <= upkeep[0][0]):
+            return False
+        time, serial, node, name = heappop(upkeep)
+        self._step_aside(time, serial, node, name)
+        return True
+
     def drain(self) -> bool:
-        """Run the network dry, leaving the agenda; False if something is stuck behind a cut or a crash."""
+        """Run the network dry, and nothing else; False if something is stuck behind a cut or a crash."""
+        start = self.now
         while self._network:
             self._step()
+        late = self.now - start
+        self._upkeep = [(time + late, serial, node, name) for time, serial, node, name in self._upkeep]
         return not self._links.is_stuck
 
     def _step(self) -> None:
@@ -191,11 +207,8 @@ class Simulator:
             case Observe():
                 if self.on_observe:
                     self.on_observe(self.now, node, effect)
-            case SetTimer(name, after):
-                self._serial += 1
-                self._timers[node, name] = self._serial
-                if not self.holds_timers:
-                    heappush(self._network, (self.now + after, self._serial, node, name))
+            case SetTimer():
+                self._set_timer(node, effect)
             case CancelTimer(name):
                 self._timers.pop((node, name), None)
             case LinkUp(to):
@@ -207,6 +220,15 @@ class Simulator:
                     self.on_concluded(self.now, node, effect)
             case _:
                 assert_never(effect)
+
+    def _set_timer(self, node: Node, timer: SetTimer) -> None:
+        self._serial += 1
+        self._timers[node, timer.name] = self._serial
+        due = (self.now + timer.after, self._serial, node, timer.name)
+        if timer.is_upkeep:
+            heappush(self._upkeep, due)
+        elif not self.holds_timers:
+            heappush(self._network, due)
 
     # Faults --------------------------------------------------------------------------------------------------
 
@@ -227,13 +249,20 @@ class Simulator:
         if link.blocked:
             return
         kept, link.kept = link.kept, []
+        self.resend(link, [*kept, *self.take_in_flight(link)])  # what was kept before what is still under way
+
+    def take_in_flight(self, link: Link) -> list[Message]:
+        """Take off the link what is under way on it, in order."""
         in_flight = [item for item in self._network if item[2] is link]
-        if in_flight:  # resending puts what was kept before what is still under way
+        if in_flight:
             self._network[:] = [item for item in self._network if item[2] is not link]
             heapify(self._network)
-            kept += [message for _, _, _, message in sorted(in_flight)]  # type: ignore[misc]
+        return [message for _, _, _, message in sorted(in_flight)]  # type: ignore[misc]
+
+    def resend(self, link: Link, messages: Sequence[Message]) -> None:
+        """Send these now, as if nothing had been sent before."""
         link.free_at = self.now
-        for message in kept:
+        for message in messages:
             self._serial += 1
             heappush(self._network, (link.arrival(self.now), self._serial, link, message))
 

@@ -10,7 +10,7 @@ from pleach.effects import Send
 from pleach.messages import Forward, Install, Mark, Marked, Node, RelayRouting, Withdraw
 from pleach.overlay.exchange.cycle import Cycle
 from pleach.overlay.seam import EVENTS, Drop, Hold, Pass, Passing, Verdict, stale
-from pleach.routing.router import UNANSWERED
+from pleach.routing.relays import UNANSWERED
 
 
 class Place(msgspec.Struct):

@@ -1,0 +1,28 @@
+"""The routing layer as plain data: for a broker's disk, for the explorer's hash, for crash tests and corruptions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pleach.messages import Node
+from pleach.routing.entries import Entry
+from pleach.routing.waits import Need, Ticket
+
+
+class PropagationState(msgspec.Struct, frozen=True, array_like=True):
+    """All that a `Propagation` cannot compute anew, as plain sorted data."""
+
+    received: dict[Node, list[Entry]]
+    installs: dict[Node, int]
+    unanswered: dict[Node, list[int]]
+    waits: list[tuple[Ticket, list[Need]]]
+    suspended: dict[Node, list[Entry]]  # what a suspended link was told: this does not follow from what was received
+    stale: dict[Node, list[Entry]] = {}  # of what was received: not renewed since the last tick (leases)
+    settles: dict[Node, list[int]] = {}  # of what is unanswered: it stands for all before it
+
+
+class RouterState(msgspec.Struct, frozen=True, array_like=True):
+    parent: Node | None
+    neighbours: list[Node]
+    subscriptions: PropagationState
+    advertisements: PropagationState

@@ -1,0 +1,165 @@
+"""Faults that damage state (S1 §3.2.2): any part of what a broker keeps, and what is under way on a link.
+
+A broker is damaged through its captured state, so nothing of it is out of reach but what S1 keeps in ROM: the code, who
+its neighbours are, and to whom its links lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from types import MappingProxyType
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from pleach.broker import BrokerState
+from pleach.events.filter import Filter
+from pleach.messages import Layer, Node, pack, unpack
+from pleach.routing.captured import PropagationState
+from pleach.routing.entries import Entry
+from pleach.routing.sessions import ClientState
+from pleach.routing.waits import Need, Ticket
+from pleach.stabilise.machine import Leases, LeasesState
+
+GHOSTS_MAX = 4  # entries, names or numbers that come from nowhere, at a share of 1
+NUMBER_STRANGE_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Hand:
+    """What does the damage: how much of it, and the names and filters that it puts in."""
+
+    stream: Random
+    share: float
+    nodes: Sequence[Node]  # to whom the broker has links
+    clients: Sequence[Node]  # those of them that are clients
+    filters: Sequence[Filter]
+
+    @property
+    def strikes(self) -> bool:
+        return self.stream.random() < self.share
+
+    def some(self) -> range:
+        return range(round(self.stream.random() * self.share * GHOSTS_MAX))
+
+    def entry(self) -> Entry:
+        owner = self.stream.choice(("", "", "4/gone/s1", *(f"{len(c)}/{c}/s1" for c in self.clients)))
+        return Entry(owner, self.stream.choice(self.filters))
+
+    def number(self) -> int:
+        return self.stream.choice((0, 1, 2, self.stream.randrange(20), self.stream.randrange(NUMBER_STRANGE_MAX)))
+
+
+Damage: TypeAlias = Callable[[BrokerState, Hand], BrokerState]
+
+
+def damaged(state: bytes, what: str, hand: Hand) -> bytes:
+    return pack(PARTS[what](unpack(state, BrokerState), hand))
+
+
+def table(state: BrokerState, hand: Hand) -> BrokerState:
+    """Entries are gone, are others, or are somebody else's; and some come from nowhere."""
+    received: dict[Node, dict[Entry, None]] = {}
+    for source, entries in state.router.subscriptions.received.items():
+        for entry in entries:
+            kept_at, kept = _struck(source, entry, hand) if hand.strikes else (source, entry)
+            if kept:
+                received.setdefault(kept_at, {})[kept] = None
+    for _ in hand.some():
+        received.setdefault(hand.stream.choice(hand.nodes), {})[hand.entry()] = None
+    return _with(state, received={source: sorted(entries) for source, entries in sorted(received.items())})
+
+
+def _struck(source: Node, entry: Entry, hand: Hand) -> tuple[Node, Entry | None]:
+    match hand.stream.randrange(4):
+        case 0:
+            return source, Entry(entry.owner, hand.stream.choice(hand.filters))
+        case 1:
+            return hand.stream.choice(hand.nodes), entry
+        case _:
+            return source, None
+
+
+def flags(state: BrokerState, hand: Hand) -> BrokerState:
+    """Any flag may be toggled."""
+    stale = state.router.subscriptions.stale
+    toggled: dict[Node, list[Entry]] = {}
+    for source, entries in state.router.subscriptions.received.items():
+        former = frozenset(stale.get(source, ()))
+        toggled[source] = [entry for entry in entries if (entry in former) != hand.strikes]
+    return _with(state, stale=toggled)
+
+
+def clock(state: BrokerState, hand: Hand) -> BrokerState:
+    """The timers are due at any time."""
+    strange = [float("nan"), float("inf"), -1.0, 0.0, 1e300]
+    times = [hand.stream.choice((*strange, *(hand.stream.uniform(0.0, 10.0) for _ in strange))) for _ in range(2)]
+    return replace(state, machines={**state.machines, Leases.name: pack(LeasesState(*times))})
+
+
+def clients(state: BrokerState, hand: Hand) -> BrokerState:
+    """Clients are forgotten; names are gone, stand for something else, or come from nowhere."""
+    sessions: dict[Node, ClientState] = {}
+    for client in hand.clients:
+        former = state.clients.get(client, ClientState(True, {}, {}, {}))  # noqa: FBT003 the struct is positional
+        if hand.strikes and hand.stream.random() < 0.3:
+            continue
+        names = {name: wanted for name, wanted in former.subscriptions.items() if not hand.strikes}
+        altered = {name: hand.stream.choice(hand.filters) for name in names if hand.strikes}
+        ghosts = {f"ghost{i}": hand.stream.choice(hand.filters) for i in hand.some()}
+        own = former.own_events != hand.strikes
+        sessions[client] = ClientState(own, {**names, **altered, **ghosts}, former.advertisements, former.confirmed)
+    return replace(state, clients=sessions)
+
+
+def waits(state: BrokerState, hand: Hand) -> BrokerState:
+    """Who waits for what, and the numbers of it."""
+    former = state.router.subscriptions
+    neighbours = sorted(former.installs)
+    installs = {n: hand.number() if hand.strikes else number for n, number in former.installs.items()}
+    unanswered = {
+        n: sorted({*_left(of, hand), *(hand.number() for _ in hand.some())}) for n, of in former.unanswered.items()
+    }
+    kept = [(ticket, needs) for ticket, needs in former.waits if not hand.strikes]
+    for _ in hand.some() if neighbours else ():
+        token = hand.stream.choice((hand.number(), "s1"))
+        need = Need(hand.stream.choice(neighbours), hand.number(), hand.stream.random() < 0.5)
+        kept.append((Ticket(Layer.SUBSCRIPTIONS, hand.stream.choice((*hand.nodes, "nobody")), token), [need]))
+    settles = {n: _left(of, hand) for n, of in former.settles.items()}
+    return _with(state, installs=installs, unanswered=unanswered, waits=kept, settles=settles)
+
+
+def _left(numbers: Sequence[int], hand: Hand) -> list[int]:
+    return [number for number in numbers if not hand.strikes]
+
+
+def everything(state: BrokerState, hand: Hand) -> BrokerState:
+    for part in (table, flags, clients, waits, clock):
+        state = part(state, hand)
+    return state
+
+
+def all_but_the_clock(state: BrokerState, hand: Hand) -> BrokerState:
+    for part in (table, flags, clients, waits):
+        state = part(state, hand)
+    return state
+
+
+def _with(state: BrokerState, **changes: object) -> BrokerState:
+    subscriptions: PropagationState = replace(state.router.subscriptions, **changes)
+    return replace(state, router=replace(state.router, subscriptions=subscriptions))
+
+
+PARTS: Mapping[str, Damage] = MappingProxyType(
+    {
+        "table": table,
+        "flags": flags,
+        "clock": clock,
+        "clients": clients,
+        "waits": waits,
+        "all": everything,
+        "all-but-the-clock": all_but_the_clock,
+    }
+)

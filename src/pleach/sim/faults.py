@@ -1,0 +1,96 @@
+"""Faults that damage state, as steps of a timeline: seeded, and noted in the trace with the time they take to mend."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Protocol
+
+from pleach.broker import Broker
+from pleach.client import Client
+from pleach.events.filter import Filter
+from pleach.events.language import parse_filter
+from pleach.messages import Node
+from pleach.scenario import steps
+from pleach.scenario.model import Scenario
+from pleach.scenario.stabilising import flight_of, stabilisation_of
+from pleach.sim.damage import PARTS, Hand, damaged
+from pleach.sim.garbling import garbled
+from pleach.sim.simulator import Simulator
+from pleach.trace import NETWORK, RecordKind
+
+GHOST_FILTERS = ("TRUE", "EXISTS topic", "ghost = 1", "price > 3", "topic LIKE 'news%'")
+
+
+class Struck(Protocol):
+    """The run that faults happen to."""
+
+    scenario: Scenario
+    stream: str
+    sim: Simulator
+    brokers: dict[Node, Broker]
+    clients: dict[Node, Client]
+    disks: dict[Node, bytes]
+
+    def refuse(self, step: steps.Step, reason: str) -> None: ...
+
+    def record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None: ...
+
+
+class StateFaults:
+    def __init__(self, run: Struck) -> None:
+        self._run = run
+        self._draws = Random(f"{run.stream}/faults")
+        self._filters = _filters(run.scenario)
+
+    def strike(self, step: steps.Corrupt | steps.Garble) -> None:
+        reason = self._why_not(step)
+        if reason:
+            self._run.refuse(step, reason)
+        elif isinstance(step, steps.Corrupt):
+            self._corrupt(step)
+        else:
+            self._garble(step)
+
+    def _why_not(self, step: steps.Corrupt | steps.Garble) -> str:
+        run = self._run
+        if run.scenario.stabilise is None:
+            return "this network does not find back by itself; give it [stabilise]"
+        match step:
+            case steps.Garble(link=ends):
+                return "" if run.sim.has_link(*ends) else f"there is no link {ends[0]}-{ends[1]}"
+            case steps.Corrupt(what=what) if what not in PARTS:
+                return f"nothing is known of {what!r}; {', '.join(PARTS)} can be damaged"
+            case steps.Corrupt(broker=broker):
+                return "" if broker in run.brokers and broker not in run.disks else f"broker {broker} is not running"
+
+    def _corrupt(self, step: steps.Corrupt) -> None:
+        run, broker = self._run, self._run.brokers[step.broker]
+        run.record(RecordKind.FAULT, step.broker, detail=self._detail(f"corrupt {step.what}"))
+        broker.restore(damaged(broker.capture(), step.what, self._hand(step.broker, step.share)))
+        if step.what in ("clock", "all"):
+            run.sim.perform(step.broker, broker.resume(now=run.sim.now))
+
+    def _garble(self, step: steps.Garble) -> None:
+        run = self._run
+        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=self._detail("garble"))
+        ends = [node for node in step.link if node in run.clients]
+        for link in run.sim.links_between(*step.link):
+            hand = Hand(self._draws, step.share, step.link, ends, self._filters)
+            messages = garbled(run.sim.take_in_flight(link), link.sender, link.receiver, hand)
+            run.sim.resend(link, messages)
+
+    def _detail(self, fault: str) -> str:
+        scenario = self._run.scenario
+        return f"{fault} stabilises={stabilisation_of(scenario):.9g} flight={flight_of(scenario):.9g}"
+
+    def _hand(self, broker: Node, share: float) -> Hand:
+        clients = [name for name, client in self._run.clients.items() if client.broker == broker]
+        nodes = [*self._run.brokers[broker].router.neighbours, *clients]
+        return Hand(self._draws, share, nodes, clients, self._filters)
+
+
+def _filters(scenario: Scenario) -> list[Filter]:
+    """Those of the scenario, and a few that nobody asked for, of which some cover everything."""
+    later = [step.filter for step in scenario.steps if isinstance(step, steps.SubscribeStep)]
+    texts = [*GHOST_FILTERS, *(text for client in scenario.clients for text in client.subscribe), *later]
+    return [parse_filter(text) for text in dict.fromkeys(texts)]

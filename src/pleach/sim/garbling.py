@@ -1,0 +1,70 @@
+"""What a fault makes of the messages under way on one direction of a link: lost, altered, doubled, or made up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+
+from pleach.events.event import Event, EventId
+from pleach.messages import (
+    Deliver,
+    Forward,
+    Install,
+    Installed,
+    Layer,
+    Message,
+    Node,
+    Settle,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+    Withdraw,
+)
+from pleach.sim.damage import Hand
+
+GHOST_INCARNATION = 2**31  # no client gets that old: its ghosts are nobody's events
+GHOST_ATTRIBUTES = MappingProxyType({"ghost": 1, "price": 5, "topic": "news.ghost"})
+
+
+def garbled(messages: Sequence[Message], sender: Node, receiver: Node, hand: Hand) -> list[Message]:
+    """`hand.clients`: who of the two ends is a client."""
+    passed: list[Message] = []
+    for message in messages:
+        passed += _struck(message, hand) if hand.strikes else [message]
+    for _ in hand.some():
+        passed.insert(hand.stream.randint(0, len(passed)), _ghost(sender, receiver, hand))
+    return passed
+
+
+def _struck(message: Message, hand: Hand) -> list[Message]:
+    match hand.stream.randrange(3), message:
+        case 0, _:
+            return []
+        case 1, Install(layer, number, owner, _):
+            return [Install(layer, number, owner, hand.stream.choice(hand.filters))]
+        case 1, Withdraw(layer, owner, _):
+            return [Withdraw(layer, owner, hand.stream.choice(hand.filters))]
+        case 1, Installed(layer, _):
+            return [Installed(layer, hand.number())]
+        case _:
+            return [message, message]
+
+
+def _ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
+    if sender in hand.clients:
+        wanted = hand.stream.choice(hand.filters)
+        return hand.stream.choice((Subscribe("s1", wanted), Subscribe("ghost", wanted), Unsubscribe("s1")))
+    owner, wanted = hand.entry()
+    event = Event(EventId("ghost", GHOST_INCARNATION, hand.stream.randrange(1, 1000)), dict(GHOST_ATTRIBUTES))
+    if receiver in hand.clients:
+        return hand.stream.choice((Subscribed("s1"), Deliver(event)))
+    layer = Layer.SUBSCRIPTIONS
+    return hand.stream.choice(
+        (
+            Install(layer, hand.number(), owner, wanted),
+            Withdraw(layer, owner, wanted),
+            Installed(layer, hand.number()),
+            Settle(layer, hand.number()),
+            Forward(event),
+        )
+    )

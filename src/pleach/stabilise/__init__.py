@@ -1,0 +1,1 @@
+"""Routing that finds back by itself from whatever a fault has made of its tables."""

@@ -1,0 +1,100 @@
+"""Leases (S1 §3.3): what was not renewed goes, so that whatever a fault has left behind goes too.
+
+    tick     every π    entries without their flag are taken away, and the other flags cleared: a second chance
+    renewal  every ρ    the neighbours are told again what they should have, whatever they have
+
+Rule 1: clients renew what they have at their own broker, every ρ. Nobody else is asked whether it is still wanted.
+Rule 2: an entry that runs out is withdrawn like any other, installs first: what it hid comes back, and behind this
+        broker nobody has to wait for another lease to run out.
+Rule 3: clocks count modulo their period: a damaged one is late by one period at most.
+Rule 4: nothing else is trusted that was restored: numbers out of range are put right, and who waits for such asks
+        again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from pleach.effects import Effect, Observe, Observed, SetTimer
+from pleach.messages import Message, Node, pack, unpack
+from pleach.overlay.layers import Layers
+from pleach.overlay.seam import Handled, Reconfiguration
+from pleach.stabilise.lease import Lease, phase_of
+
+TICK: Final = "leases:tick"
+RENEWAL: Final = "leases:renewal"
+NOTHING = Handled()
+
+
+class LeasesState(msgspec.Struct, array_like=True):
+    """When the timers are due, in seconds after they were set."""
+
+    tick_after: float
+    renewal_after: float
+
+
+class Leases:
+    name = "leases"
+    accepts: frozenset[type[Message]] = frozenset()
+    operation = ""  # it locks nobody
+
+    def __init__(self, layers: Layers, lease: Lease, salt: str = "") -> None:
+        """`salt`: what sets the clocks of one network apart from those of another with the same names."""
+        self._layers = layers
+        self._lease = lease
+        place = f"{salt}/{layers.name}"
+        needs_one_clock = lease.needs_one_clock(layers.router.config.policy)
+        tick_after = lease.period if needs_one_clock else phase_of(f"{place}/tick", lease.period)
+        self._state = LeasesState(tick_after, phase_of(f"{place}/renewal", lease.refresh))
+
+    @property
+    def under_way(self) -> Reconfiguration | None:
+        return None
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+        return NOTHING
+
+    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+        return Handled(self._tick() if name == TICK else self._renew())
+
+    def _tick(self) -> list[Effect]:
+        outcome, lapsed = self._layers.router.lapse()
+        self._layers.sessions.lapse()
+        self._state.tick_after = self._lease.period
+        seen = [Observe(Observed.STATE, detail=f"leases: {lapsed} ran out")] if lapsed else []
+        return [*self._layers.answered(outcome), *seen, self._tick_timer()]
+
+    def _renew(self) -> list[Effect]:
+        self._mend()
+        self._state.renewal_after = self._lease.refresh
+        return [*self._layers.answered(self._layers.router.renew()), self._renewal_timer()]
+
+    def _mend(self) -> None:
+        self._layers.router.mend(self._layers.sessions.clients)
+
+    def _tick_timer(self) -> SetTimer:
+        return SetTimer(TICK, _within(self._state.tick_after, self._lease.period), is_upkeep=True)
+
+    def _renewal_timer(self) -> SetTimer:
+        return SetTimer(RENEWAL, _within(self._state.renewal_after, self._lease.refresh), is_upkeep=True)
+
+    # State ---------------------------------------------------------------------------------------------------
+
+    def resume(self) -> Sequence[Effect]:
+        return [self._tick_timer(), self._renewal_timer()]
+
+    def capture(self) -> bytes:
+        return pack(self._state)
+
+    def restore(self, state: bytes) -> None:
+        self._state = unpack(state, LeasesState)
+        self._mend()
+
+
+def _within(seconds: float, period: float) -> float:
+    """What a clock says that counts modulo its period."""
+    return seconds % period or period if math.isfinite(seconds) else period

@@ -1,0 +1,264 @@
+"""Random networks whose state is damaged, for every policy and mode, and everything that must hold of them.
+
+The faults are the worst that S1 §3.2.2 thinks of: any number of brokers at once, any part of their state, and the
+messages under way on any link. The periods are as tight as the bounds allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import msgspec
+from judgement import FLAWS_SHOWN_MAX, expected_export
+from networks import LANES, PRICES, TOPICS, changes_of_mind, random_scenario
+
+from pleach.broker import Broker
+from pleach.client import Client
+from pleach.events.algebra import covers
+from pleach.messages import Layer, Node
+from pleach.routing.entries import Entry
+from pleach.routing.relays import Relaying
+from pleach.routing.sessions import owner
+from pleach.scenario.model import Routing, Scenario, Stabilise, Stabiliser
+from pleach.scenario.stabilising import check_stabilising, delays_of, stabilisation_of
+from pleach.scenario.steps import Corrupt, Garble, Step
+from pleach.scenario.values import Span
+from pleach.sim.run import ScenarioRun
+from pleach.stabilise.bounds import period_min
+from pleach.stabilise.lease import Renewal
+from pleach.trace import RecordKind, judge
+
+FAULT_AT = 2.5
+BROKERS_MAX = 8
+TIGHT = 1.02  # the period, as a multiple of what it must exceed
+PERIODS_AFTER = 3  # that a run goes on after it must be correct again
+KINDS = frozenset(RecordKind) - {RecordKind.SEND}
+SAMPLES: tuple[dict[str, Any], ...] = tuple(  # all that the filters of these networks can tell apart
+    {"topic": topic, "lane": lane} | ({} if price < 0 else {"price": price / 2})
+    for topic in (*TOPICS, "sport.re")
+    for lane in LANES
+    for price in range(-1, 2 * PRICES + 2)
+)
+PARTS = ("table", "flags", "clients", "waits", "all-but-the-clock")
+PARTS_WITH_CLOCKS = ("table", "flags", "clock", "clients", "waits", "all", "all")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to route and to renew."""
+
+    routing: Routing
+    hierarchical: bool
+    renewal: Renewal = Renewal.HOP_BY_HOP
+    variant: int = 1
+
+    @property
+    def name(self) -> str:
+        by = "" if self.renewal is Renewal.HOP_BY_HOP else f"-relayed{self.variant}"
+        return f"{self.routing}{by}/{'hierarchical' if self.hierarchical else 'peer-to-peer'}"
+
+
+_ADVANCED = (Routing.IDENTITY, Routing.COVERING, Routing.MERGING)
+_RELAYED = [(Routing.SIMPLE, 1), *((r, 1) for r in _ADVANCED), (Routing.COVERING, 2), (Routing.MERGING, 2)]
+SETTINGS = tuple(
+    setting
+    for hierarchical in (False, True)
+    for setting in (
+        *(Setting(routing, hierarchical) for routing in Routing),
+        *(Setting(routing, hierarchical, Renewal.RELAYED, variant) for routing, variant in _RELAYED),
+    )
+)
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+@dataclass
+class Judgement:
+    """What one run came to. `flaws` says in words what does not hold; empty means that all does."""
+
+    seed: int
+    setting: Setting
+    is_struck: bool
+    flaws: list[str] = field(default_factory=list)
+    faults: int = 0
+    published: int = 0
+    deliveries: int = 0
+    set_aside: int = 0  # violations during the time that the network has to find back
+    wrong_at_first: int = 0  # flaws of the tables right after the fault
+    lapses: int = 0  # ticks at which something ran out, in all
+
+
+# Scenarios --------------------------------------------------------------------------------------------------
+
+
+def struck_scenario(seed: int, setting: Setting, *, is_struck: bool = True) -> Scenario:
+    plain = _network(seed)
+    stream = Random(f"struck/{seed}")
+    refresh = round(stream.uniform(0.3, 1.0), 3)
+    leased = msgspec.structs.replace(
+        plain,
+        routing=setting.routing,
+        hierarchical=setting.hierarchical,
+        stabilise=Stabilise(
+            kind=Stabiliser.LEASES,
+            refresh=refresh,
+            period=1e9,
+            renewal=setting.renewal,
+            variant=setting.variant,
+        ),
+    )
+    assert leased.stabilise
+    least = period_min(leased.stabilise.lease, setting.routing.value, delays_of(leased))
+    lease = msgspec.structs.replace(leased.stabilise, period=least * TIGHT)
+    scenario = msgspec.structs.replace(leased, stabilise=lease)
+    check_stabilising(scenario)
+    return _with_timeline(scenario, stream, is_struck=is_struck)
+
+
+def _network(seed: int) -> Scenario:
+    """A tree, its latencies and clients, without a timeline."""
+    for attempt in range(1000):
+        found = random_scenario(1000 * seed + attempt)
+        if len(found.brokers) <= BROKERS_MAX:
+            return msgspec.structs.replace(found, name=f"struck {seed}", steps=())
+    raise AssertionError("no small network found")
+
+
+def _with_timeline(scenario: Scenario, stream: Random, *, is_struck: bool) -> Scenario:
+    assert scenario.stabilise
+    correct_at = FAULT_AT + stabilisation_of(scenario)
+    end = correct_at + PERIODS_AFTER * scenario.stabilise.period
+    steps: list[Step] = []
+    for index, client in enumerate(scenario.clients):
+        moments = [
+            *_moments(stream, 0.2, FAULT_AT),
+            *_moments(stream, FAULT_AT, FAULT_AT + 0.3),
+            *_moments(stream, correct_at, end),
+        ]
+        steps += changes_of_mind(stream, client, index, moments)
+    if is_struck:
+        steps += _faults(stream, scenario)
+    clients = tuple(
+        msgspec.structs.replace(
+            client,
+            publish=tuple(
+                msgspec.structs.replace(load, until=end - 0.1, every=Span(0.2, 0.2 + end / 20))
+                for load in client.publish
+            ),
+        )
+        for client in scenario.clients
+    )
+    ordered = tuple(sorted(steps, key=lambda step: step.at))
+    return msgspec.structs.replace(scenario, clients=clients, steps=ordered, duration=end)
+
+
+def _moments(stream: Random, low: float, high: float) -> list[float]:
+    return sorted(stream.uniform(low, high) for _ in range(stream.randint(0, 2)))
+
+
+def _faults(stream: Random, scenario: Scenario) -> list[Step]:
+    assert scenario.stabilise
+    one_clock = scenario.stabilise.lease.needs_one_clock(scenario.routing.value)
+    parts = PARTS if one_clock else PARTS_WITH_CLOCKS
+    share = stream.choice((0.2, 0.5, 1.0))
+    brokers = [b for b in scenario.brokers if stream.random() < stream.choice((0.3, 1.0))] or [scenario.brokers[0]]
+    corrupted = [Corrupt(at=FAULT_AT, broker=b, what=stream.choice(parts), share=share) for b in brokers]
+    links = [*scenario.links, *((client.id, client.broker) for client in scenario.clients)]
+    garbled = [Garble(at=FAULT_AT, link=link, share=share) for link in links if stream.random() < 0.5]
+    return [*corrupted, *garbled]
+
+
+# Judgement --------------------------------------------------------------------------------------------------
+
+
+def judge_struck(seed: int, setting: Setting, *, is_struck: bool = True, extremes: bool = True) -> Judgement:
+    """`extremes`: every message takes as little or as much time as it may, nothing in between."""
+    scenario = struck_scenario(seed, setting, is_struck=is_struck)
+    judgement = Judgement(seed, setting, is_struck)
+    run = ScenarioRun(scenario, seed, KINDS)
+    if extremes:
+        push_to_extremes(run, seed)
+    correct_at = FAULT_AT + stabilisation_of(scenario)
+    run.advance(FAULT_AT)
+    judgement.wrong_at_first = len(flaws_of_tables(run.brokers, run.clients))
+    run.advance(correct_at)
+    judgement.flaws += flaws_of_tables(run.brokers, run.clients)[:FLAWS_SHOWN_MAX]
+    result = run.finish()
+    judgement.flaws += flaws_of_tables(run.brokers, run.clients)[:FLAWS_SHOWN_MAX]
+    judgement.flaws += [f"{name} waits for the confirmation of {sorted(asked)}" for name, asked in _unconfirmed(run)]
+    judgement.flaws += [f"refused: {refusal}" for refusal in result.refusals]
+    lapses = [r for r in result.records if r.kind == RecordKind.STATE and "ran out" in r.detail]
+    judged_from = correct_at if is_struck else 0.0
+    judgement.flaws += [f"{r.node} at {r.at:.3f}: {r.detail}" for r in lapses if r.at > judged_from][:FLAWS_SHOWN_MAX]
+    verdict = judge(result.records)
+    judgement.flaws += [str(violation) for violation in verdict.violations[:FLAWS_SHOWN_MAX]]
+    judgement.flaws += [f"unusable: {verdict.unusable}"] if verdict.unusable else []
+    judgement.faults = sum(record.kind == RecordKind.FAULT for record in result.records)
+    judgement.published, judgement.deliveries = verdict.counts.published, verdict.counts.deliveries
+    judgement.set_aside = verdict.counts.set_aside
+    judgement.lapses = len(lapses)
+    return judgement
+
+
+def push_to_extremes(run: ScenarioRun, seed: int) -> None:
+    stream = Random(f"extremes/{seed}")
+    for ends in (*run.scenario.links, *((client.id, client.broker) for client in run.scenario.clients)):
+        for link in run.sim.links_between(*ends):
+            link._draw = lambda: float(stream.random() < 0.5)
+
+
+def _unconfirmed(run: ScenarioRun) -> list[tuple[Node, Sequence[str]]]:
+    return [(name, [*client._state.asked]) for name, client in run.clients.items() if client._state.asked]
+
+
+def flaws_of_tables(brokers: dict[Node, Broker], clients: dict[Node, Client]) -> list[str]:
+    """Where the tables are not what the clients' subscriptions make of them, and nothing else.
+
+    By induction from the clients: each broker has of its clients what they want, and of its neighbours what follows.
+    """
+    flaws = []
+    for name, client in sorted(clients.items()):
+        broker = brokers[client.broker]
+        wanted = client._state.subscriptions
+        entries = frozenset(Entry(owner(name, each), text) for each, text in wanted.items())
+        if frozenset(broker.router.received_from(Layer.SUBSCRIPTIONS, name)) != entries:
+            flaws.append(f"{client.broker} has other entries for {name} than it wants")
+        if name not in broker.sessions or broker.sessions.subscriptions(name) != wanted:
+            flaws.append(f"{client.broker} knows other names of {name} than it has")
+    for name, broker in sorted(brokers.items()):
+        for neighbour in broker.router.neighbours:
+            flaws += _flaws_of_link(broker, brokers[neighbour])
+        known = {*broker.router.neighbours, *broker.sessions.clients}
+        sources = {source for source, _ in broker.router._subscriptions.entries()}
+        flaws += [f"{name} has entries of {source}" for source in sorted(sources - known)]
+    return flaws
+
+
+def _flaws_of_link(teller: Broker, hearer: Broker) -> list[str]:
+    x, y = teller.name, hearer.name
+    config = teller.router.config
+    expected = frozenset() if config.policy == "flooding" else expected_export(teller, y, Layer.SUBSCRIPTIONS)
+    received = frozenset(hearer.router.received_from(Layer.SUBSCRIPTIONS, x))
+    if config.relaying is Relaying.FRESH:
+        received -= {extra for extra in received - expected if not _brings_more(extra, expected)}
+    flaws = []
+    if teller.router.told(Layer.SUBSCRIPTIONS, y) != expected:
+        flaws.append(f"{x} told {y} other than follows from what it knows")
+    if received != expected:
+        flaws.append(f"{y} has of {x}: missing {len(expected - received)}, superfluous {len(received - expected)}")
+    return flaws
+
+
+def _brings_more(extra: Entry, expected: frozenset[Entry]) -> bool:
+    """What was renewed before its cover is told beside it, until that is renewed too; no event comes for it alone."""
+    if any(covers(x.filter, extra.filter) for x in expected):
+        return False
+    return any(extra.filter.matches(e) and not any(x.filter.matches(e) for x in expected) for e in SAMPLES)
+
+
+def replay(judgement: Judgement) -> str:
+    faultless = "" if judgement.is_struck else " --faultless"
+    command = f"python tests/stabilise/long_run.py --only {judgement.setting.name} --first {judgement.seed} --seeds 1"
+    return "\n".join([f"replay: {command}{faultless}", *(f"  {flaw}" for flaw in judgement.flaws)])

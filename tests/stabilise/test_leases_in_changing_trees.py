@@ -1,0 +1,27 @@
+"""Leases while the tree changes: nothing is lost, doubled or out of order, and nothing runs out that is still wanted.
+
+The networks are those of tests/overlay, with swaps, exchanges, brokers that come, go, and crash for up to a second.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from judged import Watched, violations
+from reconfigured import SETTINGS, under, upheaval
+from thorough import FACTOR
+
+from pleach.scenario.model import Stabilise, Stabiliser
+
+LEASES = Stabilise(kind=Stabiliser.LEASES, refresh=0.5, period=3.0)  # an absence of 2.5 s is none
+LEASED = [setting for setting in SETTINGS if "advertisements" not in setting.name]
+
+
+@pytest.mark.parametrize("seed", range(8 * FACTOR))
+def test_leases_and_reconfigurations_do_not_disturb_each_other(seed):
+    scenario = under(upheaval(seed), LEASED[seed % len(LEASED)], "swaplink")
+    watched = Watched(msgspec.structs.replace(scenario, stabilise=LEASES), seed)
+    verdict = watched.finish()
+    assert not [*watched.flaws, *violations(verdict)]
+    assert not [record for record in watched.run.recorder.records if "ran out" in record.detail]
+    assert watched.drains

@@ -1,0 +1,102 @@
+"""The steps `corrupt` and `garble`: what they do, what they write down, and when they are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from pleach.broker import BrokerState
+from pleach.messages import Layer, unpack
+from pleach.scenario.load import parse_scenario
+from pleach.sim.damage import PARTS
+from pleach.sim.run import ScenarioRun, run_scenario
+from pleach.trace import RecordKind, judge
+
+NETWORK = """
+name = "chain"
+routing = "covering"
+duration = 9.0
+links = [["a", "b"], ["b", "c"]]
+latency = {{ default = 0.01 }}
+{stabilise}
+clients = [
+  {{ id = "s", broker = "a", subscribe = ["price > 3"] }},
+  {{ id = "p", broker = "c", publish = {{ every = 0.1, attributes = {{ price = {{ uniform = [0, 9] }} }} }} }},
+]
+steps = [{{ at = 2.0, {step} }}]
+"""
+LEASES = 'stabilise = { kind = "leases", refresh = 1.0, period = 1.5 }'
+CORRUPT = 'do = "corrupt", broker = "b", what = "{what}", share = 1.0'
+GARBLE = 'do = "garble", link = ["a", "b"], share = 1.0'
+
+
+def scenario(step, stabilise=LEASES):
+    return parse_scenario(NETWORK.format(step=step, stabilise=stabilise))
+
+
+def damaged_state(what):
+    """The state of broker b before and after."""
+    run = ScenarioRun(scenario(CORRUPT.format(what=what)), 1)
+    run.advance(1.999)
+    before = run.brokers["b"].capture()
+    run.advance(2.0)
+    return before, run.brokers["b"].capture()
+
+
+@pytest.mark.parametrize("what", [what for what in PARTS if what not in ("waits", "clients")])
+def test_a_corruption_changes_the_state(what):
+    before, after = damaged_state(what)
+    assert before != after
+
+
+@pytest.mark.parametrize("step", [*(CORRUPT.format(what=what) for what in PARTS), GARBLE])
+@pytest.mark.parametrize("seed", range(3))
+def test_after_the_time_that_the_trace_says_everything_is_judged_and_clean(step, seed):
+    result = run_scenario(scenario(step), seed)
+    fault = next(record for record in result.records if record.kind == RecordKind.FAULT)
+    assert "stabilises=3.03 flight=0.04" in fault.detail
+    verdict = judge(result.records)
+    assert verdict.clean, verdict
+    assert verdict.counts.suspensions == 1
+
+
+def test_what_is_lost_later_is_seen():
+    """A table is emptied after that time, which the trace does not tell of."""
+    run = ScenarioRun(scenario(CORRUPT.format(what="flags")), 1)
+    run.advance(6.0)
+    for entry in run.brokers["b"].router.received_from(Layer.SUBSCRIPTIONS, "a"):
+        run.brokers["b"].router.remove(Layer.SUBSCRIPTIONS, "a", entry)
+    assert judge(run.finish().records).violations
+
+
+@pytest.mark.parametrize(
+    ("step", "stabilise", "says"),
+    [
+        (CORRUPT.format(what="table"), "", "this network does not find back by itself"),
+        (GARBLE, "", "this network does not find back by itself"),
+        (CORRUPT.format(what="soul"), LEASES, "nothing is known of 'soul'; table, flags, clock"),
+    ],
+)
+def test_faults_that_cannot_be_are_refused(step, stabilise, says):
+    result = run_scenario(scenario(step, stabilise), 1)
+    assert [refusal.reason for refusal in result.refusals if says in refusal.reason]
+    assert judge(result.records).clean
+
+
+def test_a_broker_that_is_down_cannot_be_damaged_further():
+    text = NETWORK.format(step=CORRUPT.format(what="table"), stabilise=LEASES)
+    down = text.replace(
+        "steps = [", 'steps = [{ at = 1.0, do = "crash", broker = "b" }, { at = 3.0, do = "restart", broker = "b" }, '
+    )
+    assert "broker b is not running" in [refusal.reason for refusal in run_scenario(parse_scenario(down), 1).refusals]
+
+
+def test_the_seed_alone_decides():
+    once, again, other = (run_scenario(scenario(CORRUPT.format(what="all")), seed).records for seed in (1, 1, 2))
+    assert once == again
+    assert [record.at for record in once] != [record.at for record in other]
+
+
+def test_damage_is_plain_data():
+    """What a damaged broker is restored from is what a disk could hold."""
+    _, after = damaged_state("all")
+    assert unpack(after, BrokerState)
