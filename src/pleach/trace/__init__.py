@@ -3,7 +3,7 @@
 records.py    one row of a trace, and the text form of attributes
 recorder.py   collects records while a run goes on
 order.py      the total order of a run's records
-store.py      traces on disk
+store.py      traces on disk, as runs of a lake
 parquet.py    … one Parquet file as records, ours or another's
 oracle.py     the rules: lost, duplicate, spurious, fifo, causal
 ledger.py     … what the oracle keeps per client, subscription and event while it reads

@@ -9,7 +9,7 @@ Joins and aggregates take away what cannot matter beforehand, which on most trac
 - a *hearer* gets something from a talker; only hearers, and talkers, can know of what they have not got.
 
 What remains is: to talkers, from talkers, and from sources to hearers. Clients without any talker before them know of a
-publisher what they got from it, and what FIFO says is all there is to say. See docs/decisions/0010-audit-on-spark.md.
+publisher what they got from it, and what FIFO says is all there is to say. See docs/decisions/0013-audit-on-spark.md.
 """
 
 from __future__ import annotations
