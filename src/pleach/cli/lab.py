@@ -40,6 +40,7 @@ OUT_DEFAULT = Path("docs/results")
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which; none means all.")]
 SizeOption = Annotated[Size, typer.Option(help="How many cases, nodes and seeds.")]
+SeedsOption = Annotated[int, typer.Option(min=0, help="Of each case; 0: as many as the size says.")]
 LakeOption = Annotated[Path, typer.Option(help="Where results are kept.")]
 MasterOption = Annotated[str, typer.Option(help="The Spark master.")]
 CampaignOption = Annotated[str, typer.Option(help="Results of one campaign never mix with another's.")]
@@ -74,6 +75,7 @@ def _description(experiment: Experiment) -> dict[str, object]:
 def run(
     names: Names = None,
     size: SizeOption = Size.USUAL,
+    seeds: SeedsOption = 0,
     lake: LakeOption = LAKE_DEFAULT,
     master: MasterOption = "local[*]",
     campaign: CampaignOption = CAMPAIGN_DEFAULT,
@@ -99,7 +101,9 @@ def run(
     with _session(master) as spark:
         for experiment, results in experiments:
             with progress_of_campaign(experiment.name, quiet=as_json) as on_progress:
-                ended = run_experiment(spark, experiment, size, results, on_progress, partitions=partitions)
+                ended = run_experiment(
+                    spark, experiment, size, results, on_progress, partitions=partitions, seeds=seeds
+                )
             failed = failed or bool(ended.failures)
             if as_json:
                 typer.echo(msgspec.json.encode(_summary(ended, results)).decode())
@@ -135,6 +139,7 @@ def _summary(ended: Ended, results: Results) -> dict[str, object]:
 def report(
     names: Names = None,
     size: SizeOption = Size.USUAL,
+    seeds: SeedsOption = 0,
     lake: LakeOption = LAKE_DEFAULT,
     out: Annotated[Path, typer.Option(help="Where figures, numbers and the page go.")] = OUT_DEFAULT,
     master: MasterOption = "local[*]",
@@ -152,7 +157,7 @@ def report(
     if not chosen:
         raise LakeError(f"{lake}: campaign {campaign!r} has no results; `pleach lab run` makes some")
     with _session(master) as spark, progress_of_report(len(chosen), quiet=as_json) as advance:
-        measured = [advance(measured_in(spark, experiment, size, results)) for experiment, results in chosen]
+        measured = [advance(measured_in(spark, experiment, size, results, seeds)) for experiment, results in chosen]
     entries = write_report(measured, out)
     if as_json:
         for entry in entries:

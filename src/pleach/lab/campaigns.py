@@ -38,10 +38,10 @@ class Ended:
     failures: tuple[Outcome, ...]
 
 
-def tasks_of(experiment: Experiment, size: Size) -> list[Task]:
-    """Every case with every seed, once each."""
+def tasks_of(experiment: Experiment, size: Size, seeds: int = 0) -> list[Task]:
+    """Every case with every seed, once each. `seeds`: so many instead of the size's own number."""
     costs = {case_key(case): experiment.cost(case) for case in experiment.cases(size)}
-    return [Task(key, seed, cost) for key, cost in costs.items() for seed in range(experiment.seeds[size])]
+    return [Task(key, seed, cost) for key, cost in costs.items() for seed in range(seeds or experiment.seeds[size])]
 
 
 def check_code(experiment: Experiment, results: Results, *, force: bool) -> None:
@@ -59,9 +59,10 @@ def run_experiment(
     on_progress: Callable[[Progress], None] = lambda _progress: None,
     *,
     partitions: int = 0,
+    seeds: int = 0,
 ) -> Ended:
     """Measure what is missing. The results of a task that failed before are missing, too."""
-    tasks = tasks_of(experiment, size)
+    tasks = tasks_of(experiment, size, seeds)
     with results.opened(code_version(experiment)) as append:
         measured = results.done().measured
         missing = [task for task in tasks if (task.case, task.seed) not in measured]
@@ -81,12 +82,15 @@ def _measure_by_key(measure: Callable[[Case, int], Iterable[Sample]], key: str, 
     return measure(msgspec.json.decode(key), seed)
 
 
-def summaries_of(spark: SparkSession, experiment: Experiment, size: Size, results: Results) -> list[Summary]:
+def summaries_of(
+    spark: SparkSession, experiment: Experiment, size: Size, results: Results, seeds: int = 0
+) -> list[Summary]:
     """All points of an experiment at one size, in order; other tasks of the same campaign do not count."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - slow to load
 
     cases = sorted({task.case for task in tasks_of(experiment, size)})
-    samples = results.samples(spark).where(f.col("case").isin(cases) & (f.col("seed") < experiment.seeds[size]))
+    below = seeds or experiment.seeds[size]
+    samples = results.samples(spark).where(f.col("case").isin(cases) & (f.col("seed") < below))
     return [_summary(row.asDict()) for row in summarise(samples).collect()]
 
 
@@ -94,9 +98,9 @@ def _summary(row: dict[str, Any]) -> Summary:
     return Summary(**row | {"case": msgspec.json.decode(row["case"])})
 
 
-def measured_in(spark: SparkSession, experiment: Experiment, size: Size, results: Results) -> Measured:
+def measured_in(spark: SparkSession, experiment: Experiment, size: Size, results: Results, seeds: int = 0) -> Measured:
     """All that a report needs; raises LakeError where nothing was measured, or something cannot be read."""
-    tasks = {(task.case, task.seed) for task in tasks_of(experiment, size)}
+    tasks = {(task.case, task.seed) for task in tasks_of(experiment, size, seeds)}
     done = results.done()
     if not tasks & done.measured:
         raise LakeError(
@@ -109,8 +113,8 @@ def measured_in(spark: SparkSession, experiment: Experiment, size: Size, results
         *([f"{missing:,} of {len(tasks):,} runs are missing: it was not run to its end."] if missing else ()),
         *(["The code has changed since."] if results.code != code_version(experiment) else ()),
     ]
-    summaries = summaries_of(spark, experiment, size, results)
-    return Measured(experiment, size, summaries, results.code, failed + missing, " ".join(notes))
+    summaries = summaries_of(spark, experiment, size, results, seeds)
+    return Measured(experiment, size, summaries, results.code, failed + missing, " ".join(notes), seeds)
 
 
 # One task by itself ------------------------------------------------------------------------------------------

@@ -58,6 +58,11 @@ class Measured:
     code: str  # the version that measured
     lacking: int = 0  # runs that failed, or have not been done
     note: str = ""
+    seeds: int = 0  # asked for instead of the size's own number
+
+    @property
+    def options(self) -> str:
+        return f"--size {self.size}" + (f" --seeds {self.seeds}" if self.seeds else "")
 
 
 def write_report(measured: Iterable[Measured], folder: Path) -> list[Entry]:
@@ -101,18 +106,18 @@ def _written(measured: Measured, folder: Path) -> list[Entry]:
 
 def _entry(measured: Measured, shown: Figure | Table, paths: Sequence[Path]) -> Entry:
     finding: Finding = shown.judge(measured.summaries)
-    name, size = measured.experiment.name, measured.size
+    name, options = measured.experiment.name, measured.options
     return Entry(
         figure=shown.name,
         paper=shown.paper,
         status=finding.status,
         published=shown.published,
         measured=finding.measured,
-        command=f"pleach lab run {name} --size {size} && pleach lab report {name} --size {size}",
+        command=f"pleach lab run {name} {options} && pleach lab report {name} {options}",
         title=shown.title,
         experiment=name,
         files=tuple(path.name for path in paths),
-        size=size,
+        size=measured.size,
         code=measured.code,
         note=measured.note,
     )
