@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from types import MappingProxyType
 
-from pleach.bench import cover, forward, match, oracle, routing, sim
+from pleach.bench import audit, cover, forward, match, oracle, routing, sim
 from pleach.bench.report import Bench
 
 BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
@@ -16,6 +16,7 @@ BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
         "sim": sim.run,
         "oracle": oracle.run,
         "forward": forward.run,
+        "audit": audit.run,
     }
 )
 

@@ -142,6 +142,7 @@ def _partitioned(spark: SparkSession, rows: int) -> Iterator[None]:
     chosen = {
         "spark.sql.shuffle.partitions": str(_partitions(cores, rows)),
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
+        "spark.sql.adaptive.enabled": "false",  # it would merge partitions, and what fits together would not any more
     }
     before = {name: str(spark.conf.get(name)) for name in chosen}
     for name, value in chosen.items():
