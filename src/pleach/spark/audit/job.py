@@ -74,12 +74,14 @@ def audit(
 
 def _numbered(spark: SparkSession, sources: Sequence[Source], places: Sequence[RunPlace]) -> DataFrame:
     """All records with their indices."""
-    rows = read_records(spark, sources)
     orderly = [place for place in places if place.orderly]
     disorderly = [place.run for place in places if not place.orderly]
-    parts = [number_orderly(spark, rows, orderly)] if orderly else []
+    parts = []
+    if orderly:
+        plain = [source for source in sources if source.plain]  # no other holds any of them
+        parts.append(number_orderly(spark, read_records(spark, plain), orderly))
     if disorderly:
-        parts.append(kept(number_disorderly(rows, disorderly)))
+        parts.append(kept(number_disorderly(read_records(spark, sources), disorderly)))
     who = f.when(f.col("client") != "", f.col("client")).otherwise(f.col("node"))
     return reduce(DataFrame.unionByName, parts).withColumn("who", who)
 
@@ -142,6 +144,7 @@ def _partitioned(spark: SparkSession, rows: int) -> Iterator[None]:
     chosen = {
         "spark.sql.shuffle.partitions": str(_partitions(cores, rows)),
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
+        "spark.sql.adaptive.enabled": "false",  # it would merge partitions, and what fits together would not any more
     }
     before = {name: str(spark.conf.get(name)) for name in chosen}
     for name, value in chosen.items():
