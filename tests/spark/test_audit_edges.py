@@ -44,6 +44,11 @@ class TestInspection:
         other = ["3 c deliver p/0/1", f"3 p publish p/0/2 | {T1}"]
         assert orderly(script("\n".join(other)), tmp_path)
 
+    def test_runs_that_follow_each_other_are_and_mixed_ones_are_not(self, tmp_path):
+        one, other = script("1 c deliver p/0/1\n 2 - drain", "a"), script("1 c deliver p/0/1\n 2 - drain", "b")
+        assert orderly([*one, *other], tmp_path)
+        assert not orderly([one[0], *other, one[1]], tmp_path)
+
     def test_numbers_that_fall_are_not(self, tmp_path):
         records = script("1 c deliver p/0/1\n 1 c deliver p/0/2")
         assert not orderly(records[::-1], tmp_path)

@@ -102,7 +102,9 @@ def look_at(chunk: Chunk) -> list[Extent]:
     codes = runs.indices.to_numpy()
     if (codes == codes[0]).all():
         return [_extent(runs.dictionary[int(codes[0])].as_py(), chunk.first, table)]
-    return [_part(chunk, table, codes, code, run) for code, run in enumerate(runs.dictionary.to_pylist())]
+    order = np.argsort(codes, kind="stable")
+    pieces = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    return [_part(chunk, table, rows, runs.dictionary[int(codes[rows[0]])].as_py()) for rows in pieces]
 
 
 def _read(chunk: Chunk) -> Any:
@@ -127,13 +129,12 @@ def _one_array(column: Any) -> Any:
     return plain if not plain.null_count else plain.cast("string").fill_null("").dictionary_encode()
 
 
-def _part(chunk: Chunk, table: Any, codes: Any, code: int, run: str) -> Extent:
-    """A run among others in one chunk; scattered, it is disorderly."""
-    mine = np.flatnonzero(codes == code)
-    first, last = int(mine[0]), int(mine[-1])
-    if last - first + 1 != len(mine):
-        return Extent(run, chunk.first + first, chunk.first + last, len(mine), orderly=False)
-    return _extent(run, chunk.first + first, table.slice(first, len(mine)))
+def _part(chunk: Chunk, table: Any, rows: Any, run: str) -> Extent:
+    """A run among others in one chunk, with the numbers of its rows; scattered, it is disorderly."""
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first + 1 != len(rows):
+        return Extent(run, chunk.first + first, chunk.first + last, len(rows), orderly=False)
+    return _extent(run, chunk.first + first, table.slice(first, len(rows)))
 
 
 def _extent(run: str, first: int, table: Any) -> Extent:
