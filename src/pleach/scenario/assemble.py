@@ -18,6 +18,7 @@ from pleach.scenario.model import Scenario, Stabilise, Stabiliser
 from pleach.stabilise.clocks import phase_of
 from pleach.stabilise.machine import Leases
 from pleach.stabilise.rebuild import Rebuild
+from pleach.stabilise.rebuild_printed import RebuildPrinted, TwinRouterPrinted
 from pleach.stabilise.twin import ONLY_TREE, Branch, TwinRouter, Wiring
 
 
@@ -61,18 +62,20 @@ def broker_machines(scenario: Scenario) -> Sequence[MachineMaker]:
     match scenario.stabilise:
         case None:
             return reweaving
-        case Stabilise(kind=Stabiliser.REBUILD, period=period):
-            return [partial(Rebuild, period=period, salt=scenario.name)]  # a tree that is rebuilt stays as it is
-        case leased:
+        case Stabilise(kind=Stabiliser.LEASES) as leased:
             return [*reweaving, partial(Leases, lease=leased.lease, salt=scenario.name)]
+        case Stabilise(kind=kind, period=period):  # no reweaving: links over which tables are rebuilt stay
+            machine = Rebuild if kind is Stabiliser.REBUILD else RebuildPrinted
+            return [partial(machine, period=period, salt=scenario.name)]
 
 
 def router_maker(scenario: Scenario, tree: Tree, name: Node) -> RouterMaker:
     """Makes the routing layer of this broker."""
-    if scenario.stabilise is None or scenario.stabilise.kind is not Stabiliser.REBUILD:
+    if scenario.stabilise is None or not scenario.stabilise.kind.rebuilds:
         return Router
+    twin = TwinRouter if scenario.stabilise.kind is Stabiliser.REBUILD else TwinRouterPrinted
     if not scenario.stabilise.cyclic:
-        return partial(TwinRouter, Wiring(ONLY_TREE, {ONLY_TREE: Branch(tree.parent[name], tree.neighbours[name])}))
+        return partial(twin, Wiring(ONLY_TREE, {ONLY_TREE: Branch(tree.parent[name], tree.neighbours[name])}))
     return partial(
         TwinRouter, Wiring(name, {root: _branch(tree_of(scenario, root), name) for root in scenario.brokers})
     )

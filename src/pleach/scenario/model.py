@@ -87,6 +87,11 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 class Stabiliser(StrEnum):
     LEASES = "leases"
     REBUILD = "rebuild"
+    REBUILD_PRINTED = "rebuild-printed"  # as S1 has it, with its errors
+
+    @property
+    def rebuilds(self) -> bool:
+        return self is not Stabiliser.LEASES
 
 
 class Stabilise(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ def check_stabilising(scenario: Scenario) -> None:
     stabilise = scenario.stabilise
     if stabilise is None:
         return
-    rebuilds = stabilise.kind is Stabiliser.REBUILD
+    rebuilds = stabilise.kind.rebuilds
     flaw = _flaw_of_rebuild(scenario, stabilise) if rebuilds else _flaw_of_leases(scenario, stabilise)
     if flaw:
         raise flaw
@@ -82,7 +82,7 @@ def rounds_of(scenario: Scenario) -> Rounds:
 def period_min_of(scenario: Scenario) -> float:
     """Seconds that the period must be longer than."""
     assert scenario.stabilise
-    if scenario.stabilise.kind is Stabiliser.REBUILD:
+    if scenario.stabilise.kind.rebuilds:
         return round_min(rounds_of(scenario), delays_of(scenario))
     return period_min(scenario.stabilise.lease, scenario.routing.value, delays_of(scenario))
 
@@ -90,7 +90,7 @@ def period_min_of(scenario: Scenario) -> float:
 def stabilisation_of(scenario: Scenario) -> float:
     """Seconds after a fault within which everything is correct again."""
     assert scenario.stabilise
-    if scenario.stabilise.kind is Stabiliser.REBUILD:
+    if scenario.stabilise.kind.rebuilds:
         return rebuilt_within(rounds_of(scenario), delays_of(scenario))
     return stabilisation(scenario.stabilise.lease, scenario.routing.value, delays_of(scenario))
 

@@ -58,7 +58,7 @@ def check_tree(scenario: Scenario) -> None:
 
 def _check_cycles(scenario: Scenario) -> None:
     stabilise = scenario.stabilise
-    if stabilise and stabilise.cyclic and stabilise.kind is not Stabiliser.REBUILD:
+    if stabilise and stabilise.cyclic and not stabilise.kind.rebuilds:
         reason = f'only rebuilt tables can be `cyclic`; set kind = "{Stabiliser.REBUILD}", or leave `cyclic` out'
         raise FlawError(("stabilise", "cyclic"), reason)
 

@@ -12,7 +12,7 @@ from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
 from pleach.messages import Node
 from pleach.scenario import steps
-from pleach.scenario.model import Scenario, Stabiliser
+from pleach.scenario.model import Scenario
 from pleach.scenario.stabilising import flight_of, stabilisation_of
 from pleach.sim.damage import PARTS, Hand, damaged
 from pleach.sim.garbling import garbled
@@ -96,7 +96,7 @@ class StateFaults:
 def _trees(scenario: Scenario) -> Sequence[Node]:
     """The trees for which tables are rebuilt; none where there are no such tables."""
     stabilise = scenario.stabilise
-    if stabilise is None or stabilise.kind is not Stabiliser.REBUILD:
+    if stabilise is None or not stabilise.kind.rebuilds:
         return ()
     return scenario.brokers if stabilise.cyclic else (ONLY_TREE,)
 

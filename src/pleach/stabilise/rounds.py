@@ -6,9 +6,10 @@ there it takes no time). Every message takes δmin to δmax on each of them.
                         the period π must be more than              correct again after
     printed             ρ + 2d·δmax                                 2π + d·δmax             Theorem 1, (3.10)
     printed, two layers                                             2(2π + d·δmax)          (3.11)
-    ours                ρ + (2d−1)δmax − δmin                       2π + (d+1)δmax
+    ours                ρ + (2d−1)δmax − δmin                       2π + d·δmax
     … on cycles         2(d−1)δmax + max(ρ + δmax − δmin, 2δmax)    2π + (d+1)δmax
-    … two layers        (d−1)δmax more                              2π + (d+1)δmax
+    … two layers        (d−1)δmax more                              the same
+    … flooding          (d−1)δmax less                              the same
 
 What each part is there for stands in docs/protocols/rebuild.md.
 """
@@ -53,7 +54,7 @@ def round_min(rounds: Rounds, delays: Delays) -> float:
 
 def rebuilt_within(rounds: Rounds, delays: Delays) -> float:
     """After a fault everything is correct again by then."""
-    return 2 * rounds.period + (delays.hops + 1) * delays.high
+    return 2 * rounds.period + (delays.hops + rounds.cyclic) * delays.high
 
 
 def check_rounds(rounds: Rounds, delays: Delays) -> None:
