@@ -6,8 +6,8 @@ there it takes no time). Every message takes δmin to δmax on each of them.
                         the period π must be more than              correct again after
     printed             ρ + 2d·δmax                                 2π + d·δmax             Theorem 1, (3.10)
     printed, two layers                                             2(2π + d·δmax)          (3.11)
-    ours                ρ + (2d−1)δmax − δmin                       2π + d·δmax
-    … on cycles         2(d−1)δmax + max(ρ + δmax − δmin, 2δmax)    2π + (d+1)δmax
+    ours                ρ + (2d−1)δmax − δmin                       2π + (2d−1)δmax
+    … on cycles         2(d−1)δmax + max(ρ + δmax − δmin, 2δmax)    3π + (d−1)δmax
     … two layers        (d−1)δmax more                              the same
     … flooding          (d−1)δmax less                              the same
 
@@ -53,8 +53,16 @@ def round_min(rounds: Rounds, delays: Delays) -> float:
 
 
 def rebuilt_within(rounds: Rounds, delays: Delays) -> float:
-    """After a fault everything is correct again by then."""
-    return 2 * rounds.period + (delays.hops + rounds.cyclic) * delays.high
+    """After a fault everything is correct again by then.
+
+    On a tree first what it put on links is consumed: a switch that nobody began goes down to the last broker, which
+    says so to its neighbours. On a cycle a round must first make everyone know which table is being built: until then
+    answers to a switch may come from a table that was not emptied. After that come two rounds, of which the last one
+    has to reach everyone.
+    """
+    through = (delays.hops - 1) * delays.high
+    first = rounds.period if rounds.cyclic else through + delays.high
+    return first + 2 * rounds.period + through
 
 
 def check_rounds(rounds: Rounds, delays: Delays) -> None:
