@@ -15,6 +15,7 @@ import msgspec
 from judgement import FLAWS_SHOWN_MAX, expected_export
 from networks import changes_of_mind, random_scenario
 from rebuilt import SAMPLES, flaws_of_twins, lets_through
+from thorough import FACTOR
 
 from pleach.broker import Broker
 from pleach.client import Client
@@ -36,6 +37,7 @@ from pleach.trace import RecordKind, judge
 FAULT_AT = 2.5
 BROKERS_MAX = 8
 TIGHT = 1.02  # the period, as a multiple of what it must exceed
+SEEDS_APART = 10_000  # settings meet different networks
 PERIODS_AFTER = 3  # that a run goes on after it must be correct again
 KINDS = frozenset(RecordKind) - {RecordKind.SEND}
 PARTS = ("table", "flags", "clients", "waits", "all-but-the-clock")
@@ -83,6 +85,16 @@ REBUILT = tuple(
     for routing in Routing
 )
 BY_NAME = {setting.name: setting for setting in (*SETTINGS, *REBUILT)}
+
+
+def cases(settings: Sequence[Setting], count: int) -> list[tuple[Setting, int]]:
+    """Settings with seeds, for `parametrize`."""
+    return [(setting, SEEDS_APART * (1 + i) + n) for i, setting in enumerate(settings) for n in range(count * FACTOR)]
+
+
+def named(value: object) -> str:
+    """What a test calls its parameters."""
+    return value.name if isinstance(value, Setting) else str(value)
 
 
 @dataclass

@@ -25,10 +25,8 @@ from pleach.stabilise.twin import Key, TwinRouter
 
 
 class TwinRouterPrinted(TwinRouter):
-    def add(self, layer: Layer, source: Node, entry: Entry, ticket: Ticket | None) -> Outcome:
-        trees = (self.wiring.home,) if layer is Layer.ADVERTISEMENTS else self.wiring.branches
-        keys = product(trees, (self.building,))
-        return self._joined([(key, self.tables[key].add(layer, source, entry, ticket)) for key in keys])
+    def _concerned(self, ticket: Ticket | None) -> Sequence[Parity]:  # noqa: ARG002
+        return (self.building,)
 
     def remove(self, layer: Layer, source: Node, entry: Entry) -> Outcome:
         return self._removed([(key, table.remove(layer, source, entry)) for key, table in self.tables.items()])

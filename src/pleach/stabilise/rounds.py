@@ -16,15 +16,11 @@ What each part is there for stands in docs/protocols/rebuild.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from pleach.errors import LeaseError
 from pleach.routing.policies import POLICIES
-
-if TYPE_CHECKING:
-    from pleach.stabilise.bounds import Delays
+from pleach.stabilise.bounds import Delays
 
 
 class Rounds(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,7 +55,10 @@ class Wiring:
 
 
 class TwinRouter(Router):
-    """The routing layer of a broker, as its sessions and drivers see it. Its links are given, and stay."""
+    """The routing layer of a broker, as its sessions and drivers see it.
+
+    Its links are given, and stay: nothing is asked of it that has to do with changing them.
+    """
 
     def __init__(self, wiring: Wiring, config: RoutingConfig, *, parent: Node | None = None) -> None:
         super().__init__(config, parent=parent)
@@ -102,10 +105,13 @@ class TwinRouter(Router):
 
     def add(self, layer: Layer, source: Node, entry: Entry, ticket: Ticket | None) -> Outcome:
         """Of a client: with a ticket it is a request, without one a renewal."""
-        parities = tuple(Parity) if ticket else (self.building,)
+        parities = self._concerned(ticket)
         trees = (self.wiring.home,) if layer is Layer.ADVERTISEMENTS else self.wiring.branches
         keys = product(trees, parities)
         return self._joined([(key, self.tables[key].add(layer, source, entry, ticket)) for key in keys])
+
+    def _concerned(self, ticket: Ticket | None) -> Sequence[Parity]:
+        return tuple(Parity) if ticket else (self.building,)
 
     def remove(self, layer: Layer, source: Node, entry: Entry) -> Outcome:
         return self._joined([(key, table.remove(layer, source, entry)) for key, table in self.tables.items()])
