@@ -21,6 +21,7 @@ from struck import (
 )
 
 from pleach.broker import BrokerState
+from pleach.effects import SetTimer
 from pleach.errors import ProtocolError
 from pleach.events.language import parse_filter
 from pleach.messages import Along, Anew, Attach, InTable, Layer, Parity, Subscribe, Switch, pack, unpack
@@ -28,7 +29,7 @@ from pleach.messages.routing import Forward, Install
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.stabilising import delays_of, stabilisation_of
 from pleach.sim.run import ScenarioRun
-from pleach.stabilise.rebuild import Rebuild, RebuildState
+from pleach.stabilise.rebuild import SWITCH, Rebuild, RebuildState
 from pleach.stabilise.twin import TwinRouter
 from pleach.trace import judge
 
@@ -220,6 +221,29 @@ def test_a_damaged_clock_is_late_by_one_period_at_most(reading):
     (timer,) = root.resume(now=0.0)
     assert 0 < timer.after <= 2.0
     assert not run.brokers["leaf"].resume(now=0.0), "nobody else has one"
+
+
+BUSY = """
+clients = [
+  { id = "s", broker = "leaf", subscribe = ["x > 0"] },
+  { id = "p", broker = "root", publish = { every = 0.02, attributes = { x = 1 } } },
+]
+steps = [
+  { at = 1.0, do = "crash", broker = "%(broker)s" }, { at = %(back)g, do = "restart", broker = "%(broker)s" },
+]
+"""
+
+
+@pytest.mark.parametrize("broker", ["root", "middle", "leaf"])
+@pytest.mark.parametrize("phase", [0.05, 0.8, 1.2])
+def test_a_broker_that_is_away_for_less_than_a_round_has_room_for_is_not_missed(broker, phase):
+    """The round is 0.96 s longer than it must be; one begins long before the absence, just before it, or in it."""
+    text = NETWORK.replace("duration = 5.0", "duration = 12.0") + BUSY % {"broker": broker, "back": 1.9}
+    run = ScenarioRun(parse_scenario(text), 1, KINDS)
+    run.sim.perform("root", [SetTimer(SWITCH, phase, is_upkeep=True)])
+    records = run.finish().records
+    assert judge(records).clean
+    assert not [record for record in records if "ran out" in record.detail]
 
 
 # Cycles -----------------------------------------------------------------------------------------------------------
