@@ -75,13 +75,13 @@ def judgements(setting: Setting, options: argparse.Namespace) -> Iterator[list[J
 
 
 COLUMNS = ("faults", "events", "delivered", "set aside", "lapses")
-HEADER = f"{'setting':<36}{'seeds':>7}{'failed':>7}" + "".join(f"{column:>11}" for column in COLUMNS) + f"{'s':>7}"
+HEADER = f"{'setting':<48}{'seeds':>7}{'failed':>7}" + "".join(f"{column:>11}" for column in COLUMNS) + f"{'s':>7}"
 
 
 def line(name: str, total: Tally, seconds: float) -> str:
     columns = (total.faults, total.published, total.deliveries, total.set_aside, total.lapses)
     shown = "".join(f"{number:>11,}" for number in columns)
-    return f"{name:<36}{total.seeds:>7,}{len(total.failed):>7}{shown}{seconds:>7.0f}"
+    return f"{name:<48}{total.seeds:>7,}{len(total.failed):>7}{shown}{seconds:>7.0f}"
 
 
 def _say(text: str) -> None:
