@@ -69,8 +69,9 @@ def scenario(setting, subscriptions, renewal):
 class Messages:
     """What brokers send each other within the window, by kind."""
 
-    def __init__(self, run):
+    def __init__(self, run, seen):
         self.count = Counter()
+        self._seen = seen
         self._brokers = run.brokers
         run.sim.on_send = self._sent
 
@@ -85,14 +86,13 @@ class Messages:
             case Install() | Withdraw() if self._is_seen(at):
                 self.count["changes", sender] += 1
 
-    @staticmethod
-    def _is_seen(at):
-        return SEEN.low <= round(at * SECOND) < SEEN.high
+    def _is_seen(self, at):
+        return self._seen.low <= round(at * SECOND) < self._seen.high
 
 
-def by_brokers(setting, subscriptions, published, renewal=None):
+def by_brokers(setting, subscriptions, published, renewal=None, seen=SEEN):
     run = ScenarioRun(scenario(setting, subscriptions, renewal), 0, kinds=frozenset())
-    messages = Messages(run)
+    messages = Messages(run, seen)
     for i, (wanted, begins, ends) in enumerate(
         zip(subscriptions.wanted, subscriptions.begins, subscriptions.ends, strict=True)
     ):
@@ -138,3 +138,15 @@ def test_renewals_hop_by_hop_are_those_that_brokers_send(seed):
     seconds = [phase_of(f"{NAME}/b{b}/renewal", REFRESH / SECOND) for b in range(SETTING.brokers)]
     phases = np.array([round(each * SECOND) for each in seconds])
     assert renewals(SETTING, told(SETTING, subscriptions), phases, REFRESH, SEEN) == found["renewals"] > 50
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_relayed_renewals_are_those_that_brokers_send(seed):
+    subscriptions, published = load(seed)
+    seen = Window(PERIOD, 5 * PERIOD)  # the first tick is after one period
+    found = by_brokers(SETTING, subscriptions, published, Renewal.RELAYED, seen)
+    phases = [phase_of(f"{NAME}/s{i}", REFRESH / SECOND) for i in range(subscriptions.leaf.size)]
+    since = np.array([round(phase * SECOND) - REFRESH for phase in phases])  # clients renew by clocks of their own
+    as_they_renew = subscriptions._replace(since=since)
+    lease = Lease(REFRESH, PERIOD, tick=PERIOD)
+    assert relayed(SETTING, as_they_renew, told(SETTING, subscriptions), lease, seen) == found["renewals"] > 50

@@ -22,11 +22,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pleach.errors import InvalidInputError
 from pleach.lab.spans import (
     PLACES_MAX,
     SECOND,
+    TIME,
     Spans,
     Whole,
     clipped,
@@ -51,8 +53,8 @@ class Setting:
     classes: int = 1000
 
     def __post_init__(self) -> None:
-        if min(self.fanout, self.levels, self.classes) < 1:
-            raise InvalidInputError(f"{self}: all of these must be 1 or more")
+        if min(self.fanout, self.levels - 1, self.classes) < 1:
+            raise InvalidInputError(f"{self}: two levels at least, and 1 or more of the others")
         if self.brokers * self.classes >= PLACES_MAX:
             raise InvalidInputError(f"{self}: more than {PLACES_MAX:,} pairs of a broker and a class")
 
@@ -125,6 +127,7 @@ def draw_subscriptions(
 
     S1 §3.3.3: arrivals are exponential, leaf and class of each are drawn, its lifetime is exponential.
     """
+    assert 0 < until <= TIME
     arriving = draw.poisson(active / lifetime * until / SECOND)
     count = active + arriving
     since = np.concatenate(
@@ -142,7 +145,7 @@ def draw_publications(draw: np.random.Generator, setting: Setting, rate: float, 
     return Publications(leaf, draw.integers(0, setting.classes, count), draw.integers(window.low, window.high, count))
 
 
-def _nanoseconds(seconds: np.typing.NDArray[np.float64]) -> Whole:
+def _nanoseconds(seconds: NDArray[np.float64]) -> Whole:
     return (seconds * SECOND).astype(np.int64)
 
 
