@@ -11,16 +11,12 @@ import pytest
 from pleach.events.language import parse_filter
 from pleach.lab.filtering import (
     HOP,
-    Publications,
     Setting,
-    Subscriptions,
     Window,
     carried,
     changes,
-    crowds,
     draw_publications,
     draw_subscriptions,
-    entries,
     renewals,
     told,
 )
@@ -31,7 +27,6 @@ from pleach.scenario.model import Client, Ordering, PerLink, Routing, Scenario, 
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
 from pleach.stabilise.lease import Renewal, phase_of
-from pleach.stabilise.machine import RENEWAL, TICK
 
 SETTING = Setting(fanout=2, levels=4, classes=3)
 SEEN = Window(1 * SECOND, 13 * SECOND)

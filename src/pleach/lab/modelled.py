@@ -7,11 +7,12 @@ right. How far they are apart at worst is told as a share of the curve's maximum
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from math import sqrt
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pleach.lab.experiment import Case, Status, Summary
+from pleach.lab.experiment import Case, Finding, Status, Summary, select
 from pleach.lab.filtering_runs import (
     CROWD_MAX,
     ENTRIES,
@@ -28,6 +29,7 @@ from pleach.lab.filtering_runs import (
     saved,
     saved_from_root,
 )
+from pleach.lab.trends import ordered
 from pleach.model import complete
 from pleach.model.complete import CompleteTree, Demand, Publishers
 from pleach.model.costs import Costs
@@ -35,6 +37,10 @@ from pleach.model.costs import Costs
 APART_MAX = 0.02  # of the curve's maximum
 CONFIDENCE = 0.95
 ERRORS_ALLOWED = 3.0  # standard errors of the share of points within their intervals: "about 95%"
+ALIKE = 0.02  # how far a number may be from the published one and still be called the same
+PAPER_CLASSES = 1000
+PEAK_MAX = 2  # subscriptions of a class at each leaf: no curve has its maximum beyond
+PEAK_STEPS = 16_200
 
 Answer = Callable[[Case], float]
 
@@ -53,6 +59,32 @@ def costs_of(case: Case, *, refresh: float = 1.0, rate: float = 0.0) -> Costs:
     return complete.costs(tree_of(case), demand_of(case, refresh, rate), Publishers.LEAVES)
 
 
+def _leases(refresh: int, case: Case) -> float:
+    return costs_of(case, refresh=refresh).leases
+
+
+def _control(refresh: int, case: Case) -> float:
+    return costs_of(case, refresh=refresh).control
+
+
+def _saved(rate: float, case: Case) -> float:
+    found = costs_of(case, rate=rate)
+    return found.flooding - found.notifications
+
+
+def _saved_from_root(rate: float, case: Case) -> float:
+    found = costs_of(case, rate=rate)
+    return found.flooding - found.filtering
+
+
+def _detour(rate: float, case: Case) -> float:
+    return costs_of(case, rate=rate).detour
+
+
+def _crowd(count: int, case: Case) -> float:
+    return complete.at_leaf(tree_of(case), demand_of(case), count)
+
+
 def _answers() -> dict[str, Answer]:
     answers: dict[str, Answer] = {
         TOGGLES: lambda case: complete.toggles(tree_of(case), demand_of(case)),
@@ -60,21 +92,15 @@ def _answers() -> dict[str, Answer]:
         PER_TOGGLE: lambda case: complete.messages_per_toggle(tree_of(case), demand_of(case)),
         ENTRIES: lambda case: costs_of(case).entries,
     }
-    for rho in REFRESHES:
-        answers[leases(rho)] = lambda case, rho=rho: costs_of(case, refresh=rho).leases
-        answers[leases_as_printed(rho)] = answers[leases(rho)]
-        answers[control(rho)] = lambda case, rho=rho: costs_of(case, refresh=rho).control
+    for refresh in REFRESHES:
+        answers[leases(refresh)] = answers[leases_as_printed(refresh)] = partial(_leases, refresh)
+        answers[control(refresh)] = partial(_control, refresh)
     for rate in RATES:
-        answers[saved(rate)] = lambda case, rate=rate: _saved(costs_of(case, rate=rate))
-        answers[saved_from_root(rate)] = lambda case, rate=rate: _saved(costs_of(case, rate=rate)._replace(detour=0.0))
-        answers[detour(rate)] = lambda case, rate=rate: costs_of(case, rate=rate).detour
-    for count in range(CROWD_MAX + 1):
-        answers[crowd(count)] = lambda case, i=count: complete.at_leaf(tree_of(case), demand_of(case), i)
+        answers[saved(rate)] = partial(_saved, rate)
+        answers[saved_from_root(rate)] = partial(_saved_from_root, rate)
+        answers[detour(rate)] = partial(_detour, rate)
+    answers |= {crowd(count): partial(_crowd, count) for count in range(CROWD_MAX + 1)}
     return answers
-
-
-def _saved(found: Costs) -> float:
-    return found.flooding - found.notifications
 
 
 ANSWERS: Mapping[str, Answer] = MappingProxyType(_answers())
@@ -82,6 +108,13 @@ ANSWERS: Mapping[str, Answer] = MappingProxyType(_answers())
 
 def expected(metric: str, case: Case) -> float:
     return ANSWERS[metric](case)
+
+
+def peak(metric: str, case: Case) -> float:
+    """The number of subscriptions at which the model has its maximum, to a few; the case's own does not matter."""
+    places = tree_of(case).leaves * int(case["classes"])
+    counts = [PEAK_MAX * places * step / PEAK_STEPS for step in range(PEAK_STEPS + 1)]
+    return max(counts, key=lambda count: expected(metric, {**case, "subscriptions": count}))
 
 
 # Agreement ------------------------------------------------------------------------------------------------------
@@ -129,3 +162,26 @@ def agreement(curves: Iterable[Sequence[Summary]]) -> Agreement:
             if abs(point.mean - value) > apart * highest:
                 apart, is_sure = abs(point.mean - value) / highest, has_interval and not is_inside
     return Agreement(points, inside, apart, is_sure)
+
+
+# Judgements -----------------------------------------------------------------------------------------------------
+
+
+def points(summaries: Sequence[Summary], metric: str, lifetime: int) -> list[Summary]:
+    """One curve, by the number of subscriptions."""
+    return ordered(select(summaries, metric, lifetime=lifetime), "subscriptions")
+
+
+def is_alike(found: float | None, published: float) -> bool:
+    return found is not None and abs(found / published - 1) <= ALIKE
+
+
+def is_papers_own(summaries: Sequence[Summary]) -> bool:
+    """Published numbers are those of the paper's network; a smaller one is compared with the model alone."""
+    return int(summaries[0].case["classes"]) == PAPER_CLASSES
+
+
+def finding(agrees: Agreement, measured: str, *, holds: bool) -> Finding:
+    """`holds`: the published numbers come out, too."""
+    status = agrees.status
+    return Finding(Status.DIFFERS if status is Status.REPRODUCED and not holds else status, measured)

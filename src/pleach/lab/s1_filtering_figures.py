@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from pleach.lab.experiment import Figure, Finding, Summary
@@ -22,8 +23,7 @@ from pleach.lab.filtering_runs import (
     leases_as_printed,
     saved_from_root,
 )
-from pleach.lab.modelled import agreement, expected, tree_of
-from pleach.lab.s1_break_even import finding, is_alike, is_papers_own, points
+from pleach.lab.modelled import agreement, expected, finding, is_alike, is_papers_own, peak, points, tree_of
 from pleach.lab.scales import plain
 from pleach.lab.versus import versus
 
@@ -91,7 +91,7 @@ def _subscribers(summaries: Sequence[Summary]) -> Claim:
         f"Nobody wants a class at a leaf with probability {first.mean:.1%} for {first.case['subscriptions']:,}"
         f" subscriptions, {last.mean:.2%} for {last.case['subscriptions']:,}."
     )
-    return Claim(said, all(a.mean >= b.mean for a, b in zip(nobody, nobody[1:], strict=False)))
+    return Claim(said, all(a.mean >= b.mean for a, b in pairwise(nobody)))
 
 
 def _entries(summaries: Sequence[Summary]) -> Claim:
@@ -134,22 +134,28 @@ def _per_toggle(summaries: Sequence[Summary]) -> Claim:
 def _toggles(summaries: Sequence[Summary]) -> Claim:
     most = {life: max(points(summaries, TOGGLES, life), key=lambda s: s.mean) for life in LIFETIMES}
     at = most[LONG].case["subscriptions"]
-    said = f"Most toggles: {_each(most)}; at {at:,} subscriptions among those simulated, computed at 81,000."
+    said = f"Most toggles: {_each(most)}, {_where(most[LONG])}."
     return Claim(said, is_alike(most[LONG].mean, 99.33) and is_alike(most[SHORT].mean, 993.3) and at == 81_000)
 
 
 def _toggle_messages(summaries: Sequence[Summary]) -> Claim:
     most = {life: max(points(summaries, TOGGLE_MESSAGES, life), key=lambda s: s.mean) for life in LIFETIMES}
-    at = most[LONG].case["subscriptions"]
     said = (
-        f"Most toggle messages: {_each(most)}, at {at:,} subscriptions among those simulated, computed at 57,390:"
-        " S1's text has the two lifetimes the wrong way round."
+        f"Most toggle messages: {_each(most)}, {_where(most[LONG])}. S1's text has the two lifetimes the wrong way"
+        " round."
     )
     return Claim(said, is_alike(most[SHORT].mean, 117) and is_alike(most[LONG].mean, 1174))
 
 
 def _each(most: dict[int, Summary]) -> str:
     return ", ".join(f"{found.mean:,.1f}/s (lifetime {lifetime} s)" for lifetime, found in most.items())
+
+
+def _where(most: Summary) -> str:
+    return (
+        f"at {most.case['subscriptions']:,} subscriptions among those simulated, computed at"
+        f" {peak(most.metric, most.case):,.0f}"
+    )
 
 
 def _detour(summaries: Sequence[Summary]) -> Claim:
@@ -160,10 +166,11 @@ def _detour(summaries: Sequence[Summary]) -> Claim:
             points(summaries, detour(rate), LONG), points(summaries, saved_from_root(rate), LONG), strict=True
         )
     ]
-    most = (tree_of(summaries[0].case).levels - 1) / tree_of(summaries[0].case).links
+    tree = tree_of(summaries[0].case)
+    most = (tree.levels - 1) / tree.links
     said = (
-        f"Publishers at leaves add {min(shares):.1%} to {max(shares):.1%} of what is saved (S1 writes that what is saved"
-        " is at *most* 30 times that; it is at least)."
+        f"Publishers at leaves add {min(shares):.1%} to {max(shares):.1%} of what is saved: that is at least"
+        f" {1 / most:.0f} times as much (S1 writes at most)."
     )
     return Claim(said, max(shares) <= most + 1e-9)
 
