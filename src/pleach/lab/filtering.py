@@ -211,7 +211,11 @@ class _Copies(NamedTuple):
 def carried(setting: Setting, levels: Sequence[Spans], published: Publications) -> Carried:
     """Every event goes up to the root; each broker on the way, and below, sends it to the children that want it."""
     by_all = _of_all_brokers(levels)
-    climbing = _Copies(published.leaf, published.about, published.at, np.zeros_like(published.leaf))
+    order = np.argsort(
+        setting.places(published.leaf, published.about)
+    )  # those that look beside each other do so in turn
+    leaf, about, at = (column[order] for column in published)
+    climbing = _Copies(leaf, about, at, np.zeros_like(leaf))
     hops = detour = 0
     for height in range(setting.levels):
         hops += _sent_down(setting, by_all, climbing)

@@ -47,10 +47,11 @@ SCALE: dict[Size, Case] = {
     Size.FULL: {"fanout": 3, "levels": 5, "classes": 1000},
 }
 PEAKS = (57_000, 81_000)  # of toggle messages and of toggles
+FEW = (0, 5_000, 10_000)
 SUBSCRIPTIONS: dict[Size, Sequence[int]] = {
     Size.QUICK: (0, 450, 1350, 2700),
-    Size.USUAL: (0, 5_000, 10_000, 25_000, 40_000, *PEAKS, *range(100_000, 500_001, 25_000)),
-    Size.FULL: (0, 5_000, *PEAKS, *range(10_000, 500_001, 10_000)),
+    Size.USUAL: (*FEW, 25_000, 40_000, *PEAKS, *range(100_000, 200_000, 25_000), *range(200_000, 500_001, 50_000)),
+    Size.FULL: (*FEW, *PEAKS, *range(20_000, 500_001, 10_000)),
 }
 
 

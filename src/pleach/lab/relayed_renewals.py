@@ -35,12 +35,13 @@ def relayed(setting: Setting, subscriptions: Subscriptions, levels: Sequence[Spa
     flags = _flags_at_leaves(setting, subscriptions, lease, seen)
     total = 0
     for place, spans in enumerate(levels):
-        again = flags.starts[~np.isin(flags.starts, spans.starts)]  # else it is the first time, and no renewal
-        total += count_between(again, *seen)
-        if place == len(levels) - 1:
+        if not flags.starts.size:
             break
-        ends = spans.ends[which(spans, flags.starts)]  # the flag goes with the entry
-        flags = _flagged(setting.heard(flags.starts), setting.heard(ends), lease)
+        entry = which(spans, flags.starts)
+        again = flags.starts[spans.starts[entry] < flags.starts]  # else it is the first time, and no renewal
+        total += count_between(again, *seen)
+        if place < len(levels) - 1:  # the flag goes with the entry
+            flags = _flagged(setting.heard(flags.starts), setting.heard(spans.ends[entry]), lease)
     return total
 
 

@@ -1,8 +1,8 @@
 """Spans of time at many places, in two sorted arrays: quick to join, to look up and to count.
 
 A moment is a place and a time in one integer, place · 2⁴⁴ + nanoseconds. So moments of one place lie beside each other
-in order of time, and sorting, running maxima and bisections of whole arrays do for all places at once what a loop would
-do for each. Times are whole nanoseconds: nothing is rounded, and ties are ties.
+in order of time, and sorting and bisecting whole arrays does for all places at once what a loop would do for each.
+Times are whole nanoseconds: nothing is rounded, and ties are ties.
 """
 
 from __future__ import annotations
@@ -41,14 +41,16 @@ def places_of(at: Whole) -> Whole:
 
 
 def joined(starts: Whole, ends: Whole) -> Spans:
-    """What these spans cover together: where one begins before another ends, both are one."""
+    """What these spans cover together: where one begins before another ends, both are one.
+
+    The i-th to begin stands apart from all before it if by then i of them have ended, whichever these are: so starts
+    and ends are sorted each by themselves, and which belong together need not be known.
+    """
     if not starts.size:
         return Spans(starts, ends)
-    order = np.argsort(starts)
-    starts = starts[order]
-    reach = np.maximum.accumulate(ends[order])  # a later place is above all ends of an earlier one
-    begins = np.concatenate(([True], starts[1:] > reach[:-1]))
-    return Spans(starts[begins], reach[np.concatenate((begins[1:], [True]))])
+    starts, ends = np.sort(starts), np.sort(ends)
+    apart = starts[1:] > ends[:-1]
+    return Spans(starts[np.concatenate(([True], apart))], ends[np.concatenate((apart, [True]))])
 
 
 def which(spans: Spans, at: Whole) -> Whole:
