@@ -34,6 +34,7 @@ from pleach.lab.versus import versus
 from pleach.model.breakeven import break_even
 
 MAGNIFIED = 40  # Fig. 3.3 shows so much less of the axis
+BELOW = (0.5, -0.13)  # the axes: curves are everywhere
 PUBLISHED_SAVED = {1.0: 116_000.0, 0.1: 11_600.0}  # without subscriptions
 PUBLISHED_LEVEL = {60: 2_000.0, 600: 200.0}  # of control messages, with very many
 PUBLISHED_EVEN, PUBLISHED_EVEN_FROM_ROOT = 300_000, 299_503  # ω = 1,000, lifetime 600 s, ρ = 60 s
@@ -105,7 +106,7 @@ def _draw(axes: Any, summaries: Sequence[Summary], of_rate: Callable[[float], st
     axes.set_ylabel("messages per second")
     axes.yaxis.set_major_formatter(plain)
     axes.set_ylim(bottom=0)
-    axes.legend()
+    axes.legend(loc="upper center", bbox_to_anchor=BELOW, ncols=2)
 
 
 def _magnify(axes: Any, summaries: Sequence[Summary]) -> None:
