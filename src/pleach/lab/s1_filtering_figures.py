@@ -125,9 +125,10 @@ def _leases(summaries: Sequence[Summary]) -> Claim:
     ratios = [s.mean / expected(s.metric, s.case) - 1 for s in printed if s.case["subscriptions"]]
     said = (
         f"{'; '.join(f'ρ = {rho} s: {value:,.0f}/s' for rho, value in last.items())} at the end: S1's text has the two"
-        " the wrong way round, its §3.3.3 has them right. That is with brokers that renew by themselves. Renewals that"
-        f" travel from clients as S1 prints them are {min(ratios):+.0%} to {max(ratios):+.0%} of (3.26): fewer where"
-        " subscriptions end before they are renewed, more where the one whose flag kept the others back has left."
+        " the wrong way round, its §3.3.3 has them right. That is with brokers that renew by themselves. If renewals"
+        f" travel from clients as S1 prints it, (3.26) is wrong by {min(ratios):+.0%} to {max(ratios):+.0%}: there are"
+        " fewer where subscriptions end before they are renewed, more where the one whose flag kept the others back has"
+        " left."
     )
     return Claim(said, is_alike(last[600], 2000) and is_alike(last[60], 200))
 
