@@ -133,7 +133,7 @@ def test_renewals_hop_by_hop_are_those_that_brokers_send(seed):
     found = by_brokers(SETTING, subscriptions, published, Renewal.HOP_BY_HOP)
     seconds = [phase_of(f"{NAME}/b{b}/renewal", REFRESH / SECOND) for b in range(SETTING.brokers)]
     phases = np.array([round(each * SECOND) for each in seconds])
-    assert renewals(SETTING, told(SETTING, subscriptions), phases, REFRESH, SEEN) == found["renewals"] > 50
+    assert renewals(SETTING, told(SETTING, subscriptions), phases, REFRESH, SEEN) == found["renewals"] > 30
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -145,4 +145,4 @@ def test_relayed_renewals_are_those_that_brokers_send(seed):
     since = np.array([round(phase * SECOND) - REFRESH for phase in phases])  # clients renew by clocks of their own
     as_they_renew = subscriptions._replace(since=since)
     lease = Lease(REFRESH, PERIOD, tick=PERIOD)
-    assert relayed(SETTING, as_they_renew, told(SETTING, subscriptions), lease, seen) == found["renewals"] > 50
+    assert relayed(SETTING, as_they_renew, told(SETTING, subscriptions), lease, seen) == found["renewals"] > 30

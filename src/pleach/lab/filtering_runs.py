@@ -137,7 +137,7 @@ def _control(
 
 
 def _as_printed(setting: Setting, subscriptions: Subscriptions, levels: Sequence[Spans], refresh: int) -> float:
-    """Over whole periods: each begins without flags, whatever was before."""
+    """Over whole periods, of which each begins without flags."""
     period = refresh * SECOND + DIAMETER * HOP
     periods = round(SEEN.seconds) // refresh
     seen = Window(SEEN.low, SEEN.low + periods * period)

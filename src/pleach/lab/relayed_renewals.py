@@ -31,8 +31,8 @@ class Lease(NamedTuple):
 
 
 def relayed(setting: Setting, subscriptions: Subscriptions, levels: Sequence[Spans], lease: Lease, seen: Window) -> int:
-    """Renewals that brokers send on. `levels`: what they have told; `seen` begins with a tick."""
-    flags = _flags_at_leaves(setting, subscriptions, lease, seen)
+    """Renewals that brokers send on. `levels`: what they have told. At the start of the run all flags are set."""
+    flags = _flags_at_leaves(setting, subscriptions, lease, seen.high)
     total = 0
     for place, spans in enumerate(levels):
         if not flags.starts.size:
@@ -50,23 +50,20 @@ def _flagged(set_at: Whole, entry_ends: Whole, lease: Lease) -> Spans:
     return joined(set_at, np.minimum(entry_ends, lease.next_tick(set_at)))
 
 
-def _flags_at_leaves(setting: Setting, subscriptions: Subscriptions, lease: Lease, seen: Window) -> Spans:
+def _flags_at_leaves(setting: Setting, subscriptions: Subscriptions, lease: Lease, until: int) -> Spans:
     """Each subscription is an entry of its own at its leaf: it sets its flag when it begins and when it is renewed."""
     places = setting.places(subscriptions.leaf, subscriptions.wanted)
-    new = np.nonzero(subscriptions.begins >= seen.low)[0]
-    whose, renewed_at = _renewed_at(subscriptions, lease.refresh, seen)
-    rows = np.concatenate((new, whose))
-    set_at = moments(places[rows], np.concatenate((subscriptions.begins[new], renewed_at)))
-    return _flagged(set_at, moments(places[rows], subscriptions.ends[rows]), lease)
+    whose, renewed_at = _renewed_at(subscriptions, lease.refresh, until)
+    set_at = np.concatenate((moments(places, subscriptions.begins), moments(places[whose], renewed_at)))
+    ends = moments(places, subscriptions.ends)
+    return _flagged(set_at, np.concatenate((ends, ends[whose])), lease)
 
 
-def _renewed_at(subscriptions: Subscriptions, refresh: int, seen: Window) -> tuple[Whole, Whole]:
-    """Whose renewals, and when: every `refresh` since it came, while it is there and in the window."""
+def _renewed_at(subscriptions: Subscriptions, refresh: int, until: int) -> tuple[Whole, Whole]:
+    """Whose renewals, and when: every `refresh` since it came, while it is there."""
     since = subscriptions.since
-    after = np.maximum(subscriptions.begins, seen.low - 1)
-    before = np.minimum(subscriptions.ends, seen.high)
-    first = (after - since) // refresh + 1
-    count = np.maximum((before - 1 - since) // refresh + 1 - first, 0)
+    first = (subscriptions.begins - since) // refresh + 1
+    count = np.maximum((np.minimum(subscriptions.ends, until) - 1 - since) // refresh + 1 - first, 0)
     whose = np.repeat(np.arange(since.size), count)
     number = np.arange(whose.size) - np.repeat(np.cumsum(count) - count, count)
     return whose, since[whose] + (first[whose] + number) * refresh
