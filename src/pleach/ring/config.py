@@ -6,7 +6,7 @@ import msgspec
 
 from pleach.errors import RingError
 from pleach.ring.keys import Circle, circle
-from pleach.ring.reference_tree import BINARY, ReferenceTree
+from pleach.ring.reference_tree import BINARY, reference_tree
 
 SUCCESSORS_MAX = 64
 
@@ -27,7 +27,7 @@ class RingConfig(msgspec.Struct, frozen=True, kw_only=True):
     find_within: float = 1.5  # from the owner of a key, over several hops
 
     def __post_init__(self) -> None:
-        ReferenceTree(circle(self.bits), self.degree)
+        reference_tree(circle(self.bits), self.degree)
         if not 1 <= self.successors <= SUCCESSORS_MAX:
             raise RingError(f"{self.successors} successors; a host keeps 1 to {SUCCESSORS_MAX}")
         for name in ("stabilise_every", "check_tree_every", "survey_every", "answer_within", "find_within"):

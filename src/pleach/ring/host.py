@@ -107,6 +107,8 @@ class RingHost:
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[RingEffect]:
         match self._chord.phase:
+            case Phase.MEMBER if isinstance(message, FindOwner):
+                return self._lookups.pass_on(message)  # most messages are this one, and it changes nothing here
             case Phase.MEMBER:
                 return self._done(self._handle(sender, message, now), now)
             case Phase.JOINING:
@@ -125,8 +127,6 @@ class RingHost:
 
     def _handle(self, sender: Node, message: Message, now: float) -> list[RingEffect]:  # noqa: C901, PLR0912 - a table
         match message:
-            case FindOwner():
-                return self._lookups.pass_on(message)
             case Owner():
                 return self._lookups.found(message)
             case AskHop():
@@ -150,7 +150,7 @@ class RingHost:
             case TreeUnlink():
                 return self._tree.unlinked(sender, now)
             case _:
-                return []  # Place, PlaceTaken: the second answer to one question
+                return []  # a Place that comes twice
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[RingEffect]:
         if self._chord.phase in (Phase.OUT, Phase.GONE):

@@ -16,8 +16,7 @@ The paper counts keys from 1 to 2^n - 1. A circle has a key 0, too: the leftmost
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import accumulate, pairwise
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pleach.errors import RingError
@@ -25,6 +24,7 @@ from pleach.ring.keys import Circle
 
 BINARY: Final = 3
 DEGREE_MAX: Final = 64
+TREES_KEPT: Final = 16
 
 
 class Branch(NamedTuple):
@@ -52,12 +52,16 @@ class ReferenceTree:
     def children(self, branch: Branch, parent_key: int | None) -> list[Branch]:
         """From left to right; `parent_key` says on which side of the branch its parent is, None for the root."""
         before = self._before(branch, parent_key)
-        inner = self.degree - 2
+        share, left_over = divmod(branch.last - branch.first, self.degree - 1)
         below: list[Branch] = []
-        for number, (first, last) in enumerate(self._parts(branch.first, branch.last, before)):
-            if first <= last:
-                is_left = number < before  # of its parent: then one child of its own lies to the left, away from it
-                below.append(self._branch(first, last, 1 if is_left else inner))
+        first = branch.first
+        for number in range(self.degree - 1):
+            first += number == before  # behind the node's own key
+            following = first + share + (number < left_over)
+            if first < following:
+                # Left of its parent, one child of its own lies to the left, away from it; else all but one do.
+                below.append(self._branch(first, following - 1, 1 if number < before else self.degree - 2))
+            first = following
         return below
 
     def path(self, key: int) -> list[Branch]:
@@ -76,14 +80,12 @@ class ReferenceTree:
         return 1 if branch.key < parent_key else self.degree - 2
 
     def _branch(self, first: int, last: int, before: int) -> Branch:
-        parts = list(self._parts(first, last, before))
-        return Branch(parts[before - 1][1] + 1, first, last)
+        """The node's own key lies behind the keys of `before` of its children."""
+        share, left_over = divmod(last - first, self.degree - 1)
+        return Branch(first + before * share + min(before, left_over), first, last)
 
-    def _parts(self, first: int, last: int, before: int) -> Iterator[tuple[int, int]]:
-        """What the children of an interval get, empty ones as well; the node's own key lies behind `before` of them."""
-        count = self.degree - 1
-        share, left_over = divmod(last - first, count)
-        sizes = (share + (number < left_over) for number in range(count))
-        for number, (start, end) in enumerate(pairwise(accumulate(sizes, initial=first))):
-            behind_the_key = number >= before
-            yield start + behind_the_key, end - 1 + behind_the_key
+
+@lru_cache(maxsize=TREES_KEPT)
+def reference_tree(circle: Circle, degree: int = BINARY) -> ReferenceTree:
+    """The same one for all hosts of a process."""
+    return ReferenceTree(circle, degree)

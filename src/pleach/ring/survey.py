@@ -75,7 +75,7 @@ def survey(tree: ReferenceTree, own: Arc, known: Sequence[Holding]) -> Neighbour
 
 
 def _parent(seen: _Seen, position: Position) -> Peer | None:
-    """The nearest ancestor that is somebody's topmost key (S3 Definition 3); None for the root, or until it is known."""
+    """The nearest ancestor that is somebody's topmost key (S3 Definition 3); None for the root, or if unknown."""
     for key in position.ancestors:
         owner = seen.owner(key)
         if owner is None or seen.is_topmost(owner, key):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from pleach.ring.keys import Arc
 from pleach.ring.reference_tree import Branch, ReferenceTree
+
+POSITIONS_KEPT: Final = 1 << 16  # the same hosts are asked about again and again
 
 
 class Position(NamedTuple):
@@ -23,6 +26,7 @@ class Position(NamedTuple):
         return self.ancestors[0] if self.ancestors else None
 
 
+@lru_cache(maxsize=POSITIONS_KEPT)
 def topmost(tree: ReferenceTree, arc: Arc) -> Position:
     """Level by level. A branch that lies in the arc ends the search, so that few on a level are looked at."""
     level = [Position(tree.root, ())]

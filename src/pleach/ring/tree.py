@@ -22,7 +22,7 @@ from pleach.ring.config import RingConfig, phase_of
 from pleach.ring.effects import Asker, Cast, Found, NotFound, Purpose, RingEffect, TreeNeighbours
 from pleach.ring.keys import Arc
 from pleach.ring.lookups import Lookups, Mode
-from pleach.ring.reference_tree import ReferenceTree
+from pleach.ring.reference_tree import reference_tree
 from pleach.ring.requests import Requests
 from pleach.ring.survey import Holding, Neighbourhood, Wanted, survey
 from pleach.ring.view import View
@@ -48,7 +48,7 @@ class TreeKeeper:
         self.standing = Standing.DUE
         self.neighbourhood = Neighbourhood()
         self._config = config
-        self._tree = ReferenceTree(config.circle, config.degree)
+        self._tree = reference_tree(config.circle, config.degree)
         self._view = view
         self._requests = requests
         self._lookups = lookups
