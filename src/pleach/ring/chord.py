@@ -12,6 +12,8 @@ Rule 1: a newcomer takes the successors of the host before it, in one step, and 
 Rule 2: whoever becomes my first successor has answered me, and gave me its list with the answer.
 Rule 3: a predecessor goes only when it does not answer, or when a nearer one says that it follows.
 Rule 4: leaving is failing, said aloud: it changes nothing that a failure would not change, but sooner.
+Rule 5: who did not answer is asked again for a while. Silence may have been a slow network, and two hosts that hold
+        each other for dead would make two rings of one (Zave takes failures to be known for certain).
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from pleach.ring.view import View
 
 STABILISE: Final = "ring:stabilise"
 JOIN_ATTEMPTS_MAX: Final = 10
+FORMER_MAX: Final = 16
+FORMER_ASKED_MAX: Final = 60  # a minute, where there is but one of them
 
 
 class Phase(StrEnum):
@@ -48,6 +52,11 @@ class Reason(StrEnum):
     CANDIDATE = "candidate"  # it stands between me and my first successor
     PREDECESSOR = "predecessor"  # another host says that it follows: is mine still there?
     SUSPECT = "suspect"  # somebody else got no answer from it
+    FORMER = "former"  # it has not answered: has it come back?
+
+
+ROUND: Final = (Reason.SUCCESSOR, Reason.CANDIDATE)  # what a round of stabilising asks
+ASKED_TWICE: Final = (Reason.SUCCESSOR, Reason.PREDECESSOR)  # one message may be lost
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -56,6 +65,7 @@ class Asked(msgspec.Struct, frozen=True):
     reason: Reason
     peer: Peer
     instead: Peer
+    is_again: bool = False
 
 
 class Joining(msgspec.Struct, frozen=True):
@@ -71,7 +81,9 @@ class Chord:
         self._requests = requests
         self._lookups = lookups
         self._is_stabilising = False  # one round at a time
+        self._is_fixing = False  # one finger at a time
         self._next_finger = 0
+        self._former: dict[Peer, int] = {}  # hosts that did not answer, and how often they are still asked
 
     # Coming and going ----------------------------------------------------------------------------------------
 
@@ -142,7 +154,7 @@ class Chord:
 
     def tick(self, now: float) -> list[RingEffect]:
         every = SetTimer(STABILISE, self._config.stabilise_every, is_upkeep=True)
-        return [*self.stabilise(now), *self._fix_a_finger(now), every]
+        return [*self.stabilise(now), *self._fix_a_finger(now), *self._ask_a_former(now), every]
 
     def stabilise(self, now: float) -> list[RingEffect]:
         if self._is_stabilising or self._view.is_alone:
@@ -153,9 +165,11 @@ class Chord:
         return self._ask(Reason.SUCCESSOR, self._view.successors[0], now)
 
     def _ask(self, reason: Reason, peer: Peer, now: float, instead: Peer | None = None) -> list[RingEffect]:
-        asked = Asked(reason, peer, instead or peer)
+        return self._put(Asked(reason, peer, instead or peer), now)
+
+    def _put(self, asked: Asked, now: float) -> list[RingEffect]:
         ticket = self._requests.issue(asked, self._config.answer_within, now)
-        return [Cast(peer, AskRing(ticket, self._view.me))]
+        return [Cast(asked.peer, AskRing(ticket, self._view.me))]
 
     def tell_state(self, message: AskRing) -> list[RingEffect]:
         view = self._view
@@ -165,6 +179,8 @@ class Chord:
         asked = self._requests.take(message.ticket)
         if not isinstance(asked, Asked) or asked.reason in (Reason.PREDECESSOR, Reason.SUSPECT):
             return []
+        if asked.reason is Reason.FORMER:
+            return self._is_back(asked.peer, now)
         view = self._view
         view.follow((asked.peer, *message.successors))
         before = message.predecessor
@@ -186,6 +202,10 @@ class Chord:
         return self._ask(Reason.PREDECESSOR, view.predecessor, now, instead=candidate)
 
     def no_answer(self, asked: Asked, now: float) -> list[RingEffect]:
+        if asked.reason in ASKED_TWICE and not asked.is_again:
+            return self._put(msgspec.structs.replace(asked, is_again=True), now)
+        if asked.reason in (*ROUND, Reason.PREDECESSOR):
+            self._former.setdefault(asked.peer, FORMER_ASKED_MAX)
         match asked.reason:
             case Reason.SUCCESSOR:
                 self._view.forget(asked.peer.key)
@@ -199,6 +219,8 @@ class Chord:
                 self._view.forget(asked.peer.key)
             case Reason.SUSPECT:
                 self._view.forget(asked.peer.key)
+            case Reason.FORMER:
+                pass  # asked for the last time, or again later
         return []
 
     def _candidate_is_gone(self, peer: Peer, now: float) -> list[RingEffect]:
@@ -211,13 +233,16 @@ class Chord:
 
     def leaving(self, sender: str, predecessor: Peer, now: float) -> list[RingEffect]:
         view = self._view
-        was_next = view.successors[:1] and view.successors[0].name == sender
         gone = next((peer for peer in (view.predecessor, *view.successors) if peer.name == sender), None)
         if gone is None:
             return []
         if view.predecessor == gone and predecessor != view.me:
             view.predecessor = predecessor
+        was_next = gone in view.successors[:1]
         view.forget(gone.key)
+        unanswered = self._requests.take_all(lambda what: isinstance(what, Asked) and what.peer == gone)
+        if any(isinstance(what, Asked) and what.reason in ROUND for what in unanswered):
+            self._is_stabilising = False
         return self.stabilise(now) if was_next else []
 
     def suspect(self, keys: Sequence[int], now: float) -> list[RingEffect]:
@@ -225,19 +250,44 @@ class Chord:
         known = (self._view.knows(key) for key in keys)
         return [effect for peer in known if peer is not None for effect in self._ask(Reason.SUSPECT, peer, now)]
 
+    def _ask_a_former(self, now: float) -> list[RingEffect]:
+        """One at a time, in turn."""
+        if not self._former:
+            return []
+        peer = next(iter(self._former))
+        times = self._former.pop(peer) - 1
+        if times and len(self._former) < FORMER_MAX:
+            self._former[peer] = times
+        return self._ask(Reason.FORMER, peer, now)
+
+    def _is_back(self, peer: Peer, now: float) -> list[RingEffect]:
+        view = self._view
+        following = view.successors[0] if view.successors else view.me
+        if not view.circle.is_between(view.me.key, peer.key, following.key):
+            self._former.pop(peer, None)
+            return []
+        if self._is_stabilising:
+            return []
+        self._is_stabilising = True
+        return self._ask(Reason.CANDIDATE, peer, now)
+
     # Fingers ---------------------------------------------------------------------------------------------------
 
     def _fix_a_finger(self, now: float) -> list[RingEffect]:
         view = self._view
         number = max(self._next_finger, view.first_finger)
+        if self._is_fixing:
+            return []
         if number >= view.circle.bits:
             self._next_finger = 0
             return []
+        self._is_fixing = True
         key = (view.me.key + (1 << number)) % view.circle.size
         return self._lookups.start(key, Purpose(Asker.FINGERS, number), Mode.RECURSIVE, now)
 
     def finger(self, found: Found | NotFound) -> None:
         number = found.purpose.number
+        self._is_fixing = False
         self._next_finger = number + 1
         if isinstance(found, Found):
             self._next_finger = self._view.point(number, found.owner)

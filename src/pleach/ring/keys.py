@@ -62,7 +62,7 @@ class Arc(NamedTuple):
     def holds(self, first: int, last: int) -> bool:
         """Whether all keys from `first` to `last` (no smaller) are in it."""
         offset = self.circle.distance(self.low + 1, first)
-        return offset + last - first < self.length
+        return self.low == self.high or offset + last - first < self.length
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """As intervals of plain numbers: one, or two where it goes over zero."""

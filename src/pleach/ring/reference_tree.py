@@ -16,6 +16,7 @@ The paper counts keys from 1 to 2^n - 1. A circle has a key 0, too: the leftmost
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -72,6 +73,10 @@ class ReferenceTree:
             path.append(next(child for child in self.children(branch, parent_key) if key in child))
             parent_key = branch.key
         return path
+
+    def __reduce__(self) -> tuple[Callable[..., ReferenceTree], tuple[Circle, int]]:
+        """A copy is the same tree."""
+        return reference_tree, (self.circle, self.degree)
 
     def _before(self, branch: Branch, parent_key: int | None) -> int:
         """How many children lie to the left of a node: one where that is away from the parent, else all but one."""

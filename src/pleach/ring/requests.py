@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from pleach.effects import SetTimer
@@ -35,8 +36,10 @@ class Requests(Generic[What]):
         tickets = [ticket for ticket, (end, _) in self._waiting.items() if end <= now]
         return [self._waiting.pop(ticket)[1] for ticket in tickets]
 
-    def forget(self) -> None:
-        self._waiting.clear()
+    def take_all(self, is_wanted: Callable[[What], bool]) -> list[What]:
+        """What will not be answered any more."""
+        tickets = [ticket for ticket, (_, what) in self._waiting.items() if is_wanted(what)]
+        return [self._waiting.pop(ticket)[1] for ticket in tickets]
 
     def timer(self, now: float) -> list[SetTimer]:
         if self._is_timed or not self._waiting:

@@ -37,11 +37,11 @@ class RingNetwork:
         self.sent: Counter[type[Message]] = Counter()
         self.found: dict[int, Found | NotFound] = {}  # by the number that `look_up` gave
         self.refusals: dict[Node, str] = {}
+        self.loss = loss  # the share of messages that do not arrive
         self.on_cast: CastListener | None = None
         self.on_neighbours: NeighboursListener | None = None
         self._config = config
         self._low, self._span = latency[0], latency[1] - latency[0]
-        self._loss = loss
         self._draw = Random(seed).random
         self._steps_left = STEPS_MAX
         self._serial = 0
@@ -120,7 +120,7 @@ class RingNetwork:
         self.sent[type(cast.message)] += 1
         if self.on_cast:
             self.on_cast(self.now, host.me.name, cast)
-        if self._loss and self._draw() < self._loss:
+        if self.loss and self._draw() < self.loss:
             return
         receiver = self.hosts.get(cast.to.name)
         if receiver is not None:
