@@ -1,4 +1,4 @@
-"""Rings to test with, and what must hold of them: S3's definitions word by word, key by key, sharing no code with ours."""
+"""Rings to test with, and what must hold of them: S3 word by word, key by key, sharing no code with ours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import lru_cache
 from random import Random
 
 from pleach.messages import Peer
-from pleach.ring.config import RingConfig
 from pleach.sim.rings import RingNetwork
 
 STEP = 0.5  # seconds between two looks at a ring that is settling

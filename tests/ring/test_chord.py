@@ -223,6 +223,22 @@ def test_a_restarted_host_goes_on_from_what_it_knew():
     assert settle(network, CONFIG) == []
 
 
+def test_a_host_that_listens_elsewhere_after_a_restart_is_known_by_its_new_address():
+    network = ring_of(10, 20, 30, 40)
+    network.fail("h20")
+    network.add(Peer(20, "h20", "elsewhere:1"), [peer(10)])
+    assert settle(network, CONFIG) == []
+    network.run(network.now + 20.0)
+    seen = [
+        each.address
+        for host in network.hosts.values()
+        for each in (host.view.predecessor, *host.view.successors, *host.neighbourhood.all)
+        if each.name == "h20"
+    ]
+    assert len(seen) > 3
+    assert set(seen) == {"elsewhere:1"}
+
+
 def test_who_was_joining_when_it_stopped_is_out():
     host = RingHost(peer(5), CONFIG)
     host.join([peer(1)], now=0.0)

@@ -194,7 +194,10 @@ class Chord:
 
     def notified(self, candidate: Peer, now: float) -> list[RingEffect]:
         view = self._view
-        if candidate.key in (view.me.key, view.predecessor.key):
+        if candidate.key == view.me.key:
+            return []
+        if candidate.key == view.predecessor.key:
+            view.predecessor = candidate  # it may listen elsewhere by now
             return []
         if view.circle.is_between(view.predecessor.key, candidate.key, view.me.key):
             view.predecessor = candidate

@@ -125,7 +125,7 @@ class RingHost:
             case _:
                 return []  # others may still hold me for the member that I was
 
-    def _handle(self, sender: Node, message: Message, now: float) -> list[RingEffect]:  # noqa: C901, PLR0912 - a table
+    def _handle(self, sender: Node, message: Message, now: float) -> list[RingEffect]:  # noqa: C901 - a table
         match message:
             case Owner():
                 return self._lookups.found(message)

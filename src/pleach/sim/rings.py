@@ -123,7 +123,7 @@ class RingNetwork:
         if self.loss and self._draw() < self.loss:
             return
         receiver = self.hosts.get(cast.to.name)
-        if receiver is not None:
+        if receiver is not None and receiver.me == cast.to:  # not one that listens elsewhere by now
             self._plan(self.now + self._low + self._span * self._draw(), receiver, host.me.name, cast.message)
 
     def _plan(self, at: float, host: RingHost, sender: Node, what: Message | str) -> None:
