@@ -57,6 +57,10 @@ class LeaseError(InvalidInputError):
     """Periods of leases that do not fit the network: subscriptions would run out that are renewed in time."""
 
 
+class RingError(InvalidInputError):
+    """Keys, trees or periods that a ring cannot have."""
+
+
 class ScheduleError(InvalidInputError):
     """A schedule that cannot be read, or that does not fit the scenario it is replayed on."""
 

@@ -15,6 +15,7 @@ from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliv
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.requests import Seek, Sought
+from pleach.messages.ring import RingMessage
 from pleach.messages.routing import Forward, Marked, PubSub
 from pleach.messages.swaplink import SwapLinkMessage
 
@@ -26,6 +27,7 @@ AnyMessage: TypeAlias = (
     | SwapLinkMessage
     | ExchangeMessage
     | MembershipMessage
+    | RingMessage
     | Seek
     | Sought
     | Redirect
