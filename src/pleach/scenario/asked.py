@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, assert_never
 
 from pleach.errors import PlanError, ScenarioError, StepError, TopologyError
-from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove, RequestSwap
+from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestMove, RequestRemove, RequestSwap
 from pleach.overlay.plans import Operation, Plan, PlanRun, Step, Topology, asked, request_of
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
@@ -82,5 +82,7 @@ def described(request: OperatorRequest) -> str:
             return f"add_broker to {to}"
         case RequestRemove(_, broker):
             return f"remove_broker {broker}"
+        case RequestMove(_, client, path):
+            return f"move_client {client} to {path[-1]}"
         case _:
             assert_never(request)

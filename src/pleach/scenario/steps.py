@@ -45,8 +45,11 @@ class RemoveBroker(StepBase, frozen=True, tag="remove_broker"):
 
 
 class MoveClient(StepBase, frozen=True, tag="move_client"):
+    """`delay_max`: seconds that a message takes at most from one broker to the other; 0: nobody knows."""
+
     client: Name
     to: Name
+    delay_max: Seconds = 0.0
 
 
 class SubscribeStep(StepBase, frozen=True, tag="subscribe"):

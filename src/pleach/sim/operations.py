@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pleach.broker import Broker
 from pleach.effects import Concluded
 from pleach.errors import PlanError, ProtocolError, TopologyError
-from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestRemove
+from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestMove, RequestRemove
 from pleach.overlay.plans import Operation as PlanOperation
 from pleach.overlay.plans import Plan, PlanRun, Topology, asked, request_of
 from pleach.scenario import model, steps
@@ -40,7 +40,7 @@ class Surroundings:
 class Operation(NamedTuple):
     """`request` was, or will be, put to `broker`, who says how it ends. `step`: what the timeline wants by it."""
 
-    step: TreeStep
+    step: TreeStep | steps.MoveClient
     broker: Node
     request: OperatorRequest
     plan: PlanRun | None = None  # that it is part of
@@ -73,6 +73,16 @@ class Operations:
             self._ask(self._operation(step, PlanOperation(name, only, ())))
         elif isinstance(step, steps.Exchange | steps.RemoveBroker):
             self._start_plan(step, name)
+
+    def move(self, step: steps.MoveClient, broker: Node) -> None:
+        """Have a client that is at this broker moved."""
+        try:
+            path = self._topology().path(broker, step.to)
+        except TopologyError as error:
+            self._around.refuse(step, str(error))
+            return
+        request = RequestMove(self._next_name(), step.client, list(path), round(step.delay_max * 1_000))
+        self._ask(Operation(step, broker, request))
 
     def _next_name(self) -> str:
         self._count += 1
@@ -115,12 +125,15 @@ class Operations:
         self._go_on(step, PlanRun(plan, name))
 
     def _planned(self, step: steps.Exchange | steps.RemoveBroker) -> Plan:
+        return planned(step, self._topology(), self._around.scenario)
+
+    def _topology(self) -> Topology:
+        """The tree as it is; raises TopologyError while it changes and is none."""
         brokers = self._around.brokers
         links = [(name, to) for name in brokers for to in brokers[name].router.neighbours if name < to]
-        topology = Topology.of(links, brokers)
-        return planned(step, topology, self._around.scenario)
+        return Topology.of(links, brokers)
 
-    def _go_on(self, step: TreeStep, run: PlanRun) -> None:
+    def _go_on(self, step: TreeStep | steps.MoveClient, run: PlanRun) -> None:
         """Start what may start now. Brokers that are busy are asked again by the protocol itself, so nothing waits."""
         for startable in run.startable(self._around.sim.now):
             run.started(startable.name)
@@ -128,7 +141,9 @@ class Operations:
         if run.is_over and not run.outcome().complete:
             self._around.refuse(step, str(run.outcome().unfinished[0]))
 
-    def _operation(self, step: TreeStep, operation: PlanOperation, run: PlanRun | None = None) -> Operation:
+    def _operation(
+        self, step: TreeStep | steps.MoveClient, operation: PlanOperation, run: PlanRun | None = None
+    ) -> Operation:
         request = request_of(operation, self._around.scenario.exchange)
         return Operation(step, asked(operation.step), request, run)
 
