@@ -143,7 +143,8 @@ class Client:
     @property
     def may_publish(self) -> bool:
         """Whether an event can go out at once: it is not halted, and no advertisement has to take effect first."""
-        return not (self._state.unconfirmed or self._state.waiting or self._state.phase)
+        state = self._state
+        return state.phase is ClientPhase.RUNNING and not (state.unconfirmed or state.waiting)
 
     def subscribe(self, subscription: str, wanted: Filter, *, network_wide: bool = True) -> Sequence[Effect]:
         if not network_wide:

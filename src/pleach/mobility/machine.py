@@ -268,6 +268,6 @@ class Mobility:
 
 
 def _note(movement: Movement, *, is_over: bool = False) -> Observe:
-    phase = "over" if is_over else movement.phase.name.lower()
+    phase = "over" if is_over else movement.phase.value
     role = {Leaving: "source", Entering: "target", Through: "path"}[type(movement)]
     return Observe(Observed.STATE, detail=f"movement {movement.operation}: {role} {phase}")

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.events.event import Event, EventId
-from pleach.messages import ClientReply, HandedClient, Node, RequestMove, Resume
+from pleach.messages import ClientReply, HandedClient, Node, RequestMove
 from pleach.mobility.phases import PathPhase, SourcePhase, TargetPhase
 
 
@@ -15,12 +15,12 @@ class Leaving(msgspec.Struct, tag=True):
     """At the source."""
 
     request: RequestMove
-    negotiated: HandedClient
-    attempts: int
+    attempts: int  # to begin: how often it was put off before
+    is_outdated: bool = False  # the client has asked for something else since the negotiation began
     phase: SourcePhase = SourcePhase.NEGOTIATING
     address: str = ""  # where the target listens for clients
     delivered: list[EventId] = []  # to the client, since the negotiation began: the target may have got it, too
-    kept: list[ClientReply | Resume] = []  # what came for the client after its state had gone
+    kept: list[ClientReply] = []  # what came for the client after its state had gone
     reason: str = ""  # for which it was given up
 
     @property

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import get_args
 
 from pleach.effects import Send
-from pleach.messages import ClientRequest, Deliver, Forward, Node
+from pleach.messages import ClientRequest, Deliver, Forward, Node, Publish
 from pleach.mobility.movements import Entering, Leaving, Movement
 from pleach.mobility.phases import SourcePhase, TargetPhase
 from pleach.overlay.seam import Hold, Passing, Verdict, stale
@@ -41,10 +41,17 @@ class Moving:
         return not (self._leaving or self._entering)
 
     def arriving(self, sender: Node, message: Passing) -> Verdict:
-        """A client that has halted says nothing: what comes from it is of another life, and waits for the outcome."""
-        leaving = self._leaving.get(sender)
-        if leaving and leaving.phase is SourcePhase.PREPARED and message.__class__ in CLIENT_REQUESTS:
+        """A client that has halted says nothing: what comes from it is of another life, and waits for the outcome.
+
+        It may come before its state does, where the source does not wait for the acknowledgement.
+        """
+        if sender in self._entering:
             return Hold()
+        leaving = self._leaving.get(sender)
+        if leaving and message.__class__ in CLIENT_REQUESTS:
+            if leaving.phase is SourcePhase.PREPARED:
+                return Hold()
+            leaving.is_outdated |= not isinstance(message, Publish)
         return stale(sender, message)
 
     def leaving(self, _source: Node, _cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:

@@ -7,48 +7,48 @@
     client   RUNNING ─ halt ─▶ HALTED ─ resume ─▶ RUNNING
 
 Before it has sent the state the source may give up (ABORTING); the target decides after that. A phase changes only
-along these tables. What is not in them is a fault of whoever sent it.
+along these tables. What is not in them is a fault of whoever sent it. No two roles have a state of the same name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from pleach.messages import Approve, Halted, Message, MoveAbort, MoveAck, MoveCommit, MoveState, Negotiate, Reject
 
 
-class SourcePhase(IntEnum):
+class SourcePhase(StrEnum):
     """At the broker that the client leaves."""
 
-    NEGOTIATING = 1  # the target has not answered; the client goes on as always
-    HALTING = 2  # the target would have it; the client is asked to say nothing more
-    AMENDING = 3  # it has halted, and wants something else than was negotiated: the target is asked again
-    PREPARED = 4  # the state is on its way: what comes for the client is kept, should it stay
-    ABORTING = 5  # given up; the client stays, and goes on. Once the target has said so, too, it is over
+    NEGOTIATING = "negotiating"  # the target has not answered; the client goes on as always
+    HALTING = "halting"  # the target would have it; the client is asked to say nothing more
+    AMENDING = "amending"  # it has halted, and wants something else than was negotiated: the target is asked again
+    PREPARED = "prepared"  # the state is on its way: what comes for the client is kept, should it stay
+    ABORTING = "aborting"  # given up; the client stays, and goes on. Once the target has said so, too, it is over
 
 
-class TargetPhase(IntEnum):
+class TargetPhase(StrEnum):
     """At the broker that the client goes to."""
 
-    APPROVED = 1  # what comes for the client is queued
-    COMMITTED = 2  # the client is here; the source still clears up
+    APPROVED = "approved"  # what comes for the client is queued
+    COMMITTED = "committed"  # the client is here; the source still clears up
 
 
-class PathPhase(IntEnum):
+class PathPhase(StrEnum):
     """At a broker in between: what has passed by."""
 
-    LOCKED = 1  # the negotiation
-    SHADOWED = 2  # the approval: events for the client go both ways
-    CARRIED = 3  # the state
-    ANSWERED = 4  # the acknowledgement
+    LOCKED = "locked"  # the negotiation
+    SHADOWED = "shadowed"  # the approval: events for the client go both ways
+    CARRIED = "carried"  # the state
+    ANSWERED = "answered"  # the acknowledgement
 
 
-class ClientPhase(IntEnum):
-    RUNNING = 0
-    HALTED = 1  # what the application asks for waits
+class ClientPhase(StrEnum):
+    RUNNING = "running"
+    HALTED = "halted"  # what the application asks for waits
 
 
 class Late:
@@ -69,7 +69,7 @@ TRANSITIONS: Mapping[tuple[Phase, Input], tuple[Phase | None, ...]] = MappingPro
         (_S.HALTING, Halted): (_S.PREPARED, _S.AMENDING, _S.ABORTING),
         (_S.HALTING, Reject): (OVER,),
         (_S.HALTING, Late): (_S.ABORTING,),
-        (_S.AMENDING, Approve): (_S.PREPARED,),
+        (_S.AMENDING, Approve): (_S.PREPARED, _S.ABORTING),
         (_S.AMENDING, Reject): (OVER,),
         (_S.AMENDING, Late): (_S.ABORTING,),
         (_S.PREPARED, MoveAck): (OVER,),

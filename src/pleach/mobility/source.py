@@ -37,8 +37,8 @@ ROUND_TRIP = 2  # times the longest delay, from one end to the other
 
 
 def begin(layers: Layers, request: RequestMove, attempts: int) -> tuple[Leaving, list[Effect]]:
-    movement = Leaving(request, layers.sessions.hand_over(request.client), attempts)
-    return movement, [*_negotiate(movement), *timers(movement)]
+    movement = Leaving(request, attempts)
+    return movement, [_negotiate(movement, layers.sessions.hand_over(request.client)), *timers(movement)]
 
 
 def timers(movement: Leaving) -> list[SetTimer]:
@@ -53,7 +53,7 @@ def timers(movement: Leaving) -> list[SetTimer]:
 
 
 class Source:
-    """One movement, at its source; `movement.phase` is None-free: `is_over` says when there is nothing more to do."""
+    """One movement, at its source. `is_over`: there is nothing more to do for it here."""
 
     def __init__(self, layers: Layers, retries: Retries, movement: Leaving) -> None:
         self._layers = layers
@@ -68,7 +68,7 @@ class Source:
                 movement.address = address
                 return self._halt()
             case SourcePhase.AMENDING, Approve():
-                return self._transfer(movement.negotiated)
+                return self._transfer()
             case SourcePhase.HALTING, Halted():
                 return self._halted()
             case SourcePhase.PREPARED, MoveAck():
@@ -97,20 +97,23 @@ class Source:
         return Handled([Send(movement.client, Halt(movement.operation)), *timers(movement)])
 
     def _halted(self) -> Handled:
-        """What the client wants now is what counts; if that is something else, the way has to be made for it first."""
-        movement = self._movement
-        if movement.client not in self._layers.sessions:
-            return self._give_up(f"{movement.client} has left")
-        handed = self._layers.sessions.hand_over(movement.client)
-        if _wants(handed) == _wants(movement.negotiated):
-            return self._transfer(handed)
-        movement.negotiated, movement.phase = handed, SourcePhase.AMENDING
-        return Handled([*_negotiate(movement), *timers(movement)])
+        """What the client wants now is what counts; the way has to be made for it first.
 
-    def _transfer(self, handed: HandedClient) -> Handled:
+        Also where it wants again what was negotiated: the target has queued what came in between, too.
+        """
         movement = self._movement
+        sessions = self._layers.sessions
+        if movement.is_outdated and movement.client in sessions:
+            movement.phase, movement.delivered = SourcePhase.AMENDING, []
+            return Handled([_negotiate(movement, sessions.hand_over(movement.client)), *timers(movement)])
+        return self._transfer()
+
+    def _transfer(self) -> Handled:
+        movement, sessions = self._movement, self._layers.sessions
+        if movement.client not in sessions:
+            return self._give_up(f"{movement.client} has left")
         movement.phase = SourcePhase.PREPARED
-        state = MoveState(movement.operation, handed, movement.delivered)
+        state = MoveState(movement.operation, sessions.hand_over(movement.client), movement.delivered)
         movement.delivered = []
         return Handled([self._done_waiting(), Send(movement.after, state), *timers(movement)])
 
@@ -163,11 +166,6 @@ class Source:
         return CancelTimer(TIMER + self._movement.operation)
 
 
-def _negotiate(movement: Leaving) -> list[Effect]:
+def _negotiate(movement: Leaving, client: HandedClient) -> Send:
     request = movement.request
-    asked = Negotiate(request.operation, movement.negotiated, request.path, request.delay_ms_max)
-    return [Send(movement.after, asked)]
-
-
-def _wants(client: HandedClient) -> tuple[object, ...]:
-    return client.own_events, client.subscriptions, client.advertisements
+    return Send(movement.after, Negotiate(request.operation, client, request.path, request.delay_ms_max))

@@ -65,11 +65,18 @@ class Target:
                 return self._drop("it was given up")
 
     def handle_late(self) -> Handled:
-        return self._drop("the state of the client has not come in time")
+        """If the client comes all the same, because delays were longer than promised, it has to hear that it is lost."""
+        dropped = self._drop("the state of the client has not come in time")
+        client = self._movement.client
+        return dropped._replace(effects=[*dropped.effects, LinkUp(client)], released=[client])
 
     def approve(self, client: HandedClient) -> Handled:
-        """Prepare for the client as it is now. The approval follows what is told on the way, and so comes after it."""
+        """Prepare for the client as it is now. The approval follows what is told on the way, and so comes after it.
+
+        What was queued before is the source's, since it comes before this approval to whatever broker it came to.
+        """
         movement = self._movement
+        movement.queued = []
         told = self._change(movement.handed, client)
         movement.handed = client
         approval = Send(movement.before, Approve(movement.operation, self._layers.client_address))
@@ -88,7 +95,8 @@ class Target:
                 LinkUp(client.name),
                 *(Send(client.name, Deliver(event)) for event in lacking(client, queued, delivered)),
                 *confirm(self._layers, client),
-            ]
+            ],
+            released=[client.name],
         )
 
     def _drop(self, reason: str) -> Handled:

@@ -16,6 +16,7 @@ from pleach.broker import Broker
 from pleach.effects import Concluded
 from pleach.errors import PlanError, ProtocolError, TopologyError
 from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestMove, RequestRemove
+from pleach.mobility.ways import way
 from pleach.overlay.plans import Operation as PlanOperation
 from pleach.overlay.plans import Plan, PlanRun, Topology, asked, request_of
 from pleach.scenario import model, steps
@@ -76,13 +77,16 @@ class Operations:
 
     def move(self, step: steps.MoveClient, broker: Node) -> None:
         """Have a client that is at this broker moved."""
-        try:
-            path = self._topology().path(broker, step.to)
-        except TopologyError as error:
-            self._around.refuse(step, str(error))
+        path = way(self._neighbours, broker, step.to)
+        if not path:
+            self._around.refuse(step, f"there is no way from {broker} to {step.to}")
             return
-        request = RequestMove(self._next_name(), step.client, list(path), round(step.delay_max * 1_000))
+        request = RequestMove(self._next_name(), step.client, path, round(step.delay_max * 1_000))
         self._ask(Operation(step, broker, request))
+
+    def _neighbours(self, broker: Node) -> list[Node]:
+        known = self._around.brokers.get(broker)
+        return [] if known is None else known.router.neighbours
 
     def _next_name(self) -> str:
         self._count += 1
@@ -125,13 +129,10 @@ class Operations:
         self._go_on(step, PlanRun(plan, name))
 
     def _planned(self, step: steps.Exchange | steps.RemoveBroker) -> Plan:
-        return planned(step, self._topology(), self._around.scenario)
-
-    def _topology(self) -> Topology:
-        """The tree as it is; raises TopologyError while it changes and is none."""
         brokers = self._around.brokers
         links = [(name, to) for name in brokers for to in brokers[name].router.neighbours if name < to]
-        return Topology.of(links, brokers)
+        topology = Topology.of(links, brokers)
+        return planned(step, topology, self._around.scenario)
 
     def _go_on(self, step: TreeStep | steps.MoveClient, run: PlanRun) -> None:
         """Start what may start now. Brokers that are busy are asked again by the protocol itself, so nothing waits."""
