@@ -47,7 +47,7 @@ def _moves(stream: Random, scenario: Scenario, moments: list[float], *, one_by_o
     for moment in moments if one_by_one else sorted(stream.sample(moments, min(VOLLEYS, len(moments)))):
         count = 1 if one_by_one else stream.randint(1, MOVES_MAX)
         chosen = stream.sample(sorted(at_broker), count)
-        for client in [*chosen, *(chosen[:1] if stream.random() < TWICE else [])]:
+        for client in [*chosen, *(chosen[:1] if not one_by_one and stream.random() < TWICE else [])]:
             to = stream.choice([broker for broker in scenario.brokers if broker != at_broker[client]])
             at = moment if one_by_one else round(moment + stream.choice((0.0, 0.01, 0.1)) * stream.random(), 4)
             at_broker[client] = to
