@@ -18,7 +18,7 @@ from typing import get_args
 
 import msgspec
 
-from pleach.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
+from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
 from pleach.errors import ProtocolError
 from pleach.events.event import Event, EventId, Value, check_content
 from pleach.events.filter import Filter
@@ -53,6 +53,7 @@ from pleach.messages import (
     unpack,
 )
 from pleach.mobility.phases import ClientPhase
+from pleach.mobility.resettling import Resettling, taken_back
 from pleach.runs import Passed, Run
 
 FROM_BROKERS: frozenset[type] = frozenset((*get_args(ClientReply), Redirect, Halt, Resume))
@@ -89,6 +90,8 @@ class ClientMachineState(msgspec.Struct, array_like=True):
     ended: dict[str, int] = {}  # … rounds of renewal for which one is that of a former life (both: with leases only)
     phase: ClientPhase = ClientPhase.RUNNING
     unsaid: list[ClientRequest] = []  # what waits until a halted client goes on
+    resettling: Resettling | None = None  # it moves by itself
+    left: Node = ""  # the broker that it has left so: what that one still sends is not read
 
 
 class Client:
@@ -184,13 +187,15 @@ class Client:
         if message.__class__ not in FROM_BROKERS:
             raise ProtocolError(self.name, sender, message, "brokers do not send this to clients")
         if sender != self._state.broker:
+            if sender == self._state.left:
+                return []
             self._state.early.setdefault(sender, []).append(message)  # type: ignore[arg-type]
             return []
         match message:
             case Redirect(broker, address):
                 return self._go_to(broker, address, [Send(sender, Farewell())])
             case Halt(operation):
-                self._state.phase = ClientPhase.HALTED
+                self._state.phase, self._state.left = ClientPhase.HALTED, ""
                 return [Send(sender, Halted(operation))]
             case Resume():
                 return self._go_on(message)
@@ -222,7 +227,38 @@ class Client:
         unsaid, self._state.unsaid = self._state.unsaid, []
         return [Send(self._state.broker, message) for message in unsaid]
 
+    def resettle(self, operation: str, to: Node, address: str = "", *, gently: bool) -> Sequence[Effect]:
+        """Move by yourself. `gently`: take back first what you have asked for (mobility/resettling.py)."""
+        state = self._state
+        if state.phase is ClientPhase.HALTED or state.resettling or to == state.broker:
+            return [Concluded(operation, f"{self.name} moves already, or is at {to}")]
+        state.resettling = Resettling(operation, to, address)
+        if not gently:
+            return self._resettled()
+        state.phase = ClientPhase.HALTED
+        state.resettling.awaited = [*state.subscriptions, *state.advertisements]
+        asked_back = [Send(state.broker, m) for m in taken_back(state.subscriptions, state.advertisements)]
+        return asked_back or self._resettled()
+
+    def _resettled(self) -> Sequence[Effect]:
+        """All answers have come: go, or be there."""
+        state, resettling = self._state, self._state.resettling
+        assert resettling
+        if resettling.awaited:
+            return []
+        if resettling.has_arrived:
+            state.resettling = None
+            return [Concluded(resettling.operation)]
+        state.left, resettling.has_arrived = state.broker, True
+        resettling.awaited = [*state.subscriptions, *state.advertisements]
+        moved = Observe(Observed.MOVE, detail=f"from {state.broker} to {resettling.to}")
+        gone = self._go_to(resettling.to, resettling.address, [Send(state.broker, Detach())])
+        return [moved, *gone, *self.peer_reborn(resettling.to), *self._resettled()]
+
     def _answer(self, sender: Node, reply: ClientReply) -> Sequence[Effect]:
+        if self._state.resettling and self._state.resettling.takes(reply):
+            released = self._confirmed(reply.advertisement) if isinstance(reply, Advertised) else []
+            return [*released, *self._resettled()]
         match reply:
             case Deliver(event):
                 return [Observe(Observed.DELIVER, event=event)] if self.is_observed else []

@@ -65,7 +65,7 @@ class Target:
                 return self._drop("it was given up")
 
     def handle_late(self) -> Handled:
-        """If the client comes all the same, because delays were longer than promised, it has to hear that it is lost."""
+        """If the client comes all the same, since delays were longer than promised, it has to hear that it is lost."""
         dropped = self._drop("the state of the client has not come in time")
         client = self._movement.client
         return dropped._replace(effects=[*dropped.effects, LinkUp(client)], released=[client])

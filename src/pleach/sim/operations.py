@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pleach.broker import Broker
+from pleach.client import Client
 from pleach.effects import Concluded
 from pleach.errors import PlanError, ProtocolError, TopologyError
 from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestMove, RequestRemove
+from pleach.mobility.resettling import MoveProtocol
 from pleach.mobility.ways import way
 from pleach.overlay.plans import Operation as PlanOperation
 from pleach.overlay.plans import Plan, PlanRun, Topology, asked, request_of
@@ -75,14 +77,26 @@ class Operations:
         elif isinstance(step, steps.Exchange | steps.RemoveBroker):
             self._start_plan(step, name)
 
-    def move(self, step: steps.MoveClient, broker: Node) -> None:
-        """Have a client that is at this broker moved."""
+    def move(self, step: steps.MoveClient, client: Client) -> None:
+        """Have a client moved, or have it move by itself."""
+        if step.protocol != MoveProtocol.TRANSACTION:
+            self._resettle(step, client)
+            return
+        broker = client.broker
         path = way(self._neighbours, broker, step.to)
         if not path:
             self._around.refuse(step, f"there is no way from {broker} to {step.to}")
             return
         request = RequestMove(self._next_name(), step.client, path, round(step.delay_max * 1_000))
         self._ask(Operation(step, broker, request))
+
+    def _resettle(self, step: steps.MoveClient, client: Client) -> None:
+        request = RequestMove(self._next_name(), step.client, [client.broker, step.to])
+        self._around.note(step.client, f"operation {request.operation}: {described(request)} by {step.protocol}")
+        self._under_way[request.operation] = Operation(step, step.client, request)
+        self._around.sim.link(step.client, step.to)
+        gently = step.protocol == MoveProtocol.COVERING
+        self._around.sim.perform(step.client, client.resettle(request.operation, step.to, gently=gently))
 
     def _neighbours(self, broker: Node) -> list[Node]:
         known = self._around.brokers.get(broker)

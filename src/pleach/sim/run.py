@@ -229,7 +229,7 @@ class ScenarioRun:
             case steps.Corrupt() | steps.Garble():
                 self.faults.strike(step)
             case steps.MoveClient(client=client):
-                self.operations.move(step, self.clients[client].broker)
+                self.operations.move(step, self.clients[client])
             case _:
                 act(self, step, now=self.sim.now)
 
