@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / room) for room in ("contract", "overlay")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "overlay"))
 
 from moved import Judgement, judge_travels, replay
 from reconfigured import BY_NAME, SETTINGS, setting_of

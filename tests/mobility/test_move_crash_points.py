@@ -1,4 +1,4 @@
-"""Every message of a movement as a crash point, at whatever broker handles it: moved or not moved, never both or neither.
+"""Every message of a movement as a crash point, at whatever broker handles it: moved or not moved.
 
 Before the message is handled and after, for short and for longer than the source has patience (S4 §4.1: "crash failures
 of mobile clients and coordinators are allowed").
@@ -7,6 +7,7 @@ of mobile clients and coordinators are allowed").
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from random import Random
 
 import msgspec
@@ -89,7 +90,7 @@ def test_with_bounded_delays_a_crash_of_the_source_or_the_target_leaves_it_moved
 @pytest.mark.parametrize("outage", OUTAGES)
 def test_a_cut_of_each_link_of_the_path_at_each_message(outage):
     for point in points_of("move"):
-        for link in [*zip(PATH, PATH[1:], strict=False), ("mover", "s")]:
+        for link in [*pairwise(PATH), ("mover", "s")]:
             check("move", "covering", CutAt(point.index, link, OUTAGES[outage]))
 
 

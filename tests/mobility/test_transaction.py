@@ -1,7 +1,7 @@
 """S4 §3.3–3.5: atomicity, consistency and isolation of a movement, for the client, its notifications and routing.
 
-For notifications they are the oracle's (test_travels.py): exactly once at either copy, whether it moves or not. Here are
-the other two, in a network where everything is known beforehand.
+For notifications they are the oracle's (test_travels.py): exactly once at either copy, whether it moves or not. Here
+are the other two, in a network where everything is known beforehand.
 """
 
 from __future__ import annotations
