@@ -1,4 +1,4 @@
-"""Every state of a movement, in every role, meets every message, and the lack of one: the tables say what comes of it."""
+"""Every state of a movement, in every role, meets every message, and the lack of one: the tables say what then."""
 
 from __future__ import annotations
 

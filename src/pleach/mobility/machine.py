@@ -260,7 +260,8 @@ class Mobility:
         return effects
 
     def capture(self) -> bytes:
-        return pack(self._state)
+        """Sorted: equal states are equal bytes, whichever movement came first."""
+        return pack(MobilityState(dict(sorted(self._state.movements.items())), self._state.retries))
 
     def restore(self, state: bytes) -> None:
         self._state = unpack(state, MobilityState)
