@@ -23,6 +23,7 @@ CORE = [
         "overlay",
         "ring",
         "stabilise",
+        "mobility",
     }
 ]
 FUNCTION_LINES_MAX = 60

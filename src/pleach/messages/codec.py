@@ -14,6 +14,7 @@ from pleach.messages.base import Message
 from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliver, Publish, Subscribe
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.membership import MembershipMessage, Redirect
+from pleach.messages.movement import Halt, MovementMessage, Resume
 from pleach.messages.requests import Seek, Sought
 from pleach.messages.ring import RingMessage
 from pleach.messages.routing import Forward, Marked, PubSub
@@ -28,6 +29,9 @@ AnyMessage: TypeAlias = (
     | ExchangeMessage
     | MembershipMessage
     | RingMessage
+    | MovementMessage
+    | Halt
+    | Resume
     | Seek
     | Sought
     | Redirect
