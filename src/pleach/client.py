@@ -371,8 +371,12 @@ class Client:
         state = self._state
         state.ended = {name: rounds - 1 for name, rounds in state.ended.items() if rounds > 1}
         again = sorted(state.subscriptions.items())
+        later = {message.advertisement for message in state.waiting if isinstance(message, Advertise)}
+        advertised = {name: each for name, each in sorted(state.advertisements.items()) if name not in later}
         return [
             *self._send(Attach(self.own_events)),
+            *self._send_all(Advertise(name, each, renews=True) for name, each in advertised.items()),
+            *self._send_all(Advertise(name, advertised[name]) for name in state.unconfirmed if name in advertised),
             *self._send_all(Subscribe(name, wanted, renews=True) for name, wanted in again),
             *self._send_all(Subscribe(name, state.subscriptions[name]) for name in sorted(state.asked)),
         ]

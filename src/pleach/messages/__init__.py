@@ -89,6 +89,7 @@ from pleach.messages.movement import (
     Reject,
     Resume,
 )
+from pleach.messages.rebuild import Along, Anew, InTable, Parity, RebuildMessage, Switch
 from pleach.messages.requests import (
     OperatorRequest,
     RequestAdd,
@@ -133,6 +134,8 @@ __all__ = [
     "Activate",
     "Advertise",
     "Advertised",
+    "Along",
+    "Anew",
     "AnyMessage",
     "Approve",
     "AskHop",
@@ -164,6 +167,7 @@ __all__ = [
     "Halted",
     "HandedClient",
     "Handover",
+    "InTable",
     "Install",
     "Installed",
     "Layer",
@@ -189,6 +193,7 @@ __all__ = [
     "Open",
     "OperatorRequest",
     "Owner",
+    "Parity",
     "Peer",
     "Place",
     "PlaceTaken",
@@ -196,6 +201,7 @@ __all__ = [
     "Publish",
     "PublishRefused",
     "Published",
+    "RebuildMessage",
     "Reconfigure",
     "Reconfigured",
     "Redirect",
@@ -225,6 +231,7 @@ __all__ = [
     "Subscribed",
     "Swap",
     "SwapLinkMessage",
+    "Switch",
     "Told",
     "TreeLink",
     "TreeLinkAnswer",

@@ -15,6 +15,7 @@ from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliv
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.movement import Halt, MovementMessage, Resume
+from pleach.messages.rebuild import RebuildMessage
 from pleach.messages.requests import Seek, Sought
 from pleach.messages.ring import RingMessage
 from pleach.messages.routing import Forward, Marked, PubSub
@@ -32,6 +33,7 @@ AnyMessage: TypeAlias = (
     | MovementMessage
     | Halt
     | Resume
+    | RebuildMessage
     | Seek
     | Sought
     | Redirect

@@ -286,7 +286,9 @@ def _check(scenario: model.Scenario, options: Options) -> None:
     if scenario.loss.default or any(loss for _, _, loss in scenario.loss.links):
         raise ScenarioError("`loss` needs draws; without a clock and a seed links are reliable; leave it out")
     if scenario.stabilise:
-        raise ScenarioError("leases run out by a clock, and there is none here; leave [stabilise] out")
+        raise ScenarioError(
+            "leases run out by a clock, as rounds begin by one, and there is none; leave [stabilise] out"
+        )
     for client in scenario.clients:
         for reply in client.reply:
             if reply.probability != 1.0:

@@ -91,7 +91,10 @@ class Crash(StepBase, frozen=True, tag="crash"):
 
 
 class Restart(StepBase, frozen=True, tag="restart"):
+    """`state_from`: with the state of that time, as from a backup, in place of what its disk has."""
+
     broker: Name
+    state_from: Seconds | None = None
 
 
 class Cut(StepBase, frozen=True, tag="cut"):

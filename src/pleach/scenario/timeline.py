@@ -65,6 +65,7 @@ class _World:
         self._links = {frozenset(link) for link in scenario.links}
         self._links_known = True  # until the tree changes
         self._down: set[str] = set()
+        self._finds_back = scenario.stabilise is not None
         self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
         self._advertised = {
             client.id: _filters(initial_advertisements(scenario, client)) for client in scenario.clients
@@ -146,6 +147,15 @@ class _World:
                 if step.broker not in self._down:
                     raise FlawError(where, f"broker {step.broker!r} is running; only a crashed one can restart")
                 self._down.remove(step.broker)
+                self._check_backup(step, (*path, "state_from"))
+
+    def _check_backup(self, step: Restart, path: Path) -> None:
+        if step.state_from is None:
+            return
+        if not self._finds_back:
+            raise FlawError(path, "nothing mends an old state here; give the network [stabilise]")
+        if step.state_from >= step.at:
+            raise FlawError(path, f"`state_from` is {step.state_from:g} s, not before the step itself at {step.at:g} s")
 
     def _need_brokers(self, brokers: Iterable[str], path: Path) -> None:
         for i, broker in enumerate(brokers):

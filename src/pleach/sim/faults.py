@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from pleach.scenario.stabilising import flight_of, stabilisation_of
 from pleach.sim.damage import PARTS, Hand, damaged
 from pleach.sim.garbling import garbled
 from pleach.sim.simulator import Simulator
+from pleach.stabilise.twin import ONLY_TREE
 from pleach.trace import NETWORK, RecordKind
 
 GHOST_FILTERS = ("TRUE", "EXISTS topic", "ghost = 1", "price > 3", "topic LIKE 'news%'")
@@ -41,6 +43,7 @@ class StateFaults:
         self._run = run
         self._draws = Random(f"{run.stream}/faults")
         self._filters = _filters(run.scenario)
+        self._trees = _trees(run.scenario)
 
     def strike(self, step: steps.Corrupt | steps.Garble) -> None:
         reason = self._why_not(step)
@@ -65,28 +68,37 @@ class StateFaults:
 
     def _corrupt(self, step: steps.Corrupt) -> None:
         run, broker = self._run, self._run.brokers[step.broker]
-        run.record(RecordKind.FAULT, step.broker, detail=self._detail(f"corrupt {step.what}"))
+        run.record(RecordKind.FAULT, step.broker, detail=self.detail(f"corrupt {step.what}"))
         broker.restore(damaged(broker.capture(), step.what, self._hand(step.broker, step.share)))
         if step.what in ("clock", "all"):
             run.sim.perform(step.broker, broker.resume(now=run.sim.now))
 
     def _garble(self, step: steps.Garble) -> None:
         run = self._run
-        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=self._detail("garble"))
+        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=self.detail("garble"))
         ends = [node for node in step.link if node in run.clients]
         for link in run.sim.links_between(*step.link):
-            hand = Hand(self._draws, step.share, step.link, ends, self._filters)
+            hand = Hand(self._draws, step.share, step.link, ends, self._filters, self._trees)
             messages = garbled(run.sim.take_in_flight(link), link.sender, link.receiver, hand)
             run.sim.resend(link, messages)
 
-    def _detail(self, fault: str) -> str:
+    def detail(self, fault: str) -> str:
+        """How the trace says what happened, and for how long it may show."""
         scenario = self._run.scenario
         return f"{fault} stabilises={stabilisation_of(scenario):.9g} flight={flight_of(scenario):.9g}"
 
     def _hand(self, broker: Node, share: float) -> Hand:
         clients = [name for name, client in self._run.clients.items() if client.broker == broker]
         nodes = [*self._run.brokers[broker].router.neighbours, *clients]
-        return Hand(self._draws, share, nodes, clients, self._filters)
+        return Hand(self._draws, share, nodes, clients, self._filters, self._trees)
+
+
+def _trees(scenario: Scenario) -> Sequence[Node]:
+    """The trees for which tables are rebuilt; none where there are no such tables."""
+    stabilise = scenario.stabilise
+    if stabilise is None or not stabilise.kind.rebuilds:
+        return ()
+    return scenario.brokers if stabilise.cyclic else (ONLY_TREE,)
 
 
 def _filters(scenario: Scenario) -> list[Filter]:

@@ -86,6 +86,7 @@ class ScenarioRun:
         self.subscriptions = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
         self.operations = Operations(self._surroundings())
         self.faults = StateFaults(self)
+        self._backups: dict[tuple[Node, float], bytes] = {}
         self._latencies = self.scenario.latency.by_link()
         self._losses = self.scenario.loss.by_link()
 
@@ -156,6 +157,8 @@ class ScenarioRun:
         for client in self.scenario.clients:
             self.sim.at(0.0, partial(self._introduce, client))
         for step in self.scenario.steps:
+            if isinstance(step, steps.Restart) and step.state_from is not None:
+                self.sim.at(step.state_from, partial(self._back_up, step.broker, step.state_from))
             self.sim.at(step.at, partial(self._take, step))
         if self.scenario.stabilise:
             self.sim.at(self.scenario.duration, lambda: None)  # until then leases are kept up
@@ -221,7 +224,7 @@ class ScenarioRun:
             case steps.Restart(broker=broker) if broker not in self.disks:
                 self.refuse(step, f"broker {broker} is not down")
             case steps.Restart(broker=broker):
-                self._restart(broker)
+                self._restart(step)
             case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
                 self._change_link(step, link)
             case steps.Drain():
@@ -244,13 +247,22 @@ class ScenarioRun:
         self.disks[broker] = self.brokers[broker].capture()
         self.sim.crash(broker)
 
-    def _restart(self, broker: Node) -> None:
-        self.record(RecordKind.FAULT, broker, detail="restart")
+    def _restart(self, step: steps.Restart) -> None:
+        broker, disk = step.broker, self.disks.pop(step.broker)
+        if step.state_from is None:
+            self.record(RecordKind.FAULT, broker, detail="restart")
+        else:
+            self.record(RecordKind.FAULT, broker, detail=self.faults.detail(f"restart state_from={step.state_from:g}"))
+            disk = self._backups[broker, step.state_from]
         fresh = make_broker(self.scenario, tree_of(self.scenario), broker)
-        fresh.restore(self.disks.pop(broker))
+        fresh.restore(disk)
         self.brokers[broker] = fresh
         self.sim.restart(broker, fresh)
         self.sim.perform(broker, fresh.resume(now=self.sim.now))
+
+    def _back_up(self, broker: Node, at: float) -> None:
+        """What the disk has: of a broker that is down, what it had when it crashed."""
+        self._backups[broker, at] = self.disks[broker] if broker in self.disks else self.brokers[broker].capture()
 
     def _concluded(self, _at: float, node: Node, end: Concluded) -> None:
         """Later: whatever an end gives rise to must not come between the effects that it stands among."""
