@@ -191,6 +191,8 @@ class Broker:
     def _settle(self, handled: Handled, now: float) -> Sequence[Effect]:
         """Carry out what a machine answered: its effects first, then what its released links held."""
         self._join_seam()
+        if handled.forsaken is not None:
+            self.seam.forsake(*handled.forsaken)
         effects = list(handled.effects)
         for link in handled.discarded:
             self.seam.take_released(link)

@@ -57,6 +57,10 @@ class LeaseError(InvalidInputError):
     """Periods of leases or rounds that do not fit the network: live subscriptions would run out."""
 
 
+class RingError(InvalidInputError):
+    """Keys, trees or periods that a ring cannot have."""
+
+
 class ScheduleError(InvalidInputError):
     """A schedule that cannot be read, or that does not fit the scenario it is replayed on."""
 

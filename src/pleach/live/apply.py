@@ -120,7 +120,7 @@ class _CarriedStep:
         while state is State.RUNNING and clock() < self._deadline:
             try:
                 answer = await self._ask()
-                state, reason = _read(answer)
+                state, reason = read_end(answer)
             except UnreachableError as error:
                 self._is_in_doubt, reason = True, str(error)
             if state is not State.DONE and self._is_in_doubt and await self._is_in_effect():
@@ -175,7 +175,8 @@ class _CarriedStep:
         return None if status["operation"] else list(status["neighbours"])
 
 
-def _read(answer: Answer) -> tuple[State, str]:
+def read_end(answer: Answer) -> tuple[State, str]:
+    """How an operation stands, and why."""
     reason = f"{answer.value.get('error', '')}; {answer.value.get('remedy', '')}" if not answer.is_ok else ""
     match answer.code:
         case 200:

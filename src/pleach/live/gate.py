@@ -25,6 +25,7 @@ from pleach.messages import (
     Detach,
     Farewell,
     Forward,
+    Halted,
     Marked,
     Message,
     Node,
@@ -37,7 +38,7 @@ from pleach.messages import (
 from pleach.overlay.membership import Membership
 from pleach.runs import Passed, Run
 
-FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell))
+FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell, Halted))
 
 
 class Gate:

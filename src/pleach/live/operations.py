@@ -26,6 +26,7 @@ from pleach.messages import (
     OperatorRequest,
     RequestAdd,
     RequestExchange,
+    RequestMove,
     RequestRemove,
     RequestSwap,
     decode,
@@ -108,7 +109,7 @@ class Operations:
         for entry in journal:
             if entry.peer == OPERATOR and entry.payload is not None:
                 message = decode(entry.payload)
-                if isinstance(message, RequestSwap | RequestExchange | RequestAdd | RequestRemove):
+                if isinstance(message, OperatorRequest):
                     self._note(message)
         for end in concluded:
             self.conclude(end)
@@ -150,6 +151,8 @@ def described(request: OperatorRequest) -> tuple[str, tuple[Node, ...]]:
             return "add", (to,)
         case RequestRemove(_, broker):
             return "remove", (broker,)
+        case RequestMove(_, client, path):
+            return f"move {client}", tuple(path)
 
 
 def asked_name(on_the_wire: str) -> str:

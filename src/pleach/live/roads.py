@@ -18,6 +18,7 @@ from pleach.links.frames import Hello
 from pleach.links.upkeep import LinkPhase
 from pleach.live.config import BrokerSettings
 from pleach.messages import Node
+from pleach.mobility.machine import Mobility
 from pleach.overlay.registry import machines
 
 ADDRESS_CHARACTERS_MAX = 512
@@ -138,5 +139,5 @@ def first_broker(settings: BrokerSettings) -> Broker:
         settings.routing_config,
         neighbours=settings.all_neighbours,
         parent=settings.parent or None,
-        machines=machines(settings.ordering),
+        machines=[*machines(settings.ordering), Mobility],
     )

@@ -14,8 +14,10 @@ from pleach.messages.base import Message
 from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliver, Publish, Subscribe
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.membership import MembershipMessage, Redirect
+from pleach.messages.movement import Halt, MovementMessage, Resume
 from pleach.messages.rebuild import RebuildMessage
 from pleach.messages.requests import Seek, Sought
+from pleach.messages.ring import RingMessage
 from pleach.messages.routing import Forward, Marked, PubSub
 from pleach.messages.swaplink import SwapLinkMessage
 
@@ -27,6 +29,10 @@ AnyMessage: TypeAlias = (
     | SwapLinkMessage
     | ExchangeMessage
     | MembershipMessage
+    | RingMessage
+    | MovementMessage
+    | Halt
+    | Resume
     | RebuildMessage
     | Seek
     | Sought

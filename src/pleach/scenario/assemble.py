@@ -10,6 +10,7 @@ from functools import partial
 from pleach.broker import Broker, MachineMaker
 from pleach.client import Client, RenewalClock
 from pleach.messages import Node
+from pleach.mobility.machine import Mobility
 from pleach.overlay.layers import RouterMaker
 from pleach.overlay.registry import machines
 from pleach.routing.relays import Relaying
@@ -58,7 +59,7 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
 
 
 def broker_machines(scenario: Scenario) -> Sequence[MachineMaker]:
-    reweaving = machines(scenario.ordering.value)
+    reweaving = [*machines(scenario.ordering.value), Mobility]
     match scenario.stabilise:
         case None:
             return reweaving

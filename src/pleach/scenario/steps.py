@@ -6,6 +6,7 @@ from typing import TypeAlias, get_args
 
 import msgspec
 
+from pleach.mobility.resettling import MoveProtocol
 from pleach.scenario.values import Constants, FilterText, Fraction, Link, Name, Seconds, Span, Triple
 
 
@@ -45,8 +46,12 @@ class RemoveBroker(StepBase, frozen=True, tag="remove_broker"):
 
 
 class MoveClient(StepBase, frozen=True, tag="move_client"):
+    """`protocol`: of `MoveProtocol`. `delay_max`: seconds from one broker to the other at most, where that is known."""
+
     client: Name
     to: Name
+    protocol: Name = MoveProtocol.TRANSACTION
+    delay_max: Seconds = 0.0
 
 
 class SubscribeStep(StepBase, frozen=True, tag="subscribe"):

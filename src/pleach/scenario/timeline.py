@@ -12,6 +12,7 @@ from typing import assert_never
 
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
+from pleach.mobility.resettling import MoveProtocol
 from pleach.overlay.choice import CHOICES
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
@@ -118,6 +119,7 @@ class _World:
         self._need_client(step.client, path)
         if isinstance(step, MoveClient):
             self._need_broker(step.to, (*path, "to"))
+            _need_protocol(step.protocol, (*path, "protocol"), tuple(MoveProtocol))
             self._broker_of[step.client] = step.to
 
     def _declare(self, step: SubscribeStep | UnsubscribeStep | AdvertiseStep | UnadvertiseStep, path: Path) -> None:
@@ -179,9 +181,9 @@ class _World:
             raise FlawError(path, f"there is no link {a}-{b} by then{all_known(known)}")
 
 
-def _need_protocol(name: str, path: Path) -> None:
-    if name and name not in CHOICES:
-        raise FlawError(path, f"unknown protocol {name!r}{instead(name, CHOICES)}")
+def _need_protocol(name: str, path: Path, choices: tuple[str, ...] = CHOICES) -> None:
+    if name and name not in choices:
+        raise FlawError(path, f"unknown protocol {name!r}{instead(name, choices)}")
 
 
 def _filters(texts: Iterable[str]) -> set[Filter]:

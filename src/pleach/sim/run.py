@@ -231,8 +231,8 @@ class ScenarioRun:
                 self._drain()
             case steps.Corrupt() | steps.Garble():
                 self.faults.strike(step)
-            case steps.MoveClient():
-                self.refuse(step, "no protocol for this is installed")
+            case steps.MoveClient(client=client):
+                self.operations.move(step, self.clients[client])
             case _:
                 act(self, step, now=self.sim.now)
 
