@@ -17,7 +17,7 @@ from pleach.events.language import parse_filter
 from pleach.messages import Layer, Parity
 from pleach.routing.entries import Entry
 from pleach.scenario.load import parse_scenario
-from pleach.scenario.stabilising import delays_of, period_min_of, stabilisation_of
+from pleach.scenario.stabilising import CYCLIC_BROKERS_MAX, delays_of, period_min_of, stabilisation_of
 from pleach.sim.run import ScenarioRun
 from pleach.stabilise.bounds import Delays
 from pleach.stabilise.rebuild import SWITCH, Rebuild
@@ -81,6 +81,13 @@ def scenario(stabilise='kind = "rebuild"\nperiod = 2.0', more="", links=""):
 def test_a_cycle_is_as_long_as_its_shortest_ways():
     assert delays_of(scenario()).hops == 3
     assert delays_of(scenario(CYCLIC, 'ordering = "fifo"', ', ["c", "a"]')).hops == 2
+
+
+def test_a_cyclic_network_has_at_most_as_many_brokers_as_tables_fit():
+    chain = "".join(f', ["c", "d{i}"]' for i in range(CYCLIC_BROKERS_MAX - 3))
+    assert scenario(CYCLIC, 'ordering = "fifo"', chain)
+    with pytest.raises(ScenarioError, match="101 brokers on cycles"):
+        scenario(CYCLIC, 'ordering = "fifo"', chain + ', ["c", "e"]')
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,8 @@ def router_maker(scenario: Scenario, tree: Tree, name: Node) -> RouterMaker:
     twin = TwinRouter if scenario.stabilise.kind is Stabiliser.REBUILD else TwinRouterPrinted
     if not scenario.stabilise.cyclic:
         return partial(twin, Wiring(ONLY_TREE, {ONLY_TREE: Branch(tree.parent[name], tree.neighbours[name])}))
-    return partial(
-        TwinRouter, Wiring(name, {root: _branch(tree_of(scenario, root), name) for root in scenario.brokers})
-    )
+    branches = {root: _branch(tree_of(scenario, root), name) for root in scenario.brokers}
+    return partial(twin, Wiring(name, branches))
 
 
 def _branch(tree: Tree, name: Node) -> Branch:

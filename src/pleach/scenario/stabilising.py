@@ -14,6 +14,8 @@ from pleach.stabilise.bounds import Delays, check, flight, period_min, stabilisa
 from pleach.stabilise.lease import Renewal
 from pleach.stabilise.rounds import Rounds, check_rounds, rebuilt_within, round_min
 
+CYCLIC_BROKERS_MAX = 100  # tables grow with the square of it
+
 
 def check_stabilising(scenario: Scenario) -> None:
     stabilise = scenario.stabilise
@@ -49,6 +51,11 @@ def _flaw_of_rebuild(scenario: Scenario, stabilise: Stabilise) -> FlawError | No
     if _changes_tree(scenario):
         reason = f'tables are rebuilt over links that stay; leave such steps out, or set kind = "{Stabiliser.LEASES}"'
         return FlawError(("stabilise", "kind"), reason)
+    if stabilise.cyclic and len(scenario.brokers) > CYCLIC_BROKERS_MAX:
+        reason = (
+            f"{len(scenario.brokers)} brokers on cycles, each with tables for all; at most {CYCLIC_BROKERS_MAX} fit"
+        )
+        return FlawError(("stabilise", "cyclic"), f"{reason}: leave links out until they are a tree, and `cyclic`")
     if stabilise.cyclic and scenario.hierarchical:
         return FlawError(("hierarchical",), "cycles go with peer-to-peer routing; leave `hierarchical` out")
     if stabilise.cyclic and scenario.ordering is Ordering.CAUSAL:
