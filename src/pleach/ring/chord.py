@@ -207,7 +207,7 @@ class Chord:
     def no_answer(self, asked: Asked, now: float) -> list[RingEffect]:
         if asked.reason in ASKED_TWICE and not asked.is_again:
             return self._put(msgspec.structs.replace(asked, is_again=True), now)
-        if asked.reason in (*ROUND, Reason.PREDECESSOR):
+        if asked.reason in (*ROUND, Reason.PREDECESSOR) and len(self._former) < FORMER_MAX:
             self._former.setdefault(asked.peer, FORMER_ASKED_MAX)
         match asked.reason:
             case Reason.SUCCESSOR:
@@ -259,7 +259,7 @@ class Chord:
             return []
         peer = next(iter(self._former))
         times = self._former.pop(peer) - 1
-        if times and len(self._former) < FORMER_MAX:
+        if times:
             self._former[peer] = times
         return self._ask(Reason.FORMER, peer, now)
 
