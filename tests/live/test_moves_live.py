@@ -76,6 +76,9 @@ def test_to_and_fro(tmp_path):
                 assert not await move(running, "s", here, "b", there)
                 await load
             assert await numbers(mine, 300) == list(range(300))
+            for node in map(running.node, "abc"):
+                await until(lambda node=node: "s" not in node.endpoint.upkeep.links)
+                assert not node.roads.is_broker("s"), "to whom it has been, it is a client"
 
     run(story())
 

@@ -21,6 +21,7 @@ from pleach.scenario.steps import AddBroker, Drain, Exchange, MoveClient, Remove
 
 MOVES_MAX = 4  # at once
 VOLLEYS = 2
+DELAY_MAX = 1.0  # seconds: more than any way takes
 TWICE = 0.2  # the share of volleys in which one client is asked to move twice
 DRAIN_AFTER = 0.375  # seconds: where moves come one by one
 TREE_STEPS = (Swap, Exchange, AddBroker, RemoveBroker)
@@ -32,7 +33,7 @@ def travels(seed: int) -> Scenario:
     tree_steps = [step for step in scenario.steps if isinstance(step, TREE_STEPS)]
     moments = [step.at for step in tree_steps] or [0.3]
     others = [step for step in scenario.steps if not isinstance(step, (*TREE_STEPS, Drain))]
-    moves = _moves(stream, scenario, moments, one_by_one=manner_of(seed) is Manner.ONE_BY_ONE)
+    moves = _moves(stream, scenario, moments, manner_of(seed))
     if manner_of(seed) is Manner.ONE_BY_ONE:
         others += [Drain(at=at + DRAIN_AFTER) for at in moments]
     elif stream.random() < 0.5:
@@ -41,7 +42,10 @@ def travels(seed: int) -> Scenario:
     return msgspec.structs.replace(scenario, name=f"travels {seed}", steps=tuple(steps))
 
 
-def _moves(stream: Random, scenario: Scenario, moments: list[float], *, one_by_one: bool) -> list[MoveClient]:
+def _moves(stream: Random, scenario: Scenario, moments: list[float], manner: Manner) -> list[MoveClient]:
+    """Where nothing is cut or crashes, the bound on delays may be known."""
+    one_by_one, is_bounded = manner is Manner.ONE_BY_ONE, manner is not Manner.AMONG_FAULTS
+    delay_max = stream.choice((0.0, DELAY_MAX)) if is_bounded else 0.0
     at_broker = {client.id: client.broker for client in scenario.clients}
     moves = []
     for moment in moments if one_by_one else sorted(stream.sample(moments, min(VOLLEYS, len(moments)))):
@@ -51,7 +55,7 @@ def _moves(stream: Random, scenario: Scenario, moments: list[float], *, one_by_o
             to = stream.choice([broker for broker in scenario.brokers if broker != at_broker[client]])
             at = moment if one_by_one else round(moment + stream.choice((0.0, 0.01, 0.1)) * stream.random(), 4)
             at_broker[client] = to
-            moves.append(MoveClient(at=at, client=client, to=to))
+            moves.append(MoveClient(at=at, client=client, to=to, delay_max=delay_max))
     return moves
 
 

@@ -20,6 +20,7 @@ from pleach.mobility.admission import up_to
 from pleach.mobility.machine import Mobility
 from pleach.mobility.movements import Leaving
 from pleach.mobility.phases import SourcePhase
+from pleach.mobility.source import TIMER
 from pleach.routing.sessions import owner
 from pleach.scenario.model import Ordering, Routing
 from pleach.sim.run import ScenarioRun
@@ -152,9 +153,16 @@ def test_those_who_are_on_their_way_need_room_too():
     assert len(trip.watched.refused_moves) == 1
 
 
+def test_what_a_client_wants_needs_room():
+    trip = Trip(route(MOVE))
+    trip.run.brokers["t"].machine(Mobility)._admit = up_to(10, 3)
+    assert not trip.finish()
+    assert "room for 3 subscriptions and advertisements" in trip.watched.refused_moves[0]
+
+
 def test_a_broker_may_ask_whoever_it_wants_whether_a_client_may_come():
     def not_him(arrival):
-        assert (arrival.broker, arrival.clients) == ("t", 1)
+        assert (arrival.broker, arrival.clients, arrival.names) == ("t", 1, 4)
         assert sorted(f.text for f in arrival.client.subscriptions.values()) == sorted(
             parse_filter(text).text for text in WANTED[MOVER]
         )
@@ -164,6 +172,37 @@ def test_a_broker_may_ask_whoever_it_wants_whether_a_client_may_come():
     trip.run.brokers["t"].machine(Mobility)._admit = not_him
     assert not trip.finish()
     assert "mover is not allowed here" in trip.watched.refused_moves[0]
+
+
+class ImpatientTrip(Trip):
+    """The source gives up right after the message number `index`, if it still may."""
+
+    def __init__(self, scenario, index):
+        self._index = index
+        super().__init__(scenario)
+
+    def strike_after(self, name):
+        if len(self.points) == self._index + 1:
+            self.run.sim.soon(self._give_up)
+
+    def _give_up(self):
+        source = self.run.brokers["s"]
+        if any(m.phase is not SourcePhase.PREPARED for m in source.machine(Mobility).movements):
+            self.run.sim.perform("s", source.handle_timer(f"{TIMER}1", now=self.run.sim.now))
+
+
+@pytest.mark.parametrize("mode", MODES[::3], ids=lambda mode: "-".join(map(str, mode.values())))
+def test_given_up_after_any_message_it_leaves_everything_as_it_was(mode):
+    trip = Trip(route(MOVE, **mode))
+    trip.finish()
+    before, after = tables_after(route(**mode)), tables(trip.run.brokers)
+    places = []
+    for point in trip.points:
+        given_up = ImpatientTrip(route(MOVE, **mode), point.index)
+        assert not given_up.finish(), point
+        places += given_up.place
+        assert tables(given_up.run.brokers) == (before if given_up.place == ["s"] else after), point
+    assert set(places) == {"s", "t"}
 
 
 @pytest.mark.parametrize("ordering", Ordering)

@@ -99,6 +99,9 @@ class Gate:
         else:
             self._guests.pop(peer, None)
 
+    def is_guest(self, peer: Node) -> bool:
+        return peer in self._guests
+
     def _note_attached(self, client: Node, *, is_attached: bool) -> None:
         self.detached.pop(client, None)
         if not is_attached and self.membership is not None and self.membership.is_leaving:

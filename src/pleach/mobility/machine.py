@@ -25,6 +25,7 @@ from pleach.errors import ProtocolError
 from pleach.messages import (
     Approve,
     Halted,
+    HandedClient,
     Message,
     MoveAck,
     MoveCommit,
@@ -47,6 +48,7 @@ from pleach.mobility.target import Target, nobody
 from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
 from pleach.overlay.seam import Handled
+from pleach.routing.sessions import weight
 
 RETRY = "mobility:retry:"
 TOWARDS_SOURCE: frozenset[type] = frozenset((Approve, Reject, MoveAck))
@@ -181,8 +183,9 @@ class Mobility:
         sessions, client = self._layers.sessions, message.client
         if client.name in sessions:
             return f"{self._layers.name} has a client {client.name} already"
-        coming = sum(isinstance(m, Entering) and m.client not in sessions for m in self.movements)
-        return self._admit(Arrival(self._layers.name, len(sessions.clients) + coming, client))
+        coming = [m.handed for m in self.movements if isinstance(m, Entering) and m.client not in sessions]
+        names = sessions.names + sum(map(weight_of, [*coming, client]))
+        return self._admit(Arrival(self._layers.name, len(sessions.clients) + len(coming), names, client))
 
     def _busy(self, client: Node) -> str:
         """Why a client cannot begin to move just now; empty where it can."""
@@ -266,6 +269,10 @@ class Mobility:
     def restore(self, state: bytes) -> None:
         self._state = unpack(state, MobilityState)
         self._joined(NOTHING)
+
+
+def weight_of(client: HandedClient) -> int:
+    return sum(map(weight, (*client.subscriptions.values(), *client.advertisements.values())))
 
 
 def _note(movement: Movement, *, is_over: bool = False) -> Observe:
