@@ -9,7 +9,23 @@ from rich.console import Console
 from rich.markup import escape
 
 from pleach import __version__
-from pleach.cli import audit, bench, broker, demo, doctor, explore, lab, live, model, overlay, pub, sim, spark, sub
+from pleach.cli import (
+    audit,
+    bench,
+    broker,
+    dashboard,
+    demo,
+    doctor,
+    explore,
+    lab,
+    live,
+    model,
+    overlay,
+    pub,
+    sim,
+    spark,
+    sub,
+)
 from pleach.errors import PleachError
 
 EXIT_UNUSABLE = 2
@@ -33,6 +49,7 @@ app.command("broker")(broker.broker)
 app.command("pub")(pub.pub)
 app.command("sub")(sub.sub)
 app.command("live")(live.live)
+app.command("dashboard")(dashboard.dashboard)
 app.add_typer(overlay.app, name="overlay")
 app.add_typer(spark.app, name="spark")
 app.add_typer(lab.app, name="lab")

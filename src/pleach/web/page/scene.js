@@ -1,0 +1,249 @@
+// One frame of the tree on a canvas. What looks alike is drawn in one go: a thousand brokers are a few dozen strokes.
+
+const WIDTHS = [1, 1.8, 2.8, 4.2, 6]; // of links, by traffic
+const DOT_SPACE = 2; // seconds that a dot takes along a link
+const LABELS_MAX = 140; // names on the screen at once
+const LABEL_SCALE_MIN = 26; // pixels between neighbours below which names would overlap
+const GUESTS_DRAWN_MAX = 12; // clients drawn around a broker
+const TAU = 2 * Math.PI;
+
+// By decades: 100 bytes/s is thin, 1 MB/s is wide.
+export function widthClass(rate) {
+  return rate <= 0 ? 0 : Math.max(1, Math.min(WIDTHS.length - 1, Math.round(Math.log10(rate) - 2)));
+}
+
+export class Scene {
+  constructor(canvas, palette) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d");
+    this.palette = palette;
+    this.resize();
+  }
+
+  resize() {
+    const ratio = Math.min(devicePixelRatio || 1, 2);
+    const { clientWidth, clientHeight } = this.canvas;
+    this.width = clientWidth;
+    this.height = clientHeight;
+    this.canvas.width = Math.max(1, Math.round(clientWidth * ratio));
+    this.canvas.height = Math.max(1, Math.round(clientHeight * ratio));
+    this.ratio = ratio;
+  }
+
+  // view: { picture, places, camera, guests, selected, hovered, wanted, preview, spacing, now, still }
+  draw(view) {
+    const { context: c, ratio } = this;
+    c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    c.clearRect(0, 0, this.width, this.height);
+    const at = this.#projection(view);
+    const size = nodeSize(view);
+    const lines = [...lineUp(view, at)];
+    this.#links(lines, view);
+    if (!view.still) this.#dots(lines, view.now);
+    this.#preview(view, at);
+    if (size >= 6) this.#guests(view, at, size);
+    this.#brokers(view, at, size);
+    this.#names(view, at, size);
+    this.#queues(lines, view, size);
+  }
+
+  #projection({ places, camera }) {
+    const on = new Map();
+    for (const [name, { x, y }] of places) {
+      on.set(name, [this.width / 2 + (x - camera.x) * camera.scale, this.height / 2 + (y - camera.y) * camera.scale]);
+    }
+    return on;
+  }
+
+  #links(lines, { selected }) {
+    const { context: c, palette } = this;
+    c.lineCap = "round";
+    for (let width = 0; width < WIDTHS.length; width += 1) {
+      this.#stroke(lines.filter((line) => line.link.up && widthClass(line.rate) === width), width ? palette.flow : palette.line, WIDTHS[width]);
+    }
+    c.setLineDash([5, 6]);
+    this.#stroke(lines.filter((line) => !line.link.up), palette.bad, 2);
+    c.setLineDash([]);
+    if (selected?.kind === "link") this.#stroke(lines.filter((line) => line.key === selected.key), palette.accent, 5);
+  }
+
+  #stroke(lines, colour, width) {
+    const { context: c } = this;
+    if (lines.length === 0) return;
+    c.beginPath();
+    for (const { from, to } of lines) {
+      c.moveTo(from[0], from[1]);
+      c.lineTo(to[0], to[1]);
+    }
+    c.strokeStyle = colour;
+    c.lineWidth = width;
+    c.stroke();
+  }
+
+  // One dot per direction that carries something, running the way it goes; busy links are quicker.
+  #dots(lines, now) {
+    const { context: c, palette } = this;
+    c.beginPath();
+    lines.forEach(({ link, from, to }, place) => {
+      if (!link.up) return;
+      if (link.there > 0) dot(c, from, to, now, place, link.there);
+      if (link.back > 0) dot(c, to, from, now, place + 0.37, link.back);
+    });
+    c.fillStyle = palette.ink;
+    c.fill();
+  }
+
+  #preview({ preview }, at) {
+    if (!preview) return;
+    const { context: c, palette } = this;
+    const lines = (links) => links.filter(([a, b]) => at.has(a) && at.has(b)).map(([a, b]) => ({ from: at.get(a), to: at.get(b) }));
+    this.#stroke(lines(preview.links_removed), palette.bad, 4);
+    c.setLineDash([10, 7]);
+    this.#stroke(lines(preview.links_added), palette.accent, 4);
+    c.setLineDash([]);
+  }
+
+  #guests({ picture, guests, wanted }, at, size) {
+    const { context: c, palette } = this;
+    const [up, down, found] = [new Path2D(), new Path2D(), new Path2D()];
+    for (const [broker, names] of guests) {
+      const place = at.get(broker);
+      if (!place || !this.#isSeen(place)) continue;
+      const shown = names.slice(0, GUESTS_DRAWN_MAX);
+      shown.forEach((name, number) => {
+        const angle = (TAU * number) / Math.max(shown.length, 6) + 0.5;
+        const [x, y] = [place[0] + (size + 8) * Math.cos(angle), place[1] + (size + 8) * Math.sin(angle)];
+        const path = wanted?.has(name) ? found : picture.clients[name].up ? up : down;
+        path.moveTo(x + 3, y);
+        path.arc(x, y, wanted?.has(name) ? 4.5 : 3, 0, TAU);
+      });
+    }
+    c.fillStyle = palette.muted;
+    c.fill(up);
+    c.strokeStyle = palette.muted;
+    c.lineWidth = 1.2;
+    c.stroke(down);
+    c.fillStyle = palette.accent;
+    c.fill(found);
+  }
+
+  #brokers({ picture, selected, hovered, now, still }, at, size) {
+    const { context: c, palette } = this;
+    const byColour = new Map();
+    const [busy, silent, unready] = [new Path2D(), new Path2D(), new Path2D()];
+    for (const [name, place] of at) {
+      const broker = picture.brokers[name];
+      if (!broker || !this.#isSeen(place)) continue;
+      const [x, y] = place;
+      if (!broker.answers) cross(silent, x, y, size);
+      else {
+        if (!byColour.has(broker.zone)) byColour.set(broker.zone, new Path2D());
+        circle(byColour.get(broker.zone), x, y, size);
+        if (broker.trouble) circle(unready, x, y, size + 2);
+      }
+      if (broker.operation) circle(busy, x, y, size + 4 + (still ? 0 : 2 * Math.sin(now / 160)));
+    }
+    c.strokeStyle = palette.paper;
+    c.lineWidth = size > 5 ? 2 : 1;
+    for (const [zone, path] of byColour) {
+      c.fillStyle = palette.zone(zone);
+      c.fill(path);
+      c.stroke(path);
+    }
+    for (const [path, colour, width] of [[busy, palette.warn, 3], [unready, palette.bad, 2], [silent, palette.bad, 3]]) {
+      c.strokeStyle = colour;
+      c.lineWidth = width;
+      c.stroke(path);
+    }
+    for (const [which, width] of [[hovered, 1.5], [selected, 3]]) {
+      const place = which && at.get(which.kind === "client" ? picture.clients[which.key]?.broker : which.key);
+      if (!place) continue;
+      const path = new Path2D();
+      circle(path, place[0], place[1], size + 5);
+      c.strokeStyle = palette.ink;
+      c.lineWidth = width;
+      c.stroke(path);
+    }
+  }
+
+  // Names where there is room, and always of what is selected, wrong, or under way.
+  #names({ picture, selected, hovered, spacing, camera }, at, size) {
+    const { context: c, palette } = this;
+    const roomy = spacing * camera.scale > LABEL_SCALE_MIN;
+    c.font = `600 ${size > 9 ? 13 : 11}px ${palette.font}`;
+    c.textAlign = "center";
+    c.lineJoin = "round";
+    let left = LABELS_MAX;
+    for (const [name, place] of at) {
+      const broker = picture.brokers[name];
+      if (!broker || !this.#isSeen(place)) continue;
+      const matters = name === selected?.key || name === hovered?.key || !broker.answers || broker.operation;
+      if (!matters && (!roomy || left <= 0)) continue;
+      left -= 1;
+      this.#label(name.length > 24 ? `${name.slice(0, 23)}…` : name, place[0], place[1] - size - 7, broker.answers ? palette.ink : palette.bad);
+    }
+  }
+
+  #queues(lines, { spacing, camera }, size) {
+    const { context: c, palette } = this;
+    const roomy = spacing * camera.scale > 2 * LABEL_SCALE_MIN;
+    c.font = `${size > 9 ? 12 : 11}px ${palette.font}`;
+    for (const { link, from, to } of lines) {
+      const middle = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2];
+      const queued = link.queued_there + link.queued_back;
+      const trip = roomy && link.up && link.round_trip !== undefined ? milliseconds(link.round_trip) : "";
+      if ((!queued && !trip) || !this.#isSeen(middle)) continue;
+      if (trip) this.#label(trip, middle[0], middle[1] + 4, palette.muted);
+      if (queued > 0 && (roomy || queued > 20)) this.#label(`${queued} queued`, middle[0], middle[1] + (trip ? 18 : 4), palette.warn);
+    }
+  }
+
+  #label(text, x, y, colour) {
+    const { context: c, palette } = this;
+    c.strokeStyle = palette.paper;
+    c.lineWidth = 4;
+    c.strokeText(text, x, y);
+    c.fillStyle = colour;
+    c.fillText(text, x, y);
+  }
+
+  #isSeen([x, y]) {
+    return x > -30 && y > -30 && x < this.width + 30 && y < this.height + 30;
+  }
+}
+
+export function nodeSize({ spacing, camera }) {
+  return Math.max(2.2, Math.min(13, spacing * camera.scale * 0.16));
+}
+
+function* lineUp({ picture }, at) {
+  for (const [key, link] of Object.entries(picture.links)) {
+    const [from, to] = [at.get(link.a), at.get(link.b)];
+    if (from && to) yield { key, link, from, to, rate: link.there + link.back };
+  }
+}
+
+function dot(context, from, to, now, phase, rate) {
+  const pace = (0.5 + 0.25 * widthClass(rate)) / (DOT_SPACE * 1000);
+  const share = (now * pace + phase * 0.618) % 1;
+  const size = 1.2 + 0.35 * widthClass(rate);
+  context.rect(from[0] + (to[0] - from[0]) * share - size / 2, from[1] + (to[1] - from[1]) * share - size / 2, size, size);
+}
+
+function circle(path, x, y, radius) {
+  path.moveTo(x + radius, y);
+  path.arc(x, y, radius, 0, TAU);
+}
+
+function cross(path, x, y, size) {
+  const arm = Math.max(4, size * 0.8);
+  path.moveTo(x - arm, y - arm);
+  path.lineTo(x + arm, y + arm);
+  path.moveTo(x + arm, y - arm);
+  path.lineTo(x - arm, y + arm);
+}
+
+function milliseconds(seconds) {
+  const ms = seconds * 1000;
+  return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+}
