@@ -4,5 +4,5 @@
       ▲                                                                          │
       └── carry_out ◀── Desk: a plan is drafted, shown, and confirmed by its name ┘
 
-`site.py` is the door: what may be asked over HTTP, and by whom. The page has no build step: page/ is what the browser gets.
+`site.py` is the door: what may be asked over HTTP, and by whom. There is no build step: page/ is what the browser gets.
 """

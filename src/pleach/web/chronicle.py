@@ -1,4 +1,4 @@
-"""What has happened, as successive glances at brokers tell it: operations step by step, and brokers that come and go."""
+"""What has happened, as glances at brokers tell it: operations step by step, and brokers that come and go."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _told(story: _Story) -> Operation:
 
 
 def _counted(story: _Story) -> tuple[int | None, int | None]:
-    """How many messages were held and flooded between each broker's first and last step; None where no step is known."""
+    """Messages held and flooded between each broker's first and last step; None where no step is known."""
     if not story.steps:
         return None, None
     held = flooded = 0

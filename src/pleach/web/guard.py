@@ -1,9 +1,9 @@
 """Who may ask the dashboard for what.
 
-Rule 1: the Host must be an address or a name that we have been given. A page of another site whose name was pointed at us
-        (DNS rebinding) has the name of that site.
-Rule 2: what changes anything is a POST with a JSON body, with the token that only our page has been given, and from our own
-        origin. A page of another site has no token, and cannot send such a header unasked.
+Rule 1: the Host must be an address or a name that we have been given. A page of another site whose name was pointed
+        at us (DNS rebinding) has the name of that site.
+Rule 2: what changes anything is a POST with a JSON body, with the token that only our page has been given, and from our
+        own origin. A page of another site has no token, and cannot send such a header unasked.
 Rule 3: no page may frame ours, and ours loads nothing from elsewhere, nor runs what is written into it.
 """
 

@@ -1,7 +1,7 @@
 """What the dashboard shows at one moment, as plain data: the contract between the server and page/*.js.
 
-What is None is not known, and is not sent. Everything that has a name is a table by name, so that a change of one entry is
-a small patch (patch.py).
+What is None is not known, and is not sent. Everything that has a name is a table by name, so that a change of one entry
+is a small patch (patch.py).
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import deque
 from random import Random
 from typing import Any
 
@@ -38,7 +39,7 @@ class SimulatedSource:
     def __init__(self, brokers: int, seed: int) -> None:
         self._rng = Random(seed)
         self._tree = _grown(brokers, self._rng)
-        self._zones = _zones(self._tree)
+        self._zones = _zones(self._tree, self._rng)
         self._load = {link: self._rng.lognormvariate(9.0, 1.2) for link in self._tree.links}  # bytes per second
         homes = self._tree.brokers
         self._clients = {f"client-{i}": self._rng.choice(homes) for i in range(CLIENTS_PER_BROKER * brokers)}
@@ -165,17 +166,15 @@ def _grown(count: int, rng: Random) -> Topology:
     return Topology.of(links, names[:1])
 
 
-def _zones(tree: Topology) -> dict[Node, str]:
-    """Branches of the first broker's tree, so that zones hang together."""
-    root = tree.brokers[0]
-    zones = {root: ZONES[0]}
-    waiting = [(root, 0)]
+def _zones(tree: Topology, rng: Random) -> dict[Node, str]:
+    """Each broker's is that of the nearest of a few hubs, so that zones hang together."""
+    hubs = rng.sample(tree.brokers, min(len(ZONES), len(tree)))
+    zones = dict(zip(hubs, ZONES, strict=False))
+    waiting = deque(hubs)
     while waiting:
-        here, depth = waiting.pop()
-        for number, there in enumerate(tree.neighbours(here)):
+        here = waiting.popleft()
+        for there in tree.neighbours(here):
             if there not in zones:
-                is_border = depth in (0, 2)
-                turned = (ZONES.index(zones[here]) + number + depth) % len(ZONES)
-                zones[there] = ZONES[turned] if is_border else zones[here]
-                waiting.append((there, depth + 1))
+                zones[there] = zones[here]
+                waiting.append(there)
     return zones

@@ -28,7 +28,10 @@ const panels = {
   queues: new QueuesPanel(byId("panel-queues"), store),
 };
 const tabs = new Tabs(byId("tabs"), { selection: "Selection", changes: "Changes", clients: "Clients", queues: "Queues" }, (name) => panels[name].render());
-const timeline = new Timeline(byId("timeline"), byId("axis"), store, (operation) => operation && tabs.show("changes"));
+const timeline = new Timeline(byId("timeline"), byId("axis"), store, (operation, at) => {
+  if (operation) tabs.show("changes");
+  if (isReplaying) replay.goTo(at);
+});
 const actions = new Actions(byId("actions"), byId("wish"), store, {
   onPreview: (plan) => {
     tree.preview = plan;
@@ -36,7 +39,7 @@ const actions = new Actions(byId("actions"), byId("wish"), store, {
   },
   onBegun: () => tabs.show("changes"),
 });
-const replay = new Replay(byId("replay"), store, { onSpan: (span) => (timeline.span = span), onFail: (text) => alarm(text) });
+const replay = new Replay(byId("replay"), store, { onLoad: (film) => (timeline.film = film), onFail: (text) => alarm(text) });
 
 function alarm(text) {
   setText(byId("alarm"), text);

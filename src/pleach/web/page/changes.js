@@ -11,7 +11,7 @@ export class ChangesPanel {
     this.store = store;
     this.runs = el("ul", { className: "cards" });
     this.list = el("ul", { className: "cards" });
-    this.none = el("p", { className: "note", textContent: "Nothing has been changed yet. Begin with a button above." });
+    this.none = el("p", { className: "note", textContent: "Nothing has been changed yet." });
     panel.append(el("h2", { textContent: "Changes of the tree" }), this.none, this.runs, this.list);
   }
 

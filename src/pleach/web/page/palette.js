@@ -33,6 +33,6 @@ export class Palette {
 
   zone(name) {
     const place = this.#zones.indexOf(name);
-    return place < 0 ? this.muted : ZONES[place % ZONES.length];
+    return place < 0 ? this.accent : ZONES[place % ZONES.length];
   }
 }

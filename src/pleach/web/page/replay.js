@@ -40,6 +40,10 @@ export class Film {
     return picture;
   }
 
+  get last() {
+    return this.pictureAt(this.#frames.length - 1);
+  }
+
   patchesBetween(index, next) {
     return this.#frames.slice(index + 1, next + 1).map(({ patch }) => patch);
   }
@@ -50,10 +54,10 @@ export class Replay {
   #index = -1;
   #playedAt = null;
 
-  // onSpan: the run begins and ends here
-  constructor(bar, store, { onSpan, onFail }) {
+  // onLoad: a run, from, to, and all that ever happens in it
+  constructor(bar, store, { onLoad, onFail }) {
     this.store = store;
-    this.onSpan = onSpan;
+    this.onLoad = onLoad;
     this.onFail = onFail;
     this.bar = bar;
     this.runs = el("select", { title: "Run" });
@@ -62,7 +66,7 @@ export class Replay {
     this.slider = el("input", { type: "range", min: 0, max: 1000, step: 1, value: 0 });
     this.slider.setAttribute("aria-label", "Moment of the run");
     this.time = el("output");
-    bar.append(this.runs, this.button, this.slider, this.time);
+    bar.append(this.runs, this.button, this.time, this.slider);
     this.runs.addEventListener("input", () => this.load(this.runs.value));
     this.button.addEventListener("click", () => this.#toggle());
     this.slider.addEventListener("input", () => this.#slide());
@@ -87,7 +91,7 @@ export class Replay {
       return;
     }
     this.#index = -1;
-    this.onSpan([this.#film.from, this.#film.to]);
+    this.onLoad({ ...this.#film.last, from: this.#film.from, to: this.#film.to });
     this.slider.value = 0;
     this.#slide();
   }
@@ -95,6 +99,13 @@ export class Replay {
   #slide() {
     const { from, to } = this.#film;
     this.#seek(from + ((to - from) * this.slider.value) / this.slider.max);
+  }
+
+  // A moment that somebody has picked elsewhere.
+  goTo(at) {
+    const { from, to } = this.#film;
+    this.slider.value = Math.ceil((this.slider.max * (at - from)) / (to - from || 1));
+    this.#slide();
   }
 
   #seek(at) {

@@ -1,9 +1,11 @@
 // One frame of the tree on a canvas. What looks alike is drawn in one go: a thousand brokers are a few dozen strokes.
 
-const WIDTHS = [1, 1.8, 2.8, 4.2, 6]; // of links, by traffic
+const WIDTHS = [1, 1.8, 3, 4.5, 6.5]; // of links, by traffic
 const DOT_SPACE = 2; // seconds that a dot takes along a link
 const LABELS_MAX = 140; // names on the screen at once
 const LABEL_SCALE_MIN = 26; // pixels between neighbours below which names would overlap
+const QUEUES_CROWDED_MAX = 6; // queues that have a number where there is little room: the longest
+const ROUND_MIN = 3.5; // pixels: smaller brokers are squares, which nobody can tell, and which are drawn at half the cost
 const GUESTS_DRAWN_MAX = 12; // clients drawn around a broker
 const TAU = 2 * Math.PI;
 
@@ -15,7 +17,7 @@ export function widthClass(rate) {
 export class Scene {
   constructor(canvas, palette) {
     this.canvas = canvas;
-    this.context = canvas.getContext("2d");
+    this.context = canvas.getContext("2d", { alpha: false }); // nothing shines through, so nothing has to be mixed
     this.palette = palette;
     this.resize();
   }
@@ -34,12 +36,13 @@ export class Scene {
   draw(view) {
     const { context: c, ratio } = this;
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
-    c.clearRect(0, 0, this.width, this.height);
+    c.fillStyle = this.palette.paper;
+    c.fillRect(0, 0, this.width, this.height);
     const at = this.#projection(view);
     const size = nodeSize(view);
     const lines = [...lineUp(view, at)];
-    this.#links(lines, view);
-    if (!view.still) this.#dots(lines, view.now);
+    this.#links(lines, view, size);
+    if (!view.still) this.#dots(lines, view.now, size);
     this.#preview(view, at);
     if (size >= 6) this.#guests(view, at, size);
     this.#brokers(view, at, size);
@@ -55,14 +58,14 @@ export class Scene {
     return on;
   }
 
-  #links(lines, { selected }) {
+  #links(lines, { selected }, size) {
     const { context: c, palette } = this;
-    c.lineCap = "round";
-    for (let width = 0; width < WIDTHS.length; width += 1) {
-      this.#stroke(lines.filter((line) => line.link.up && widthClass(line.rate) === width), width ? palette.flow : palette.line, WIDTHS[width]);
-    }
+    const classes = WIDTHS.map(() => []);
+    const down = [];
+    for (const line of lines) (line.link.up ? classes[widthClass(line.rate)] : down).push(line);
+    classes.forEach((alike, width) => this.#stroke(alike, width ? palette.flow : palette.line, Math.min(WIDTHS[width], size)));
     c.setLineDash([5, 6]);
-    this.#stroke(lines.filter((line) => !line.link.up), palette.bad, 2);
+    this.#stroke(down, palette.bad, 2);
     c.setLineDash([]);
     if (selected?.kind === "link") this.#stroke(lines.filter((line) => line.key === selected.key), palette.accent, 5);
   }
@@ -81,13 +84,13 @@ export class Scene {
   }
 
   // One dot per direction that carries something, running the way it goes; busy links are quicker.
-  #dots(lines, now) {
+  #dots(lines, now, size) {
     const { context: c, palette } = this;
     c.beginPath();
     lines.forEach(({ link, from, to }, place) => {
       if (!link.up) return;
-      if (link.there > 0) dot(c, from, to, now, place, link.there);
-      if (link.back > 0) dot(c, to, from, now, place + 0.37, link.back);
+      if (link.there > 0) dot(c, from, to, now, place, link.there, size);
+      if (link.back > 0) dot(c, to, from, now, place + 0.37, link.back, size);
     });
     c.fillStyle = palette.ink;
     c.fill();
@@ -138,17 +141,18 @@ export class Scene {
       if (!broker.answers) cross(silent, x, y, size);
       else {
         if (!byColour.has(broker.zone)) byColour.set(broker.zone, new Path2D());
-        circle(byColour.get(broker.zone), x, y, size);
+        if (size > ROUND_MIN) circle(byColour.get(broker.zone), x, y, size);
+        else byColour.get(broker.zone).rect(x - size, y - size, 2 * size, 2 * size);
         if (broker.trouble) circle(unready, x, y, size + 2);
       }
       if (broker.operation) circle(busy, x, y, size + 4 + (still ? 0 : 2 * Math.sin(now / 160)));
     }
     c.strokeStyle = palette.paper;
-    c.lineWidth = size > 5 ? 2 : 1;
+    c.lineWidth = 2;
     for (const [zone, path] of byColour) {
       c.fillStyle = palette.zone(zone);
       c.fill(path);
-      c.stroke(path);
+      if (size > ROUND_MIN) c.stroke(path);
     }
     for (const [path, colour, width] of [[busy, palette.warn, 3], [unready, palette.bad, 2], [silent, palette.bad, 3]]) {
       c.strokeStyle = colour;
@@ -166,7 +170,7 @@ export class Scene {
     }
   }
 
-  // Names where there is room, and always of what is selected, wrong, or under way.
+  // Names where there is room, and always of what is selected or does not answer.
   #names({ picture, selected, hovered, spacing, camera }, at, size) {
     const { context: c, palette } = this;
     const roomy = spacing * camera.scale > LABEL_SCALE_MIN;
@@ -177,7 +181,7 @@ export class Scene {
     for (const [name, place] of at) {
       const broker = picture.brokers[name];
       if (!broker || !this.#isSeen(place)) continue;
-      const matters = name === selected?.key || name === hovered?.key || !broker.answers || broker.operation;
+      const matters = name === selected?.key || name === hovered?.key || !broker.answers;
       if (!matters && (!roomy || left <= 0)) continue;
       left -= 1;
       this.#label(name.length > 24 ? `${name.slice(0, 23)}…` : name, place[0], place[1] - size - 7, broker.answers ? palette.ink : palette.bad);
@@ -188,13 +192,15 @@ export class Scene {
     const { context: c, palette } = this;
     const roomy = spacing * camera.scale > 2 * LABEL_SCALE_MIN;
     c.font = `${size > 9 ? 12 : 11}px ${palette.font}`;
-    for (const { link, from, to } of lines) {
+    const waiting = lines.filter(({ link }) => queuedOn(link) > 0).sort((one, other) => queuedOn(other.link) - queuedOn(one.link));
+    const numbered = new Set(roomy ? waiting : waiting.slice(0, QUEUES_CROWDED_MAX));
+    for (const line of roomy ? lines : numbered) {
+      const { link, from, to } = line;
       const middle = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2];
-      const queued = link.queued_there + link.queued_back;
       const trip = roomy && link.up && link.round_trip !== undefined ? milliseconds(link.round_trip) : "";
-      if ((!queued && !trip) || !this.#isSeen(middle)) continue;
+      if (!this.#isSeen(middle)) continue;
       if (trip) this.#label(trip, middle[0], middle[1] + 4, palette.muted);
-      if (queued > 0 && (roomy || queued > 20)) this.#label(`${queued} queued`, middle[0], middle[1] + (trip ? 18 : 4), palette.warn);
+      if (numbered.has(line)) this.#label(`${queuedOn(link)} queued`, middle[0], middle[1] + (trip ? 18 : 4), palette.warn);
     }
   }
 
@@ -223,12 +229,14 @@ function* lineUp({ picture }, at) {
   }
 }
 
-function dot(context, from, to, now, phase, rate) {
+function dot(context, from, to, now, phase, rate, room) {
   const pace = (0.5 + 0.25 * widthClass(rate)) / (DOT_SPACE * 1000);
   const share = (now * pace + phase * 0.618) % 1;
-  const size = 1.2 + 0.35 * widthClass(rate);
+  const size = Math.min(room / 2, 2) + (room > 6 ? 0.8 * widthClass(rate) : 0);
   context.rect(from[0] + (to[0] - from[0]) * share - size / 2, from[1] + (to[1] - from[1]) * share - size / 2, size, size);
 }
+
+const queuedOn = (link) => link.queued_there + link.queued_back;
 
 function circle(path, x, y, radius) {
   path.moveTo(x + radius, y);

@@ -14,17 +14,17 @@ export class Timeline {
     this.axis = axis;
     this.store = store;
     this.onPick = onPick;
-    this.span = null; // [from, to] of a replay
+    this.film = null; // { from, to, operations, notices } of a replay: all that is ever going to happen in it
   }
 
   render() {
     const { picture } = this.store;
-    const [from, to] = this.span ?? [picture.at - WINDOW_SECONDS, picture.at];
+    const { from, to, operations: all, notices: news } = this.film ?? { from: picture.at - WINDOW_SECONDS, to: picture.at, ...picture };
     const scale = (at) => Math.max(0, Math.min(100, (100 * (at - from)) / (to - from || 1)));
-    const operations = Object.entries(picture.operations).filter(([, operation]) => (operation.ended_at ?? to) >= from);
-    const notices = Object.entries(picture.notices).filter(([, notice]) => notice.at >= from);
+    const operations = Object.entries(all).filter(([, operation]) => (operation.ended_at ?? to) >= from);
+    const notices = Object.entries(news).filter(([, notice]) => notice.at >= from);
     const entries = [
-      ...operations.map(([name, operation]) => [`o${name}`, { name, at: operation.asked_at, end: operation.ended_at ?? picture.at, text: `${titleOf(operation)}: ${operation.state}`, state: operation.state }]),
+      ...operations.map(([name, operation]) => [`o${name}`, { name, at: operation.asked_at, end: operation.ended_at ?? to, text: `${titleOf(operation)}: ${operation.state}`, state: operation.state }]),
       ...notices.map(([number, notice]) => [`n${number}`, { at: notice.at, text: notice.text, state: notice.is_bad ? "trouble" : "news" }]),
     ].sort((one, other) => one[1].at - other[1].at);
     const lanes = new Array(LANES).fill(-Infinity);
@@ -32,15 +32,15 @@ export class Timeline {
     this.#ticks(from, to);
   }
 
-  #make({ name }) {
+  #make({ name, at }) {
     const button = el("button", { type: "button" });
-    button.addEventListener("click", () => this.onPick(name));
+    button.addEventListener("click", () => this.onPick(name, at));
     return el("li", {}, button);
   }
 
   #ticks(from, to) {
     const times = Array.from({ length: TICKS }, (_, i) => from + ((to - from) * i) / (TICKS - 1));
-    keyed(this.axis, times.map((at, i) => [String(i), at]), () => el("span"), (node, at) => setText(node, this.span ? moment(at) : at === to ? "now" : `−${Math.round(to - at)} s`));
+    keyed(this.axis, times.map((at, i) => [String(i), at]), () => el("span"), (node, at) => setText(node, this.film ? moment(at - from) : at === to ? "now" : `−${Math.round(to - at)} s`));
   }
 }
 
