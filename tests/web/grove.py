@@ -54,9 +54,20 @@ class Load:
             waiting = [asyncio.Event() for _ in self._brokers]
             for (name, broker), ready in zip(sorted(self._brokers.items()), waiting, strict=True):
                 group.create_task(self._client(name, broker.ready["client"], ready))
+            first = self._brokers[min(self._brokers)].ready["client"]
+            for name in self._names:
+                waiting.append(asyncio.Event())
+                group.create_task(self._idle(name, first, waiting[-1]))
             for ready in waiting:
                 await ready.wait()
             self._started.set()
+
+    async def _idle(self, name, address, ready):
+        async with pleach.connect(f"pleach://{address}", name=name, connect_timeout=60.0) as client:
+            await client.subscribe(f"topic = '{name.replace(chr(39), chr(39) * 2)}'", name=name, callback=lambda _event: None)
+            ready.set()
+            while not self._stop.is_set():  # noqa: ASYNC110 - another thread sets it
+                await asyncio.sleep(0.2)
 
     async def _client(self, name, address, ready):
         async with pleach.connect(f"pleach://{address}", name=f"desk-{name}", connect_timeout=60.0) as client:

@@ -15,6 +15,7 @@ const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], A
 export class TreeView {
   preview = null; // a plan that is looked at
   frames = 0; // drawn so far, for who measures
+  isSettled = false; // whether everything is where it belongs
   #motion = new Motion();
   #camera = new Camera();
   #targets = new Map();
@@ -84,7 +85,8 @@ export class TreeView {
     const glides = this.#camera.follow(this.#targets, room);
     const view = { picture, places, guests, selected, wanted, still, now, camera: this.#camera, hovered: this.#hovered, preview: this.preview, spacing: this.#spacing };
     this.scene.draw(view);
-    if (this.#motion.isMoving || glides || (!still && flows(picture))) this.wake();
+    this.isSettled = !this.#motion.isMoving && !glides;
+    if (!this.isSettled || (!still && flows(picture))) this.wake();
   }
 
   #follow(now) {
