@@ -31,7 +31,7 @@ def grove(place, links=LINKS):
 
 
 class Load:
-    """Clients in a thread of their own: each broker has one that subscribes, and one that publishes to the next zone."""
+    """Clients in a thread of their own: one at each broker, which publishes and subscribes; and idle ones by name."""
 
     def __init__(self, brokers, names=()):
         self._brokers = brokers
@@ -64,7 +64,9 @@ class Load:
 
     async def _idle(self, name, address, ready):
         async with pleach.connect(f"pleach://{address}", name=name, connect_timeout=60.0) as client:
-            await client.subscribe(f"topic = '{name.replace(chr(39), chr(39) * 2)}'", name=name, callback=lambda _event: None)
+            await client.subscribe(
+                f"topic = '{name.replace(chr(39), chr(39) * 2)}'", name=name, callback=lambda _event: None
+            )
             ready.set()
             while not self._stop.is_set():  # noqa: ASYNC110 - another thread sets it
                 await asyncio.sleep(0.2)

@@ -1,4 +1,4 @@
-"""The difference of two pictures as a JSON merge patch (RFC 7396): null takes away, tables are merged, the rest replaced.
+"""The difference of two pictures as a JSON merge patch (RFC 7396): null takes away, tables merge, the rest is replaced.
 
 A picture has no nulls of its own: `plain` leaves them out. Then `merged(old, difference(old, new)) == new`, always.
 page/merge.js is `merged` for browsers.
