@@ -90,7 +90,7 @@ def test_a_swap_started_by_its_button_completes_and_the_picture_changes(watched)
     watched.until("'fra2\\niad1' in p.links && !('fra1\\nfra2' in p.links)")
     watched.until("Object.values(p.operations).some((o) => o.state === 'done' && Object.keys(o.steps).length >= 10)")
     page.get_by_text("swap fra2 fra1 iad1").first.wait_for()
-    page.get_by_text("fra2: a adopted").first.wait_for()
+    page.get_by_text("fra2, as a: adopted").first.wait_for()
     page.get_by_text("flooded").first.wait_for()
     watched.page.wait_for_function("(old) => pleach.tree.placeOf('fra2').join() !== old.join()", arg=before)
 

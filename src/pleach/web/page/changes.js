@@ -55,8 +55,14 @@ function updateOperation(node, operation) {
     state,
     small: `${moment(asked_at)}${took}${counts.length ? ` · ${counts.join(", ")}` : ""}`,
     note: reason,
-    steps: Object.entries(steps).map(([key, step]) => [key, [`${step.broker}: ${step.phase}`, `+${duration(Math.max(0, step.at - asked_at))}`]]),
+    steps: Object.entries(steps).map(([key, step]) => [key, [stepText(step), `+${duration(Math.max(0, step.at - asked_at))}`]]),
   });
+}
+
+// A swap's brokers are a, b and c in its protocol, whatever their names.
+function stepText({ broker, phase }) {
+  const [, role, rest] = /^([abc]) (.*)$/.exec(phase) ?? [];
+  return role ? `${broker}, as ${role}: ${rest}` : `${broker}: ${phase}`;
 }
 
 function updateRun(node, run) {

@@ -13,7 +13,7 @@ export function short(number) {
   return `${value < 10 ? value.toFixed(1) : Math.round(value)}${unit}`;
 }
 
-export const bytes = (number) => `${short(number)}B`;
+export const bytes = (number) => `${short(number).replace(/(\D?)$/, " $1B")}`;
 
 export function duration(seconds) {
   if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;

@@ -1,17 +1,22 @@
-// One frame of the tree on a canvas. What looks alike is drawn in one go: a thousand brokers are a few dozen strokes.
+// One frame of the tree on a canvas, in a few milliseconds for a thousand brokers, without a graphics card:
+// a path of a thousand lines takes ten times as long as a thousand paths of one, and thin lines and squares take least.
+
+import { duration } from "./format.js";
 
 const WIDTHS = [1, 1.8, 3, 4.5, 6.5]; // of links, by traffic
 const DOT_SPACE = 2; // seconds that a dot takes along a link
 const LABELS_MAX = 140; // names on the screen at once
 const LABEL_SCALE_MIN = 26; // pixels between neighbours below which names would overlap
+const QUEUE_MIN = 10; // messages; fewer are just under way
 const QUEUES_CROWDED_MAX = 6; // queues that have a number where there is little room: the longest
-const ROUND_MIN = 3.5; // pixels: smaller brokers are squares, which nobody can tell, and which are drawn at half the cost
+const ROUND_MIN = 3.5; // pixels: smaller brokers are squares, which nobody can tell, and their links are hairlines
 const GUESTS_DRAWN_MAX = 12; // clients drawn around a broker
+const LINE_PX = 14; // of text
 const TAU = 2 * Math.PI;
 
-// By decades: 100 bytes/s is thin, 1 MB/s is wide.
+// By decades: 100 bytes/s is thin, 100 kB/s is wide.
 export function widthClass(rate) {
-  return rate <= 0 ? 0 : Math.max(1, Math.min(WIDTHS.length - 1, Math.round(Math.log10(rate) - 2)));
+  return rate <= 0 ? 0 : Math.max(1, Math.min(WIDTHS.length - 1, Math.round(Math.log10(rate) - 1.5)));
 }
 
 export class Scene {
@@ -63,7 +68,8 @@ export class Scene {
     const classes = WIDTHS.map(() => []);
     const down = [];
     for (const line of lines) (line.link.up ? classes[widthClass(line.rate)] : down).push(line);
-    classes.forEach((alike, width) => this.#stroke(alike, width ? palette.flow : palette.line, Math.min(WIDTHS[width], size)));
+    const widest = size > ROUND_MIN ? WIDTHS.at(-1) : 1;
+    classes.forEach((alike, width) => this.#stroke(alike, width ? palette.flow : palette.line, Math.min(WIDTHS[width], widest)));
     c.setLineDash([5, 6]);
     this.#stroke(down, palette.bad, 2);
     c.setLineDash([]);
@@ -72,37 +78,38 @@ export class Scene {
 
   #stroke(lines, colour, width) {
     const { context: c } = this;
-    if (lines.length === 0) return;
-    c.beginPath();
-    for (const { from, to } of lines) {
-      c.moveTo(from[0], from[1]);
-      c.lineTo(to[0], to[1]);
-    }
     c.strokeStyle = colour;
     c.lineWidth = width;
-    c.stroke();
+    for (const { from, to } of lines) {
+      c.beginPath();
+      c.moveTo(from[0], from[1]);
+      c.lineTo(to[0], to[1]);
+      c.stroke();
+    }
   }
 
   // One dot per direction that carries something, running the way it goes; busy links are quicker.
   #dots(lines, now, size) {
     const { context: c, palette } = this;
-    c.beginPath();
+    c.fillStyle = palette.ink;
     lines.forEach(({ link, from, to }, place) => {
       if (!link.up) return;
       if (link.there > 0) dot(c, from, to, now, place, link.there, size);
       if (link.back > 0) dot(c, to, from, now, place + 0.37, link.back, size);
     });
-    c.fillStyle = palette.ink;
-    c.fill();
   }
 
   #preview({ preview }, at) {
     if (!preview) return;
     const { context: c, palette } = this;
-    const lines = (links) => links.filter(([a, b]) => at.has(a) && at.has(b)).map(([a, b]) => ({ from: at.get(a), to: at.get(b) }));
-    this.#stroke(lines(preview.links_removed), palette.bad, 4);
+    const drawn = (links) => links.filter(([a, b]) => at.has(a) && at.has(b)).map(([a, b]) => ({ from: at.get(a), to: at.get(b) }));
+    this.#stroke(drawn(preview.links_removed), palette.bad, 4);
     c.setLineDash([10, 7]);
-    this.#stroke(lines(preview.links_added), palette.accent, 4);
+    c.beginPath();
+    for (const { from, to } of drawn(preview.links_added)) bow(c, from, to);
+    c.strokeStyle = palette.accent;
+    c.lineWidth = 4;
+    c.stroke();
     c.setLineDash([]);
   }
 
@@ -132,7 +139,6 @@ export class Scene {
 
   #brokers({ picture, selected, hovered, now, still }, at, size) {
     const { context: c, palette } = this;
-    const byColour = new Map();
     const [busy, silent, unready] = [new Path2D(), new Path2D(), new Path2D()];
     for (const [name, place] of at) {
       const broker = picture.brokers[name];
@@ -140,19 +146,10 @@ export class Scene {
       const [x, y] = place;
       if (!broker.answers) cross(silent, x, y, size);
       else {
-        if (!byColour.has(broker.zone)) byColour.set(broker.zone, new Path2D());
-        if (size > ROUND_MIN) circle(byColour.get(broker.zone), x, y, size);
-        else byColour.get(broker.zone).rect(x - size, y - size, 2 * size, 2 * size);
+        this.#broker(x, y, size, palette.zone(broker.zone));
         if (broker.trouble) circle(unready, x, y, size + 2);
       }
       if (broker.operation) circle(busy, x, y, size + 4 + (still ? 0 : 2 * Math.sin(now / 160)));
-    }
-    c.strokeStyle = palette.paper;
-    c.lineWidth = 2;
-    for (const [zone, path] of byColour) {
-      c.fillStyle = palette.zone(zone);
-      c.fill(path);
-      if (size > ROUND_MIN) c.stroke(path);
     }
     for (const [path, colour, width] of [[busy, palette.warn, 3], [unready, palette.bad, 2], [silent, palette.bad, 3]]) {
       c.strokeStyle = colour;
@@ -168,6 +165,21 @@ export class Scene {
       c.lineWidth = width;
       c.stroke(path);
     }
+  }
+
+  #broker(x, y, size, colour) {
+    const { context: c, palette } = this;
+    c.fillStyle = colour;
+    if (size <= ROUND_MIN) {
+      c.fillRect(x - size, y - size, 2 * size, 2 * size);
+      return;
+    }
+    c.strokeStyle = palette.paper; // a rim, so that links end a little before it
+    c.lineWidth = 2;
+    c.beginPath();
+    c.arc(x, y, size, 0, TAU);
+    c.fill();
+    c.stroke();
   }
 
   // Names where there is room, and always of what is selected or does not answer.
@@ -192,16 +204,27 @@ export class Scene {
     const { context: c, palette } = this;
     const roomy = spacing * camera.scale > 2 * LABEL_SCALE_MIN;
     c.font = `${size > 9 ? 12 : 11}px ${palette.font}`;
-    const waiting = lines.filter(({ link }) => queuedOn(link) > 0).sort((one, other) => queuedOn(other.link) - queuedOn(one.link));
+    const waiting = lines.filter(({ link }) => queuedOn(link) >= QUEUE_MIN).sort((one, other) => queuedOn(other.link) - queuedOn(one.link));
     const numbered = new Set(roomy ? waiting : waiting.slice(0, QUEUES_CROWDED_MAX));
     for (const line of roomy ? lines : numbered) {
-      const { link, from, to } = line;
-      const middle = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2];
-      const trip = roomy && link.up && link.round_trip !== undefined ? milliseconds(link.round_trip) : "";
-      if (!this.#isSeen(middle)) continue;
-      if (trip) this.#label(trip, middle[0], middle[1] + 4, palette.muted);
-      if (numbered.has(line)) this.#label(`${queuedOn(link)} queued`, middle[0], middle[1] + (trip ? 18 : 4), palette.warn);
+      const { link } = line;
+      const texts = [];
+      if (roomy && link.up && link.round_trip !== undefined) texts.push([duration(link.round_trip), palette.muted]);
+      if (numbered.has(line)) texts.push([`${queuedOn(link)} queued`, palette.warn]);
+      if (texts.length) this.#beside(line, texts);
     }
+  }
+
+  // Lines of text that just touch the middle of a link, whichever way it goes.
+  #beside({ from, to }, texts) {
+    const middle = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2];
+    if (!this.#isSeen(middle)) return;
+    const length = Math.hypot(to[0] - from[0], to[1] - from[1]) || 1;
+    const [nx, ny] = [Math.abs(to[1] - from[1]) / length, ((to[0] - from[0]) * Math.sign(to[1] - from[1] || 1)) / -length];
+    const wide = Math.max(...texts.map(([text]) => this.context.measureText(text).width)) / 2;
+    const away = nx * wide + Math.abs(ny) * (LINE_PX / 2) * texts.length + 6;
+    const top = middle[1] + ny * away - (LINE_PX * (texts.length - 1)) / 2 + 4;
+    texts.forEach(([text, colour], place) => this.#label(text, middle[0] + nx * away, top + place * LINE_PX, colour));
   }
 
   #label(text, x, y, colour) {
@@ -233,7 +256,7 @@ function dot(context, from, to, now, phase, rate, room) {
   const pace = (0.5 + 0.25 * widthClass(rate)) / (DOT_SPACE * 1000);
   const share = (now * pace + phase * 0.618) % 1;
   const size = Math.min(room / 2, 2) + (room > 6 ? 0.8 * widthClass(rate) : 0);
-  context.rect(from[0] + (to[0] - from[0]) * share - size / 2, from[1] + (to[1] - from[1]) * share - size / 2, size, size);
+  context.fillRect(from[0] + (to[0] - from[0]) * share - size / 2, from[1] + (to[1] - from[1]) * share - size / 2, size, size);
 }
 
 const queuedOn = (link) => link.queued_there + link.queued_back;
@@ -243,15 +266,16 @@ function circle(path, x, y, radius) {
   path.arc(x, y, radius, 0, TAU);
 }
 
+// A bend, so that a link to come is seen beside those that lie on its way.
+function bow(context, [x1, y1], [x2, y2]) {
+  context.moveTo(x1, y1);
+  context.quadraticCurveTo((x1 + x2) / 2 - (y2 - y1) * 0.2, (y1 + y2) / 2 + (x2 - x1) * 0.2, x2, y2);
+}
+
 function cross(path, x, y, size) {
   const arm = Math.max(4, size * 0.8);
   path.moveTo(x - arm, y - arm);
   path.lineTo(x + arm, y + arm);
   path.moveTo(x + arm, y - arm);
   path.lineTo(x - arm, y + arm);
-}
-
-function milliseconds(seconds) {
-  const ms = seconds * 1000;
-  return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
 }

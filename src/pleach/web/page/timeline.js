@@ -27,6 +27,7 @@ export class Timeline {
       ...operations.map(([name, operation]) => [`o${name}`, { name, at: operation.asked_at, end: operation.ended_at ?? to, text: `${titleOf(operation)}: ${operation.state}`, state: operation.state }]),
       ...notices.map(([number, notice]) => [`n${number}`, { at: notice.at, text: notice.text, state: notice.is_bad ? "trouble" : "news" }]),
     ].sort((one, other) => one[1].at - other[1].at);
+    this.list.classList.toggle("empty", entries.length === 0);
     const lanes = new Array(LANES).fill(-Infinity);
     keyed(this.list, entries, (key, entry) => this.#make(entry), (node, entry) => place(node, entry, scale, lanes));
     this.#ticks(from, to);

@@ -8,7 +8,7 @@ import { linkKey } from "./store.js";
 
 const NEAR_PX = 14; // how far from a broker or link a click still means it
 const DRAG_PX = 4;
-const MARGIN = 64;
+const MARGIN = 78;
 const WHEEL = 0.0015;
 const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
