@@ -40,7 +40,7 @@ class Guard:
         host = _host_of(fields.get("host", ""))
         if host in self._names or _is_address(host):
             return ""
-        return f"this dashboard is not called {host!r}: open it by its address, or name it with --name"
+        return f"this dashboard is not called {host!r}"
 
     def why_not_done(self, fields: Mapping[str, str]) -> str:
         """Why nothing is changed for this request; empty if it may be."""

@@ -68,7 +68,8 @@ class Dashboard:
 
     async def _answered(self, asked: Asked) -> Page | Flow:
         if reason := self._guard.why_not_seen(asked.fields):
-            return failure(HTTPStatus.MISDIRECTED_REQUEST, reason)
+            remedy = "open it by its address, or tell it that name with --name"
+            return failure(HTTPStatus.MISDIRECTED_REQUEST, remedy, reason)
         if asked.path == TOP:
             return Page(HTTPStatus.MOVED_PERMANENTLY, KINDS["html"], b"", {"Location": f"{TOP}/"})
         name = asked.path.removeprefix(f"{TOP}/")
