@@ -76,7 +76,9 @@ def test_one_that_is_silent_stays_in_the_picture_with_the_reason(tmp_path):
     async def test():
         async with chain(tmp_path) as running:
             source = source_at(running, "c")
-            await source.look()
+            async with pleach.connect(f"pleach://{running.ready['c'].client}", name="reader") as reader:
+                await reader.subscribe("x > 1", name="s", callback=lambda _event: None)
+                await source.look()
             await running.stop("c")  # where the walk begins
             await until(lambda: not running.node("b").is_up("c"))
             without = await source.look()
@@ -89,6 +91,7 @@ def test_one_that_is_silent_stays_in_the_picture_with_the_reason(tmp_path):
         assert without.brokers["a"].answers
         assert "no link to c" in without.brokers["b"].trouble
         assert not without.links["b\nc"].up
+        assert (without.clients["reader"].broker, without.clients["reader"].up) == ("c", False)
         assert [notice.text for notice in without.notices.values()] == [f"c does not answer: {silent.trouble}"]
         assert without.source.trouble == ""
         assert again.brokers["c"].answers

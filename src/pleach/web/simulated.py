@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
 from random import Random
 from typing import Any
 
@@ -39,7 +38,7 @@ class SimulatedSource:
     def __init__(self, brokers: int, seed: int) -> None:
         self._rng = Random(seed)
         self._tree = _grown(brokers, self._rng)
-        self._zones = _zones(self._tree, self._rng)
+        self._zones = _zones(self._tree)
         self._load = {link: self._rng.lognormvariate(9.0, 1.2) for link in self._tree.links}  # bytes per second
         homes = self._tree.brokers
         self._clients = {f"client-{i}": self._rng.choice(homes) for i in range(CLIENTS_PER_BROKER * brokers)}
@@ -166,15 +165,27 @@ def _grown(count: int, rng: Random) -> Topology:
     return Topology.of(links, names[:1])
 
 
-def _zones(tree: Topology, rng: Random) -> dict[Node, str]:
-    """Each broker's is that of the nearest of a few hubs, so that zones hang together."""
-    hubs = rng.sample(tree.brokers, min(len(ZONES), len(tree)))
-    zones = dict(zip(hubs, ZONES, strict=False))
-    waiting = deque(hubs)
-    while waiting:
-        here = waiting.popleft()
+def _zones(tree: Topology) -> dict[Node, str]:
+    """Parts that hang together, of about one size: the largest is cut in two until there are enough."""
+    parts = [{*tree.brokers}]
+    while len(parts) < min(len(ZONES), len(tree)):
+        largest = max(parts, key=len)
+        half = _half(tree, largest)
+        parts.remove(largest)
+        parts += [half, largest - half]
+    return {name: zone for zone, part in zip(ZONES, parts, strict=False) for name in sorted(part)}
+
+
+def _half(tree: Topology, part: set[Node]) -> set[Node]:
+    """A branch of a part of the tree that has as near as can be half of its brokers."""
+    root = min(part)
+    order, up = [root], {root: root}
+    for here in order:
         for there in tree.neighbours(here):
-            if there not in zones:
-                zones[there] = zones[here]
-                waiting.append(there)
-    return zones
+            if there in part and there not in up:
+                up[there] = here
+                order.append(there)
+    below: dict[Node, set[Node]] = {name: {name} for name in order}
+    for name in reversed(order[1:]):
+        below[up[name]] |= below[name]
+    return min((below[name] for name in order[1:]), key=lambda branch: abs(2 * len(branch) - len(part)))

@@ -6,7 +6,7 @@ A broker that does not answer stays in the picture as long as a neighbour speaks
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -59,7 +59,7 @@ class LiveSource:
             at=at,
             brokers=brokers,
             links=dict(self._links(found, at)),
-            clients=_clients(found),
+            clients=_clients(self._last, found),
             operations=self._chronicle.operations,
             notices=self._chronicle.notices,
             counters=self._counters(found, at),
@@ -88,7 +88,11 @@ class LiveSource:
             address = self._admin.get(name, "")
             silent = found.unreachable.get(name) or found.unreachable.get(address)
             reason = silent or "it has told nobody where its operators' port is"
-            return Broker(_zone(self._last[name]), answers=False, trouble=reason, admin=address)
+            last = self._last[name]
+            clients = last.raw["clients_count"] if last.raw else 0
+            return Broker(
+                _zone(last), answers=False, trouble=reason, durable=last.durable, clients=clients, admin=address
+            )
         status = found.found[name]
         return Broker(
             zone=_zone(status),
@@ -195,11 +199,15 @@ def _zone(status: Status) -> str:
     return str(status.raw["zone"]) if status.raw else ""
 
 
-def _clients(found: Survey) -> dict[Node, Client]:
-    """One that moves is with two brokers for a moment: the one that it is connected to counts."""
+def _clients(brokers: Mapping[Node, Status], found: Survey) -> dict[Node, Client]:
+    """One that moves is with two brokers for a moment: the one that it is connected to counts.
+
+    Those of a broker that is silent are where they were, as far as anybody knows, and not connected.
+    """
     seen: dict[Node, Client] = {}
-    for name, status in sorted(found.found.items()):
+    for name, status in sorted(brokers.items()):
         for client, told in sorted(status.clients.items()):
-            if client not in seen or told.up:
-                seen[client] = Client(name, told.up, told.queued, told.subscriptions_count)
+            up = told.up and name in found.found
+            if client not in seen or up:
+                seen[client] = Client(name, up, told.queued, told.subscriptions_count)
     return seen

@@ -21,7 +21,12 @@ export class ChangesPanel {
     const latest = Object.entries(operations).sort((one, other) => other[1].asked_at - one[1].asked_at);
     this.none.hidden = latest.length + active.length > 0;
     keyed(this.runs, active.reverse(), makeCard, updateRun);
-    keyed(this.list, latest.slice(0, SHOWN_MAX), makeCard, (node, operation) => updateOperation(node, operation));
+    keyed(this.list, latest.slice(0, SHOWN_MAX), makeCard, (node, operation, name) => {
+      const word = node.querySelector(".state");
+      const hasEnded = OPEN_STATES.has(word.dataset.state) && !OPEN_STATES.has(operation.state);
+      if (hasEnded && name !== latest[0][0]) node.querySelector("details").open = false; // there is something newer to see
+      updateOperation(node, operation);
+    });
   }
 }
 

@@ -51,7 +51,7 @@ export class Scene {
     this.#preview(view, at);
     if (size >= 6) this.#guests(view, at, size);
     this.#brokers(view, at, size);
-    this.#names(view, at, size);
+    this.#names(view, at, size, lines);
     this.#queues(lines, view, size);
   }
 
@@ -183,12 +183,13 @@ export class Scene {
   }
 
   // Names where there is room, and always of what is selected or does not answer.
-  #names({ picture, selected, hovered, spacing, camera }, at, size) {
+  #names({ picture, selected, hovered, spacing, camera }, at, size, lines) {
     const { context: c, palette } = this;
     const roomy = spacing * camera.scale > LABEL_SCALE_MIN;
     c.font = `600 ${size > 9 ? 13 : 11}px ${palette.font}`;
     c.textAlign = "center";
     c.lineJoin = "round";
+    const crossed = roomy ? crossings(lines) : new Set();
     let left = LABELS_MAX;
     for (const [name, place] of at) {
       const broker = picture.brokers[name];
@@ -196,7 +197,9 @@ export class Scene {
       const matters = name === selected?.key || name === hovered?.key || !broker.answers;
       if (!matters && (!roomy || left <= 0)) continue;
       left -= 1;
-      this.#label(name.length > 24 ? `${name.slice(0, 23)}…` : name, place[0], place[1] - size - 7, broker.answers ? palette.ink : palette.bad);
+      const below = crossed.has(`${name} above`) && !crossed.has(`${name} below`);
+      const y = below ? place[1] + size + 16 : place[1] - size - 7;
+      this.#label(name.length > 24 ? `${name.slice(0, 23)}…` : name, place[0], y, broker.answers ? palette.ink : palette.bad);
     }
   }
 
@@ -250,6 +253,18 @@ function* lineUp({ picture }, at) {
     const [from, to] = [at.get(link.a), at.get(link.b)];
     if (from && to) yield { key, link, from, to, rate: link.there + link.back };
   }
+}
+
+// Brokers with a link that leaves them steeply, where a name above or below would be crossed by it.
+function crossings(lines) {
+  const crossed = new Set();
+  for (const { link, from, to } of lines) {
+    const steep = (to[1] - from[1]) / (Math.hypot(to[0] - from[0], to[1] - from[1]) || 1);
+    if (Math.abs(steep) < 0.6) continue;
+    crossed.add(`${link.a} ${steep < 0 ? "above" : "below"}`);
+    crossed.add(`${link.b} ${steep < 0 ? "below" : "above"}`);
+  }
+  return crossed;
 }
 
 function dot(context, from, to, now, phase, rate, room) {

@@ -79,7 +79,7 @@ export class SelectionPanel {
       isBad: !broker.answers || Boolean(broker.trouble),
       facts: [
         ["zone", broker.zone || "none given"],
-        ["keeps its state", broker.durable ? "on disk" : picture.source.kind === "live" ? "in memory only" : "not known"],
+        ["keeps its state", broker.durable ? "on disk" : picture.source.kind === "live" && broker.answers ? "in memory only" : "not known"],
         ["clients", count(broker.clients)],
         ["waiting to be sent", bytes(broker.queued_bytes)],
         ["held by changes", count(broker.held)],
