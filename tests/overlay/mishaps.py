@@ -19,6 +19,7 @@ from pleach.broker import Broker
 from pleach.effects import Effect
 from pleach.messages import MembershipMessage, Message, MovementMessage, Node, SwapLinkMessage
 from pleach.scenario.model import Scenario
+from pleach.scenario.steps import Restart
 from pleach.sim.simulator import TimedMachine
 
 PROTOCOL: frozenset[type] = frozenset(
@@ -154,7 +155,7 @@ class Journey:
 
     def _restart(self, name: Node) -> None:
         if name in self.run.brokers:  # else it had just left the tree: nobody starts it again
-            self.run._restart(name)
+            self.run._restart(Restart(broker=name, at=self.run.sim.now))
 
 
 def links_of(brokers: dict[Node, Broker]) -> set[frozenset[Node]]:

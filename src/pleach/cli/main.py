@@ -14,6 +14,7 @@ from pleach.cli import (
     bench,
     broker,
     client,
+    dashboard,
     demo,
     doctor,
     explore,
@@ -49,6 +50,7 @@ app.command("broker")(broker.broker)
 app.command("pub")(pub.pub)
 app.command("sub")(sub.sub)
 app.command("live")(live.live)
+app.command("dashboard")(dashboard.dashboard)
 app.add_typer(overlay.app, name="overlay")
 app.add_typer(client.app, name="client")
 app.add_typer(spark.app, name="spark")

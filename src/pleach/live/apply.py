@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pleach.errors import UnreachableError
+from pleach.errors import InvalidInputError, SurveyError, UnreachableError
 from pleach.live.ask import Answer, ask
 from pleach.live.operations import State, fresh_name
 from pleach.live.survey import Survey
@@ -51,6 +51,15 @@ class Directory:
     @classmethod
     def of(cls, survey: Survey) -> Directory:
         return cls(dict(survey.admin), {name: status.addresses.peer for name, status in survey.found.items()})
+
+
+def check_newcomers(plan: Plan, found: Survey) -> None:
+    """Brokers that a plan adds must run, in no tree."""
+    for name in sorted({*plan.result.brokers} - {*plan.start.brokers}):
+        if name not in found.found:
+            raise InvalidInputError(f"no broker {name!r} answers; start it, and give its admin address (`--at`)")
+        if found.found[name].neighbours:
+            raise SurveyError(f"{name} is in another tree", f"linked to {', '.join(found.found[name].neighbours)}")
 
 
 async def carry_out(

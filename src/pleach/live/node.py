@@ -89,7 +89,7 @@ class BrokerNode:
         self._clock = clock
         self._on_fatal = on_fatal
         self._doorkeeper = Doorkeeper(self)
-        self.operations = Operations(self._ask)
+        self.operations = Operations(self._ask, lambda: (broker.seam.held_total, broker.seam.flooded_total))
         self._alarm = Alarm(self.endpoint, clock, self._touch)
         if store is not None:
             self._recover(store)

@@ -132,6 +132,8 @@ class Seam:
         self._events: dict[Node, list[Passing]] = {}
         self._others: dict[Node, list[Passing]] = {}
         self._forsaken: dict[tuple[str, Node], None] = {}
+        self.held_total = 0  # messages that were ever held, and
+        self.flooded_total = 0  # copies that were sent to both others of a swap: for people who watch, no state
         self.is_idle = True  # nothing under way, nothing held: messages need not come by
 
     def join(self, reconfiguration: Reconfiguration | None) -> None:
@@ -157,11 +159,17 @@ class Seam:
         verdict = Hold() if is_behind else self._judge(sender, message)
         if isinstance(verdict, Hold):
             held.setdefault(sender, []).append(message)
+            self.held_total += 1
             self._note_idle()
         return verdict
 
     def leave(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
-        return sends if self._reconfiguration is None else self._reconfiguration.leaving(source, cause, sends)
+        if self._reconfiguration is None:
+            return sends
+        left = self._reconfiguration.leaving(source, cause, sends)
+        marked = (send.message for send in left if isinstance(send.message, Marked))
+        self.flooded_total += sum(message.mark is Mark.FLOOD for message in marked)
+        return left
 
     def take_released(self, link: Node) -> list[Passing]:
         """What the link held, in order, routing first: tables are as new as can be when events come to them.
