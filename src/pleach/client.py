@@ -46,6 +46,7 @@ from pleach.messages import (
     unpack,
 )
 from pleach.runs import Passed, Run
+from pleach.stabilise.lease import phase_of
 
 FROM_BROKERS: frozenset[type] = frozenset((*get_args(ClientReply), Redirect))
 RENEW = "renew"  # the timer
@@ -73,14 +74,16 @@ class ClientMachineState(msgspec.Struct, array_like=True):
     unconfirmed: list[str]  # advertisements that are not yet in effect
     waiting: list[Publish | Advertise | Unadvertise]  # what must not go out before they are, in order
     subscriptions: dict[str, Filter]  # what the client has, to ask for it again of a broker that lost its memory
-    advertisements: dict[str, Filter]
+    advertisements: dict[str, Filter]  # those of which the broker was told
     early: dict[Node, list[ClientReply | Redirect]]  # what brokers sent that this client has not been sent to yet
     asked: dict[str, None] = {}  # subscriptions without a confirmation, and …
     ended: dict[str, int] = {}  # … rounds of renewal for which one is that of a former life (both: with leases only)
+    withdrawn: dict[str, int] = {}  # the same for advertisements
+    refresh: float = 0.0  # what the broker has said of it
 
 
 class Client:
-    """`lease`: how often the subscriptions are renewed, where the network wants that (stabilise/)."""
+    """`lease`: how often what it wants is renewed; None: as the broker says when it is attached (stabilise/)."""
 
     def __init__(
         self,
@@ -156,12 +159,10 @@ class Client:
         ]
 
     def advertise(self, advertisement: str, advertised: Filter) -> Sequence[Effect]:
-        self._state.advertisements[advertisement] = advertised
         observed = Observe(Observed.ADVERTISE, subscription=advertisement, filter=advertised.text)
         return [observed, *self._send_in_turn(Advertise(advertisement, advertised))]
 
     def unadvertise(self, advertisement: str) -> Sequence[Effect]:
-        self._state.advertisements.pop(advertisement, None)
         observed = Observe(Observed.UNADVERTISE, subscription=advertisement)
         return [observed, *self._send_in_turn(Unadvertise(advertisement))]
 
@@ -200,9 +201,12 @@ class Client:
                 self._state.ended.pop(name, None)
                 return [Observe(Observed.UNSUBSCRIBE_ACK, subscription=name)]
             case Advertised(name):
-                return self._confirmed(name)
-            case Attached() | Unadvertised():
+                return [] if name in self._state.withdrawn else self._confirmed(name)
+            case Unadvertised(name):
+                self._state.withdrawn.pop(name, None)
                 return []
+            case Attached(refresh):
+                return self._attached(refresh)
             case Refused(subject, reason):
                 refused = Observe(Observed.STATE, subscription=subject, detail=f"refused: {reason}")
                 return [refused, *self._confirmed(subject)]
@@ -210,6 +214,21 @@ class Client:
     def handle_run(self, sender: Node, run: Run) -> Passed | None:  # noqa: ARG002
         """Here each event is observed by itself."""
         return None
+
+    def _attached(self, refresh: float) -> Sequence[Effect]:
+        """The broker says how often it wants to be told again. What was asked for before is not confirmed yet."""
+        if refresh <= 0.0 or (self._lease is not None and self._lease.every == refresh):
+            return []
+        is_first = self._lease is None
+        self._take_lease(refresh)
+        assert self._lease
+        if is_first:
+            self._state.asked = dict.fromkeys(self._state.subscriptions)
+        return [self._lease.first()]
+
+    def _take_lease(self, refresh: float) -> None:
+        self._state.refresh = refresh
+        self._lease = RenewalClock(refresh, phase_of(self.name, refresh))
 
     def _confirmed(self, advertisement: str) -> Sequence[Effect]:
         """Once nothing is outstanding, what waited goes out."""
@@ -253,7 +272,18 @@ class Client:
                 break
             count += 1
         released, state.waiting = state.waiting[:count], state.waiting[count:]
+        for message in released:
+            self._note_advertised(message)
         return [self._send(message) for message in released]
+
+    def _note_advertised(self, message: Publish | Advertise | Unadvertise) -> None:
+        match message:
+            case Advertise(name, advertised):
+                self._state.advertisements[name] = advertised
+            case Unadvertise(name):
+                self._state.advertisements.pop(name, None)
+                if self._lease:
+                    self._state.withdrawn[name] = ROUNDS_UNANSWERED_MAX
 
     def _send(self, message: Message) -> Send:
         return Send(self._state.broker, message)
@@ -265,12 +295,10 @@ class Client:
         state = self._state
         if peer != state.broker:
             return ()  # of one that this client was sent away from
-        later = {message.advertisement for message in state.waiting if isinstance(message, Advertise)}
-        again = {name: advertised for name, advertised in state.advertisements.items() if name not in later}
-        state.unconfirmed = list(again)
+        state.unconfirmed = list(state.advertisements)
         return [
             self._send(Attach(self.own_events)),
-            *(self._send(Advertise(name, advertised)) for name, advertised in again.items()),
+            *(self._send(Advertise(name, advertised)) for name, advertised in state.advertisements.items()),
             *(self._send(Subscribe(name, wanted)) for name, wanted in state.subscriptions.items()),
             *self._release(),
         ]
@@ -279,20 +307,27 @@ class Client:
         assert self._lease, f"{self.name} has set no timer {name!r}"
         return [*self._renewals(), self._lease.next()]
 
+    def put_off(self) -> Sequence[Effect]:
+        """Nothing can be renewed now, since the broker cannot be reached; nor has it to be (live/presence.py)."""
+        return [self._lease.next()] if self._lease else []
+
     def _renewals(self) -> list[Send]:
         """Ask again for all that this client has: the broker may have forgotten any of it, and the client itself."""
         state = self._state
-        state.ended = {name: rounds - 1 for name, rounds in state.ended.items() if rounds > 1}
-        again = sorted(state.subscriptions.items())
+        state.ended, state.withdrawn = _a_round_later(state.ended), _a_round_later(state.withdrawn)
+        advertised = sorted(state.advertisements.items())
+        wanted = sorted(state.subscriptions.items())
         return [
             self._send(Attach(self.own_events)),
-            *(self._send(Subscribe(name, wanted, renews=True)) for name, wanted in again),
+            *(self._send(Advertise(name, each, renews=True)) for name, each in advertised),
+            *(self._send(Advertise(name, each)) for name, each in advertised if name in state.unconfirmed),
+            *(self._send(Subscribe(name, each, renews=True)) for name, each in wanted),
             *(self._send(Subscribe(name, state.subscriptions[name])) for name in sorted(state.asked)),
         ]
 
     def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
-        """After a restart nothing has to be set going: the session sends again what was not confirmed."""
-        return ()
+        """After a restart the session sends again what was not confirmed; only renewals have to be set going."""
+        return [self._lease.first()] if self._lease else []
 
     def is_changed_by(self, message: Message) -> bool:
         """Deliveries go to the application; the machine keeps nothing of them."""
@@ -305,3 +340,9 @@ class Client:
 
     def restore(self, data: bytes) -> None:
         self._state = unpack(data, ClientMachineState)
+        if self._state.refresh:
+            self._take_lease(self._state.refresh)
+
+
+def _a_round_later(rounds: Mapping[str, int]) -> dict[str, int]:
+    return {name: left - 1 for name, left in rounds.items() if left > 1}

@@ -12,8 +12,10 @@ from struck import BY_NAME, FAULT_AT, KINDS, SETTINGS, flaws_of_tables, judge_st
 from thorough import FACTOR
 
 from pleach.broker import BrokerState
-from pleach.messages import Installed, Layer, pack, unpack
+from pleach.client import Client
+from pleach.messages import Advertise, Installed, Layer, pack, unpack
 from pleach.routing.exports import NUMBER_MAX
+from pleach.routing.propagation import Propagation
 from pleach.routing.waits import Need, Ticket
 from pleach.scenario.stabilising import stabilisation_of
 from pleach.sim.run import ScenarioRun
@@ -21,9 +23,11 @@ from pleach.stabilise import bounds
 from pleach.stabilise.lease import Renewal
 from pleach.stabilise.machine import Leases
 
-HOP_BY_HOP = [setting for setting in SETTINGS if setting.renewal is Renewal.HOP_BY_HOP]
+HOP_BY_HOP = [s for s in SETTINGS if s.renewal is Renewal.HOP_BY_HOP and not s.advertisements]
+ADVERTISED = [setting for setting in SETTINGS if setting.advertisements]
 RELAYED = [setting for setting in SETTINGS if setting.renewal is Renewal.RELAYED]
 COVERING = BY_NAME["covering/peer-to-peer"]
+COVERING_ADVERTISED = BY_NAME["covering-advertised/peer-to-peer"]
 SEEDS_APART = 10_000  # settings meet different networks
 MUTANT_SEEDS = 6
 
@@ -38,6 +42,13 @@ def named(value):
 
 @pytest.mark.parametrize(("setting", "seed"), cases(HOP_BY_HOP, 5), ids=named)
 def test_it_finds_back_within_the_bound_from_any_damage(setting, seed):
+    judgement = judge_struck(seed, setting)
+    assert not judgement.flaws, replay(judgement)
+    assert judgement.faults
+
+
+@pytest.mark.parametrize(("setting", "seed"), cases(ADVERTISED, 2), ids=named)
+def test_so_does_routing_by_advertisements_within_the_bound_of_both_layers(setting, seed):
     judgement = judge_struck(seed, setting)
     assert not judgement.flaws, replay(judgement)
     assert judgement.faults
@@ -82,6 +93,22 @@ def test_much_less_time_than_stated_is_not_enough():
 def test_a_network_without_renewals_between_brokers_is_seen(monkeypatch):
     monkeypatch.setattr(Leases, "_renew", lambda leases: [leases._renewal_timer()])
     assert flaws(is_struck=False)
+
+
+def test_clients_that_do_not_renew_what_they_advertise_are_seen(monkeypatch):
+    renewals = Client._renewals
+    monkeypatch.setattr(
+        Client, "_renewals", lambda client: [s for s in renewals(client) if not isinstance(s.message, Advertise)]
+    )
+    assert any("ADVERTISEMENTS" in flaw for flaw in flaws(setting=COVERING_ADVERTISED, is_struck=False))
+
+
+def test_advertisements_that_brokers_do_not_renew_are_seen(monkeypatch):
+    renew = Propagation.renew
+    monkeypatch.setattr(
+        Propagation, "renew", lambda p, away=(): [] if p._layer is Layer.ADVERTISEMENTS else renew(p, away)
+    )
+    assert flaws(setting=COVERING_ADVERTISED, is_struck=False)
 
 
 def test_a_network_in_which_nothing_runs_out_is_seen(monkeypatch):

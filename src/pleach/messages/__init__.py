@@ -78,6 +78,7 @@ from pleach.messages.membership import (
 )
 from pleach.messages.requests import (
     OperatorRequest,
+    Presence,
     RequestAdd,
     RequestExchange,
     RequestRemove,
@@ -140,6 +141,7 @@ __all__ = [
     "Node",
     "Open",
     "OperatorRequest",
+    "Presence",
     "PubSub",
     "Publish",
     "PublishRefused",

@@ -42,8 +42,11 @@ class Unsubscribe(Message, frozen=True):
 
 
 class Advertise(Message, frozen=True):
+    """`renews`: as in `Subscribe`; it is answered only where the broker had no such advertisement in effect."""
+
     advertisement: str
     filter: Filter
+    renews: bool = False
 
 
 class Unadvertise(Message, frozen=True):
@@ -54,7 +57,9 @@ class Unadvertise(Message, frozen=True):
 
 
 class Attached(Message, frozen=True):
-    pass
+    """`refresh`: the seconds after which the client has to say again what it wants; 0: it need not (stabilise/)."""
+
+    refresh: float = 0.0
 
 
 class Deliver(Message, frozen=True):

@@ -14,7 +14,7 @@ from pleach.messages.base import Message
 from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliver, Publish, Subscribe
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.membership import MembershipMessage, Redirect
-from pleach.messages.requests import Seek, Sought
+from pleach.messages.requests import Presence, Seek, Sought
 from pleach.messages.routing import Forward, Marked, PubSub
 from pleach.messages.swaplink import SwapLinkMessage
 
@@ -28,6 +28,7 @@ AnyMessage: TypeAlias = (
     | MembershipMessage
     | Seek
     | Sought
+    | Presence
     | Redirect
 )
 

@@ -14,7 +14,7 @@ The router knows nothing of reconfigurations, clocks or sessions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,7 @@ class RoutingConfig:
     advertisements: bool = False
     merge_bound: float = 0.0  # share of a merged filter that nobody asked for (policy merging)
     relaying: Relaying = Relaying.NEVER  # of renewals, where subscriptions are leased
+    refresh: float = 0.0  # seconds after which clients have to renew what they want; 0: never
 
 
 @dataclass(frozen=True)
@@ -201,9 +202,15 @@ class Router:
             sends += propagation.age()
         return Outcome(sends), count
 
-    def renew(self) -> Outcome:
-        """Tell the neighbours again what they should have."""
-        return Outcome([send for propagation in self._layers.values() for send in propagation.renew()])
+    def renew(self, away: Collection[Node] = ()) -> Outcome:
+        """Tell the neighbours again what they should have; those who are `away` could not hear it."""
+        return Outcome([send for propagation in self._layers.values() for send in propagation.renew(away)])
+
+    def vouch(self, sources: Iterable[Node]) -> None:
+        """What these have asked for is taken for renewed."""
+        for source in sources:
+            for propagation in self._layers.values():
+                propagation.vouch(source)
 
     def mend(self, clients: Iterable[Node]) -> None:
         """Forget what a fault has left that cannot be."""
@@ -303,6 +310,9 @@ class Router:
         return [entry for source, entry in self._layers[layer].entries() if source not in left_out]
 
     # Looking in ----------------------------------------------------------------------------------------------
+
+    def has(self, layer: Layer, source: Node, entry: Entry) -> bool:
+        return self._layers[layer].has(source, entry)
 
     def received_from(self, layer: Layer, source: Node) -> Sequence[Entry]:
         return self._layers[layer].received_from(source)

@@ -116,7 +116,9 @@ class Sessions:
             case Publish(event):
                 return self._publish(client, event)
             case Subscribe(name, wanted, renews=True):
-                return self._renew(client, name, wanted)
+                return self._renew(Layer.SUBSCRIPTIONS, client, name, wanted)
+            case Advertise(name, advertised, renews=True):
+                return self._renew(Layer.ADVERTISEMENTS, client, name, advertised)
             case Subscribe(name, wanted, network_wide):
                 return self._add(Layer.SUBSCRIPTIONS, client, name, wanted, wait=network_wide)
             case Advertise(name, advertised):
@@ -173,7 +175,7 @@ class Sessions:
             self._clients[client].own_events = own_events
         else:
             self._clients[client] = ClientState(own_events, {}, {}, {})
-        return [Send(client, Attached())]
+        return [Send(client, Attached(self._router.config.refresh))]
 
     def _detach(self, client: Node) -> list[Send]:
         state = self._clients[client]
@@ -201,7 +203,8 @@ class Sessions:
         state = self._clients[client]
         if not self._router.config.advertisements:
             return ""
-        if any(state.advertisements[name].matches(event.attributes) for name in state.confirmed):
+        in_effect = (wanted for name, wanted in state.advertisements.items() if name in state.confirmed)
+        if any(wanted.matches(event.attributes) for wanted in in_effect):
             return ""
         return "no confirmed advertisement matches it: advertise first, and wait for the confirmation"
 
@@ -219,29 +222,36 @@ class Sessions:
         due = outcome.due if wait else [ticket]
         return [*outcome.sends, *self.settle(due)]
 
-    def _renew(self, client: Node, name: str, wanted: Filter) -> list[Send]:
+    def _renew(self, layer: Layer, client: Node, name: str, wanted: Filter) -> list[Send]:
         """The client knows what it has: where the broker knows otherwise, it has forgotten, or never should have known.
 
-        Before an entry comes, any other of that name goes (S1 §3.3.1): names and filters can be damaged, too.
+        Before an entry comes, any other of that name goes (S1 §3.3.1): names and filters can be damaged, too. What is
+        advertised must be in effect before events are taken for it, so that one which is not is confirmed again.
         """
-        subscriptions = self._clients[client].subscriptions
-        sends = [] if subscriptions.get(name, wanted) == wanted else self._remove(Layer.SUBSCRIPTIONS, client, name)
-        if name not in subscriptions:
-            if len(subscriptions) == NAMES_PER_CLIENT_MAX:
+        state = self._clients[client]
+        names = state.names(layer)
+        sends = [] if names.get(name, wanted) == wanted else self._remove(layer, client, name)
+        if layer is Layer.ADVERTISEMENTS and not (name in names and name in state.confirmed):
+            return [*sends, *self._add(layer, client, name, wanted, wait=True)]
+        if name not in names:
+            if len(names) == NAMES_PER_CLIENT_MAX:
                 return [Send(client, Refused(name, TOO_MANY_NAMES))]
-            subscriptions[name] = wanted
+            names[name] = wanted
             self.names += weight(wanted)
-        entry = Entry(owner(client, name), wanted)
-        return [*sends, *self._router.add(Layer.SUBSCRIPTIONS, client, entry, None).sends]
+        return [*sends, *self._router.add(layer, client, Entry(owner(client, name), wanted), None).sends]
 
     def lapse(self) -> None:
         """Names go with the entries that they stand for, once these have run out."""
         for client, state in self._clients.items():
-            held = frozenset(self._router.received_from(Layer.SUBSCRIPTIONS, client))
-            for name, wanted in sorted(state.subscriptions.items()):
-                if Entry(owner(client, name), wanted) not in held:
-                    del state.subscriptions[name]
-                    self.names -= weight(wanted)
+            for layer in Layer:
+                held = frozenset(self._router.received_from(layer, client))
+                names = state.names(layer)
+                for name, wanted in sorted(names.items()):
+                    if Entry(owner(client, name), wanted) not in held:
+                        del names[name]
+                        self.names -= weight(wanted)
+            for name in [name for name in state.confirmed if name not in state.advertisements]:
+                del state.confirmed[name]
 
     def _remove(self, layer: Layer, client: Node, name: str) -> Sequence[Send]:
         state = self._clients[client]

@@ -48,6 +48,7 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
         hierarchical=scenario.hierarchical,
         advertisements=scenario.advertisements,
         merge_bound=scenario.merge_bound,
+        refresh=scenario.stabilise.refresh if scenario.stabilise else 0.0,
         relaying=scenario.stabilise.lease.relaying(scenario.routing.value) if scenario.stabilise else Relaying.NEVER,
     )
 

@@ -18,8 +18,9 @@ def check_stabilising(scenario: Scenario) -> None:
     stabilise = scenario.stabilise
     if stabilise is None:
         return
-    if scenario.advertisements:
-        raise FlawError(("stabilise",), "advertisements are not leased; leave `advertisements` or [stabilise] out")
+    if stabilise.renewal is Renewal.RELAYED and scenario.advertisements:
+        reason = f'advertisements are not renewed that way; set renewal = "{Renewal.HOP_BY_HOP}"'
+        raise FlawError(("stabilise", "renewal"), reason)
     if stabilise.renewal is Renewal.RELAYED and _changes_tree(scenario):
         reason = f'relayed renewals need a tree that stays; set renewal = "{Renewal.HOP_BY_HOP}"'
         raise FlawError(("stabilise", "renewal"), reason)
@@ -43,7 +44,8 @@ def delays_of(scenario: Scenario) -> Delays:
 def stabilisation_of(scenario: Scenario) -> float:
     """Seconds after a fault within which everything is correct again."""
     assert scenario.stabilise
-    return stabilisation(scenario.stabilise.lease, scenario.routing.value, delays_of(scenario))
+    lease, delays = scenario.stabilise.lease, delays_of(scenario)
+    return stabilisation(lease, scenario.routing.value, delays, advertisements=scenario.advertisements)
 
 
 def flight_of(scenario: Scenario) -> float:

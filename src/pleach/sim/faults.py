@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
@@ -9,16 +10,14 @@ from pleach.broker import Broker
 from pleach.client import Client
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
-from pleach.messages import Node
+from pleach.messages import Layer, Node
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
 from pleach.scenario.stabilising import flight_of, stabilisation_of
-from pleach.sim.damage import PARTS, Hand, damaged
-from pleach.sim.garbling import garbled
+from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of
+from pleach.faults.garbling import garbled
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, RecordKind
-
-GHOST_FILTERS = ("TRUE", "EXISTS topic", "ghost = 1", "price > 3", "topic LIKE 'news%'")
 
 
 class Struck(Protocol):
@@ -75,7 +74,7 @@ class StateFaults:
         run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=self._detail("garble"))
         ends = [node for node in step.link if node in run.clients]
         for link in run.sim.links_between(*step.link):
-            hand = Hand(self._draws, step.share, step.link, ends, self._filters)
+            hand = Hand(self._draws, step.share, step.link, ends, self._filters, self._layers)
             messages = garbled(run.sim.take_in_flight(link), link.sender, link.receiver, hand)
             run.sim.resend(link, messages)
 
@@ -86,7 +85,11 @@ class StateFaults:
     def _hand(self, broker: Node, share: float) -> Hand:
         clients = [name for name, client in self._run.clients.items() if client.broker == broker]
         nodes = [*self._run.brokers[broker].router.neighbours, *clients]
-        return Hand(self._draws, share, nodes, clients, self._filters)
+        return Hand(self._draws, share, nodes, clients, self._filters, self._layers)
+
+    @property
+    def _layers(self) -> Sequence[Layer]:
+        return layers_of(advertisements=self._run.scenario.advertisements)
 
 
 def _filters(scenario: Scenario) -> list[Filter]:

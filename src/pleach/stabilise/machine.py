@@ -9,43 +9,47 @@ Rule 2: an entry that runs out is withdrawn like any other, installs first: what
 Rule 3: clocks count modulo their period: a damaged one is late by one period at most.
 Rule 4: nothing else is trusted that was restored: numbers out of range are put right, and who waits for such asks
         again.
+Rule 5: where links can be down (live/), a driver says whom it cannot reach (`Presence`). A peer that is away cannot
+        renew: the broker vouches for what it has of it, until it is back, or its session is given up.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
 
 from pleach.effects import Effect, Observe, Observed, SetTimer
-from pleach.messages import Message, Node, pack, unpack
+from pleach.errors import ProtocolError
+from pleach.messages import OPERATOR, Message, Node, Presence, pack, unpack
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Reconfiguration
 from pleach.stabilise.lease import Lease, phase_of
 
 TICK: Final = "leases:tick"
 RENEWAL: Final = "leases:renewal"
-NOTHING = Handled()
 
 
 class LeasesState(msgspec.Struct, array_like=True):
-    """When the timers are due, in seconds after they were set."""
+    """When the timers are due, in seconds after they were set; and who is away."""
 
     tick_after: float
     renewal_after: float
+    away: dict[Node, None] = {}  # sorted
 
 
 class Leases:
     name = "leases"
-    accepts: frozenset[type[Message]] = frozenset()
+    accepts: frozenset[type[Message]] = frozenset((Presence,))
     operation = ""  # it locks nobody
 
     def __init__(self, layers: Layers, lease: Lease, salt: str = "") -> None:
         """`salt`: what sets the clocks of one network apart from those of another with the same names."""
         self._layers = layers
         self._lease = lease
+        self.lapsed = 0  # entries, so far
         place = f"{salt}/{layers.name}"
         needs_one_clock = lease.needs_one_clock(layers.router.config.policy)
         tick_after = lease.period if needs_one_clock else phase_of(f"{place}/tick", lease.period)
@@ -55,14 +59,26 @@ class Leases:
     def under_way(self) -> Reconfiguration | None:
         return None
 
+    @property
+    def away(self) -> Collection[Node]:
+        return self._state.away
+
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
-        return NOTHING
+        if sender != OPERATOR or not isinstance(message, Presence):
+            raise ProtocolError(self._layers.name, sender, message, "only its own driver tells a broker who is there")
+        router, back = self._layers.router, frozenset(message.back)
+        away = ({*self._state.away} | {*message.away}) - back
+        self._state.away = dict.fromkeys(sorted(away))
+        router.vouch(sorted(back))  # its renewals are still to come
+        return Handled(self._layers.answered(router.renew({*router.neighbours} - back)))
 
     def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
         return Handled(self._tick() if name == TICK else self._renew())
 
     def _tick(self) -> list[Effect]:
+        self._layers.router.vouch(self._state.away)
         outcome, lapsed = self._layers.router.lapse()
+        self.lapsed += lapsed
         self._layers.sessions.lapse()
         self._state.tick_after = self._lease.period
         seen = [Observe(Observed.STATE, detail=f"leases: {lapsed} ran out")] if lapsed else []
@@ -71,7 +87,7 @@ class Leases:
     def _renew(self) -> list[Effect]:
         self._mend()
         self._state.renewal_after = self._lease.refresh
-        return [*self._layers.answered(self._layers.router.renew()), self._renewal_timer()]
+        return [*self._layers.answered(self._layers.router.renew(self._state.away)), self._renewal_timer()]
 
     def _mend(self) -> None:
         self._layers.router.mend(self._layers.sessions.clients)

@@ -25,6 +25,7 @@ from pleach.stabilise.machine import Leases, LeasesState
 
 GHOSTS_MAX = 4  # entries, names or numbers that come from nowhere, at a share of 1
 NUMBER_STRANGE_MAX = 2**63 - 1
+GHOST_FILTERS = ("TRUE", "EXISTS topic", "ghost = 1", "price > 3", "topic LIKE 'news%'")  # some cover everything
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Hand:
     nodes: Sequence[Node]  # to whom the broker has links
     clients: Sequence[Node]  # those of them that are clients
     filters: Sequence[Filter]
+    layers: Sequence[Layer] = (Layer.SUBSCRIPTIONS,)  # that the network uses
 
     @property
     def strikes(self) -> bool:
@@ -43,6 +45,9 @@ class Hand:
 
     def some(self) -> range:
         return range(round(self.stream.random() * self.share * GHOSTS_MAX))
+
+    def layer(self) -> Layer:
+        return self.layers[0] if len(self.layers) == 1 else self.stream.choice(self.layers)
 
     def entry(self) -> Entry:
         owner = self.stream.choice(("", "", "4/gone/s1", *(f"{len(c)}/{c}/s1" for c in self.clients)))
@@ -59,17 +64,24 @@ def damaged(state: bytes, what: str, hand: Hand) -> bytes:
     return pack(PARTS[what](unpack(state, BrokerState), hand))
 
 
+def layers_of(*, advertisements: bool) -> Sequence[Layer]:
+    return tuple(Layer) if advertisements else (Layer.SUBSCRIPTIONS,)
+
+
 def table(state: BrokerState, hand: Hand) -> BrokerState:
     """Entries are gone, are others, or are somebody else's; and some come from nowhere."""
-    received: dict[Node, dict[Entry, None]] = {}
-    for source, entries in state.router.subscriptions.received.items():
-        for entry in entries:
-            kept_at, kept = _struck(source, entry, hand) if hand.strikes else (source, entry)
-            if kept:
-                received.setdefault(kept_at, {})[kept] = None
-    for _ in hand.some():
-        received.setdefault(hand.stream.choice(hand.nodes), {})[hand.entry()] = None
-    return _with(state, received={source: sorted(entries) for source, entries in sorted(received.items())})
+    for layer in hand.layers:
+        received: dict[Node, dict[Entry, None]] = {}
+        for source, entries in _layer(state, layer).received.items():
+            for entry in entries:
+                kept_at, kept = _struck(source, entry, hand) if hand.strikes else (source, entry)
+                if kept:
+                    received.setdefault(kept_at, {})[kept] = None
+        for _ in hand.some() if hand.nodes else ():
+            received.setdefault(hand.stream.choice(hand.nodes), {})[hand.entry()] = None
+        left = {source: sorted(entries) for source, entries in sorted(received.items())}
+        state = _with(state, layer, received=left)
+    return state
 
 
 def _struck(source: Node, entry: Entry, hand: Hand) -> tuple[Node, Entry | None]:
@@ -84,12 +96,14 @@ def _struck(source: Node, entry: Entry, hand: Hand) -> tuple[Node, Entry | None]
 
 def flags(state: BrokerState, hand: Hand) -> BrokerState:
     """Any flag may be toggled."""
-    stale = state.router.subscriptions.stale
-    toggled: dict[Node, list[Entry]] = {}
-    for source, entries in state.router.subscriptions.received.items():
-        former = frozenset(stale.get(source, ()))
-        toggled[source] = [entry for entry in entries if (entry in former) != hand.strikes]
-    return _with(state, stale=toggled)
+    for layer in hand.layers:
+        kept = _layer(state, layer)
+        toggled: dict[Node, list[Entry]] = {}
+        for source, entries in kept.received.items():
+            former = frozenset(kept.stale.get(source, ()))
+            toggled[source] = [entry for entry in entries if (entry in former) != hand.strikes]
+        state = _with(state, layer, stale=toggled)
+    return state
 
 
 def clock(state: BrokerState, hand: Hand) -> BrokerState:
@@ -106,17 +120,32 @@ def clients(state: BrokerState, hand: Hand) -> BrokerState:
         former = state.clients.get(client, ClientState(True, {}, {}, {}))  # noqa: FBT003 the struct is positional
         if hand.strikes and hand.stream.random() < 0.3:
             continue
-        names = {name: wanted for name, wanted in former.subscriptions.items() if not hand.strikes}
-        altered = {name: hand.stream.choice(hand.filters) for name in names if hand.strikes}
-        ghosts = {f"ghost{i}": hand.stream.choice(hand.filters) for i in hand.some()}
+        wanted = _renamed(former.subscriptions, hand)
         own = former.own_events != hand.strikes
-        sessions[client] = ClientState(own, {**names, **altered, **ghosts}, former.advertisements, former.confirmed)
+        advertised, confirmed = former.advertisements, former.confirmed
+        if Layer.ADVERTISEMENTS in hand.layers:
+            advertised = _renamed(advertised, hand)
+            confirmed = {name: None for name in ("ghost0", *advertised) if (name in confirmed) != hand.strikes}
+        sessions[client] = ClientState(own, wanted, advertised, confirmed)
     return replace(state, clients=sessions)
+
+
+def _renamed(former: Mapping[str, Filter], hand: Hand) -> dict[str, Filter]:
+    names = {name: wanted for name, wanted in former.items() if not hand.strikes}
+    altered = {name: hand.stream.choice(hand.filters) for name in names if hand.strikes}
+    ghosts = {f"ghost{i}": hand.stream.choice(hand.filters) for i in hand.some()}
+    return {**names, **altered, **ghosts}
 
 
 def waits(state: BrokerState, hand: Hand) -> BrokerState:
     """Who waits for what, and the numbers of it."""
-    former = state.router.subscriptions
+    for layer in hand.layers:
+        state = _with_other_waits(state, layer, hand)
+    return state
+
+
+def _with_other_waits(state: BrokerState, layer: Layer, hand: Hand) -> BrokerState:
+    former = _layer(state, layer)
     neighbours = sorted(former.installs)
     installs = {n: hand.number() if hand.strikes else number for n, number in former.installs.items()}
     unanswered = {
@@ -126,9 +155,9 @@ def waits(state: BrokerState, hand: Hand) -> BrokerState:
     for _ in hand.some() if neighbours else ():
         token = hand.stream.choice((hand.number(), "s1"))
         need = Need(hand.stream.choice(neighbours), hand.number(), hand.stream.random() < 0.5)
-        kept.append((Ticket(Layer.SUBSCRIPTIONS, hand.stream.choice((*hand.nodes, "nobody")), token), [need]))
+        kept.append((Ticket(layer, hand.stream.choice((*hand.nodes, "nobody")), token), [need]))
     settles = {n: _left(of, hand) for n, of in former.settles.items()}
-    return _with(state, installs=installs, unanswered=unanswered, waits=kept, settles=settles)
+    return _with(state, layer, installs=installs, unanswered=unanswered, waits=kept, settles=settles)
 
 
 def _left(numbers: Sequence[int], hand: Hand) -> list[int]:
@@ -147,9 +176,14 @@ def all_but_the_clock(state: BrokerState, hand: Hand) -> BrokerState:
     return state
 
 
-def _with(state: BrokerState, **changes: object) -> BrokerState:
-    subscriptions: PropagationState = replace(state.router.subscriptions, **changes)
-    return replace(state, router=replace(state.router, subscriptions=subscriptions))
+def _layer(state: BrokerState, layer: Layer) -> PropagationState:
+    return state.router.subscriptions if layer is Layer.SUBSCRIPTIONS else state.router.advertisements
+
+
+def _with(state: BrokerState, layer: Layer, **changes: object) -> BrokerState:
+    changed: PropagationState = replace(_layer(state, layer), **changes)
+    field = "subscriptions" if layer is Layer.SUBSCRIPTIONS else "advertisements"
+    return replace(state, router=replace(state.router, **{field: changed}))
 
 
 PARTS: Mapping[str, Damage] = MappingProxyType(

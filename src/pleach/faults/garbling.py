@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from pleach.events.event import Event, EventId
+from pleach.events.filter import Filter
 from pleach.messages import (
+    Advertise,
+    Advertised,
     Deliver,
     Forward,
     Install,
@@ -20,7 +23,7 @@ from pleach.messages import (
     Unsubscribe,
     Withdraw,
 )
-from pleach.sim.damage import Hand
+from pleach.faults.damage import Hand
 
 GHOST_INCARNATION = 2**31  # no client gets that old: its ghosts are nobody's events
 GHOST_ATTRIBUTES = MappingProxyType({"ghost": 1, "price": 5, "topic": "news.ghost"})
@@ -51,14 +54,14 @@ def _struck(message: Message, hand: Hand) -> list[Message]:
 
 
 def _ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
+    layer = hand.layer()
     if sender in hand.clients:
-        wanted = hand.stream.choice(hand.filters)
-        return hand.stream.choice((Subscribe("s1", wanted), Subscribe("ghost", wanted), Unsubscribe("s1")))
+        return _request(layer, hand.stream.choice(hand.filters), hand)
     owner, wanted = hand.entry()
     event = Event(EventId("ghost", GHOST_INCARNATION, hand.stream.randrange(1, 1000)), dict(GHOST_ATTRIBUTES))
     if receiver in hand.clients:
-        return hand.stream.choice((Subscribed("s1"), Deliver(event)))
-    layer = Layer.SUBSCRIPTIONS
+        confirmation = Subscribed("s1") if layer is Layer.SUBSCRIPTIONS else Advertised("s1")
+        return hand.stream.choice((confirmation, Deliver(event)))
     return hand.stream.choice(
         (
             Install(layer, hand.number(), owner, wanted),
@@ -68,3 +71,9 @@ def _ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
             Forward(event),
         )
     )
+
+
+def _request(layer: Layer, wanted: Filter, hand: Hand) -> Message:
+    if layer is Layer.ADVERTISEMENTS:
+        return hand.stream.choice((Advertise("s1", wanted), Advertise("ghost", wanted)))
+    return hand.stream.choice((Subscribe("s1", wanted), Subscribe("ghost", wanted), Unsubscribe("s1")))
