@@ -311,6 +311,10 @@ class Client:
         """Nothing can be renewed now, since the broker cannot be reached; nor has it to be (live/presence.py)."""
         return [self._lease.next()] if self._lease else []
 
+    def reconnected(self) -> Sequence[Effect]:
+        """The broker can be reached again: what was put off is done."""
+        return [*self._renewals(), self._lease.next()] if self._lease else []
+
     def _renewals(self) -> list[Send]:
         """Ask again for all that this client has: the broker may have forgotten any of it, and the client itself."""
         state = self._state
@@ -329,7 +333,7 @@ class Client:
         """After a restart the session sends again what was not confirmed; only renewals have to be set going."""
         return [self._lease.first()] if self._lease else []
 
-    def is_changed_by(self, message: Message) -> bool:
+    def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
         """Deliveries go to the application; the machine keeps nothing of them."""
         return message.__class__ not in PASSING
 

@@ -18,7 +18,7 @@ LEASES = Stabilise(kind=Stabiliser.LEASES, refresh=0.5, period=3.0)  # an absenc
 
 @pytest.mark.parametrize("seed", range(8 * FACTOR))
 def test_leases_and_reconfigurations_do_not_disturb_each_other(seed):
-    scenario = under(upheaval(seed), SETTINGS[seed % len(SETTINGS)], "swaplink")
+    scenario = under(upheaval(seed), SETTINGS[7 * seed % len(SETTINGS)], "swaplink")
     watched = Watched(msgspec.structs.replace(scenario, stabilise=LEASES), seed)
     verdict = watched.finish()
     assert not [*watched.flaws, *violations(verdict)]

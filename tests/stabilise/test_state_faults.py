@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pleach.broker import BrokerState
+from pleach.faults.damage import PARTS
 from pleach.messages import Layer, unpack
 from pleach.scenario.load import parse_scenario
-from pleach.faults.damage import PARTS
 from pleach.sim.run import ScenarioRun, run_scenario
 from pleach.trace import RecordKind, judge
 

@@ -32,10 +32,15 @@ def broker(
     merge_bound: Annotated[float | None, typer.Option(help="Share of a merged filter nobody asked for.")] = None,
     ordering: Annotated[str | None, typer.Option(help="none, fifo or causal: kept by reconfigurations.")] = None,
     exchange: Annotated[str | None, typer.Option(help="The protocol of reconfigurations that name none.")] = None,
+    refresh: Annotated[float | None, typer.Option(help="Leases: seconds between renewals.")] = None,
+    period: Annotated[float | None, typer.Option(help="Leases: seconds until what is not renewed goes.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     json_logs: Annotated[bool | None, typer.Option("--json-logs", help="Logs as JSON objects, on stderr.")] = None,
+    debug_faults: Annotated[
+        bool | None, typer.Option("--debug-faults", help="Let operators damage its state: for tests only.")
+    ] = None,
     validate: Annotated[bool, typer.Option("--validate", help="Print the effective settings and exit.")] = False,
 ) -> None:
     """Run a broker until SIGTERM. One JSON line on stdout says where it listens.
@@ -60,10 +65,13 @@ def broker(
         "merge_bound": merge_bound,
         "ordering": ordering,
         "exchange": exchange,
+        "stabilise": {key: value for key, value in (("refresh", refresh), ("period", period)) if value is not None}
+        or None,
         "data_dir": str(data_dir) if data_dir else None,
         "heartbeat": heartbeat,
         "log_level": log_level,
         "json_logs": json_logs,
+        "debug_faults": debug_faults,
     }
     flags = {key: value for key, value in given.items() if value is not None}
     settings = load_settings(config, os.environ, flags)

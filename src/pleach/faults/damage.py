@@ -109,8 +109,11 @@ def flags(state: BrokerState, hand: Hand) -> BrokerState:
 def clock(state: BrokerState, hand: Hand) -> BrokerState:
     """The timers are due at any time."""
     strange = [float("nan"), float("inf"), -1.0, 0.0, 1e300]
-    times = [hand.stream.choice((*strange, *(hand.stream.uniform(0.0, 10.0) for _ in strange))) for _ in range(2)]
-    return replace(state, machines={**state.machines, Leases.name: pack(LeasesState(*times))})
+    tick, renewal = (
+        hand.stream.choice((*strange, *(hand.stream.uniform(0.0, 10.0) for _ in strange))) for _ in range(2)
+    )
+    away = unpack(state.machines[Leases.name], LeasesState).away
+    return replace(state, machines={**state.machines, Leases.name: pack(LeasesState(tick, renewal, away))})
 
 
 def clients(state: BrokerState, hand: Hand) -> BrokerState:

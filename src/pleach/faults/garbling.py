@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from pleach.events.event import Event, EventId
 from pleach.events.filter import Filter
+from pleach.faults.damage import Hand
 from pleach.messages import (
     Advertise,
     Advertised,
@@ -23,7 +24,6 @@ from pleach.messages import (
     Unsubscribe,
     Withdraw,
 )
-from pleach.faults.damage import Hand
 
 GHOST_INCARNATION = 2**31  # no client gets that old: its ghosts are nobody's events
 GHOST_ATTRIBUTES = MappingProxyType({"ghost": 1, "price": 5, "topic": "news.ghost"})

@@ -1,8 +1,8 @@
 """The door in front of a broker machine: counts what passes, and refuses what there is no room for.
 
 What is refused never reaches the broker, so that nothing of it has to be undone; nor is it journalled, since room may
-be judged otherwise when the journal is read again. That is why a full broker refuses every subscription, even one that
-it has: the journal is decided on without knowing who asks.
+be judged otherwise when the journal is read again. A full broker refuses every subscription, even one that it has; but
+never the renewal of one (stabilise/), which would take it away.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pleach.messages import (
     Detach,
     Farewell,
     Forward,
+    Layer,
     Marked,
     Message,
     Node,
@@ -35,6 +36,8 @@ from pleach.messages import (
     Subscribe,
 )
 from pleach.overlay.membership import Membership
+from pleach.routing.entries import Entry
+from pleach.routing.sessions import owner
 from pleach.runs import Passed, Run
 
 FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell))
@@ -74,9 +77,9 @@ class Gate:
             case Forward(event):
                 checked(event)  # once, here: matching relies on it
                 return self._route(sender, message, now)
-            case Subscribe(name) | Advertise(name) if reason := self._why_not(name):
+            case Subscribe() | Advertise() if reason := self._why_not(sender, message):
                 self._counters.names_refused += 1
-                return [Send(sender, Refused(name, reason))]
+                return [Send(sender, Refused(_name(message), reason))]
             case Attach() | Detach():
                 self._note_attached(sender, is_attached=isinstance(message, Attach))
                 return self._pass_on(sender, message, now)
@@ -119,15 +122,22 @@ class Gate:
         counters.publishes += run.count if run.kind is Publish else 0
         return passed
 
-    def _why_not(self, name: str) -> str:
+    def _why_not(self, sender: Node, message: Subscribe | Advertise) -> str:
         """Why nothing can be subscribed or advertised under a name; empty where it can."""
-        if len(name.encode()) > NAME_BYTES_MAX:
+        if len(_name(message).encode()) > NAME_BYTES_MAX:
             return f"its name is longer than {NAME_BYTES_MAX} bytes"
+        if message.renews and self._has(sender, message):
+            return ""
         if self.names_max is not None and self.broker.sessions.names >= self.names_max:
             return f"{self.name} has {self.names_max:,} subscriptions and advertisements, its limit: try another broker"
         if self.is_tight:
             return f"too much waits to be taken at {self.name}: try again later"
         return ""
+
+    def _has(self, sender: Node, message: Subscribe | Advertise) -> bool:
+        layer = Layer.SUBSCRIPTIONS if isinstance(message, Subscribe) else Layer.ADVERTISEMENTS
+        entry = Entry(owner(sender, _name(message)), message.filter)
+        return self.broker.router.has(layer, sender, entry)
 
     def _route(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         started = perf_counter()
@@ -158,18 +168,22 @@ class Gate:
         self.publishers.pop(peer, None)
         self._guests.pop(peer, None)
 
-    def is_changed_by(self, message: Message) -> bool:
+    def is_changed_by(self, sender: Node, message: Message) -> bool:
         """What is refused here changes nothing, and must not be handled when the journal is read again."""
         match message:
             case Publish() if self.closed:
                 return False
-            case Subscribe(name) | Advertise(name) if self._why_not(name):
+            case Subscribe() | Advertise() if self._why_not(sender, message):
                 return False
             case _:
-                return self.broker.is_changed_by(message)
+                return self.broker.is_changed_by(sender, message)
 
     def capture(self) -> bytes:
         return self.broker.capture()
 
     def restore(self, data: bytes) -> None:
         self.broker.restore(data)
+
+
+def _name(message: Subscribe | Advertise) -> str:
+    return message.subscription if isinstance(message, Subscribe) else message.advertisement

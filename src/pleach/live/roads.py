@@ -138,5 +138,5 @@ def first_broker(settings: BrokerSettings) -> Broker:
         settings.routing_config,
         neighbours=settings.all_neighbours,
         parent=settings.parent or None,
-        machines=machines(settings.ordering),
+        machines=[*machines(settings.ordering), *([settings.stabilise.machine] if settings.stabilise else [])],
     )

@@ -40,9 +40,9 @@ def status(node: BrokerNode) -> dict[str, object]:
         "leaving": {"waits_for": node.leaving.waits_for, "has_left": node.leaving.has_left},
         "clients": {client: _client(node, client) for client in clients},
         "remote_entries": router.remote_entries(),
-        "outbox_bytes": node.outbox_bytes,
+        "outbox_bytes": node.pressure.outbox_bytes,
         "held": _held(node),
-        "publishers_paused": node.is_tight,
+        "publishers_paused": node.pressure.is_tight,
         "publishes_refused": node.gate.closed,
         "counters": node.counters,
     }
@@ -90,7 +90,9 @@ def metrics(node: BrokerNode) -> list[Metric]:
         Metric("pleach_clients_up", "gauge", "Clients that are connected.", [Sample(sum(map(node.is_up, clients)))]),
         Metric("pleach_sessions", "gauge", "Peers that something is known of.", [Sample(len(sessions))]),
         Metric("pleach_names", "gauge", "Subscriptions and advertisements of all clients.", [_names(node)]),
-        Metric("pleach_outbox_bytes", "gauge", "Bytes that wait to be confirmed.", [Sample(node.outbox_bytes)]),
+        Metric(
+            "pleach_outbox_bytes", "gauge", "Bytes that wait to be confirmed.", [Sample(node.pressure.outbox_bytes)]
+        ),
         Metric("pleach_held_messages", "gauge", "Messages that a reconfiguration holds.", [Sample(_held(node))]),
         Metric(
             "pleach_remote_entries",

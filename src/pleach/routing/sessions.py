@@ -115,10 +115,9 @@ class Sessions:
         match message:
             case Publish(event):
                 return self._publish(client, event)
-            case Subscribe(name, wanted, renews=True):
-                return self._renew(Layer.SUBSCRIPTIONS, client, name, wanted)
-            case Advertise(name, advertised, renews=True):
-                return self._renew(Layer.ADVERTISEMENTS, client, name, advertised)
+            case Subscribe(name, wanted, renews=True) | Advertise(name, wanted, renews=True):
+                layer = Layer.SUBSCRIPTIONS if isinstance(message, Subscribe) else Layer.ADVERTISEMENTS
+                return self._renew(layer, client, name, wanted)
             case Subscribe(name, wanted, network_wide):
                 return self._add(Layer.SUBSCRIPTIONS, client, name, wanted, wait=network_wide)
             case Advertise(name, advertised):

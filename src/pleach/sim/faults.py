@@ -10,12 +10,12 @@ from pleach.broker import Broker
 from pleach.client import Client
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
+from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of
+from pleach.faults.garbling import garbled
 from pleach.messages import Layer, Node
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
 from pleach.scenario.stabilising import flight_of, stabilisation_of
-from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of
-from pleach.faults.garbling import garbled
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, RecordKind
 

@@ -21,9 +21,9 @@ from typing import Final
 
 import msgspec
 
-from pleach.effects import Effect, Observe, Observed, SetTimer
+from pleach.effects import Effect, Observe, Observed, Send, SetTimer
 from pleach.errors import ProtocolError
-from pleach.messages import OPERATOR, Message, Node, Presence, pack, unpack
+from pleach.messages import OPERATOR, Attached, Message, Node, Presence, pack, unpack
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Reconfiguration
 from pleach.stabilise.lease import Lease, phase_of
@@ -69,8 +69,10 @@ class Leases:
         router, back = self._layers.router, frozenset(message.back)
         away = ({*self._state.away} | {*message.away}) - back
         self._state.away = dict.fromkeys(sorted(away))
-        router.vouch(sorted(back))  # its renewals are still to come
-        return Handled(self._layers.answered(router.renew({*router.neighbours} - back)))
+        router.vouch(sorted(back))  # their renewals are still to come
+        clients = [client for client in self._layers.sessions.clients if client in back]
+        greetings = [Send(client, Attached(self._lease.refresh)) for client in clients]  # it may have changed
+        return Handled([*greetings, *self._layers.answered(router.renew({*router.neighbours} - back))])
 
     def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
         return Handled(self._tick() if name == TICK else self._renew())
