@@ -64,6 +64,24 @@ def damaged(state: bytes, what: str, hand: Hand) -> bytes:
     return pack(PARTS[what](unpack(state, BrokerState), hand))
 
 
+def rewound(state: bytes, former: bytes) -> bytes:
+    """The state as it once was, but for what is out of reach: neighbours, their number, protocols under way."""
+    present, past = unpack(state, BrokerState), unpack(former, BrokerState)
+    for layer in Layer:
+        now, then = _layer(present, layer), _layer(past, layer)
+        present = _with(
+            present,
+            layer,
+            received=then.received,
+            stale=then.stale,
+            waits=then.waits,
+            installs={n: then.installs.get(n, installs) for n, installs in now.installs.items()},
+            unanswered={n: then.unanswered.get(n, []) for n in now.installs},
+            settles={n: then.settles.get(n, []) for n in now.installs},
+        )
+    return pack(replace(present, clients=past.clients))
+
+
 def layers_of(*, advertisements: bool) -> Sequence[Layer]:
     return tuple(Layer) if advertisements else (Layer.SUBSCRIPTIONS,)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import get_args
+from typing import Protocol, get_args
 
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
 from pleach.errors import ProtocolError
 from pleach.events.event import checked
 from pleach.live.config import NAME_BYTES_MAX
+from pleach.live.healing import Healing
 from pleach.live.metrics import Counters
 from pleach.messages import (
     Advertise,
@@ -29,6 +30,7 @@ from pleach.messages import (
     Marked,
     Message,
     Node,
+    Presence,
     Publish,
     PublishRefused,
     Refused,
@@ -41,6 +43,14 @@ from pleach.routing.sessions import owner
 from pleach.runs import Passed, Run
 
 FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell))
+
+
+class Spoiler(Protocol):
+    """Makes something else of what is sent to a peer, for a time."""
+
+    def is_over(self, now: float) -> bool: ...
+
+    def passed(self, effects: Sequence[Effect]) -> Sequence[Effect]: ...
 
 
 class Gate:
@@ -56,6 +66,8 @@ class Gate:
         self._guests: dict[Node, None] = {}  # who came by the clients' door
         self._counters = counters
         self.membership = broker.machine(Membership)
+        self.healing: Healing | None = None  # counts what leases do; not in a recovery
+        self.garblers: dict[Node, Spoiler] = {}  # by neighbour: faults on purpose (striking.py)
 
     @property
     def departing(self) -> Sequence[Node]:
@@ -67,6 +79,20 @@ class Gate:
         return self.broker.name
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        if self.healing is not None:
+            self.healing.heard(sender, message)
+        effects = self._handle(sender, message, now)
+        if self.healing is not None and isinstance(message, Presence):
+            self.healing.did(effects)
+        return self._garbled(effects, now) if self.garblers else effects
+
+    def _garbled(self, effects: Sequence[Effect], now: float) -> Sequence[Effect]:
+        self.garblers = {peer: garbler for peer, garbler in self.garblers.items() if not garbler.is_over(now)}
+        for garbler in self.garblers.values():
+            effects = garbler.passed(effects)
+        return effects
+
+    def _handle(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         match message:
             case Publish(event) if self.closed:
                 self._counters.refused += 1
@@ -107,6 +133,8 @@ class Gate:
             self.detached[client] = None
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        if self.garblers:
+            return None
         if run.kind is Publish:
             if self.closed:
                 return None
@@ -154,7 +182,10 @@ class Gate:
         return effects
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
-        return self.broker.handle_timer(name, now=now)
+        effects = self.broker.handle_timer(name, now=now)
+        if self.healing is not None:
+            self.healing.did(effects)
+        return self._garbled(effects, now) if self.garblers else effects
 
     def resume(self, *, now: float) -> Sequence[Effect]:
         return self.broker.resume(now=now)

@@ -42,8 +42,10 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class LiveNetwork:
-    def __init__(self, scenario: Scenario, directory: Path) -> None:
+    def __init__(self, scenario: Scenario, directory: Path, *, heartbeat: float = 1.0) -> None:
+        """`heartbeat`: of brokers that have leases."""
         self.scenario = scenario
+        self._heartbeat = heartbeat
         self._directory = directory
         self._tree: Tree = tree_of(scenario)
         self._processes: dict[Node, asyncio.subprocess.Process] = {}
@@ -142,6 +144,7 @@ class LiveNetwork:
         command += ["--advertise", self._front(broker, "peer"), "--client-advertise", self._front(broker, "client")]
         command += ["--hierarchical"] if scenario.hierarchical else []
         command += ["--advertisements"] if scenario.advertisements else []
+        command += self._lease_flags()
         command += ["--merge-bound", str(scenario.merge_bound)] if scenario.merge_bound else []
         parent = self._tree.parent.get(broker)
         command += ["--parent", parent] if scenario.hierarchical and parent is not None else []
@@ -151,6 +154,14 @@ class LiveNetwork:
             else:
                 command += ["--neighbour", neighbour]
         return command
+
+    def _lease_flags(self) -> list[str]:
+        stabilise = self.scenario.stabilise
+        if stabilise is None:
+            return []
+        flags = ["--refresh", str(stabilise.refresh), "--period", str(stabilise.period)]
+        is_struck = any(isinstance(step, steps.Corrupt | steps.Garble) for step in self.scenario.steps)
+        return [*flags, "--heartbeat", str(self._heartbeat), *(["--debug-faults"] if is_struck else [])]
 
     async def kill(self, broker: Node) -> None:
         """`kill -9`."""

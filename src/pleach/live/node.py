@@ -28,6 +28,7 @@ from pleach.live.config import BrokerSettings
 from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
 from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.gate import Gate
+from pleach.live.healing import Healing
 from pleach.live.leaving import Leaving
 from pleach.live.metrics import Counters
 from pleach.live.operations import Operations
@@ -35,7 +36,8 @@ from pleach.live.presence import Attendance
 from pleach.live.pressure import Pressure
 from pleach.live.roads import Roads, first_broker
 from pleach.live.store import Store
-from pleach.messages import Node, OperatorRequest
+from pleach.messages import Node, OperatorRequest, Presence
+from pleach.stabilise.machine import Leases
 
 __all__ = ["BrokerNode", "Door"]
 
@@ -81,6 +83,7 @@ class BrokerNode:
         self._worker = ThreadPoolExecutor(1, "disk") if store else None
         self._commit: asyncio.Task[None] | None = None
         self._is_flush_due = False
+        self._is_snapshot_due = False  # the journal does not tell how the state came about
         self._clock = clock
         self._on_fatal = on_fatal
         self._doorkeeper = Doorkeeper(self)
@@ -90,6 +93,8 @@ class BrokerNode:
             self._recover(store)
         else:
             self.endpoint.perform(self.gate.resume(now=clock()), now=clock())
+        if (leases := broker.machine(Leases)) is not None:
+            self.gate.healing = Healing(broker, leases, self.counters)
         self.attendance = Attendance(broker, self.endpoint)
         self.attendance.look(clock())
         self.durable = Durable(self.endpoint)
@@ -104,6 +109,10 @@ class BrokerNode:
     @property
     def broker(self) -> Broker:
         return self.gate.broker
+
+    @property
+    def now(self) -> float:
+        return self._clock()
 
     @property
     def is_durable(self) -> bool:
@@ -263,7 +272,8 @@ class BrokerNode:
         assert self._store is not None
         parts, relief = tuple(self._parts), self.durable.relief() if self.gate.closed else None
         entries = self._store.journal_length + sum(len(part.batch.journal) for part in parts)
-        state = self.endpoint.capture() if entries > JOURNAL_ENTRIES_MAX else None
+        is_due = self._is_snapshot_due or entries > JOURNAL_ENTRIES_MAX
+        state, self._is_snapshot_due = self.endpoint.capture() if is_due else None, False
         work = asyncio.get_running_loop().run_in_executor(self._worker, write, self._store, relief, parts, state)
         self._commit = watched(self._await_commit(work, snapshot=state is not None))
 
@@ -282,6 +292,7 @@ class BrokerNode:
         del self._parts[: done.parts]
         self._note_space(shortage(done, self.settings.limits.data_bytes, is_short=bool(self.gate.closed)))
         if done.full:
+            self._is_snapshot_due |= snapshot
             self._seal()
             self._parts = self.durable.release(self._parts)
             await asyncio.sleep(FULL_RETRY_SECONDS)
@@ -299,6 +310,16 @@ class BrokerNode:
 
     def _ask(self, request: OperatorRequest) -> None:
         self.endpoint.request(request, now=self._clock())
+        self._touch()
+
+    def strike(self, state: bytes, *, with_clocks: bool) -> None:
+        """Go on with this state, as after a fault. `with_clocks`: timers are due when it says."""
+        self._seal()
+        self.gate.restore(state)
+        self.endpoint.request(Presence([], []), now=self._clock())  # says nothing, but is committed, and the state too
+        if with_clocks:
+            self.endpoint.perform(self.gate.resume(now=self._clock()), now=self._clock())
+        self._is_snapshot_due = True
         self._touch()
 
     def detach(self, clients: Sequence[Node], reason: str) -> None:

@@ -52,6 +52,11 @@ def flight_of(scenario: Scenario) -> float:
     return flight(delays_of(scenario))
 
 
+def fault_detail(scenario: Scenario, fault: str, *, lasts: float = 0.0) -> str:
+    """What the trace says of a fault that damages state: how long the checks are suspended."""
+    return f"{fault} stabilises={lasts + stabilisation_of(scenario):.9g} flight={flight_of(scenario):.9g}"
+
+
 def _latencies(scenario: Scenario) -> list[Span]:
     links = [*scenario.links, *((client.id, client.broker) for client in scenario.clients)]
     return [scenario.latency.of(a, b) for a, b in links] or [scenario.latency.default]

@@ -15,7 +15,7 @@ from pleach.faults.garbling import garbled
 from pleach.messages import Layer, Node
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
-from pleach.scenario.stabilising import flight_of, stabilisation_of
+from pleach.scenario.stabilising import fault_detail
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, RecordKind
 
@@ -64,23 +64,19 @@ class StateFaults:
 
     def _corrupt(self, step: steps.Corrupt) -> None:
         run, broker = self._run, self._run.brokers[step.broker]
-        run.record(RecordKind.FAULT, step.broker, detail=self._detail(f"corrupt {step.what}"))
+        run.record(RecordKind.FAULT, step.broker, detail=fault_detail(run.scenario, f"corrupt {step.what}"))
         broker.restore(damaged(broker.capture(), step.what, self._hand(step.broker, step.share)))
         if step.what in ("clock", "all"):
             run.sim.perform(step.broker, broker.resume(now=run.sim.now))
 
     def _garble(self, step: steps.Garble) -> None:
         run = self._run
-        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=self._detail("garble"))
+        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=fault_detail(run.scenario, "garble"))
         ends = [node for node in step.link if node in run.clients]
         for link in run.sim.links_between(*step.link):
             hand = Hand(self._draws, step.share, step.link, ends, self._filters, self._layers)
             messages = garbled(run.sim.take_in_flight(link), link.sender, link.receiver, hand)
             run.sim.resend(link, messages)
-
-    def _detail(self, fault: str) -> str:
-        scenario = self._run.scenario
-        return f"{fault} stabilises={stabilisation_of(scenario):.9g} flight={flight_of(scenario):.9g}"
 
     def _hand(self, broker: Node, share: float) -> Hand:
         clients = [name for name, client in self._run.clients.items() if client.broker == broker]
