@@ -29,18 +29,24 @@ class Alarm:
         self._touch = touch
         self._patience = patience
         self._not_before = 0.0
+        self._is_over = False
         self._handle: asyncio.TimerHandle | None = None
 
     def set(self) -> None:
         """To be called whenever timers may have changed."""
         due = self._endpoint.upkeep.next_due
-        self.cancel()
-        if due is not None:
+        self._cancel()
+        if due is not None and not self._is_over:
             due = max(due, self._not_before)
             delay = max(0.0, due - self._clock())
             self._handle = asyncio.get_running_loop().call_later(delay, self._ring, due)
 
-    def cancel(self) -> None:
+    def end(self) -> None:
+        """It does not ring any more."""
+        self._is_over = True
+        self._cancel()
+
+    def _cancel(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None

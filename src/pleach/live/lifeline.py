@@ -264,7 +264,7 @@ class Lifeline:
 
     def _silence(self) -> None:
         if self._alarm is not None:
-            self._alarm.cancel()
+            self._alarm.end()
 
     async def _keep_ticking(self) -> None:
         """Our signs of life, and the watch over the broker's."""

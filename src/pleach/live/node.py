@@ -344,6 +344,7 @@ class BrokerNode:
 
     async def leave(self, reason: str) -> None:
         """Say goodbye on all links, once everything before is on disk. Bound the time with `asyncio.timeout`."""
+        self._alarm.end()
         self.endpoint.leave(reason)
         self._flush()
         while self._commit is not None and not self._commit.done():

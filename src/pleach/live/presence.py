@@ -12,6 +12,8 @@ Rule 3: whoever no session is kept for is not waited for.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pleach.broker import Broker
 from pleach.links.endpoint import Endpoint
 from pleach.links.session import Phase
@@ -24,6 +26,11 @@ class Attendance:
         self._broker = broker
         self._endpoint = endpoint
         self._leases = broker.machine(Leases)
+
+    @property
+    def away(self) -> Collection[Node]:
+        """Whom the broker vouches for; nobody, where nothing is leased."""
+        return self._leases.away if self._leases else ()
 
     def look(self, now: float) -> None:
         """To be called before anything can run out, and now and then."""

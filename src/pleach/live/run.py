@@ -8,8 +8,8 @@ until no queue of any broker holds anything and nothing moves any more; loads wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,11 +47,33 @@ class LiveResult:
     unrest: tuple[str, ...] = ()  # why the run did not become quiet, if it did not
 
 
-async def run_live(scenario: model.Scenario, directory: Path, *, seed: int = 1) -> LiveResult:
-    """Start everything, run the timeline, wait until all is quiet, stop everything."""
+async def run_live(
+    scenario: model.Scenario,
+    directory: Path,
+    *,
+    seed: int = 1,
+    watch: Callable[[LiveNetwork], Coroutine[Any, Any, None]] | None = None,
+) -> LiveResult:
+    """Start everything, run the timeline, wait until all is quiet, stop everything.
+
+    `watch` goes on beside the timeline, and is cancelled at its end.
+    """
     heartbeat, scenario = heartbeat_of(scenario), lived(scenario)
-    async with LiveNetwork(scenario, directory, heartbeat=heartbeat) as network:
+    async with LiveNetwork(scenario, directory, heartbeat=heartbeat) as network, _beside(network, watch):
         return await _LiveRun(scenario, network, seed, heartbeat).go()
+
+
+@asynccontextmanager
+async def _beside(
+    network: LiveNetwork, watch: Callable[[LiveNetwork], Coroutine[Any, Any, None]] | None
+) -> AsyncIterator[None]:
+    task = asyncio.get_running_loop().create_task(watch(network)) if watch else None
+    try:
+        yield
+    finally:
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
 
 
 @dataclass
