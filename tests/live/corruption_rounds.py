@@ -2,10 +2,10 @@
 
     python tests/live/corruption_rounds.py --rounds 10
 
-Nine brokers in a tree, thirty clients, of which twenty want a topic each that nobody else wants. In every round a share of
-the table of a random broker is damaged; what goes astray within the bound is counted, and after it nothing may. Prints a
-line per round: the broker, what went astray, when the last of it did, and by how much the brokers' counters rose. The exit
-code is 1 if the verdict is not clean.
+Nine brokers in a tree, thirty clients, of which twenty want a topic each that nobody else wants. In every round a share
+of the table of a random broker is damaged; what goes astray within the bound is counted, and after it nothing may.
+Prints a line per round: the broker, what went astray, when the last of it did, and by how much the brokers' counters
+rose. The exit code is 1 if the verdict is not clean.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from msgspec.structs import replace
 
 from pleach.live.network import LiveNetwork
 from pleach.live.run import LiveResult, run_live
-from pleach.live.suffering import lived
 from pleach.scenario.model import Client, PerLink, Publish, Routing, Scenario, Stabilise, Stabiliser
-from pleach.scenario.stabilising import stabilisation_of
+from pleach.scenario.stabilising import flight_of, stabilisation_of
 from pleach.scenario.steps import Corrupt
 from pleach.scenario.values import Choice, Span
 from pleach.trace import RecordKind, Verdict, explain, judge
@@ -34,8 +33,9 @@ from pleach.trace import RecordKind, Verdict, explain, judge
 PUBLISHERS, SUBSCRIBERS = 10, 20
 EVENTS_PER_SECOND = 10  # of one publisher
 REFRESH, PERIOD = 0.4, 1.2
+DELAY = Span(0.0, 0.25)  # of a message on one link, on a machine that has much else to do
 WARM_UP = 3.0
-JUDGED_SECONDS = 2.0  # of each round, after the bound
+JUDGED_SECONDS = 2.0  # of each round, between the bound and what may be under way when the next one begins
 SHARE = 0.3
 WATCH_SECONDS = 0.2
 WATCHED = ("lease_expired", "lease_restored", "renewals_received", "renewals_sent")
@@ -51,10 +51,10 @@ def corruption_scenario(rounds: int, seed: int, *, what: str = "table", share: f
         brokers=BROKERS,
         duration=1.0,
         latency=PerLink(Span(0.0, 0.005)),
-        stabilise=Stabilise(kind=Stabiliser.LEASES, refresh=REFRESH, period=PERIOD),
+        stabilise=Stabilise(kind=Stabiliser.LEASES, refresh=REFRESH, period=PERIOD, delay=DELAY),
         clients=(*_publishers(rng), *_subscribers(rng)),
     )
-    spacing = stabilisation_of(lived(still)) + JUDGED_SECONDS
+    spacing = stabilisation_of(still) + JUDGED_SECONDS + flight_of(still)
     steps = tuple(
         Corrupt(at=WARM_UP + number * spacing, broker=rng.choice(BROKERS), what=what, share=share)
         for number in range(rounds)
@@ -136,7 +136,8 @@ def _rounds(result: LiveResult) -> list[Round]:
     strict = judge([record for record in result.records if record.kind != RecordKind.FAULT])
     rounds = []
     for number, fault in enumerate(faults):
-        until = faults[number + 1].at if number + 1 < len(faults) else result.ended_at
+        is_last = number + 1 == len(faults)
+        until = result.ended_at if is_last else faults[number + 1].at - flight_of(result.scenario)
         found = [violation.at - fault.at for violation in strict.violations if fault.at <= violation.at < until]
         rounds.append(Round(fault.node, fault.at, until, len(found), max(found, default=0.0)))
     return rounds

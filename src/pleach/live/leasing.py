@@ -15,11 +15,13 @@ import msgspec
 from pleach.broker import MachineMaker
 from pleach.errors import LeaseError
 from pleach.links.session import HEARTBEATS_MISSED_MAX
-from pleach.stabilise.bounds import Delays, check
+from pleach.routing.router import RoutingConfig
+from pleach.stabilise.bounds import Delays, check, stabilisation
 from pleach.stabilise.lease import Lease
 from pleach.stabilise.machine import Leases
 
 SILENT_HEARTBEATS = HEARTBEATS_MISSED_MAX + 1  # until a silent peer is cut off, and known to be away
+SPARED = 0.9
 SECONDS_MIN, SECONDS_MAX = 0.01, 86_400.0
 HOPS_MAX = 10_000
 EVERY_POLICY = "covering"  # renewals hop by hop have the same bounds in all but flooding, which has shorter ones
@@ -51,9 +53,18 @@ def silence_max(heartbeat: float) -> float:
     return SILENT_HEARTBEATS * heartbeat
 
 
-def heartbeat_for(lease: Lease, spread: float) -> float:
+def heartbeat_for(lease: Lease) -> float:
     """How often to give signs of life so that the periods of a network are long enough, with a tenth to spare."""
-    return 0.9 * (lease.period - lease.refresh - spread) / SILENT_HEARTBEATS
+    return SPARED * (lease.period - lease.refresh) / SILENT_HEARTBEATS
+
+
+def mends_within(settings: LeaseSettings, routing: RoutingConfig, heartbeat: float) -> float | None:
+    """Seconds after which a fault has left no trace; None where the diameter of the network is not given."""
+    if not settings.diameter:
+        return None
+    low, high = settings.delay
+    delays = Delays(low, high or silence_max(heartbeat), settings.diameter)
+    return stabilisation(settings.lease, routing.policy, delays, advertisements=routing.advertisements)
 
 
 def lease_complaints(settings: LeaseSettings, heartbeat: float) -> Iterator[tuple[str, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pleach.live.leasing import mends_within
 from pleach.live.metrics import Metric, Sample, counted
 from pleach.live.node import BrokerNode
 from pleach.live.operations import asked_name
@@ -33,6 +34,7 @@ def status(node: BrokerNode) -> dict[str, object]:
             "merge_bound": router.config.merge_bound,
             "parent": router.parent,
         },
+        "leases": _leases(node),
         "ordering": node.settings.ordering,
         "exchange": node.settings.exchange,
         "neighbours": {n: _neighbour(node, n, roads.get(n, "")) for n in sorted(router.neighbours)},
@@ -46,6 +48,15 @@ def status(node: BrokerNode) -> dict[str, object]:
         "publishes_refused": node.gate.closed,
         "counters": node.counters,
     }
+
+
+def _leases(node: BrokerNode) -> dict[str, object] | None:
+    settings = node.settings.stabilise
+    if settings is None:
+        return None
+    bound = mends_within(settings, node.broker.router.config, node.settings.heartbeat)
+    away = sorted(node.attendance.away)
+    return {"refresh": settings.refresh, "period": settings.period, "mends_within": bound, "away": away}
 
 
 def _link(node: BrokerNode, peer: Node) -> dict[str, object]:
@@ -100,8 +111,13 @@ def metrics(node: BrokerNode) -> list[Metric]:
             "Subscriptions held for neighbours.",
             [Sample(node.broker.router.remote_entries())],
         ),
+        Metric("pleach_lease_away", "gauge", "Peers that are away, and whose leases are kept for them.", [_away(node)]),
         *counted(node.counters),
     ]
+
+
+def _away(node: BrokerNode) -> Sample:
+    return Sample(len(node.attendance.away))
 
 
 def _names(node: BrokerNode) -> Sample:

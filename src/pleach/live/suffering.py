@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pleach.errors import InvalidInputError
 from pleach.live.ask import Answer, ask
-from pleach.live.leasing import heartbeat_for, silence_max
+from pleach.live.leasing import SPARED, heartbeat_for, silence_max
 from pleach.live.network import LiveNetwork
 from pleach.messages import Node
 from pleach.scenario import steps
@@ -32,8 +32,7 @@ def heartbeat_of(scenario: Scenario) -> float:
     """As many signs of life as the leases ask for."""
     if scenario.stabilise is None:
         return HEARTBEAT_SECONDS_MAX
-    delays = delays_of(scenario)
-    return min(HEARTBEAT_SECONDS_MAX, heartbeat_for(scenario.stabilise.lease, delays.high - delays.low))
+    return min(HEARTBEAT_SECONDS_MAX, heartbeat_for(scenario.stabilise.lease))
 
 
 def lived(scenario: Scenario) -> Scenario:
@@ -44,7 +43,7 @@ def lived(scenario: Scenario) -> Scenario:
         raise InvalidInputError(f'relayed renewals need one clock for all; set renewal = "{Renewal.HOP_BY_HOP}"')
     heartbeat, delays = heartbeat_of(scenario), delays_of(scenario)
     if heartbeat < HEARTBEAT_SECONDS_MIN:
-        least = scenario.stabilise.refresh + delays.high - delays.low + silence_max(HEARTBEAT_SECONDS_MIN) / 0.9
+        least = scenario.stabilise.refresh + silence_max(HEARTBEAT_SECONDS_MIN) / SPARED
         raise InvalidInputError(
             f"`period` is {scenario.stabilise.period:g} s; on real processes {least:g} s is wanted, so that a link"
             " that is silent can be told from one that is slow"
