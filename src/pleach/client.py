@@ -36,6 +36,7 @@ from pleach.messages import (
     PublishRefused,
     Redirect,
     Refused,
+    Renewed,
     Subscribe,
     Subscribed,
     Unadvertise,
@@ -308,7 +309,7 @@ class Client:
         return [*self._renewals(), self._lease.next()]
 
     def put_off(self) -> Sequence[Effect]:
-        """Nothing can be renewed now, since the broker cannot be reached; nor has it to be (live/presence.py)."""
+        """Nothing can be renewed now, since the broker cannot be reached; nor has it to be (routing/rounds.py)."""
         return [self._lease.next()] if self._lease else []
 
     def reconnected(self) -> Sequence[Effect]:
@@ -326,6 +327,7 @@ class Client:
             *(self._send(Advertise(name, each, renews=True)) for name, each in advertised),
             *(self._send(Advertise(name, each)) for name, each in advertised if name in state.unconfirmed),
             *(self._send(Subscribe(name, each, renews=True)) for name, each in wanted),
+            self._send(Renewed()),
             *(self._send(Subscribe(name, state.subscriptions[name])) for name in sorted(state.asked)),
         ]
 

@@ -26,7 +26,9 @@ from pleach.messages import (
     Mark,
     Marked,
     Publish,
+    Renewed,
     RequestSwap,
+    Round,
     Said,
     Subscribe,
     Swap,
@@ -160,6 +162,8 @@ def test_what_leases_do_is_counted():
     assert (counters.renewals_received, counters.lease_restored) == (2, 1), "the neighbour's entry was missing"
     door.handle_timer(RENEWAL, now=0.0)
     assert counters.renewals_sent == 1
-    for _ in range(2):
-        door.handle_timer(TICK, now=0.0)
+    door.handle_timer(TICK, now=0.0)
+    for sender, message in (("c", Attach()), ("c", Renewed()), ("n", Round(ends=False)), ("n", Round(ends=True))):
+        door.handle(sender, message, now=0.0)
+    door.handle_timer(TICK, now=0.0)
     assert counters.lease_expired == 2

@@ -9,6 +9,7 @@ from pleach.messages import (
     Attach,
     Attached,
     Publish,
+    Renewed,
     Subscribe,
     Subscribed,
     Unadvertise,
@@ -66,9 +67,9 @@ def test_another_refresh_is_taken_over():
 
 def test_what_is_not_confirmed_is_asked_for_again():
     client, _ = attached()
-    assert renewals(client) == [Attach(), Subscribe("s", X, renews=True), Subscribe("s", X)]
+    assert renewals(client) == [Attach(), Subscribe("s", X, renews=True), Renewed(), Subscribe("s", X)]
     client.handle("b", Subscribed("s"), now=0.0)
-    assert renewals(client) == [Attach(), Subscribe("s", X, renews=True)]
+    assert renewals(client) == [Attach(), Subscribe("s", X, renews=True), Renewed()]
 
 
 def test_advertisements_are_renewed_and_asked_for_again_until_they_are_confirmed():

@@ -16,6 +16,7 @@ from pleach.client import Client
 from pleach.messages import Advertise, Installed, Layer, pack, unpack
 from pleach.routing.exports import NUMBER_MAX
 from pleach.routing.propagation import Propagation
+from pleach.routing.rounds import Rounds
 from pleach.routing.waits import Need, Ticket
 from pleach.scenario.stabilising import stabilisation_of
 from pleach.sim.run import ScenarioRun
@@ -92,7 +93,7 @@ def test_much_less_time_than_stated_is_not_enough():
 
 def test_a_network_without_renewals_between_brokers_is_seen(monkeypatch):
     monkeypatch.setattr(Leases, "_renew", lambda leases: [leases._renewal_timer()])
-    assert flaws(is_struck=False)
+    assert flaws()
 
 
 def test_clients_that_do_not_renew_what_they_advertise_are_seen(monkeypatch):
@@ -116,10 +117,27 @@ def test_a_network_in_which_nothing_runs_out_is_seen(monkeypatch):
     assert flaws()
 
 
-def test_a_period_below_the_bound_lets_live_subscriptions_run_out(monkeypatch):
+@pytest.fixture
+def _too_short(monkeypatch):
     monkeypatch.setattr(struck, "TIGHT", 0.9)
     monkeypatch.setattr(bounds, "check", lambda *_: None)
     monkeypatch.setattr(struck, "check_stabilising", lambda _: None)
+
+
+@pytest.mark.usefixtures("_too_short")
+def test_a_period_below_the_bound_lets_live_subscriptions_run_out_where_time_alone_tells():
+    assert any("ran out" in flaw for flaw in flaws(setting=BY_NAME["simple-relayed1/peer-to-peer"], is_struck=False))
+
+
+@pytest.mark.usefixtures("_too_short")
+@pytest.mark.parametrize("setting", [COVERING, COVERING_ADVERTISED], ids=named)
+def test_where_rounds_tell_nothing_runs_out_whatever_the_period(setting):
+    assert not flaws(setting=setting, is_struck=False)
+
+
+@pytest.mark.usefixtures("_too_short")
+def test_where_anything_after_a_tick_counts_as_a_round_it_does(monkeypatch):
+    monkeypatch.setattr(Rounds, "is_whole", lambda *_: True)
     assert any("ran out" in flaw for flaw in flaws(is_struck=False))
 
 

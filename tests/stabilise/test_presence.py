@@ -1,4 +1,4 @@
-"""Peers that cannot be reached (rule 5 of the leases): nothing of them runs out, and nothing is renewed to them."""
+"""Rules 5 and 6 of the leases: nothing runs out but on the evidence of a whole round; none goes to the deaf."""
 
 import pytest
 
@@ -6,8 +6,7 @@ from pleach.broker import Broker
 from pleach.effects import Send
 from pleach.errors import ProtocolError
 from pleach.events.language import parse_filter
-from pleach.messages import OPERATOR, Attach, Attached, Install, Layer, Presence, Subscribe
-from pleach.routing.entries import Entry
+from pleach.messages import OPERATOR, Attach, Attached, Install, Layer, Presence, Renewed, Round, Subscribe
 from pleach.routing.router import RoutingConfig
 from pleach.stabilise.lease import Lease
 from pleach.stabilise.machine import RENEWAL, TICK, Leases
@@ -15,6 +14,7 @@ from pleach.stabilise.machine import RENEWAL, TICK, Leases
 WANTED = parse_filter("x > 0")
 OTHER = parse_filter("y > 0")
 LEASE = Lease(refresh=1.0, period=2.0)
+INSTALL = Install(Layer.SUBSCRIPTIONS, 0, "", WANTED)
 
 
 def broker():
@@ -25,66 +25,86 @@ def broker():
         neighbours=["a", "c"],
         machines=[lambda layers: Leases(layers, LEASE)],
     )
-    made.handle("s", Attach(), now=0.0)
-    made.handle("s", Subscribe("s1", OTHER), now=0.0)
-    made.handle("a", Install(Layer.SUBSCRIPTIONS, 1, "", WANTED), now=0.0)
+    hear(made, ("s", Attach()), ("s", Subscribe("s1", OTHER)), ("a", INSTALL), "tick")
+    assert sources(made) == ["a", "s"]
     return made
+
+
+def hear(made, *what):
+    """Messages with their senders, and ticks."""
+    for each in what:
+        if each == "tick":
+            made.handle_timer(TICK, now=0.0)
+        else:
+            made.handle(*each, now=0.0)
 
 
 def tell(made, away=(), back=()):
     return made.handle(OPERATOR, Presence(list(away), list(back)), now=0.0)
 
 
-def tick(made, times=2):
-    for _ in range(times):
-        made.handle_timer(TICK, now=0.0)
-
-
-def renewed_to(effects):
-    return sorted({e.to for e in effects if isinstance(e, Send) and isinstance(e.message, Install)})
+def told(effects, kind=Install):
+    return sorted({e.to for e in effects if isinstance(e, Send) and isinstance(e.message, kind)})
 
 
 def sources(made):
     return sorted({source for source, _ in made.router._subscriptions.entries()})
 
 
-def test_what_is_not_renewed_runs_out():
+BEGIN, END = ("a", Round(ends=False)), ("a", Round(ends=True))
+S_BEGIN, S_END = ("s", Attach()), ("s", Renewed())
+
+
+@pytest.mark.parametrize(
+    ("script", "left"),
+    [
+        (["tick"] * 9, ["a", "s"]),  # no time is long enough
+        ([BEGIN, END, "tick"], ["s"]),
+        ([S_BEGIN, S_END, "tick"], ["a"]),
+        ([BEGIN, ("a", INSTALL), END, "tick"], ["a", "s"]),
+        ([BEGIN, "tick", "tick"], ["a", "s"]),  # not whole
+        ([END, "tick"], ["a", "s"]),
+        ([BEGIN, ("a", INSTALL), "tick", END, "tick"], ["a", "s"]),  # in part before the tick
+        ([BEGIN, ("a", INSTALL), "tick", END, BEGIN, END, "tick"], ["s"]),  # the second one is whole
+        ([S_BEGIN, ("s", Subscribe("s1", OTHER, renews=True)), S_END, "tick"], ["a", "s"]),
+    ],
+)
+def test_what_a_whole_round_does_not_bring_goes(script, left):
     made = broker()
-    tick(made)
-    assert sources(made) == []
-    assert made.machine(Leases).lapsed == 2
-
-
-@pytest.mark.parametrize("away", [["a"], ["s"], ["a", "s"]])
-def test_nothing_of_those_who_are_away_runs_out(away):
-    made = broker()
-    tell(made, away=away)
-    tick(made, times=5)
-    assert sources(made) == away
-
-
-@pytest.mark.parametrize(("ticks", "left"), [(1, ["a"]), (2, [])])
-def test_who_is_back_has_a_period_to_renew(ticks, left):
-    made = broker()
-    tell(made, away=["a"])
-    tick(made, times=5)
-    tell(made, back=["a"])
-    tick(made, times=ticks)
+    hear(made, *script)
     assert sources(made) == left
+    assert made.machine(Leases).lapsed == 2 - len(left)
+
+
+@pytest.mark.parametrize("script", [[BEGIN], [BEGIN, END]])
+def test_rounds_are_captured(script):
+    made, again = broker(), broker()
+    hear(made, *script)
+    again.restore(made.capture())
+    hear(made, END, "tick")
+    hear(again, END, "tick")
+    assert sources(again) == sources(made) == ["s"]
+
+
+def test_a_round_has_all_that_a_neighbour_should_have_between_its_ends():
+    effects = broker().handle_timer(RENEWAL, now=0.0)
+    kinds = [type(e.message).__name__ for e in effects if isinstance(e, Send) and e.to == "c"]
+    assert kinds == ["Round", "Install", "Install", "Settle", "Round"]
 
 
 def test_nothing_is_renewed_to_those_who_are_away():
     made = broker()
-    assert renewed_to(made.handle_timer(RENEWAL, now=0.0)) == ["a", "c"]
+    assert told(made.handle_timer(RENEWAL, now=0.0)) == ["a", "c"]
     tell(made, away=["c"])
-    assert renewed_to(made.handle_timer(RENEWAL, now=0.0)) == ["a"]
+    effects = made.handle_timer(RENEWAL, now=0.0)
+    assert told(effects) == told(effects, Round) == ["a"]
 
 
 def test_a_neighbour_that_is_back_is_told_at_once_and_a_client_how_often_to_renew():
     made = broker()
     tell(made, away=["a", "c", "s"])
     effects = tell(made, back=["c", "s"])
-    assert renewed_to(effects) == ["c"]
+    assert told(effects) == told(effects, Round) == ["c"]
     assert Send("s", Attached(1.0)) in effects
 
 
@@ -92,9 +112,7 @@ def test_who_is_away_is_captured():
     made, again = broker(), broker()
     tell(made, away=["a"])
     again.restore(made.capture())
-    tick(again, times=5)
-    assert sources(again) == ["a"]
-    assert again.router.has(Layer.SUBSCRIPTIONS, "a", Entry("", WANTED))
+    assert told(again.handle_timer(RENEWAL, now=0.0)) == ["c"]
 
 
 @pytest.mark.parametrize("sender", ["a", "s", "stranger"])

@@ -113,7 +113,7 @@ def _struck(source: Node, entry: Entry, hand: Hand) -> tuple[Node, Entry | None]
 
 
 def flags(state: BrokerState, hand: Hand) -> BrokerState:
-    """Any flag may be toggled."""
+    """Any flag may be toggled, and any round of renewals taken for a whole one, or for none."""
     for layer in hand.layers:
         kept = _layer(state, layer)
         toggled: dict[Node, list[Entry]] = {}
@@ -121,7 +121,8 @@ def flags(state: BrokerState, hand: Hand) -> BrokerState:
             former = frozenset(kept.stale.get(source, ()))
             toggled[source] = [entry for entry in entries if (entry in former) != hand.strikes]
         state = _with(state, layer, stale=toggled)
-    return state
+    rounds = {node: hand.stream.random() < 0.5 for node in hand.nodes if hand.strikes}
+    return replace(state, router=replace(state.router, rounds={**state.router.rounds, **rounds}))
 
 
 def clock(state: BrokerState, hand: Hand) -> BrokerState:

@@ -1,8 +1,4 @@
-"""The one alarm of a node: it rings when the first of its machine's timers is due.
-
-A process that was held up rings late, and so may everyone else: before it acts on what it has not heard, it listens for
-a while. That matters to leases, which would take a late renewal for a missing one.
-"""
+"""The one alarm of a node: it rings when the first of its machine's timers is due."""
 
 from __future__ import annotations
 
@@ -13,22 +9,12 @@ from pleach.links.endpoint import Endpoint
 
 
 class Alarm:
-    """`touch`: to be called when something has happened at the endpoint. `patience`: how late it may ring, and how
-    long it listens if it is later than that."""
+    """`touch`: to be called when something has happened at the endpoint."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        clock: Callable[[], float],
-        touch: Callable[[], None],
-        *,
-        patience: Callable[[], float],
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, clock: Callable[[], float], touch: Callable[[], None]) -> None:
         self._endpoint = endpoint
         self._clock = clock
         self._touch = touch
-        self._patience = patience
-        self._not_before = 0.0
         self._is_over = False
         self._handle: asyncio.TimerHandle | None = None
 
@@ -37,9 +23,7 @@ class Alarm:
         due = self._endpoint.upkeep.next_due
         self._cancel()
         if due is not None and not self._is_over:
-            due = max(due, self._not_before)
-            delay = max(0.0, due - self._clock())
-            self._handle = asyncio.get_running_loop().call_later(delay, self._ring, due)
+            self._handle = asyncio.get_running_loop().call_later(max(0.0, due - self._clock()), self._ring)
 
     def end(self) -> None:
         """It does not ring any more."""
@@ -51,11 +35,6 @@ class Alarm:
             self._handle.cancel()
             self._handle = None
 
-    def _ring(self, due: float) -> None:
-        now, patience = self._clock(), self._patience()
-        if now - due > patience:
-            self._not_before = now + patience
-            self.set()
-            return
-        self._endpoint.fire(now=now)
+    def _ring(self) -> None:
+        self._endpoint.fire(now=self._clock())
         self._touch()

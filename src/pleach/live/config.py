@@ -278,7 +278,7 @@ def _name_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]
 
 def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
     if settings.stabilise is not None:
-        yield from lease_complaints(settings.stabilise, settings.heartbeat)
+        yield from lease_complaints(settings.stabilise)
     yield from _limit_complaints(settings.limits)
 
 

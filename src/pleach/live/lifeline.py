@@ -365,7 +365,7 @@ class Lifeline:
         self._listener = Listener(machine)
         config = SessionConfig(heartbeat=options.patience / HEARTBEATS_MISSED_MAX)
         self._endpoint = self._listener.endpoint = Endpoint(self._listener, self._epoch, config)
-        self._alarm = Alarm(self._endpoint, time.monotonic, self.settle_soon, patience=lambda: options.heartbeat)
+        self._alarm = Alarm(self._endpoint, time.monotonic, self.settle_soon)
         return self._endpoint
 
     def _new_life(self, strand: Strand, *, is_first: bool) -> None:

@@ -42,10 +42,8 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class LiveNetwork:
-    def __init__(self, scenario: Scenario, directory: Path, *, heartbeat: float = 1.0) -> None:
-        """`heartbeat`: of brokers that have leases."""
+    def __init__(self, scenario: Scenario, directory: Path) -> None:
         self.scenario = scenario
-        self._heartbeat = heartbeat
         self._directory = directory
         self._tree: Tree = tree_of(scenario)
         self._processes: dict[Node, asyncio.subprocess.Process] = {}
@@ -161,7 +159,7 @@ class LiveNetwork:
             return []
         flags = ["--refresh", str(stabilise.refresh), "--period", str(stabilise.period)]
         is_struck = any(isinstance(step, steps.Corrupt | steps.Garble) for step in self.scenario.steps)
-        return [*flags, "--heartbeat", str(self._heartbeat), *(["--debug-faults"] if is_struck else [])]
+        return [*flags, *(["--debug-faults"] if is_struck else [])]
 
     async def kill(self, broker: Node) -> None:
         """`kill -9`."""

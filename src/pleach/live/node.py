@@ -88,7 +88,7 @@ class BrokerNode:
         self._on_fatal = on_fatal
         self._doorkeeper = Doorkeeper(self)
         self.operations = Operations(self._ask)
-        self._alarm = Alarm(self.endpoint, clock, self._touch, patience=lambda: self.settings.heartbeat)
+        self._alarm = Alarm(self.endpoint, clock, self._touch)
         if store is not None:
             self._recover(store)
         else:

@@ -22,7 +22,7 @@ from pleach.live.client import Client
 from pleach.live.connect import connect
 from pleach.live.network import LiveNetwork
 from pleach.live.quiet import Quiet
-from pleach.live.suffering import StateFaults, heartbeat_of, lived
+from pleach.live.suffering import StateFaults, lived
 from pleach.live.timeline import Operations
 from pleach.messages import Node
 from pleach.scenario import model, steps
@@ -58,9 +58,9 @@ async def run_live(
 
     `watch` goes on beside the timeline, and is cancelled at its end.
     """
-    heartbeat, scenario = heartbeat_of(scenario), lived(scenario)
-    async with LiveNetwork(scenario, directory, heartbeat=heartbeat) as network, _beside(network, watch):
-        return await _LiveRun(scenario, network, seed, heartbeat).go()
+    scenario = lived(scenario)
+    async with LiveNetwork(scenario, directory) as network, _beside(network, watch):
+        return await _LiveRun(scenario, network, seed).go()
 
 
 @asynccontextmanager
@@ -81,7 +81,6 @@ class _LiveRun:
     scenario: model.Scenario
     network: LiveNetwork
     seed: int
-    heartbeat: float
     refusals: list[str] = field(default_factory=list)
     unrest: list[str] = field(default_factory=list)  # as of the last look around
 
@@ -135,7 +134,6 @@ class _LiveRun:
             own_events=client.own_events,
             window=WINDOW,
             queue_max=QUEUE_MAX,
-            heartbeat=self.heartbeat,
             observer=observe,
         )
 

@@ -54,7 +54,7 @@ def _leases(node: BrokerNode) -> dict[str, object] | None:
     settings = node.settings.stabilise
     if settings is None:
         return None
-    bound = mends_within(settings, node.broker.router.config, node.settings.heartbeat)
+    bound = mends_within(settings, node.broker.router.config)
     away = sorted(node.attendance.away)
     return {"refresh": settings.refresh, "period": settings.period, "mends_within": bound, "away": away}
 
@@ -111,7 +111,7 @@ def metrics(node: BrokerNode) -> list[Metric]:
             "Subscriptions held for neighbours.",
             [Sample(node.broker.router.remote_entries())],
         ),
-        Metric("pleach_lease_away", "gauge", "Peers that are away, and whose leases are kept for them.", [_away(node)]),
+        Metric("pleach_lease_away", "gauge", "Peers that are away: nothing of them runs out.", [_away(node)]),
         *counted(node.counters),
     ]
 

@@ -1,8 +1,7 @@
-"""[stabilise] in a scenario on real processes: what its leases need there, and the steps that damage state.
+"""[stabilise] in a scenario on real processes: the delays that it has there, and the steps that damage state.
 
-Delays are not the scenario's alone here: a link takes what its proxy adds, and whatever the processes need. What holds
-is that a peer which is silent for too long is cut off (leasing.py), so this is what the bounds reckon with, unless the
-scenario says otherwise (`delay`).
+Delays are not the scenario's alone here: a link takes what its proxy adds, and what the processes need. The bounds
+reckon with both, unless the scenario says otherwise (`delay`).
 """
 
 from __future__ import annotations
@@ -11,45 +10,39 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from pleach.errors import InvalidInputError
+from pleach.errors import InvalidInputError, LeaseError
 from pleach.live.ask import Answer, ask
-from pleach.live.leasing import SPARED, heartbeat_for, silence_max
+from pleach.live.leasing import PROCESS_SECONDS
 from pleach.live.network import LiveNetwork
 from pleach.messages import Node
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
 from pleach.scenario.stabilising import delays_of, fault_detail
 from pleach.scenario.values import Span
+from pleach.stabilise.bounds import Delays, check
 from pleach.stabilise.lease import Renewal
 from pleach.trace import NETWORK, RecordKind
 
-HEARTBEAT_SECONDS_MIN, HEARTBEAT_SECONDS_MAX = 0.05, 1.0
 GARBLE_SECONDS = 0.25  # on a real link few messages are under way at one moment
 UNLEASED = "this network does not find back by itself; give it [stabilise]"
 
 
-def heartbeat_of(scenario: Scenario) -> float:
-    """As many signs of life as the leases ask for."""
-    if scenario.stabilise is None:
-        return HEARTBEAT_SECONDS_MAX
-    return min(HEARTBEAT_SECONDS_MAX, heartbeat_for(scenario.stabilise.lease))
-
-
 def lived(scenario: Scenario) -> Scenario:
-    """The scenario with the delays that it has on real processes; raises InvalidInputError where leases cannot last."""
+    """The scenario with the delays that it has on real processes; raises InvalidInputError where it cannot be run."""
     if scenario.stabilise is None:
         return scenario
     if scenario.stabilise.renewal is Renewal.RELAYED:
         raise InvalidInputError(f'relayed renewals need one clock for all; set renewal = "{Renewal.HOP_BY_HOP}"')
-    heartbeat, delays = heartbeat_of(scenario), delays_of(scenario)
-    if heartbeat < HEARTBEAT_SECONDS_MIN:
-        least = scenario.stabilise.refresh + silence_max(HEARTBEAT_SECONDS_MIN) / SPARED
-        raise InvalidInputError(
-            f"`period` is {scenario.stabilise.period:g} s; on real processes {least:g} s is wanted, so that a link"
-            " that is silent can be told from one that is slow"
-        )
-    delay = scenario.stabilise.delay or Span(delays.low, delays.high + silence_max(heartbeat))
-    return replace(scenario, stabilise=replace(scenario.stabilise, delay=delay))
+    delays = delays_of(scenario)
+    delay = scenario.stabilise.delay or Span(delays.low, delays.high + PROCESS_SECONDS)
+    slower = replace(scenario, stabilise=replace(scenario.stabilise, delay=delay))
+    try:
+        known = delays_of(slower)
+        slowest = Delays(known.low, max(known.high, known.low + PROCESS_SECONDS), known.hops)
+        check(scenario.stabilise.lease, scenario.routing.value, slowest)
+    except LeaseError as error:
+        raise InvalidInputError(f"on real processes: {error}") from None
+    return slower
 
 
 class Run(Protocol):

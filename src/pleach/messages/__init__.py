@@ -23,6 +23,7 @@ from pleach.messages.clients import (
     Published,
     PublishRefused,
     Refused,
+    Renewed,
     Subscribe,
     Subscribed,
     Unadvertise,
@@ -87,7 +88,7 @@ from pleach.messages.requests import (
     Sought,
     SoughtRequest,
 )
-from pleach.messages.routing import Forward, Install, Installed, Mark, Marked, PubSub, Settle, Withdraw
+from pleach.messages.routing import Forward, Install, Installed, Mark, Marked, PubSub, Round, Settle, Withdraw
 from pleach.messages.swaplink import Abort, Aborted, Close, Lock, LockAck, LockNack, Open, Swap, SwapLinkMessage, Told
 
 __all__ = [
@@ -156,10 +157,12 @@ __all__ = [
     "RemoveNack",
     "RemoveReq",
     "Removed",
+    "Renewed",
     "RequestAdd",
     "RequestExchange",
     "RequestRemove",
     "RequestSwap",
+    "Round",
     "Said",
     "Seek",
     "Separator",

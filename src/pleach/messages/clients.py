@@ -53,6 +53,10 @@ class Unadvertise(Message, frozen=True):
     advertisement: str
 
 
+class Renewed(Message, frozen=True):
+    """Since its last `Attach` the client has said again all that it wants (stabilise/)."""
+
+
 # Broker to client ----------------------------------------------------------------------------------------------
 
 
@@ -113,7 +117,7 @@ class Refused(Message, frozen=True):
     reason: str
 
 
-ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
+ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise | Renewed
 
 
 ClientReply: TypeAlias = (

@@ -159,9 +159,8 @@ class Propagation:
         suspended = [neighbour for neighbour, export in self._exports.items() if export.is_suspended]
         return [(source, entry) for source, entry in self._received.stale() if source not in suspended]
 
-    def vouch(self, source: Node) -> None:
-        for entry in self._received.of(source):
-            self._received.put(source, entry)
+    def is_suspended(self, neighbour: Node) -> bool:
+        return self._exports[neighbour].is_suspended
 
     def age(self) -> list[Send]:
         """A tick: from now on everything has to be renewed again."""

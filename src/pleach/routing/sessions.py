@@ -34,6 +34,7 @@ from pleach.messages import (
     Published,
     PublishRefused,
     Refused,
+    Renewed,
     Subscribe,
     Subscribed,
     Unadvertise,
@@ -122,10 +123,11 @@ class Sessions:
                 return self._add(Layer.SUBSCRIPTIONS, client, name, wanted, wait=network_wide)
             case Advertise(name, advertised):
                 return self._add(Layer.ADVERTISEMENTS, client, name, advertised, wait=True)
-            case Unsubscribe(name):
-                return [*self._remove(Layer.SUBSCRIPTIONS, client, name), Send(client, Unsubscribed(name))]
-            case Unadvertise(name):
-                return [*self._remove(Layer.ADVERTISEMENTS, client, name), Send(client, Unadvertised(name))]
+            case Unsubscribe() | Unadvertise():
+                return self._take_back(client, message)
+            case Renewed():
+                self._router.end_round(client)
+                return []
             case Detach():
                 return self._detach(client)
 
@@ -170,6 +172,7 @@ class Sessions:
     # Requests ------------------------------------------------------------------------------------------------
 
     def _attach(self, client: Node, *, own_events: bool) -> list[Send]:
+        self._router.begin_round(client)
         if client in self._clients:
             self._clients[client].own_events = own_events
         else:
@@ -251,6 +254,13 @@ class Sessions:
                         self.names -= weight(wanted)
             for name in [name for name in state.confirmed if name not in state.advertisements]:
                 del state.confirmed[name]
+
+    def _take_back(self, client: Node, message: Unsubscribe | Unadvertise) -> list[Send]:
+        match message:
+            case Unsubscribe(name):
+                return [*self._remove(Layer.SUBSCRIPTIONS, client, name), Send(client, Unsubscribed(name))]
+            case Unadvertise(name):
+                return [*self._remove(Layer.ADVERTISEMENTS, client, name), Send(client, Unadvertised(name))]
 
     def _remove(self, layer: Layer, client: Node, name: str) -> Sequence[Send]:
         state = self._clients[client]

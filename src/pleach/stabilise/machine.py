@@ -9,8 +9,10 @@ Rule 2: an entry that runs out is withdrawn like any other, installs first: what
 Rule 3: clocks count modulo their period: a damaged one is late by one period at most.
 Rule 4: nothing else is trusted that was restored: numbers out of range are put right, and who waits for such asks
         again.
-Rule 5: where links can be down (live/), a driver says whom it cannot reach (`Presence`). A peer that is away cannot
-        renew: the broker vouches for what it has of it, until it is back, or its session is given up.
+Rule 5: nothing runs out for want of time alone, but of those of whom a whole round of renewals has come meanwhile
+        (routing/rounds.py). Who is away, or slow, is waited for.
+Rule 6: where links can be down (live/), a driver says whom it cannot reach (`Presence`): renewals that nobody can hear
+        would only pile up. Who is back is told at once.
 """
 
 from __future__ import annotations
@@ -69,7 +71,6 @@ class Leases:
         router, back = self._layers.router, frozenset(message.back)
         away = ({*self._state.away} | {*message.away}) - back
         self._state.away = dict.fromkeys(sorted(away))
-        router.vouch(sorted(back))  # their renewals are still to come
         clients = [client for client in self._layers.sessions.clients if client in back]
         greetings = [Send(client, Attached(self._lease.refresh)) for client in clients]  # it may have changed
         return Handled([*greetings, *self._layers.answered(router.renew({*router.neighbours} - back))])
@@ -78,7 +79,6 @@ class Leases:
         return Handled(self._tick() if name == TICK else self._renew())
 
     def _tick(self) -> list[Effect]:
-        self._layers.router.vouch(self._state.away)
         outcome, lapsed = self._layers.router.lapse()
         self.lapsed += lapsed
         self._layers.sessions.lapse()
