@@ -98,9 +98,12 @@ async def metrics_of(network: LiveNetwork, broker: str) -> dict[str, int]:
     """The counters of one broker, as Prometheus gets them."""
     host, _, port = network.directory.admin[broker].rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
-    text = (await reader.read()).decode()
-    writer.close()
+    try:
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        text = (await reader.read()).decode()
+    finally:
+        writer.close()
+        await writer.wait_closed()
     samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("pleach_"))
     return {key: int(samples[f"pleach_{key}_total"]) for key in WATCHED}
 
