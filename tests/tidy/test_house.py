@@ -15,6 +15,7 @@ CORE = [
     in {
         "broker.py",
         "client.py",
+        "client_state.py",
         "messages",
         "effects.py",
         "errors.py",

@@ -23,6 +23,7 @@ from pleach.messages.clients import (
     Published,
     PublishRefused,
     Refused,
+    Renewed,
     Subscribe,
     Subscribed,
     Unadvertise,
@@ -92,6 +93,7 @@ from pleach.messages.movement import (
 from pleach.messages.rebuild import Along, Anew, InTable, Parity, RebuildMessage, Switch
 from pleach.messages.requests import (
     OperatorRequest,
+    Presence,
     RequestAdd,
     RequestExchange,
     RequestMove,
@@ -119,7 +121,7 @@ from pleach.messages.ring import (
     TreeLinkAnswer,
     TreeUnlink,
 )
-from pleach.messages.routing import Forward, Install, Installed, Mark, Marked, PubSub, Settle, Withdraw
+from pleach.messages.routing import Forward, Install, Installed, Mark, Marked, PubSub, Round, Settle, Withdraw
 from pleach.messages.swaplink import Abort, Aborted, Close, Lock, LockAck, LockNack, Open, Swap, SwapLinkMessage, Told
 
 __all__ = [
@@ -197,6 +199,7 @@ __all__ = [
     "Peer",
     "Place",
     "PlaceTaken",
+    "Presence",
     "PubSub",
     "Publish",
     "PublishRefused",
@@ -213,6 +216,7 @@ __all__ = [
     "RemoveNack",
     "RemoveReq",
     "Removed",
+    "Renewed",
     "RequestAdd",
     "RequestExchange",
     "RequestMove",
@@ -221,6 +225,7 @@ __all__ = [
     "Resume",
     "RingMessage",
     "RingState",
+    "Round",
     "Said",
     "Seek",
     "Separator",

@@ -16,7 +16,7 @@ from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.movement import Halt, MovementMessage, Resume
 from pleach.messages.rebuild import RebuildMessage
-from pleach.messages.requests import Seek, Sought
+from pleach.messages.requests import Presence, Seek, Sought
 from pleach.messages.ring import RingMessage
 from pleach.messages.routing import Forward, Marked, PubSub
 from pleach.messages.swaplink import SwapLinkMessage
@@ -36,6 +36,7 @@ AnyMessage: TypeAlias = (
     | RebuildMessage
     | Seek
     | Sought
+    | Presence
     | Redirect
 )
 

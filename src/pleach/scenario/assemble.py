@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from pleach.broker import Broker, MachineMaker
-from pleach.client import Client, RenewalClock
+from pleach.client import Client
+from pleach.client_state import RenewalClock
 from pleach.messages import Node
 from pleach.mobility.machine import Mobility
 from pleach.overlay.layers import RouterMaker
@@ -54,6 +55,7 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
         hierarchical=scenario.hierarchical,
         advertisements=scenario.advertisements,
         merge_bound=scenario.merge_bound,
+        refresh=scenario.stabilise.refresh if scenario.stabilise else 0.0,
         relaying=scenario.stabilise.lease.relaying(scenario.routing.value) if scenario.stabilise else Relaying.NEVER,
     )
 

@@ -35,9 +35,9 @@ def check_stabilising(scenario: Scenario) -> None:
 
 
 def _flaw_of_leases(scenario: Scenario, stabilise: Stabilise) -> FlawError | None:
-    if scenario.advertisements:
-        reason = f'advertisements are not leased; leave them out, or set kind = "{Stabiliser.REBUILD}"'
-        return FlawError(("stabilise",), reason)
+    if stabilise.renewal is Renewal.RELAYED and scenario.advertisements:
+        reason = f'advertisements are not renewed that way; set renewal = "{Renewal.HOP_BY_HOP}"'
+        return FlawError(("stabilise", "renewal"), reason)
     if stabilise.renewal is Renewal.RELAYED and _changes_tree(scenario):
         reason = f'relayed renewals need a tree that stays; set renewal = "{Renewal.HOP_BY_HOP}"'
         return FlawError(("stabilise", "renewal"), reason)
@@ -99,11 +99,17 @@ def stabilisation_of(scenario: Scenario) -> float:
     assert scenario.stabilise
     if scenario.stabilise.kind.rebuilds:
         return rebuilt_within(rounds_of(scenario), delays_of(scenario))
-    return stabilisation(scenario.stabilise.lease, scenario.routing.value, delays_of(scenario))
+    lease, delays = scenario.stabilise.lease, delays_of(scenario)
+    return stabilisation(lease, scenario.routing.value, delays, advertisements=scenario.advertisements)
 
 
 def flight_of(scenario: Scenario) -> float:
     return flight(delays_of(scenario))
+
+
+def fault_detail(scenario: Scenario, fault: str, *, lasts: float = 0.0) -> str:
+    """What the trace says of a fault that damages state: how long the checks are suspended."""
+    return f"{fault} stabilises={lasts + stabilisation_of(scenario):.9g} flight={flight_of(scenario):.9g}"
 
 
 def _latencies(scenario: Scenario) -> list[Span]:

@@ -10,17 +10,15 @@ from pleach.broker import Broker
 from pleach.client import Client
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
-from pleach.messages import Node
+from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of
+from pleach.faults.garbling import garbled
+from pleach.messages import Layer, Node
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
-from pleach.scenario.stabilising import flight_of, stabilisation_of
-from pleach.sim.damage import PARTS, Hand, damaged
-from pleach.sim.garbling import garbled
+from pleach.scenario.stabilising import fault_detail
 from pleach.sim.simulator import Simulator
 from pleach.stabilise.twin import ONLY_TREE
 from pleach.trace import NETWORK, RecordKind
-
-GHOST_FILTERS = ("TRUE", "EXISTS topic", "ghost = 1", "price > 3", "topic LIKE 'news%'")
 
 
 class Struck(Protocol):
@@ -68,29 +66,28 @@ class StateFaults:
 
     def _corrupt(self, step: steps.Corrupt) -> None:
         run, broker = self._run, self._run.brokers[step.broker]
-        run.record(RecordKind.FAULT, step.broker, detail=self.detail(f"corrupt {step.what}"))
+        run.record(RecordKind.FAULT, step.broker, detail=fault_detail(run.scenario, f"corrupt {step.what}"))
         broker.restore(damaged(broker.capture(), step.what, self._hand(step.broker, step.share)))
         if step.what in ("clock", "all"):
             run.sim.perform(step.broker, broker.resume(now=run.sim.now))
 
     def _garble(self, step: steps.Garble) -> None:
         run = self._run
-        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=self.detail("garble"))
+        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=fault_detail(run.scenario, "garble"))
         ends = [node for node in step.link if node in run.clients]
         for link in run.sim.links_between(*step.link):
-            hand = Hand(self._draws, step.share, step.link, ends, self._filters, self._trees)
+            hand = Hand(self._draws, step.share, step.link, ends, self._filters, self._layers, self._trees)
             messages = garbled(run.sim.take_in_flight(link), link.sender, link.receiver, hand)
             run.sim.resend(link, messages)
-
-    def detail(self, fault: str) -> str:
-        """How the trace says what happened, and for how long it may show."""
-        scenario = self._run.scenario
-        return f"{fault} stabilises={stabilisation_of(scenario):.9g} flight={flight_of(scenario):.9g}"
 
     def _hand(self, broker: Node, share: float) -> Hand:
         clients = [name for name, client in self._run.clients.items() if client.broker == broker]
         nodes = [*self._run.brokers[broker].router.neighbours, *clients]
-        return Hand(self._draws, share, nodes, clients, self._filters, self._trees)
+        return Hand(self._draws, share, nodes, clients, self._filters, self._layers, self._trees)
+
+    @property
+    def _layers(self) -> Sequence[Layer]:
+        return layers_of(advertisements=self._run.scenario.advertisements)
 
 
 def _trees(scenario: Scenario) -> Sequence[Node]:

@@ -17,6 +17,7 @@ from pleach.scenario.acting import act
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
 from pleach.scenario.assemble import make_broker, make_brokers, make_clients, tree_of
 from pleach.scenario.behaviour import Publication, Replies, publications
+from pleach.scenario.stabilising import fault_detail
 from pleach.sim.faults import StateFaults
 from pleach.sim.links import Link
 from pleach.sim.operations import Operations, Surroundings
@@ -252,7 +253,8 @@ class ScenarioRun:
         if step.state_from is None:
             self.record(RecordKind.FAULT, broker, detail="restart")
         else:
-            self.record(RecordKind.FAULT, broker, detail=self.faults.detail(f"restart state_from={step.state_from:g}"))
+            detail = fault_detail(self.scenario, f"restart state_from={step.state_from:g}")
+            self.record(RecordKind.FAULT, broker, detail=detail)
             disk = self._backups[broker, step.state_from]
         fresh = make_broker(self.scenario, tree_of(self.scenario), broker)
         fresh.restore(disk)

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from pleach.events.event import Event, EventId
+from pleach.events.filter import Filter
+from pleach.faults.damage import Hand
 from pleach.messages import (
+    Advertise,
+    Advertised,
     Along,
     Anew,
     Deliver,
@@ -24,7 +28,6 @@ from pleach.messages import (
     Unsubscribe,
     Withdraw,
 )
-from pleach.sim.damage import Hand
 
 GHOST_INCARNATION = 2**31  # no client gets that old: its ghosts are nobody's events
 GHOST_ATTRIBUTES = MappingProxyType({"ghost": 1, "price": 5, "topic": "news.ghost"})
@@ -59,14 +62,14 @@ def _struck(message: Message, hand: Hand) -> list[Message]:
 
 
 def _ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
+    layer = hand.layer()
     if sender in hand.clients:
-        wanted = hand.stream.choice(hand.filters)
-        return hand.stream.choice((Subscribe("s1", wanted), Subscribe("ghost", wanted), Unsubscribe("s1")))
+        return _request(layer, hand.stream.choice(hand.filters), hand)
     owner, wanted = hand.entry()
     event = Event(EventId("ghost", GHOST_INCARNATION, hand.stream.randrange(1, 1000)), dict(GHOST_ATTRIBUTES))
     if receiver in hand.clients:
-        return hand.stream.choice((Subscribed("s1"), Deliver(event)))
-    layer = hand.stream.choice(tuple(Layer)) if hand.trees else Layer.SUBSCRIPTIONS
+        confirmation = Subscribed("s1") if layer is Layer.SUBSCRIPTIONS else Advertised("s1")
+        return hand.stream.choice((confirmation, Deliver(event)))
     ghost = hand.stream.choice(
         (
             Install(layer, hand.number(), owner, wanted),
@@ -77,6 +80,12 @@ def _ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
         )
     )
     return _rebuilding_ghost(ghost, hand) if hand.trees else ghost
+
+
+def _request(layer: Layer, wanted: Filter, hand: Hand) -> Message:
+    if layer is Layer.ADVERTISEMENTS:
+        return hand.stream.choice((Advertise("s1", wanted), Advertise("ghost", wanted)))
+    return hand.stream.choice((Subscribe("s1", wanted), Subscribe("ghost", wanted), Unsubscribe("s1")))
 
 
 def _rebuilding_ghost(
