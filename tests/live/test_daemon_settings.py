@@ -64,6 +64,7 @@ def test_lists_in_the_environment(tmp_path):
         ('name = "b"\nmerge_bound = 1.5', "merge_bound", "less than 1.0"),
         ('name = "b"\nlimits = { clients = 0 }', "limits.clients", "1 or more"),
         ('name = "b"\nlimits = { outbox_bytes_low = 9_000_000_000 }', "limits.outbox_bytes_low", "at most high"),
+        ('name = "b"\nzone = "a\\tb"', "zone", "printable"),
         ('name = "b"\nlog_level = "loud"', "log_level", "Invalid enum value"),
         ("name = ", "", "no TOML"),
     ],

@@ -72,8 +72,7 @@ def broker(
     if validate:
         typer.echo(effective(settings))
         return
-    code = _run(settings, lambda: load_settings(config, os.environ, flags))
-    raise typer.Exit(code)
+    raise typer.Exit(_run(settings, lambda: load_settings(config, os.environ, flags)))
 
 
 def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
