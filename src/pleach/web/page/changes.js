@@ -24,7 +24,7 @@ export class ChangesPanel {
     keyed(this.list, latest.slice(0, SHOWN_MAX), makeCard, (node, operation, name) => {
       const word = node.querySelector(".state");
       const hasEnded = OPEN_STATES.has(word.dataset.state) && !OPEN_STATES.has(operation.state);
-      if (hasEnded && name !== latest[0][0]) node.querySelector("details").open = false; // there is something newer to see
+      if (hasEnded && name !== latest[0][0]) node.querySelector("details").open = false; // see what is newer
       updateOperation(node, operation);
     });
   }
@@ -43,24 +43,35 @@ function updateCard(node, { title, state, small, note, steps }) {
   word.dataset.state = state;
   setText(node.querySelector("small"), small);
   setText(node.querySelector(".note"), note);
-  keyed(node.querySelector(".steps"), steps, () => el("li", {}, el("span"), el("small")), (item, [text, detail]) => {
-    setText(item.querySelector("span"), text);
-    setText(item.querySelector("small"), detail);
-  });
+  keyed(
+    node.querySelector(".steps"),
+    steps,
+    () => el("li", {}, el("span"), el("small")),
+    (item, [text, detail]) => {
+      setText(item.querySelector("span"), text);
+      setText(item.querySelector("small"), detail);
+    },
+  );
 }
 
-export const titleOf = ({ what, brokers }) => `${what} ${brokers.join(" ")}`;
+export const titleOf = ({ what, brokers }) => `${what} ${brokers.join(" ")}`.trim();
 
 function updateOperation(node, operation) {
   const { asked_at, ended_at, held, flooded, reason, state, steps } = operation;
-  const counts = [held === undefined ? "" : `${count(held)} held`, flooded === undefined ? "" : `${count(flooded)} flooded`].filter(Boolean);
+  const counts = [
+    held === undefined ? "" : `${count(held)} held`,
+    flooded === undefined ? "" : `${count(flooded)} flooded`,
+  ].filter(Boolean);
   const took = ended_at === undefined ? "" : ` · ${duration(ended_at - asked_at)}`;
   updateCard(node, {
     title: titleOf(operation),
     state,
     small: `${moment(asked_at)}${took}${counts.length ? ` · ${counts.join(", ")}` : ""}`,
     note: reason,
-    steps: Object.entries(steps).map(([key, step]) => [key, [stepText(step), `+${duration(Math.max(0, step.at - asked_at))}`]]),
+    steps: Object.entries(steps).map(([key, step]) => [
+      key,
+      [stepText(step), `+${duration(Math.max(0, step.at - asked_at))}`],
+    ]),
   });
 }
 
@@ -76,6 +87,9 @@ function updateRun(node, run) {
     state: run.state,
     small: run.title,
     note: "",
-    steps: Object.entries(run.steps).map(([key, step]) => [key, [step.text, step.reason ? `${step.state}: ${step.reason}` : step.state]]),
+    steps: Object.entries(run.steps).map(([key, step]) => [
+      key,
+      [step.text, step.reason ? `${step.state}: ${step.reason}` : step.state],
+    ]),
   });
 }
