@@ -4,9 +4,11 @@ import { el, keyed, setText } from "./dom.js";
 import { count, duration, moment } from "./format.js";
 
 const SHOWN_MAX = 30;
-const OPEN_STATES = new Set(["running"]);
+const RUNNING = "running"; // such cards are open, and so is the newest
 
 export class ChangesPanel {
+  #isWatched = false; // whether somebody has looked here before: then what is new is opened
+
   constructor(panel, store) {
     this.store = store;
     this.runs = el("ul", { className: "cards" });
@@ -20,20 +22,22 @@ export class ChangesPanel {
     const active = Object.entries(runs).filter(([, run]) => run.state !== "done");
     const latest = Object.entries(operations).sort((one, other) => other[1].asked_at - one[1].asked_at);
     this.none.hidden = latest.length + active.length > 0;
-    keyed(this.runs, active.reverse(), makeCard, updateRun);
-    keyed(this.list, latest.slice(0, SHOWN_MAX), makeCard, (node, operation, name) => {
-      const word = node.querySelector(".state");
-      const hasEnded = OPEN_STATES.has(word.dataset.state) && !OPEN_STATES.has(operation.state);
-      if (hasEnded && name !== latest[0][0]) node.querySelector("details").open = false; // see what is newer
+    const newest = latest[0]?.[0];
+    const make = (name, { state }) => makeCard(state === RUNNING || (this.#isWatched && name === newest));
+    keyed(this.runs, active.reverse(), make, updateRun);
+    keyed(this.list, latest.slice(0, SHOWN_MAX), make, (node, operation, name) => {
+      const hasEnded = node.querySelector(".state").dataset.state === RUNNING && operation.state !== RUNNING;
+      if (hasEnded && name !== newest) node.querySelector("details").open = false;
       updateOperation(node, operation);
     });
+    this.#isWatched = true;
   }
 }
 
-function makeCard(key, { state }) {
+function makeCard(isOpen) {
   const steps = el("ol", { className: "steps" });
   const summary = el("summary", {}, el("b"), el("span", { className: "state" }), el("small"));
-  return el("li", {}, el("details", { open: OPEN_STATES.has(state) }, summary, el("p", { className: "note" }), steps));
+  return el("li", {}, el("details", { open: isOpen }, summary, el("p", { className: "note" }), steps));
 }
 
 function updateCard(node, { title, state, small, note, steps }) {
