@@ -26,6 +26,20 @@ def with_free_ports(text):
     return text
 
 
+def carried_out(script, place, environment, *, seconds_max):
+    """What a script did, and what the brokers that it started have logged."""
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=seconds_max,
+        check=False,
+    )
+    return done, "".join(f"{file}: {file.read_text()}" for file in sorted(place.glob("net/*.log")))
+
+
 @pytest.fixture
 def shell(tmp_path):
     """A place with a `pleach` on its path; whatever was left running there is gone afterwards."""
@@ -46,17 +60,8 @@ def shell(tmp_path):
 
 def test_the_commands_of_the_page_do_what_it_says(shell):
     place, environment = shell
-    script = with_free_ports(commands())
-    done = subprocess.run(
-        ["bash", "-c", script + "\nwait\n"],
-        cwd=place,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    logs = done.stderr + "".join(f"{file}: {file.read_text()}" for file in sorted(place.glob("net/*.log")))
+    done, logs = carried_out(with_free_ports(commands()) + "\nwait\n", place, environment, seconds_max=240)
+    logs = done.stderr + logs
     got = (place / "net" / "got").read_text().splitlines()
     assert len(got) == 20, logs
     assert [line.split()[1] for line in got] == ["amount=50"] * 10 + ["amount=60"] * 10

@@ -93,6 +93,7 @@ def test_lists_in_the_environment(tmp_path):
         ('name = "b"\nstabilise = { refresh = 1, period = 9, delay = [2, 1] }', "stabilise.delay", "no delay"),
         ('name = "b"\nstabilise = { refresh = 1, period = 9, diameter = -1 }', "stabilise.diameter", "links"),
         ('name = "b"\nstabilise = { fresh = 1 }', "stabilise", "known keys: refresh, period"),
+        ('name = "b"\nzone = "a\\tb"', "zone", "printable"),
         ('name = "b"\nlog_level = "loud"', "log_level", "Invalid enum value"),
         ("name = ", "", "no TOML"),
     ],

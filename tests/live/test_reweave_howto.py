@@ -3,11 +3,10 @@
 import contextlib
 import re
 import socket
-import subprocess
 from pathlib import Path
 from random import Random
 
-from test_daemon_howto import commands, shell  # noqa: F401 - a fixture
+from test_daemon_howto import carried_out, commands, shell  # noqa: F401 - a fixture
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "reweave.md"
 BROKERS = (1, 2, 3, 4)
@@ -34,16 +33,7 @@ def is_free(base):
 
 def test_the_commands_of_the_page_reweave_a_tree_under_a_subscriber(shell):  # noqa: F811
     place, environment = shell
-    done = subprocess.run(
-        ["bash", "-c", with_free_ports(commands(PAGE))],
-        cwd=place,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    logs = "".join(f"{file}: {file.read_text()}" for file in sorted(place.glob("net/*.log")))
+    done, logs = carried_out(with_free_ports(commands(PAGE)), place, environment, seconds_max=280)
     said = done.stdout + done.stderr
     assert len((place / "net" / "got").read_text().splitlines()) == 300, said + logs
     assert "c has ended with 0" in done.stdout, said + logs

@@ -2,10 +2,9 @@
 
 import re
 import socket
-import subprocess
 from pathlib import Path
 
-from test_daemon_howto import commands, shell  # noqa: F401 - a fixture
+from test_daemon_howto import carried_out, commands, shell  # noqa: F401 - a fixture
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "dashboard.md"
 
@@ -21,16 +20,8 @@ def with_free_ports(text):
 
 def test_the_commands_of_the_page_show_a_tree_and_a_run(shell):  # noqa: F811
     place, environment = shell
-    done = subprocess.run(
-        ["bash", "-c", with_free_ports(commands(PAGE))],
-        cwd=place,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    said = done.stdout + done.stderr + "".join(file.read_text() for file in sorted(place.glob("net/*.log")))
+    done, logs = carried_out(with_free_ports(commands(PAGE)), place, environment, seconds_max=200)
+    said = done.stdout + done.stderr + logs
     assert done.stdout.count('"ready":true') == 2, said
     assert "event: whole" in done.stdout, said
     assert '"kind":"live"' in done.stdout, said
