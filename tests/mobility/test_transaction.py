@@ -191,7 +191,7 @@ class ImpatientTrip(Trip):
             self.run.sim.perform("s", source.handle_timer(f"{TIMER}1", now=self.run.sim.now))
 
 
-@pytest.mark.parametrize("mode", MODES[::3], ids=lambda mode: "-".join(map(str, mode.values())))
+@pytest.mark.parametrize("mode", MODES[::7], ids=lambda mode: "-".join(map(str, mode.values())))
 def test_given_up_after_any_message_it_leaves_everything_as_it_was(mode):
     trip = Trip(route(MOVE, **mode))
     trip.finish()
