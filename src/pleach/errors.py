@@ -57,6 +57,10 @@ class LeaseError(InvalidInputError):
     """Periods of leases that do not fit the network: subscriptions would run out that are renewed in time."""
 
 
+class ColouringError(InvalidInputError):
+    """Periods of a coloured network that do not fit it: events would get lost while the colours change."""
+
+
 class ScheduleError(InvalidInputError):
     """A schedule that cannot be read, or that does not fit the scenario it is replayed on."""
 

@@ -12,6 +12,7 @@ from pleach.events.filter import Filter
 from pleach.events.language import parse_asked, parse_internal
 from pleach.messages.base import Message
 from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliver, Publish, Subscribe
+from pleach.messages.coloured import ColouredMessage
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.requests import Seek, Sought
@@ -29,6 +30,7 @@ AnyMessage: TypeAlias = (
     | Seek
     | Sought
     | Redirect
+    | ColouredMessage
 )
 
 

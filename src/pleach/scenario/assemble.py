@@ -10,10 +10,14 @@ from functools import partial
 from pleach.broker import Broker, MachineMaker
 from pleach.client import Client, RenewalClock
 from pleach.messages import Node
+from pleach.overlay.coloured.broker import ColouredBroker
+from pleach.overlay.coloured.holding import Order
 from pleach.overlay.registry import machines
 from pleach.routing.relays import Relaying
 from pleach.routing.router import RoutingConfig
+from pleach.scenario.colouring import colouring_of, is_coloured
 from pleach.scenario.model import Scenario
+from pleach.scenario.plants import BrokerMachine
 from pleach.stabilise.lease import phase_of
 from pleach.stabilise.machine import Leases
 
@@ -72,6 +76,26 @@ def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
         parent=tree.parent.get(name),
         machines=broker_machines(scenario),
     )
+
+
+def make_machine(scenario: Scenario, tree: Tree, name: Node) -> BrokerMachine:
+    """As `make_broker`, whatever kind of broker the network has."""
+    if not is_coloured(scenario):
+        return make_broker(scenario, tree, name)
+    parent = tree.parent.get(name)
+    return ColouredBroker(
+        name,
+        routing_config(scenario),
+        colouring_of(scenario),
+        order=Order(scenario.ordering.value),
+        parent=parent,
+        children=[neighbour for neighbour in tree.neighbours.get(name, ()) if neighbour != parent],
+    )
+
+
+def make_machines(scenario: Scenario) -> dict[Node, BrokerMachine]:
+    tree = tree_of(scenario)
+    return {name: make_machine(scenario, tree, name) for name in scenario.brokers}
 
 
 def make_brokers(scenario: Scenario) -> dict[Node, Broker]:

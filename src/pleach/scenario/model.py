@@ -86,12 +86,14 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
 class Stabiliser(StrEnum):
     LEASES = "leases"
+    COLOURED = "coloured"  # the tree as well as the tables: overlay/coloured/
 
 
 class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
     """How the network finds back by itself from faults that damage its state; see stabilise/ for the names.
 
-    `delay` and `diameter` are what the periods reckon with: by default what [latency] and the tree say.
+    `delay` and `diameter` are what the periods reckon with: by default what [latency] and the tree say. With colours
+    `height` stands in place of `diameter`, `group` says who is root, and who follows, and `degree` who takes in others.
     """
 
     kind: Stabiliser
@@ -101,6 +103,9 @@ class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
     variant: Variant = 1
     delay: Span | None = None
     diameter: Count | None = None
+    height: Count | None = None
+    group: Names = ()
+    degree: Count | None = None
 
     @property
     def lease(self) -> Lease:

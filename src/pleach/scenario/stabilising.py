@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 
 from pleach.errors import LeaseError
+from pleach.overlay.coloured import bounds as colours
+from pleach.scenario.colouring import check_colouring, colouring_of, is_coloured, widest_latency
 from pleach.scenario.locate import FlawError
 from pleach.scenario.model import Scenario
 from pleach.scenario.steps import AddBroker, Exchange, MoveClient, RemoveBroker, Swap
-from pleach.scenario.values import Span
 from pleach.stabilise.bounds import Delays, check, flight, stabilisation
 from pleach.stabilise.lease import Renewal
 
@@ -20,6 +20,9 @@ def check_stabilising(scenario: Scenario) -> None:
         return
     if scenario.advertisements:
         raise FlawError(("stabilise",), "advertisements are not leased; leave `advertisements` or [stabilise] out")
+    if is_coloured(scenario):
+        check_colouring(scenario)
+        return
     if stabilise.renewal is Renewal.RELAYED and _changes_tree(scenario):
         reason = f'relayed renewals need a tree that stays; set renewal = "{Renewal.HOP_BY_HOP}"'
         raise FlawError(("stabilise", "renewal"), reason)
@@ -36,28 +39,22 @@ def _changes_tree(scenario: Scenario) -> bool:
 def delays_of(scenario: Scenario) -> Delays:
     """What the file says, or what follows from its latencies and its tree; a client's own link counts as one more."""
     assert scenario.stabilise
-    span = scenario.stabilise.delay or _widest(_latencies(scenario))
+    span = scenario.stabilise.delay or widest_latency(scenario)
     return Delays(span.low, span.high, scenario.stabilise.diameter or _diameter(scenario) + 1)
 
 
 def stabilisation_of(scenario: Scenario) -> float:
     """Seconds after a fault within which everything is correct again."""
     assert scenario.stabilise
+    if is_coloured(scenario):
+        return colours.stabilisation(colouring_of(scenario))
     return stabilisation(scenario.stabilise.lease, scenario.routing.value, delays_of(scenario))
 
 
 def flight_of(scenario: Scenario) -> float:
+    if is_coloured(scenario):
+        return colours.flight(colouring_of(scenario))
     return flight(delays_of(scenario))
-
-
-def _latencies(scenario: Scenario) -> list[Span]:
-    links = [*scenario.links, *((client.id, client.broker) for client in scenario.clients)]
-    return [scenario.latency.of(a, b) for a, b in links] or [scenario.latency.default]
-
-
-def _widest(spans: Iterable[Span]) -> Span:
-    given = list(spans)
-    return Span(min(span.low for span in given), max(span.high for span in given))
 
 
 def _diameter(scenario: Scenario) -> int:

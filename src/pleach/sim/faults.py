@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 from typing import Protocol
 
-from pleach.broker import Broker
 from pleach.client import Client
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
 from pleach.messages import Node
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
+from pleach.scenario.plants import BrokerMachine
 from pleach.scenario.stabilising import flight_of, stabilisation_of
 from pleach.sim.damage import PARTS, Hand, damaged
 from pleach.sim.garbling import garbled
@@ -27,7 +27,7 @@ class Struck(Protocol):
     scenario: Scenario
     stream: str
     sim: Simulator
-    brokers: dict[Node, Broker]
+    brokers: dict[Node, BrokerMachine]
     clients: dict[Node, Client]
     disks: dict[Node, bytes]
 

@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from pleach.broker import Broker
 from pleach.client import Client
 from pleach.effects import Concluded, Observe, Observed
 from pleach.events.event import Event
 from pleach.events.language import parse_filter
 from pleach.messages import Node
+from pleach.overlay.coloured.broker import ColouredBroker
 from pleach.scenario import model, steps
 from pleach.scenario.acting import act
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
-from pleach.scenario.assemble import make_broker, make_brokers, make_clients, tree_of
+from pleach.scenario.assemble import make_clients, make_machine, make_machines, tree_of
 from pleach.scenario.behaviour import Publication, Replies, publications
+from pleach.scenario.colouring import is_coloured
+from pleach.scenario.plants import BrokerMachine
 from pleach.sim.faults import StateFaults
 from pleach.sim.links import Link
 from pleach.sim.operations import Operations, Surroundings
@@ -24,6 +26,7 @@ from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 PROGRESS_TICKS = 100
+LINGER_PERIODS_MAX = 12
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ def run_scenario(
     seed: int,
     *,
     kinds: frozenset[RecordKind] | None = None,
-    watch: Callable[[dict[Node, Broker]], None] | None = None,
+    watch: Callable[[dict[Node, BrokerMachine]], None] | None = None,
     on_progress: Callable[[float], None] | None = None,
 ) -> SimResult:
     """Run to the end: all of the timeline, then until all is quiet.
@@ -72,7 +75,7 @@ class ScenarioRun:
     scenario: model.Scenario
     seed: int
     kinds: frozenset[RecordKind] | None = None
-    watch: Callable[[dict[Node, Broker]], None] | None = None
+    watch: Callable[[dict[Node, BrokerMachine]], None] | None = None
     refusals: list[Refusal] = field(default_factory=list)
     disks: dict[Node, bytes] = field(default_factory=dict)  # states of brokers that are down
 
@@ -80,7 +83,7 @@ class ScenarioRun:
         self.stream = f"{self.scenario.name}/{self.seed}"
         self.recorder = Recorder(run_name(self.scenario, self.seed), kinds=self.kinds)
         self.sim = Simulator(self.stream)
-        self.brokers: dict[Node, Broker] = make_brokers(self.scenario)
+        self.brokers: dict[Node, BrokerMachine] = make_machines(self.scenario)
         self.clients: dict[Node, Client] = make_clients(self.scenario)
         self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
         self.subscriptions = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
@@ -98,6 +101,7 @@ class ScenarioRun:
 
     def finish(self) -> SimResult:
         self.sim.run()
+        self._linger()
         quiet = self._drain()
         for operation in self.operations.under_way:
             self.refuse(operation.step, "it has not come to an end")
@@ -110,6 +114,15 @@ class ScenarioRun:
             quiet,
             tuple(self.refusals),
         )
+
+    def _linger(self) -> None:
+        """In a coloured network what is under way may wait for a recolouring, and that for its time."""
+        for _ in range(LINGER_PERIODS_MAX if is_coloured(self.scenario) else 0):
+            held = [b.held_count for b in self.brokers.values() if isinstance(b, ColouredBroker)]
+            if not any(held) and not self.operations.under_way:
+                return
+            assert self.scenario.stabilise
+            self.sim.run(self.sim.now + self.scenario.stabilise.period)
 
     def report_to(self, on_progress: Callable[[float], None]) -> None:
         for tick in range(PROGRESS_TICKS):
@@ -145,7 +158,7 @@ class ScenarioRun:
         return Surroundings(
             self.sim,
             self.brokers,
-            make_broker=partial(make_broker, self.scenario, tree_of(self.scenario)),
+            make_broker=partial(make_machine, self.scenario, tree_of(self.scenario)),
             is_down=self.disks.__contains__,
             scenario=self.scenario,
             refuse=self.refuse,
@@ -246,7 +259,7 @@ class ScenarioRun:
 
     def _restart(self, broker: Node) -> None:
         self.record(RecordKind.FAULT, broker, detail="restart")
-        fresh = make_broker(self.scenario, tree_of(self.scenario), broker)
+        fresh = make_machine(self.scenario, tree_of(self.scenario), broker)
         fresh.restore(self.disks.pop(broker))
         self.brokers[broker] = fresh
         self.sim.restart(broker, fresh)
