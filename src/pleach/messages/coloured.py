@@ -82,10 +82,11 @@ class JoinTree(Message, frozen=True):
 
 
 class Welcome(Message, frozen=True):
-    """The sender is the receiver's parent in the new colour, which is `colour`."""
+    """The sender is the receiver's parent in the new colour, which is `colour`. `moves`: those it comes with."""
 
     colour: int
     root: Node
+    moves: list[Move] = msgspec.field(default_factory=list)
 
 
 class Carry(Message, frozen=True):

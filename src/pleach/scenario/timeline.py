@@ -64,6 +64,7 @@ class _World:
         self._links = {frozenset(link) for link in scenario.links}
         self._links_known = True  # until the tree changes
         self._down: set[str] = set()
+        self._gone: set[str] = set()  # for good
         self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
         self._advertised = {
             client.id: _filters(initial_advertisements(scenario, client)) for client in scenario.clients
@@ -140,9 +141,13 @@ class _World:
                 if step.broker in self._down:
                     raise FlawError(where, f"broker {step.broker!r} has crashed already; restart it first")
                 self._down.add(step.broker)
+                if step.for_good:
+                    self._gone.add(step.broker)
             case Restart():
                 if step.broker not in self._down:
                     raise FlawError(where, f"broker {step.broker!r} is running; only a crashed one can restart")
+                if step.broker in self._gone:
+                    raise FlawError(where, f"broker {step.broker!r} has crashed for good; it does not come back")
                 self._down.remove(step.broker)
 
     def _need_brokers(self, brokers: Iterable[str], path: Path) -> None:

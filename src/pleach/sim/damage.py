@@ -36,6 +36,7 @@ class Hand:
     nodes: Sequence[Node]  # to whom the broker has links
     clients: Sequence[Node]  # those of them that are clients
     filters: Sequence[Filter]
+    brokers: Sequence[Node] = ()  # all of the network, for pointers that lead anywhere
 
     @property
     def strikes(self) -> bool:
@@ -61,15 +62,19 @@ def damaged(state: bytes, what: str, hand: Hand) -> bytes:
 
 def table(state: BrokerState, hand: Hand) -> BrokerState:
     """Entries are gone, are others, or are somebody else's; and some come from nowhere."""
+    return _with(state, received=damaged_entries(state.router.subscriptions.received, hand))
+
+
+def damaged_entries(known: Mapping[Node, Sequence[Entry]], hand: Hand) -> dict[Node, list[Entry]]:
     received: dict[Node, dict[Entry, None]] = {}
-    for source, entries in state.router.subscriptions.received.items():
+    for source, entries in known.items():
         for entry in entries:
             kept_at, kept = _struck(source, entry, hand) if hand.strikes else (source, entry)
             if kept:
                 received.setdefault(kept_at, {})[kept] = None
     for _ in hand.some():
         received.setdefault(hand.stream.choice(hand.nodes), {})[hand.entry()] = None
-    return _with(state, received={source: sorted(entries) for source, entries in sorted(received.items())})
+    return {source: sorted(entries) for source, entries in sorted(received.items())}
 
 
 def _struck(source: Node, entry: Entry, hand: Hand) -> tuple[Node, Entry | None]:
@@ -94,16 +99,24 @@ def flags(state: BrokerState, hand: Hand) -> BrokerState:
 
 def clock(state: BrokerState, hand: Hand) -> BrokerState:
     """The timers are due at any time."""
-    strange = [float("nan"), float("inf"), -1.0, 0.0, 1e300]
-    times = [hand.stream.choice((*strange, *(hand.stream.uniform(0.0, 10.0) for _ in strange))) for _ in range(2)]
+    times = [any_time(hand) for _ in range(2)]
     return replace(state, machines={**state.machines, Leases.name: pack(LeasesState(*times))})
+
+
+def any_time(hand: Hand) -> float:
+    strange = [float("nan"), float("inf"), -1.0, 0.0, 1e300]
+    return hand.stream.choice((*strange, *(hand.stream.uniform(0.0, 10.0) for _ in strange)))
 
 
 def clients(state: BrokerState, hand: Hand) -> BrokerState:
     """Clients are forgotten; names are gone, stand for something else, or come from nowhere."""
+    return replace(state, clients=damaged_clients(state.clients, hand))
+
+
+def damaged_clients(known: Mapping[Node, ClientState], hand: Hand) -> dict[Node, ClientState]:
     sessions: dict[Node, ClientState] = {}
     for client in hand.clients:
-        former = state.clients.get(client, ClientState(True, {}, {}, {}))  # noqa: FBT003 the struct is positional
+        former = known.get(client, ClientState(True, {}, {}, {}))  # noqa: FBT003 the struct is positional
         if hand.strikes and hand.stream.random() < 0.3:
             continue
         names = {name: wanted for name, wanted in former.subscriptions.items() if not hand.strikes}
@@ -111,7 +124,7 @@ def clients(state: BrokerState, hand: Hand) -> BrokerState:
         ghosts = {f"ghost{i}": hand.stream.choice(hand.filters) for i in hand.some()}
         own = former.own_events != hand.strikes
         sessions[client] = ClientState(own, {**names, **altered, **ghosts}, former.advertisements, former.confirmed)
-    return replace(state, clients=sessions)
+    return sessions
 
 
 def waits(state: BrokerState, hand: Hand) -> BrokerState:

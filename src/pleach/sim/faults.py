@@ -10,11 +10,13 @@ from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
 from pleach.messages import Node
 from pleach.scenario import steps
+from pleach.scenario.colouring import is_coloured
 from pleach.scenario.model import Scenario
 from pleach.scenario.plants import BrokerMachine
 from pleach.scenario.stabilising import flight_of, stabilisation_of
+from pleach.sim.coloured_damage import COLOURED_PARTS, damaged_coloured
 from pleach.sim.damage import PARTS, Hand, damaged
-from pleach.sim.garbling import garbled
+from pleach.sim.garbling import coloured_ghost, garbled, ghost
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, RecordKind
 
@@ -41,6 +43,8 @@ class StateFaults:
         self._run = run
         self._draws = Random(f"{run.stream}/faults")
         self._filters = _filters(run.scenario)
+        self._is_coloured = is_coloured(run.scenario)
+        self._parts = [*(COLOURED_PARTS if self._is_coloured else PARTS)]
 
     def strike(self, step: steps.Corrupt | steps.Garble) -> None:
         reason = self._why_not(step)
@@ -58,16 +62,18 @@ class StateFaults:
         match step:
             case steps.Garble(link=ends):
                 return "" if run.sim.has_link(*ends) else f"there is no link {ends[0]}-{ends[1]}"
-            case steps.Corrupt(what=what) if what not in PARTS:
-                return f"nothing is known of {what!r}; {', '.join(PARTS)} can be damaged"
+            case steps.Corrupt(what=what) if what not in self._parts:
+                return f"nothing is known of {what!r}; {', '.join(self._parts)} can be damaged"
             case steps.Corrupt(broker=broker):
                 return "" if broker in run.brokers and broker not in run.disks else f"broker {broker} is not running"
 
     def _corrupt(self, step: steps.Corrupt) -> None:
         run, broker = self._run, self._run.brokers[step.broker]
         run.record(RecordKind.FAULT, step.broker, detail=self._detail(f"corrupt {step.what}"))
-        broker.restore(damaged(broker.capture(), step.what, self._hand(step.broker, step.share)))
-        if step.what in ("clock", "all"):
+        hand = self._hand(step.broker, step.share)
+        strike = damaged_coloured if self._is_coloured else damaged
+        broker.restore(strike(broker.capture(), step.what, hand))
+        if step.what in ("clock", "all") or self._is_coloured:  # where links follow from what was damaged
             run.sim.perform(step.broker, broker.resume(now=run.sim.now))
 
     def _garble(self, step: steps.Garble) -> None:
@@ -75,9 +81,14 @@ class StateFaults:
         run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=self._detail("garble"))
         ends = [node for node in step.link if node in run.clients]
         for link in run.sim.links_between(*step.link):
-            hand = Hand(self._draws, step.share, step.link, ends, self._filters)
-            messages = garbled(run.sim.take_in_flight(link), link.sender, link.receiver, hand)
+            hand = Hand(self._draws, step.share, step.link, ends, self._filters, self._brokers)
+            ghosts = coloured_ghost if self._is_coloured else ghost
+            messages = garbled(run.sim.take_in_flight(link), link.sender, link.receiver, hand, ghosts)
             run.sim.resend(link, messages)
+
+    def detail(self, fault: str) -> str:
+        """What the trace says of a fault that stops something: in a coloured network that is mended, too."""
+        return self._detail(fault) if self._is_coloured else fault
 
     def _detail(self, fault: str) -> str:
         scenario = self._run.scenario
@@ -86,7 +97,11 @@ class StateFaults:
     def _hand(self, broker: Node, share: float) -> Hand:
         clients = [name for name, client in self._run.clients.items() if client.broker == broker]
         nodes = [*self._run.brokers[broker].router.neighbours, *clients]
-        return Hand(self._draws, share, nodes, clients, self._filters)
+        return Hand(self._draws, share, nodes, clients, self._filters, self._brokers)
+
+    @property
+    def _brokers(self) -> list[Node]:
+        return sorted(self._run.brokers)
 
 
 def _filters(scenario: Scenario) -> list[Filter]:

@@ -27,6 +27,7 @@ from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 PROGRESS_TICKS = 100
 LINGER_PERIODS_MAX = 12
+LOSES_ALL = 2.0  # above any draw
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class ScenarioRun:
     watch: Callable[[dict[Node, BrokerMachine]], None] | None = None
     refusals: list[Refusal] = field(default_factory=list)
     disks: dict[Node, bytes] = field(default_factory=dict)  # states of brokers that are down
+    buried: dict[Node, None] = field(default_factory=dict)  # those of them that will not come back
 
     def __post_init__(self) -> None:
         self.stream = f"{self.scenario.name}/{self.seed}"
@@ -152,7 +154,7 @@ class ScenarioRun:
         ends = (link.sender, link.receiver)
         latency = self._latencies.get(ends, self.scenario.latency.default)
         link.set_latency((latency.low, latency.high))
-        link.loss = self._losses.get(ends, self.scenario.loss.default)
+        link.loss = LOSES_ALL if link.receiver in self.buried else self._losses.get(ends, self.scenario.loss.default)
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
@@ -229,8 +231,8 @@ class ScenarioRun:
                 self.operations.start(step)
             case steps.Crash(broker=broker) if broker not in self.brokers:
                 self.refuse(step, f"there is no broker {broker} any more")
-            case steps.Crash(broker=broker):
-                self._crash(broker)
+            case steps.Crash(broker=broker, for_good=for_good):
+                self._crash(broker, for_good=for_good)
             case steps.Restart(broker=broker) if broker not in self.disks:
                 self.refuse(step, f"broker {broker} is not down")
             case steps.Restart(broker=broker):
@@ -251,14 +253,24 @@ class ScenarioRun:
         self.refusals.append(Refusal(self.sim.now, str(name), reason))
         self.record(RecordKind.STATE, NETWORK, detail=f"refused: {name}: {reason}")
 
-    def _crash(self, broker: Node) -> None:
+    def _crash(self, broker: Node, *, for_good: bool = False) -> None:
         """The broker's memory is gone. Each step of it was committed, so its disk holds all."""
-        self.record(RecordKind.FAULT, broker, detail="crash")
+        self.record(RecordKind.FAULT, broker, detail=self.faults.detail("crash"))
         self.disks[broker] = self.brokers[broker].capture()
         self.sim.crash(broker)
+        if for_good:
+            self._bury(broker)
+
+    def _bury(self, broker: Node) -> None:
+        """It will not come back: nothing that is sent to it waits."""
+        self.buried[broker] = None
+        for node in (*self.brokers, *self.clients):
+            for link in self.sim.links_between(node, broker)[:1]:
+                self.sim.take_in_flight(link)
+                link.loss = LOSES_ALL
 
     def _restart(self, broker: Node) -> None:
-        self.record(RecordKind.FAULT, broker, detail="restart")
+        self.record(RecordKind.FAULT, broker, detail=self.faults.detail("restart"))
         fresh = make_machine(self.scenario, tree_of(self.scenario), broker)
         fresh.restore(self.disks.pop(broker))
         self.brokers[broker] = fresh
@@ -273,7 +285,8 @@ class ScenarioRun:
         if not self.sim.has_link(*ends):
             self.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
             return
-        self.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
+        detail = self.faults.detail(str(type(step).__struct_config__.tag))
+        self.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=detail)
         match step:
             case steps.Cut():
                 self.sim.cut(*ends)

@@ -145,14 +145,16 @@ class ColouredBroker:
 
     def _tinted(self, sender: Node, message: Coloured) -> Sequence[Effect]:
         stage = self._planes.stage_of(message.colour)
-        match message.stage, stage:
-            case Stage.NEW, Stage.OLD:
-                if len(self._early) < EARLY_MAX:
-                    self._early.append((sender, message))
-                return ()
-            case Stage.OLD, Stage.NEW:
-                return ()  # the table that it was meant for is gone
-        return self._entered(sender, message, stage)
+        is_early = (message.stage is Stage.NEW and stage is Stage.OLD) or self._is_unborn
+        if is_early and len(self._early) < EARLY_MAX:
+            self._early.append((sender, message))
+        is_late = message.stage is Stage.OLD and stage is Stage.NEW  # the table that it was meant for is gone
+        return () if is_early or is_late else self._entered(sender, message, stage)
+
+    @property
+    def _is_unborn(self) -> bool:
+        """Whether it waits for its first tree: some of that may know of it already."""
+        return self.phase is Phase.OUTSIDE and not self._planes.neighbours()
 
     def _entered(self, sender: Node, message: Coloured, stage: Stage) -> Sequence[Effect]:
         plane = self._planes.of(stage)
@@ -169,13 +171,13 @@ class ColouredBroker:
 
     def _followed(self, reaction: Reaction) -> Sequence[Effect]:
         """What the keeper wants done; and after a recolouring, all that has waited for it."""
-        if reaction.turned is None:
-            return reaction.effects
         effects = [*reaction.effects]
-        early, self._early = self._early, []
-        for sender, message in early:
-            if self._planes.stage_of(message.colour) is Stage.NEW:
-                effects += self._entered(sender, message, Stage.NEW)
+        if reaction.turned or reaction.has_begun:
+            early, self._early = self._early, []
+            for sender, message in early:
+                effects += self._tinted(sender, message)
+        if reaction.turned is None:
+            return effects
         released = self._holding.turn(is_changed=reaction.turned.is_changed)
         effects += released.sends
         for client, publish in released.published:

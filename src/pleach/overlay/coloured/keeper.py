@@ -68,10 +68,11 @@ class KeeperState(msgspec.Struct, array_like=True):
 
 
 class Reaction(NamedTuple):
-    """`turned`: the recolouring that the colours have just followed."""
+    """`turned`: the recolouring that the colours have just followed. `has_begun`: the new plane has, in any case."""
 
     effects: Sequence[Effect] = ()
     turned: Recolour | None = None
+    has_begun: bool = False
 
 
 NOTHING: Final = Reaction()
@@ -140,12 +141,13 @@ class Keeper:
         if any(move.broker == name and move.parent == NOBODY for move in recolour.moves):
             self._enter(Phase.OUTSIDE)
         onward = replace(recolour, hops=recolour.hops + 1)
-        welcome = Welcome(self._planes.colour, recolour.root)
-        return [
-            *(Send(child, onward) for child in built.children),
-            *(Send(m.broker, welcome) for m in recolour.moves if m.is_new and m.parent == name),
-            *self._counted(),
-        ]
+        passed_on = [Send(child, onward) for child in built.children]
+        return [*passed_on, *self._welcomes(recolour.moves), *self._counted()]
+
+    def _welcomes(self, moves: list[Move]) -> list[Send]:
+        """To brokers that are new here: no recolouring has come to them."""
+        welcome = Welcome(self._planes.colour, self._state.root, moves)
+        return [Send(move.broker, welcome) for move in moves if move.is_new and move.parent == self._name]
 
     def _acknowledged(self, sender: Node) -> Reaction:
         if sender in self._planes.of(Stage.CURRENT).children:
@@ -233,7 +235,7 @@ class Keeper:
         seen = self._enter(Phase.ROOT)
         for stage in Stage:
             self._planes.of(stage).parent = None
-        effects, turned = self._tick(now)
+        effects, turned, _ = self._tick(now)
         return Reaction([*seen, *effects], turned)
 
     def _probe(self) -> list[Send]:
@@ -251,7 +253,7 @@ class Keeper:
         if self._state.phase is Phase.OUTSIDE:
             return NOTHING
         if self._succeeds(join):
-            effects, turned = self._take_over(now)
+            effects, turned, _ = self._take_over(now)
             return Reaction([*effects, *self._adopt(join.joiner)], turned)
         further = self._pointer(join)
         if further is not None:
@@ -284,10 +286,12 @@ class Keeper:
         dismissed = self._answered(self._requests.dismiss())
         seen = self._enter(Phase.MEMBER)
         self._state.root, self._state.lost = welcome.root, NOBODY
-        children = [child for child in self._planes.of(Stage.NEW).children if child != sender]
+        former = self._planes.of(Stage.NEW).children
+        _, children = _moved(self._name, sender, former, welcome.moves)
+        self._state.standing |= {child: Standing.FRESH for child in children if child not in former}
         self._planes.colour = welcome.colour % COLOURS
-        self._planes.begin(sender, children)
-        return Reaction([*dismissed, *seen, *self._reset(now)])
+        self._planes.begin(sender, [child for child in children if child != sender])
+        return Reaction([*dismissed, *seen, *self._welcomes(welcome.moves), *self._reset(now)], has_begun=True)
 
     def _enter(self, phase: Phase) -> list[Effect]:
         """Whoever misses the root, and whoever is root, is noted in the trace."""
