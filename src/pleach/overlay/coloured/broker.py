@@ -206,15 +206,12 @@ class ColouredBroker:
                 return [Send(client, Refused(message.advertisement, "a coloured network has no advertisements"))]
 
     def _publish(self, stage: Stage, client: Node, publish: Publish) -> Sequence[Effect]:
-        sends = self._planes.of(stage).request(client, publish, own_events=self._planes.own_events(client))
-        return self._passed(stage, self._planes.tinted(stage, sends))
+        return self._passed(stage, self._planes.request(stage, client, publish))
 
     def _subscribe(self, client: Node, message: Subscribe) -> Sequence[Effect]:
         """The client says what it has, each time it renews: whatever is known of it otherwise is wrong."""
         name, wanted = message.subscription, message.filter
-        said = Subscribe(name, wanted, renews=True)
-        sends = self._planes.of(Stage.NEW).request(client, said, own_events=self._planes.own_events(client))
-        told = self._planes.tinted(Stage.NEW, sends)
+        told = self._planes.request(Stage.NEW, client, Subscribe(name, wanted, renews=True))
         if message.renews or (message.network_wide and not self._is_everywhere(client, message)):
             return told  # it will ask again
         return [*told, Send(client, Subscribed(name))]

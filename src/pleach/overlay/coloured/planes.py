@@ -80,12 +80,6 @@ class Plane:
             return self.sessions.forward(message, sender)
         return self.router.handle(sender, message).sends
 
-    def request(self, client: Node, message: ClientRequest, *, own_events: bool) -> Sequence[Send]:
-        """A client that says something is there, even if this plane has begun since it said so."""
-        if client not in self.sessions:
-            self.sessions.handle(client, Attach(own_events))
-        return self.sessions.handle(client, message)
-
     def capture(self) -> PlaneState:
         return PlaneState(self.parent, self.children, self.router.capture(), self.sessions.capture())
 
@@ -135,7 +129,14 @@ class Planes:
         """In any colour, as pointers or tables have it."""
         return sorted({node for plane in self._planes for node in (*plane.pointed_at, *plane.router.neighbours)})
 
-    def own_events(self, client: Node) -> bool:
+    def request(self, stage: Stage, client: Node, message: ClientRequest) -> Sequence[Send]:
+        """A client that says something is there, even if this plane has begun since it said so."""
+        sessions = self.of(stage).sessions
+        if client not in sessions:
+            sessions.handle(client, Attach(self._own_events(client)))
+        return self.tinted(stage, sessions.handle(client, message))
+
+    def _own_events(self, client: Node) -> bool:
         """What the client said last, as far as it is known."""
         known = [self.of(stage).sessions for stage in (Stage.NEW, Stage.CURRENT, Stage.OLD)]
         return next((sessions.hand_over(client).own_events for sessions in known if client in sessions), True)
