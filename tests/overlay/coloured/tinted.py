@@ -345,3 +345,39 @@ def replay(judgement: Judgement) -> str:
     where = f"--only {judgement.setting.name} --first {judgement.seed} --seeds 1{faultless}"
     command = f"python tests/overlay/coloured/long_run.py {where}"
     return "\n".join([f"replay: {command}", *(f"  {flaw}" for flaw in judgement.flaws)])
+
+
+# Roots and links that fail ----------------------------------------------------------------------------------
+
+
+def without_clients_at(scenario: Scenario, brokers: Sequence[Node]) -> Scenario:
+    """Clients of these brokers are somewhere else: who is cut off with its broker gets nothing."""
+    left = [broker for broker in scenario.brokers if broker not in brokers]
+    clients = tuple(
+        msgspec.structs.replace(client, broker=left[i % len(left)]) if client.broker in brokers else client
+        for i, client in enumerate(scenario.clients)
+    )
+    return msgspec.structs.replace(scenario, clients=clients)
+
+
+def failing(seed: int, setting: Setting, fault: Callable[[Scenario, float, float], Sequence[Step]]) -> Scenario:
+    """`fault` makes the steps, of a scenario with a root group of three, from some time on and every Δ and a half."""
+    scenario = network(seed, setting, group=3)
+    scenario = without_clients_at(scenario, scenario.stabilise.group[:-1])
+    scenario = with_period(scenario, period_min(colouring_of(scenario)) * TIGHT)
+    stream = Random(f"failing/{seed}")
+    first, every = 3.4 * scenario.stabilise.period, 1.5 * stabilisation(colouring_of(scenario))
+    steps = list(fault(scenario, first, every))
+    end = max(step.at for step in steps) + every
+    return timed(scenario, stream, steps, end, [(0.2, first), (end - every / 3, end)])
+
+
+def judge_failing(seed: int, setting: Setting, fault: Callable[[Scenario, float, float], Sequence[Step]]) -> Judgement:
+    scenario = failing(seed, setting, fault)
+    run = running(scenario, seed)
+    judgement = Judgement(seed, setting, is_struck=True)
+    for at in dict.fromkeys(step.at for step in scenario.steps if not hasattr(step, "client")):
+        run.advance(at + stabilisation(colouring(run)))
+        judgement.flaws += [f"after {at:.3f}: {flaw}" for flaw in flaws_of_tree(run)]
+    _finish(run, judgement)
+    return judgement
