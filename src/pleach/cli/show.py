@@ -13,7 +13,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.tree import Tree
 
+from pleach.overlay.coloured import bounds
+from pleach.overlay.coloured.bounds import Colouring
 from pleach.scenario.assemble import tree_of
+from pleach.scenario.colouring import colouring_of, is_coloured
 from pleach.scenario.model import Scenario
 from pleach.scenario.stabilising import delays_of, stabilisation_of
 from pleach.sim.run import SimResult
@@ -48,12 +51,24 @@ def show_leases(console: Console, scenario: Scenario) -> None:
     """The periods of a network that finds back by itself, and how long it may take for it."""
     if scenario.stabilise is None:
         return
+    if is_coloured(scenario):
+        _show_colouring(console, colouring_of(scenario))
+        return
     lease, delays = scenario.stabilise.lease, delays_of(scenario)
     least = period_min(lease, scenario.routing.value, delays)
     console.print(
         f"leases, {lease.renewal.value}: refresh {lease.refresh:g} s, period {lease.period:g} s (above {least:g} s),"
         f" {delays.hops} links of {delays.low:g} to {delays.high:g} s:"
         f" correct again {stabilisation_of(scenario):g} s after any fault"
+    )
+
+
+def _show_colouring(console: Console, colouring: Colouring) -> None:
+    console.print(
+        f"coloured: refresh {colouring.refresh:g} s, period {colouring.period:g} s (above"
+        f" {bounds.period_min(colouring):g} s), up to {colouring.height} links of {colouring.low:g} to"
+        f" {colouring.high:g} s from the root; {', '.join(colouring.group)} may be root:"
+        f" correct again {bounds.stabilisation(colouring):g} s after any fault"
     )
 
 

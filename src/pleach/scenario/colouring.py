@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from pleach.errors import ColouringError
@@ -49,7 +50,7 @@ def colouring_of(scenario: Scenario) -> Colouring:
     """By default the tree may become a chain of all brokers, those included that are added later."""
     assert scenario.stabilise
     given = scenario.stabilise
-    span = given.delay or widest_latency(scenario)
+    span = given.delay or _widest_of_any(scenario)
     brokers = len(scenario.brokers) + sum(isinstance(step, AddBroker) for step in scenario.steps)
     return Colouring(
         period=given.period,
@@ -62,8 +63,16 @@ def colouring_of(scenario: Scenario) -> Colouring:
     )
 
 
+def _widest_of_any(scenario: Scenario) -> Span:
+    """Any two brokers may have a link some day."""
+    return _widest([widest_latency(scenario), scenario.latency.default, *(each[2] for each in scenario.latency.links)])
+
+
 def widest_latency(scenario: Scenario) -> Span:
     """The least and the most that a message takes on any link of the beginning, a client's among them."""
     links = [*scenario.links, *((client.id, client.broker) for client in scenario.clients)]
-    spans = [scenario.latency.of(a, b) for a, b in links] or [scenario.latency.default]
+    return _widest([scenario.latency.of(a, b) for a, b in links] or [scenario.latency.default])
+
+
+def _widest(spans: Sequence[Span]) -> Span:
     return Span(min(span.low for span in spans), max(span.high for span in spans))

@@ -66,7 +66,7 @@ def test_requests_that_do_not_touch_each_other_are_carried_together(ordering):
 
 
 def test_requests_that_build_on_each_other_are_too():
-    """The second swap would not fit the tree before the first one; so would the removal of a broker full of children."""
+    """None but the first would fit the tree as it is; each fits what those before it leave."""
     steps = [swap(4.2, "d", "b", "a"), swap(4.3, "d", "a", "c"), add(4.4, "g", "d"), exchange(4.5, "cf", "fg")]
     tree, refusals = carried_out(*steps)
     assert tree == {**TREE, "d": "c", "g": "d", "f": "g"}
