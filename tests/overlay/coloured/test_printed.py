@@ -123,6 +123,40 @@ def test_ours_ends_and_the_cycle_finds_back():
     assert not flaws_of_tree(run)
 
 
+# Algorithms 9, 10 and 12: children are copied before the dead ones are dropped ------------------------------------
+
+
+def with_a_false_child():
+    run = ScenarioRun(directed([("a", "b"), ("a", "c"), ("b", "d")], duration=12.0), 1)
+    run.advance(3.5)
+    b = run.brokers["b"]
+    b.planes.of(Stage.NEW).children = ["c", "d"]  # c is a child of a, and stays one
+    b._keeper._state.standing["c"] = Standing.FRESH
+    run.sim.perform("b", b.resume(now=run.sim.now))
+    return run
+
+
+def test_algorithm_12_a_dead_child_comes_back_with_every_turn(monkeypatch):
+    turn = Keeper._turn
+
+    def copied_first(keeper, recolour):
+        children = keeper._planes.of(Stage.NEW).children
+        effects = turn(keeper, recolour)
+        keeper._planes.of(Stage.NEW).children = children
+        return effects
+
+    monkeypatch.setattr(Keeper, "_turn", copied_first)
+    run = with_a_false_child()
+    run.finish()
+    assert run.brokers["b"].planes.of(Stage.NEW).children == ["c", "d"]
+
+
+def test_ours_is_dropped_for_good():
+    run = with_a_false_child()
+    run.finish()
+    assert run.brokers["b"].planes.of(Stage.NEW).children == ["d"]
+
+
 # Subscriptions over links of the next tree ----------------------------------------------------------------------
 
 

@@ -193,10 +193,10 @@ def _side(links: list[list[Node]], start: Node) -> set[Node]:
     return found
 
 
-def struck(seed: int, setting: Setting, *, group: int = 1) -> Scenario:
+def struck(seed: int, setting: Setting) -> Scenario:
     """Any number of brokers damaged at once, in any part, and the messages under way on any link."""
-    scenario = network(seed, setting, group=group)
     stream = Random(f"struck/{seed}")
+    scenario = network(seed, setting, group=stream.randint(1, 3))
     period = scenario.stabilise.period
     fault_at = stream.uniform(SETTLED, SETTLED + 1) * period
     correct_at = fault_at + stabilisation(colouring_of(scenario))
