@@ -117,11 +117,15 @@ class ScenarioRun:
             tuple(self.refusals),
         )
 
+    @property
+    def _is_holding(self) -> bool:
+        """Whether events wait for a recolouring."""
+        return any(isinstance(broker, ColouredBroker) and broker.held_count for broker in self.brokers.values())
+
     def _linger(self) -> None:
         """In a coloured network what is under way may wait for a recolouring, and that for its time."""
         for _ in range(LINGER_PERIODS_MAX if is_coloured(self.scenario) else 0):
-            held = [b.held_count for b in self.brokers.values() if isinstance(b, ColouredBroker)]
-            if not any(held) and not self.operations.under_way:
+            if not self._is_holding and not self.operations.under_way:
                 return
             assert self.scenario.stabilise
             self.sim.run(self.sim.now + self.scenario.stabilise.period)
@@ -297,7 +301,7 @@ class ScenarioRun:
                     link.set_latency((latency.low, latency.high))
 
     def _drain(self) -> bool:
-        quiet = self.sim.drain() and not self.operations.under_way
+        quiet = self.sim.drain() and not self.operations.under_way and not self._is_holding
         if quiet:
             self.record(RecordKind.DRAIN, NETWORK)
         if quiet and self.watch:

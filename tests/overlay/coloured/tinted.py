@@ -30,6 +30,7 @@ TIGHT = 1.02  # the period, as a multiple of what it must exceed
 FLAWS_SHOWN_MAX = 5
 KINDS = frozenset(RecordKind) - {RecordKind.SEND}
 SETTLED = 3.2  # periods after which what clients ask for at the start is confirmed
+BURST, BURST_EVENTS = 0.015, 40  # seconds between its events
 PARTS = ("colours", "pointers", "table", "clients", "clock", "duties", "all", "all")
 
 
@@ -136,7 +137,24 @@ def reweaving(seed: int, setting: Setting) -> Scenario:
         moments = sorted(stream.choice(moments) for _ in moments)
     served = {client.broker for client in scenario.clients} | {scenario.root}
     shape = Shape(stream, [list(link) for link in scenario.links], served)
-    return timed(scenario, stream, [shape.step(at) for at in moments], end, [(0.2, 11 * period)])
+    calm = timed(scenario, stream, [shape.step(at) for at in moments], end, [(0.2, 11 * period)])
+    return _with_bursts(calm, [period * (moment // period + 2) for moment in moments])
+
+
+def _with_bursts(scenario: Scenario, times: Sequence[float]) -> Scenario:
+    """Each publisher publishes quickly around the times at which changes come into effect: there order is at stake."""
+    clients = [client for client in scenario.clients if client.publish]
+    bursts = {
+        client.id: msgspec.structs.replace(
+            client.publish[0], start=times[i % len(times)] - 0.2, every=Span(BURST, BURST), count=BURST_EVENTS
+        )
+        for i, client in enumerate(clients)
+    }
+    loaded = tuple(
+        msgspec.structs.replace(client, publish=(*client.publish, bursts[client.id])) if client.id in bursts else client
+        for client in scenario.clients
+    )
+    return msgspec.structs.replace(scenario, clients=loaded)
 
 
 class Shape:

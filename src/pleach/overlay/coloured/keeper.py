@@ -93,11 +93,6 @@ class Keeper:
     def phase(self) -> Phase:
         return self._state.phase
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a reconfiguration is under way, as far as the root knows."""
-        return bool(self._requests.state.pending or self._requests.state.due)
-
     def handle(self, sender: Node, message: Message, now: float) -> Reaction:
         match message:
             case Recolour():
