@@ -57,7 +57,7 @@ def test_much_less_time_than_stated_is_not_enough():
         scenario = struck(seed, COVERING)
         run = running(scenario, seed)
         fault_at = next(step.at for step in scenario.steps if isinstance(step, Corrupt))
-        run.advance(fault_at + 0.3 * stabilisation(colouring_of(scenario)))
+        run.advance(fault_at + 0.2 * stabilisation(colouring_of(scenario)))
         wrong += len(flaws_of_tree(run))
     assert wrong
 

@@ -346,7 +346,8 @@ def flaws_of_tables(run: ScenarioRun) -> list[str]:
             plane = broker.planes.of(stage)
             for neighbour in plane.pointed_at:
                 theirs = brokers[neighbour].planes.of(stage)
-                told = theirs.router.told(Layer.SUBSCRIPTIONS, name) if name in theirs.pointed_at else "nobody"
+                is_linked = name in theirs.pointed_at and name in theirs.router.neighbours
+                told = theirs.router.told(Layer.SUBSCRIPTIONS, name) if is_linked else "nobody"
                 if frozenset(plane.router.received_from(Layer.SUBSCRIPTIONS, neighbour)) != told:
                     flaws.append(f"{name} has other entries of {neighbour} in {stage.name} than it was told")
             known = {*plane.router.neighbours, *run.clients}
