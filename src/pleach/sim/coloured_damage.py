@@ -75,7 +75,9 @@ def duties(state: ColouredState, hand: Hand) -> ColouredState:
     keeper = KeeperState(
         phase=former.phase if former.phase is Phase.OUTSIDE else hand.stream.choice(tuple(Phase)[1:]),
         root=_somebody(hand),
+        depth=hand.stream.randrange(-1, 9),
         due=former.due,
+        leaving=former.leaving,
         asking=hand.stream.randrange(9),
         lost=_somebody(hand),
         standing=former.standing,

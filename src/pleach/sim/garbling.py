@@ -65,10 +65,15 @@ def _struck(message: Message, hand: Hand) -> list[Message]:
         case 1, Coloured():
             return [replace(message, colour=hand.stream.randrange(COLOURS), message=_inner(message.message, hand))]
         case 1, Recolour():
-            moves = [*message.moves, Move(hand.stream.choice(hand.brokers), hand.stream.choice(hand.brokers))]
+            moves = [*message.moves, _move(hand)]
             return [replace(message, colour=hand.stream.randrange(COLOURS), moves=moves)]
         case _:
             return [message, message]
+
+
+def _move(hand: Hand) -> Move:
+    """Anybody gets any parent, or none."""
+    return Move(hand.stream.choice(hand.brokers), hand.stream.choice(("", *hand.brokers)), hand.stream.random() < 0.2)
 
 
 def _inner(message: PubSub, hand: Hand) -> PubSub:
@@ -109,7 +114,7 @@ def coloured_ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
     draw, anybody = hand.stream, hand.stream.choice(hand.brokers)
     colour = draw.randrange(COLOURS)
     tinted = Coloured(colour, draw.choice(tuple(Stage)), draw.random() < 0.5, draw.randrange(9), plain)
-    moves = [Move(anybody, draw.choice(hand.brokers))]
+    moves = [_move(hand)]
     others = (
         Recolour(colour, anybody, draw.randrange(9), draw.random() < 0.5, moves),
         RecolourAck(),

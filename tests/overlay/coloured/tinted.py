@@ -16,6 +16,8 @@ from pleach.messages import Layer, Node, Stage
 from pleach.overlay.coloured.bounds import Colouring, period_min, stabilisation
 from pleach.overlay.coloured.broker import ColouredBroker
 from pleach.overlay.coloured.keeper import Phase
+from pleach.overlay.coloured.trees import NOBODY, height
+from pleach.scenario.assemble import tree_of
 from pleach.scenario.colouring import colouring_of
 from pleach.scenario.model import Ordering, Routing, Scenario, Stabilise, Stabiliser
 from pleach.scenario.stabilising import check_stabilising
@@ -84,12 +86,16 @@ def network(seed: int, setting: Setting, *, group: int = 1) -> Scenario:
             kind=Stabiliser.COLOURED,
             refresh=stream.choice((0.1, 0.4, 0.8)),
             period=1e9,
-            height=max(1, len(plain.brokers)),
+            height=height(_parents(plain)) + stream.randint(0, 2),
             group=(plain.root, *successors[: group - 1]),
             degree=stream.choice((1, 2, 4)),
         ),
     )
     return with_period(loose, period_min(colouring_of(loose)) * TIGHT)
+
+
+def _parents(scenario: Scenario) -> dict[Node, Node]:
+    return {broker: parent or NOBODY for broker, parent in tree_of(scenario).parent.items()}
 
 
 def with_period(scenario: Scenario, period: float) -> Scenario:

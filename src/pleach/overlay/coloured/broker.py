@@ -36,6 +36,7 @@ from pleach.messages import (
     Node,
     OperatorRequest,
     Publish,
+    PublishRefused,
     Refused,
     RequestRemove,
     Stage,
@@ -54,6 +55,7 @@ from pleach.routing.router import Router, RoutingConfig
 from pleach.routing.sessions import Sessions
 
 EARLY_MAX: Final = 1_000_000  # messages that wait for the recolouring they belong to
+HELD_MAX: Final = 1_000_000  # events that wait for the next recolouring
 BETWEEN_BROKERS: frozenset[type] = frozenset(get_args(ColouredMessage))
 CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
 OPERATOR_REQUESTS: frozenset[type] = frozenset(get_args(OperatorRequest))
@@ -195,7 +197,7 @@ class ColouredBroker:
                     self._planes.of(stage).sessions.handle(client, Attach(own_events))
                 return [Send(client, Attached())]
             case Publish():
-                return () if self._holding.holds(client, message) else self._publish(Stage.CURRENT, client, message)
+                return self._published(client, message)
             case Subscribe():
                 return self._subscribe(client, message)
             case Unsubscribe(name):
@@ -204,6 +206,13 @@ class ColouredBroker:
                 return self._everywhere(client, message)
             case _:
                 return [Send(client, Refused(message.advertisement, "a coloured network has no advertisements"))]
+
+    def _published(self, client: Node, publish: Publish) -> Sequence[Effect]:
+        if self._holding.count >= HELD_MAX:
+            return [
+                Send(client, PublishRefused(publish.event.id, "too many events wait for the tree; publish it again"))
+            ]
+        return () if self._holding.holds(client, publish) else self._publish(Stage.CURRENT, client, publish)
 
     def _publish(self, stage: Stage, client: Node, publish: Publish) -> Sequence[Effect]:
         return self._passed(stage, self._planes.request(stage, client, publish))

@@ -30,7 +30,20 @@ from msgspec.structs import replace
 
 from pleach.effects import Concluded, Effect, Observe, Observed, Send, SetTimer
 from pleach.errors import ProtocolError
-from pleach.messages import Carried, Carry, Census, JoinTree, Message, Move, Node, Recolour, RecolourAck, Stage, Welcome
+from pleach.messages import (
+    Carried,
+    Carry,
+    Census,
+    JoinTree,
+    Message,
+    Move,
+    Node,
+    Recolour,
+    RecolourAck,
+    RequestRemove,
+    Stage,
+    Welcome,
+)
 from pleach.overlay.coloured.bounds import Colouring
 from pleach.overlay.coloured.planes import COLOURS, Planes
 from pleach.overlay.coloured.requests import Answer, CensusState, Requests, RequestsState
@@ -55,13 +68,19 @@ class Standing(IntEnum):
 
 
 class KeeperState(msgspec.Struct, array_like=True):
-    """`due`: when the timer is. `asking`: whose turn it is in the group. `lost`: the parent that was not heard of."""
+    """`depth`: links from the root. `due`: when the timer is. `asking`: whose turn it is in the group.
+
+    `lost`: the parent that was not heard of. `leaving`: the operation by which an operator has this broker leave; no
+    recolouring makes it leave otherwise, whatever a fault has put into it.
+    """
 
     phase: Phase
     root: Node
+    depth: int = 0
     due: float = 0.0
     asking: int = 0
     lost: Node = NOBODY
+    leaving: str = ""
     standing: dict[Node, Standing] = msgspec.field(default_factory=dict)
     census: CensusState = msgspec.field(default_factory=CensusState)
     requests: RequestsState = msgspec.field(default_factory=RequestsState)
@@ -108,7 +127,7 @@ class Keeper:
             case Carry():
                 return self._carry(message)
             case Carried(operation, refusal):
-                return Reaction([Concluded(operation, refusal)])
+                return Reaction([self._concluded(operation, refusal)])
             case _:
                 raise ProtocolError(self._name, sender, message, f"the keeper of a {self.phase} does not know it")
 
@@ -118,7 +137,7 @@ class Keeper:
         built = self._planes.of(Stage.NEW)
         if sender != built.parent or recolour.hops > self._colouring.height or self._is_first:
             return NOTHING
-        self._state.root = recolour.root
+        self._state.root, self._state.depth = recolour.root, recolour.hops
         seen = self._enter(Phase.MEMBER)
         turned = self._turn(recolour)
         return Reaction([Send(sender, RecolourAck()), *seen, *turned, *self._reset(now)], recolour)
@@ -133,7 +152,7 @@ class Keeper:
         self._state.standing = dict.fromkeys(built.children, Standing.ASKED)
         self._state.standing |= {child: Standing.FRESH for child in children if child not in built.children}
         self._state.census = CensusState()
-        if any(move.broker == name and move.parent == NOBODY for move in recolour.moves):
+        if self._state.leaving and Move(name, NOBODY) in recolour.moves:
             self._enter(Phase.OUTSIDE)
         onward = replace(recolour, hops=recolour.hops + 1)
         passed_on = [Send(child, onward) for child in built.children]
@@ -181,7 +200,7 @@ class Keeper:
         known = self._state.census.whole(self._name, None, current.children)
         turn = self._requests.turn(None if known is None else dict(known))
         self._planes.of(Stage.NEW).parent = None
-        self._state.root = self._name
+        self._state.root, self._state.depth = self._name, 0
         colour = (self._planes.colour + 1) % COLOURS
         recolour = Recolour(colour, self._name, 0, turn.is_changed, list(turn.moves))
         effects = [*self._turn(recolour), *self._answered(turn.answers), *self._probe(), *self._reset(now)]
@@ -241,15 +260,15 @@ class Keeper:
         return [Send(self._colouring.group[self._state.asking], JoinTree(self._name, NOBODY, 0, is_root=True))]
 
     def _asked_for_place(self, join: JoinTree, now: float) -> Reaction:
-        plane = self._planes.of(Stage.NEW)
-        is_stray = join.hops > self._colouring.height or join.joiner in (self._name, plane.parent)
-        if is_stray and not self._succeeds(join):
-            return NOTHING
         if self._state.phase is Phase.OUTSIDE:
             return NOTHING
         if self._succeeds(join):
             effects, turned, _ = self._take_over(now)
             return Reaction([*effects, *self._adopt(join.joiner)], turned)
+        height = self._colouring.height
+        is_ours = join.joiner in (self._name, self._planes.of(Stage.NEW).parent)
+        if is_ours or join.hops > height or self._state.depth >= height:
+            return NOTHING
         further = self._pointer(join)
         if further is not None:
             return Reaction([Send(further, replace(join, hops=join.hops + 1))])
@@ -266,7 +285,8 @@ class Keeper:
         children, standing = self._planes.of(Stage.NEW).children, self._state.standing
         others = [c for c in children if standing.get(c) is Standing.CONFIRMED and c not in (join.joiner, join.avoid)]
         has_room = len(children) < self._colouring.degree or join.joiner in children
-        if not others or (has_room and join.avoid != self._name):
+        is_last = self._state.depth + 1 >= self._colouring.height  # children of a child would be too far from the root
+        if not others or is_last or (has_room and join.avoid != self._name):
             return None
         return others[crc32(join.joiner.encode()) % len(others)]
 
@@ -297,6 +317,8 @@ class Keeper:
 
     def _carry(self, carry: Carry) -> Reaction:
         """To be carried out: by this broker, if it is root, else by whom it takes for it."""
+        if carry.asked == self._name and isinstance(carry.request, RequestRemove):
+            self._state.leaving = carry.request.operation
         if self._state.phase is Phase.ROOT:
             return Reaction(self._answered(self._requests.ask(carry)))
         if carry.asked == self._name:
@@ -306,8 +328,14 @@ class Keeper:
 
     def _answered(self, answers: Sequence[Answer]) -> list[Effect]:
         return [
-            Concluded(end.operation, end.refusal) if asked == self._name else Send(asked, end) for asked, end in answers
+            self._concluded(end.operation, end.refusal) if asked == self._name else Send(asked, end)
+            for asked, end in answers
         ]
+
+    def _concluded(self, operation: str, refusal: str) -> Concluded:
+        if refusal and self._state.leaving == operation:
+            self._state.leaving = ""
+        return Concluded(operation, refusal)
 
     # State ---------------------------------------------------------------------------------------------------
 
