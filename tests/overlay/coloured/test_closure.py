@@ -11,7 +11,7 @@ from directed import client, directed, noted, parents, violations
 from thorough import FACTOR
 from tinted import SETTINGS, judge_reweaving, replay
 
-from pleach.overlay.coloured import holding
+from pleach.overlay.coloured import broker, holding
 from pleach.overlay.coloured.holding import Holding, Released
 from pleach.scenario.stabilising import check_stabilising
 from pleach.sim.run import ScenarioRun
@@ -136,6 +136,16 @@ def test_what_is_released_keeps_its_order():
     assert all(order.holds("p", publish) for publish in publishes)
     assert order.turn(is_changed=False) == Released([("p", publish) for publish in publishes], [])
     assert not order.holds("p", publishes[0])
+
+
+def test_more_than_a_broker_can_hold_is_refused(monkeypatch):
+    monkeypatch.setattr(broker, "HELD_MAX", 3)
+    run = ScenarioRun(shortcut("causal"), 1)
+    run.finish()
+    refused = [r for r in run.recorder.records if r.kind == "publish_fail"]
+    assert refused
+    assert "too many events wait" in refused[0].detail
+    assert not violations(run)
 
 
 # Confirmations --------------------------------------------------------------------------------------------------

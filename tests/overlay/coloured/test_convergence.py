@@ -12,7 +12,7 @@ from thorough import FACTOR
 from tinted import BY_NAME, SETTINGS, flaws_of_tree, judge_struck, replay, running, struck
 
 from pleach.errors import ProtocolError
-from pleach.messages import Forward, Install, Layer, Stage, pack, unpack
+from pleach.messages import Forward, Install, Layer, Move, Recolour, Stage, pack, unpack
 from pleach.overlay.coloured.bounds import stabilisation
 from pleach.overlay.coloured.broker import ColouredBroker, ColouredState
 from pleach.overlay.coloured.keeper import Keeper, Phase, Reaction, Standing
@@ -165,6 +165,28 @@ def test_who_cannot_be_root_does_not_take_itself_for_it():
     state.phase = Phase.ROOT
     run.brokers["b"]._keeper.restore(state)
     assert run.brokers["b"].phase is Phase.SEEKING
+
+
+def test_nobody_leaves_unasked():
+    """A recolouring that a fault has altered takes a broker out of the tree: it comes back by itself."""
+    run = healthy()
+    c = run.brokers["c"]
+    turn = Recolour(c.planes.colour + 1, "a", 1, is_changed=False, moves=[Move("c", "")])
+    run.sim.perform("c", c.handle("a", turn, now=4.5))
+    assert c.phase is Phase.MEMBER
+    assert c.planes.of(Stage.NEW).parent is None
+    run.advance(4.5 + stabilisation(colouring_of(run.scenario)))
+    assert not flaws_of_tree(run)
+
+
+def test_nobody_is_taken_in_too_far_from_the_root():
+    """All brokers are full; d would be sent down the chain for ever, if h did not end it."""
+    chain = ScenarioRun(directed([("a", "b"), ("b", "c"), ("a", "d")], stabilise="height = 2\ndegree = 1"), 1)
+    chain.advance(4.5)
+    chain.brokers["a"].planes.of(Stage.NEW).children = ["b"]
+    chain.advance(8.5)
+    assert not flaws_of_tree(chain)
+    assert chain.brokers["d"].planes.of(Stage.CURRENT).parent == "b"
 
 
 def test_messages_without_a_colour_are_not_legal():
