@@ -15,6 +15,8 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.messages.base import Message, Node
+from pleach.messages.clients import ClientRequest
+from pleach.messages.membership import Farewell
 from pleach.messages.requests import OperatorRequest
 from pleach.messages.routing import PubSub
 
@@ -103,4 +105,13 @@ class Carried(Message, frozen=True):
     refusal: str
 
 
-ColouredMessage: TypeAlias = Coloured | Recolour | RecolourAck | Census | JoinTree | Welcome | Carry | Carried
+class OnBehalf(Message, frozen=True):
+    """A client of the sender, which leaves the tree, asks for this; the receiver is its broker from now on."""
+
+    client: Node
+    request: ClientRequest | Farewell
+
+
+ColouredMessage: TypeAlias = (
+    Coloured | Recolour | RecolourAck | Census | JoinTree | Welcome | Carry | Carried | OnBehalf
+)

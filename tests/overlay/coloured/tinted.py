@@ -141,8 +141,7 @@ def reweaving(seed: int, setting: Setting) -> Scenario:
     moments = sorted(stream.uniform(2 * period, 10 * period) for _ in range(count))
     if stream.random() < 0.5:
         moments = sorted(stream.choice(moments) for _ in moments)
-    served = {client.broker for client in scenario.clients} | {scenario.root}
-    shape = Shape(stream, [list(link) for link in scenario.links], served)
+    shape = Shape(stream, [list(link) for link in scenario.links], {scenario.root})
     calm = timed(scenario, stream, [shape.step(at) for at in moments], end, [(0.2, 11 * period)])
     return _with_bursts(calm, [period * (moment // period + 2) for moment in moments])
 
@@ -166,10 +165,10 @@ def _with_bursts(scenario: Scenario, times: Sequence[float]) -> Scenario:
 class Shape:
     """A guess at the tree as it will be, so that most requests fit it. The guess need not be right."""
 
-    def __init__(self, stream: Random, links: list[list[Node]], served: set[Node]) -> None:
+    def __init__(self, stream: Random, links: list[list[Node]], staying: set[Node]) -> None:
         self._stream = stream
         self._links = links
-        self._served = served
+        self._staying = staying
         self._added = ""
 
     @property
@@ -177,7 +176,7 @@ class Shape:
         return sorted({broker for link in self._links for broker in link})
 
     def step(self, at: float) -> Step:
-        removable = [b for b in self._brokers if b not in self._served]
+        removable = [b for b in self._brokers if b not in self._staying] if len(self._links) > 1 else []
         draw = self._stream.random()
         if draw < 0.15 and not self._added:
             self._added, to = "extra", self._stream.choice(self._brokers)
@@ -192,7 +191,7 @@ class Shape:
         beside = [a if b == broker else b for a, b in self._links if broker in (a, b)]
         self._links = [link for link in self._links if broker not in link]
         self._links += [[beside[0], other] for other in beside[1:]]
-        self._served.add(broker)
+        self._staying.add(broker)
         return RemoveBroker(at=at, broker=broker)
 
     def _exchange(self, at: float) -> Step:

@@ -21,24 +21,27 @@ from typing import Final, get_args
 
 import msgspec
 
-from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Send
+from pleach.effects import Effect, LinkDown, LinkUp, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
     OPERATOR,
     Attach,
     Attached,
+    Carried,
     Carry,
     ClientRequest,
     Coloured,
     ColouredMessage,
     Detach,
+    Farewell,
     Message,
     Node,
+    OnBehalf,
     OperatorRequest,
     Publish,
     PublishRefused,
+    Redirect,
     Refused,
-    RequestRemove,
     Stage,
     Subscribe,
     Subscribed,
@@ -48,6 +51,7 @@ from pleach.messages import (
     unpack,
 )
 from pleach.overlay.coloured.bounds import Colouring
+from pleach.overlay.coloured.guests import Guests, GuestsState
 from pleach.overlay.coloured.holding import Holding, HoldingState, Order
 from pleach.overlay.coloured.keeper import Keeper, KeeperState, Phase, Reaction
 from pleach.overlay.coloured.planes import Planes, PlanesState
@@ -67,6 +71,7 @@ class ColouredState(msgspec.Struct, frozen=True, array_like=True):
     planes: PlanesState
     keeper: KeeperState
     holding: HoldingState
+    guests: GuestsState
     early: list[tuple[Node, Coloured]]
 
 
@@ -89,6 +94,7 @@ class ColouredBroker:
         phase = Phase.ROOT if is_first else Phase.OUTSIDE if parent is None else Phase.MEMBER
         self._keeper = Keeper(name, colouring, self._planes, phase)
         self._holding = Holding(order)
+        self._guests = Guests()
         self._early: list[tuple[Node, Coloured]] = []
         self._links: set[Node] = set()  # to other brokers, open at this end
 
@@ -137,10 +143,14 @@ class ColouredBroker:
         kind = message.__class__
         if kind is Coloured:
             return self._tinted(sender, message)  # type: ignore[arg-type]
+        if kind is OnBehalf:
+            return self._on_behalf(message)  # type: ignore[arg-type]
         if kind in BETWEEN_BROKERS:
-            return self._followed(self._keeper.handle(sender, message, now))
+            return [*self._redirected(message), *self._followed(self._keeper.handle(sender, message, now))]
         if kind in CLIENT_REQUESTS:
-            return self._request(sender, message)  # type: ignore[arg-type]
+            return self._asked_for(sender, message)  # type: ignore[arg-type]
+        if kind is Farewell:
+            return [Send(self._guests.state.relay, OnBehalf(sender, Farewell()))]
         if kind in OPERATOR_REQUESTS and sender == OPERATOR:
             return self._asked(message, now)  # type: ignore[arg-type]
         raise ProtocolError(self.name, sender, message, "no part of a coloured broker owns this message")
@@ -184,7 +194,44 @@ class ColouredBroker:
         effects += released.sends
         for client, publish in released.published:
             effects += self._publish(Stage.OLD, client, publish)
+        for client in self._guests.turn():
+            effects += self._arrived(client)
+        if self.phase is Phase.OUTSIDE and not self._guests.state.relay:
+            effects += self._leaves()
         return [*effects, *self._superfluous()]
+
+    # Clients of a broker that leaves ---------------------------------------------------------------------------
+
+    def _asked_for(self, client: Node, message: ClientRequest) -> Sequence[Effect]:
+        relay = self._guests.state.relay
+        if not relay:
+            return () if self._guests.keeps(client, message) else self._request(client, message)
+        here = self._everywhere(client, message) if isinstance(message, Unsubscribe | Detach) else ()
+        return [*here, Send(relay, OnBehalf(client, message))]
+
+    def _leaves(self) -> list[Send]:
+        """From now on the parent serves the clients, but for events that are under way in the trees before."""
+        self._guests.state.relay = relay = self._planes.of(Stage.CURRENT).parent or ""
+        known = self._planes.own_events()
+        return [Send(relay, OnBehalf(client, Attach(own))) for client, own in sorted(known.items())] if relay else []
+
+    def _redirected(self, message: Message) -> list[Send]:
+        """This broker has left, and all that was under way to its clients has come: they go."""
+        if not self._guests.state.relay or message != Carried(self._keeper.leaving, ""):
+            return []
+        return [Send(client, Redirect(self._guests.state.relay)) for client in self._planes.own_events()]
+
+    def _on_behalf(self, message: OnBehalf) -> Sequence[Effect]:
+        client, request, relay = message.client, message.request, self._guests.state.relay
+        if relay:
+            return [Send(relay, message)]
+        if isinstance(request, Farewell):
+            return self._arrived(client)
+        known = [LinkUp(client)] if self._guests.announce(client) else []
+        return [*known, *self._request(client, request)]
+
+    def _arrived(self, client: Node) -> list[Effect]:
+        return [effect for kept in self._guests.arrived(client) for effect in self._request(client, kept)]
 
     # Clients -------------------------------------------------------------------------------------------------
 
@@ -242,9 +289,6 @@ class ColouredBroker:
     # Reconfigurations ----------------------------------------------------------------------------------------
 
     def _asked(self, request: OperatorRequest, now: float) -> Sequence[Effect]:
-        if isinstance(request, RequestRemove) and (clients := self._planes.clients()):
-            refusal = f"{self.name} has clients ({', '.join(clients[:3])}…); move them to another broker first"
-            return [Concluded(request.operation, refusal)]
         return self._followed(self._keeper.handle(self.name, Carry(self.name, request), now))
 
     # Links ---------------------------------------------------------------------------------------------------
@@ -272,11 +316,13 @@ class ColouredBroker:
     # State ---------------------------------------------------------------------------------------------------
 
     def capture(self) -> bytes:
-        return pack(ColouredState(self._planes.capture(), self._keeper.capture(), self._holding.state, self._early))
+        planes, keeper = self._planes.capture(), self._keeper.capture()
+        return pack(ColouredState(planes, keeper, self._holding.state, self._guests.state, self._early))
 
     def restore(self, data: bytes) -> None:
         state = unpack(data, ColouredState)
         self._planes.restore(state.planes)
         self._keeper.restore(state.keeper)
         self._holding.state = state.holding
+        self._guests.state = state.guests
         self._early = list(state.early)

@@ -112,6 +112,11 @@ class Keeper:
     def phase(self) -> Phase:
         return self._state.phase
 
+    @property
+    def leaving(self) -> str:
+        """The operation by which this broker leaves the tree, or has left it."""
+        return self._state.leaving
+
     def handle(self, sender: Node, message: Message, now: float) -> Reaction:
         match message:
             case Recolour():

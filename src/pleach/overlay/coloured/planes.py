@@ -133,19 +133,16 @@ class Planes:
         """A client that says something is there, even if this plane has begun since it said so."""
         sessions = self.of(stage).sessions
         if client not in sessions:
-            sessions.handle(client, Attach(self._own_events(client)))
+            sessions.handle(client, Attach(self.own_events().get(client, True)))
         return self.tinted(stage, sessions.handle(client, message))
 
-    def _own_events(self, client: Node) -> bool:
-        """What the client said last, as far as it is known."""
-        known = [self.of(stage).sessions for stage in (Stage.NEW, Stage.CURRENT, Stage.OLD)]
-        return next((sessions.hand_over(client).own_events for sessions in known if client in sessions), True)
+    def own_events(self) -> dict[Node, bool]:
+        """Of each client that is known in any colour, whether it wants its own events: what it said last."""
+        planes = [self.of(stage).sessions for stage in Stage]
+        return {client: sessions.hand_over(client).own_events for sessions in planes for client in sessions.clients}
 
     def knows(self, client: Node) -> bool:
         return any(client in plane.sessions for plane in self._planes)
-
-    def clients(self) -> list[Node]:
-        return sorted({client for plane in self._planes for client in plane.sessions.clients})
 
     def tinted(self, stage: Stage, sends: Iterable[Send], *, hops: int = 1) -> list[Send]:
         """What a plane wants sent, as it travels: in its colour to brokers, as it is to clients.

@@ -112,9 +112,13 @@ class Requests:
         return [_answer(carry, "the tree is not whole; ask again once it is") for carry in given_up]
 
     def _judge(self, tree: dict[Node, Node], *, is_changing: bool) -> tuple[dict[Node, Node], list[Answer]]:
-        """Nobody leaves while the tree changes: who goes gets no other recolouring, and must hold nothing by then."""
+        """Nobody leaves while the tree changes: who goes gets no other recolouring, and must hold nothing by then.
+
+        And one at a time: the parent of who goes stays.
+        """
         refused: list[Answer] = []
-        waiting = [p for p in self.state.pending if is_changing and isinstance(p.carry.request, RequestRemove)]
+        leaving = [pending for pending in self.state.pending if isinstance(pending.carry.request, RequestRemove)]
+        waiting = leaving if is_changing else leaving[1:]
         for carry in [pending.carry for pending in self.state.pending if pending not in waiting]:
             try:
                 tree = self._fitting(tree, carry)
