@@ -1,7 +1,7 @@
 """Faults that damage a coloured broker (S1 §4.5.3): colours, pointers, tables, clocks, and whatever else it keeps.
 
-Out of reach is what S1 keeps in ROM: the code, the name, the periods, the root group; and here, whether an operator
-has taken the broker out of the tree.
+Out of reach is what S1 keeps in ROM: the code, the name, the periods, the root group; and here, what an operator has
+decided: that the broker leaves, or has left, and who has its clients then.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from pleach.messages import Move, Node, pack, unpack
 from pleach.overlay.coloured.broker import ColouredState
+from pleach.overlay.coloured.guests import TURNS_MAX, GuestsState
 from pleach.overlay.coloured.holding import HoldingState
 from pleach.overlay.coloured.keeper import KeeperState, Phase, Standing
 from pleach.overlay.coloured.planes import COLOURS, PlaneState
@@ -86,7 +87,9 @@ def duties(state: ColouredState, hand: Hand) -> ColouredState:
     )
     held = [item for item in state.holding.published if not hand.strikes]
     holding = HoldingState(hand.strikes, held, [item for item in state.holding.sends if not hand.strikes])
-    return replace(state, keeper=keeper, holding=holding, early=[item for item in state.early if not hand.strikes])
+    guests = GuestsState(state.guests.relay, {client: TURNS_MAX for client in hand.clients if hand.strikes})
+    early = [item for item in state.early if not hand.strikes]
+    return replace(state, keeper=keeper, holding=holding, guests=guests, early=early)
 
 
 def everything(state: ColouredState, hand: Hand) -> ColouredState:

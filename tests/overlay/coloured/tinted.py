@@ -302,9 +302,12 @@ def _finish(run: ScenarioRun, judgement: Judgement) -> None:
 
 
 def _is_young(run: ScenarioRun, client: Node) -> bool:
-    """Whether the client has asked for something so late that it cannot be confirmed yet."""
+    """Whether the client has asked for something, or has got another broker, too late for a confirmation by now."""
     since = run.sim.now - SETTLED * run.scenario.stabilise.period - run.scenario.stabilise.refresh
-    asked = [r.at for r in run.recorder.records if r.kind == RecordKind.SUBSCRIBE and r.node == client]
+    records = run.recorder.records
+    asked = [r.at for r in records if r.kind == RecordKind.SUBSCRIBE and r.node == client]
+    if run.clients[client].broker != run.scenario.client(client).broker:
+        asked += [r.at for r in records if r.detail.startswith("operation") and r.detail.endswith("done")]
     return max(asked, default=0.0) > since
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from pleach.messages import ClientRequest, Node
 
-TURNS_MAX: Final = 4  # for which a client is kept waiting for a farewell: it comes with the second, or never
+TURNS_MAX: Final = 2  # that a client is kept waiting for a farewell: its last request there is less than one before it
 
 
 class GuestsState(msgspec.Struct, array_like=True):
