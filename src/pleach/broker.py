@@ -32,7 +32,7 @@ from pleach.messages import (
     unpack,
 )
 from pleach.overlay.courier import Courier
-from pleach.overlay.layers import Layers
+from pleach.overlay.layers import Layers, RouterMaker
 from pleach.overlay.seam import Drop, Handled, HeldState, Machine, Pass, Passing, Seam
 from pleach.routing.captured import RouterState
 from pleach.routing.passage import Passage
@@ -60,7 +60,10 @@ class BrokerState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Broker:
-    """`machines`: makers of the protocols that this broker takes part in. `address`: where it listens for brokers."""
+    """`machines`: makers of the protocols that this broker takes part in. `address`: where it listens for brokers.
+
+    `make_router`: makes the routing layer, which may keep more than one table.
+    """
 
     def __init__(
         self,
@@ -71,11 +74,12 @@ class Broker:
         parent: Node | None = None,
         machines: Sequence[MachineMaker] = (),
         address: str = "",
+        make_router: RouterMaker = Router,
     ) -> None:
         self.name = name
         self.seam = Seam()
-        router = Router(config, parent=parent)
-        self._layers = Layers(name, address, router, Sessions(router), self._locked_for)
+        router = make_router(config, parent=parent)
+        self._layers = Layers(name, address, router, Sessions(router), self._locked_for, make_router)
         self._passage = Passage(self.sessions)
         self._courier = Courier(self._layers)
         made: list[Machine] = [self._courier, *(make(self._layers) for make in machines)]
@@ -85,6 +89,7 @@ class Broker:
         assert len(self._owner) == sum(len(m.accepts) for m in self._machines.values()), "a message has two owners"
         for neighbour in neighbours:
             self.router.connect(neighbour)
+        self._join_seam()
 
     @property
     def router(self) -> Router:
@@ -186,6 +191,8 @@ class Broker:
     def _settle(self, handled: Handled, now: float) -> Sequence[Effect]:
         """Carry out what a machine answered: its effects first, then what its released links held."""
         self._join_seam()
+        if handled.forsaken is not None:
+            self.seam.forsake(*handled.forsaken)
         effects = list(handled.effects)
         for link in handled.discarded:
             self.seam.take_released(link)
@@ -242,8 +249,7 @@ class Broker:
     def restore(self, data: bytes) -> None:
         """Take over a captured state, into a broker made with the same configuration and machines."""
         state = unpack(data, BrokerState)
-        self._layers.router = Router(self.router.config)
-        self._layers.sessions = Sessions(self.router)
+        self._layers.reset()
         self._layers.addresses = dict(state.addresses)
         self._passage = Passage(self.sessions)
         self.router.restore(state.router)

@@ -6,16 +6,19 @@ this machine.
 
 A client may be sent to another broker (S0 §IV-C): what that one has for it waits until the former one has said all that
 it had, and then the client says farewell and goes.
+
+Or it may be moved (S4; mobility/): asked to halt, it says nothing more, and what the application asks for waits;
+then it is told to go on, there or elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 import msgspec
 
-from pleach.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
+from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
 from pleach.errors import ProtocolError
 from pleach.events.event import Event, EventId, Value, check_content
 from pleach.events.filter import Filter
@@ -26,9 +29,12 @@ from pleach.messages import (
     Attach,
     Attached,
     ClientReply,
+    ClientRequest,
     Deliver,
     Detach,
     Farewell,
+    Halt,
+    Halted,
     Message,
     Node,
     Publish,
@@ -36,6 +42,7 @@ from pleach.messages import (
     PublishRefused,
     Redirect,
     Refused,
+    Resume,
     Subscribe,
     Subscribed,
     Unadvertise,
@@ -45,9 +52,11 @@ from pleach.messages import (
     pack,
     unpack,
 )
+from pleach.mobility.phases import ClientPhase
+from pleach.mobility.resettling import Resettling, taken_back
 from pleach.runs import Passed, Run
 
-FROM_BROKERS: frozenset[type] = frozenset((*get_args(ClientReply), Redirect))
+FROM_BROKERS: frozenset[type] = frozenset((*get_args(ClientReply), Redirect, Halt, Resume))
 RENEW = "renew"  # the timer
 ROUNDS_UNANSWERED_MAX = 2  # of renewal: an answer that has not come by then is lost
 PASSING: frozenset[type] = frozenset((Deliver, Published, PublishRefused))  # the machine keeps nothing of them
@@ -74,9 +83,15 @@ class ClientMachineState(msgspec.Struct, array_like=True):
     waiting: list[Publish | Advertise | Unadvertise]  # what must not go out before they are, in order
     subscriptions: dict[str, Filter]  # what the client has, to ask for it again of a broker that lost its memory
     advertisements: dict[str, Filter]
-    early: dict[Node, list[ClientReply | Redirect]]  # what brokers sent that this client has not been sent to yet
+    early: dict[
+        Node, list[ClientReply | Redirect | Halt | Resume]
+    ]  # what brokers sent that this client has not been sent to yet
     asked: dict[str, None] = {}  # subscriptions without a confirmation, and …
     ended: dict[str, int] = {}  # … rounds of renewal for which one is that of a former life (both: with leases only)
+    phase: ClientPhase = ClientPhase.RUNNING
+    unsaid: list[ClientRequest] = []  # what waits until a halted client goes on
+    resettling: Resettling | None = None  # it moves by itself
+    left: Node = ""  # the broker that it has left so: what that one still sends is not read
 
 
 class Client:
@@ -106,10 +121,10 @@ class Client:
 
     def attach(self) -> Sequence[Effect]:
         timer = [self._lease.first()] if self._lease else []
-        return [self._send(Attach(self.own_events)), *timer]
+        return [*self._send(Attach(self.own_events)), *timer]
 
     def detach(self) -> Sequence[Effect]:
-        return [self._send(Detach())]
+        return self._send(Detach())
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> Sequence[Effect]:
         """Publish an event; raises EventError for attributes that no event may have, with nothing published."""
@@ -130,8 +145,9 @@ class Client:
 
     @property
     def may_publish(self) -> bool:
-        """Whether an event can go out at once: no advertisement has to come into effect before it."""
-        return not (self._state.unconfirmed or self._state.waiting)
+        """Whether an event can go out at once: it is not halted, and no advertisement has to take effect first."""
+        state = self._state
+        return state.phase is ClientPhase.RUNNING and not (state.unconfirmed or state.waiting)
 
     def subscribe(self, subscription: str, wanted: Filter, *, network_wide: bool = True) -> Sequence[Effect]:
         if not network_wide:
@@ -142,7 +158,7 @@ class Client:
         detail = "" if self.own_events else "no-own"
         return [
             Observe(Observed.SUBSCRIBE, subscription=subscription, filter=wanted.text, detail=detail),
-            self._send(Subscribe(subscription, wanted, network_wide)),
+            *self._send(Subscribe(subscription, wanted, network_wide)),
         ]
 
     def unsubscribe(self, subscription: str) -> Sequence[Effect]:
@@ -152,7 +168,7 @@ class Client:
             self._state.ended[subscription] = ROUNDS_UNANSWERED_MAX
         return [
             Observe(Observed.UNSUBSCRIBE, subscription=subscription),
-            self._send(Unsubscribe(subscription)),
+            *self._send(Unsubscribe(subscription)),
         ]
 
     def advertise(self, advertisement: str, advertised: Filter) -> Sequence[Effect]:
@@ -171,22 +187,78 @@ class Client:
         if message.__class__ not in FROM_BROKERS:
             raise ProtocolError(self.name, sender, message, "brokers do not send this to clients")
         if sender != self._state.broker:
+            if sender == self._state.left:
+                return []
             self._state.early.setdefault(sender, []).append(message)  # type: ignore[arg-type]
             return []
-        if isinstance(message, Redirect):
-            return self._go_to(message)
+        match message:
+            case Redirect(broker, address):
+                return self._go_to(broker, address, [Send(sender, Farewell())])
+            case Halt(operation):
+                self._state.phase, self._state.left = ClientPhase.HALTED, ""
+                return [Send(sender, Halted(operation))]
+            case Resume():
+                return self._go_on(message)
         return self._answer(sender, message)  # type: ignore[arg-type]
 
-    def _go_to(self, redirect: Redirect) -> Sequence[Effect]:
-        """The former broker has said all that it had: farewell, and on with the new one."""
+    def _go_to(self, broker: Node, address: str, last: Sequence[Send] = ()) -> list[Effect]:
+        """The former broker has said all that it had: `last` words to it, and on with the new one."""
         state = self._state
-        former, state.broker = state.broker, redirect.broker
-        effects: list[Effect] = [LinkUp(redirect.broker, redirect.address), Send(former, Farewell()), LinkDown(former)]
-        for message in state.early.pop(redirect.broker, ()):
-            effects += self.handle(redirect.broker, message, now=0.0)
+        former, state.broker = state.broker, broker
+        effects: list[Effect] = [LinkUp(broker, address), *last, LinkDown(former)]
+        for message in state.early.pop(broker, ()):
+            effects += self.handle(broker, message, now=0.0)
         return effects
 
+    def _go_on(self, resume: Resume) -> Sequence[Effect]:
+        """The movement is over: the client is there, or it has stayed."""
+        state = self._state
+        state.phase = ClientPhase.RUNNING
+        gone: list[Effect] = []
+        if resume.broker != state.broker:
+            gone.append(Observe(Observed.MOVE, detail=f"from {state.broker} to {resume.broker}"))
+            gone += self._go_to(resume.broker, resume.address)
+        return [*gone, *self._say_unsaid()]
+
+    def _say_unsaid(self) -> list[Send]:
+        """What a halted client was asked to say; nothing, if it has been asked to halt again."""
+        if self._state.phase is ClientPhase.HALTED:
+            return []
+        unsaid, self._state.unsaid = self._state.unsaid, []
+        return [Send(self._state.broker, message) for message in unsaid]
+
+    def resettle(self, operation: str, to: Node, address: str = "", *, gently: bool) -> Sequence[Effect]:
+        """Move by yourself. `gently`: take back first what you have asked for (mobility/resettling.py)."""
+        state = self._state
+        if state.phase is ClientPhase.HALTED or state.resettling or to == state.broker:
+            return [Concluded(operation, f"{self.name} moves already, or is at {to}")]
+        state.resettling = Resettling(operation, to, address)
+        if not gently:
+            return self._resettled()
+        state.phase = ClientPhase.HALTED
+        state.resettling.awaited = [*state.subscriptions, *state.advertisements]
+        asked_back = [Send(state.broker, m) for m in taken_back(state.subscriptions, state.advertisements)]
+        return asked_back or self._resettled()
+
+    def _resettled(self) -> Sequence[Effect]:
+        """All answers have come: go, or be there."""
+        state, resettling = self._state, self._state.resettling
+        assert resettling
+        if resettling.awaited:
+            return []
+        if resettling.has_arrived:
+            state.resettling = None
+            return [Concluded(resettling.operation)]
+        state.left, resettling.has_arrived = state.broker, True
+        resettling.awaited = [*state.subscriptions, *state.advertisements]
+        moved = Observe(Observed.MOVE, detail=f"from {state.broker} to {resettling.to}")
+        gone = self._go_to(resettling.to, resettling.address, [Send(state.broker, Detach())])
+        return [moved, *gone, *self.peer_reborn(resettling.to), *self._resettled()]
+
     def _answer(self, sender: Node, reply: ClientReply) -> Sequence[Effect]:
+        if self._state.resettling and self._state.resettling.takes(reply):
+            released = self._confirmed(reply.advertisement) if isinstance(reply, Advertised) else []
+            return [*released, *self._resettled()]
         match reply:
             case Deliver(event):
                 return [Observe(Observed.DELIVER, event=event)] if self.is_observed else []
@@ -253,10 +325,16 @@ class Client:
                 break
             count += 1
         released, state.waiting = state.waiting[:count], state.waiting[count:]
-        return [self._send(message) for message in released]
+        return self._send_all(released)
 
-    def _send(self, message: Message) -> Send:
-        return Send(self._state.broker, message)
+    def _send_all(self, messages: Iterable[ClientRequest]) -> list[Send]:
+        return [send for message in messages for send in self._send(message)]
+
+    def _send(self, message: ClientRequest) -> list[Send]:
+        if self._state.phase is ClientPhase.HALTED:
+            self._state.unsaid.append(message)
+            return []
+        return [Send(self._state.broker, message)]
 
     # The link ------------------------------------------------------------------------------------------------
 
@@ -265,15 +343,24 @@ class Client:
         state = self._state
         if peer != state.broker:
             return ()  # of one that this client was sent away from
+        unsaid = self._unhalted()
         later = {message.advertisement for message in state.waiting if isinstance(message, Advertise)}
         again = {name: advertised for name, advertised in state.advertisements.items() if name not in later}
         state.unconfirmed = list(again)
         return [
-            self._send(Attach(self.own_events)),
-            *(self._send(Advertise(name, advertised)) for name, advertised in again.items()),
-            *(self._send(Subscribe(name, wanted)) for name, wanted in state.subscriptions.items()),
+            *self._send(Attach(self.own_events)),
+            *self._send_all(Advertise(name, advertised) for name, advertised in again.items()),
+            *self._send_all(Subscribe(name, wanted) for name, wanted in state.subscriptions.items()),
+            *self._send_all(message for message in unsaid if isinstance(message, Unsubscribe)),
             *self._release(),
         ]
+
+    def _unhalted(self) -> Sequence[ClientRequest]:
+        """Whoever made the client halt knows nothing of it any more. Returns what it has not said."""
+        state = self._state
+        unsaid, state.unsaid, state.phase = state.unsaid, [], ClientPhase.RUNNING
+        state.waiting = [*(m for m in unsaid if isinstance(m, Publish | Advertise | Unadvertise)), *state.waiting]
+        return unsaid
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
         assert self._lease, f"{self.name} has set no timer {name!r}"
@@ -284,10 +371,14 @@ class Client:
         state = self._state
         state.ended = {name: rounds - 1 for name, rounds in state.ended.items() if rounds > 1}
         again = sorted(state.subscriptions.items())
+        later = {message.advertisement for message in state.waiting if isinstance(message, Advertise)}
+        advertised = {name: each for name, each in sorted(state.advertisements.items()) if name not in later}
         return [
-            self._send(Attach(self.own_events)),
-            *(self._send(Subscribe(name, wanted, renews=True)) for name, wanted in again),
-            *(self._send(Subscribe(name, state.subscriptions[name])) for name in sorted(state.asked)),
+            *self._send(Attach(self.own_events)),
+            *self._send_all(Advertise(name, each, renews=True) for name, each in advertised.items()),
+            *self._send_all(Advertise(name, advertised[name]) for name in state.unconfirmed if name in advertised),
+            *self._send_all(Subscribe(name, wanted, renews=True) for name, wanted in again),
+            *self._send_all(Subscribe(name, state.subscriptions[name]) for name in sorted(state.asked)),
         ]
 
     def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002

@@ -54,7 +54,11 @@ class ScenarioError(InvalidInputError):
 
 
 class LeaseError(InvalidInputError):
-    """Periods of leases that do not fit the network: subscriptions would run out that are renewed in time."""
+    """Periods of leases or rounds that do not fit the network: live subscriptions would run out."""
+
+
+class RingError(InvalidInputError):
+    """Keys, trees or periods that a ring cannot have."""
 
 
 class ColouringError(InvalidInputError):

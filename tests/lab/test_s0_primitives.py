@@ -160,6 +160,12 @@ def test_costs_that_do_not_level_off_differ_and_that_do_not_grow_refute():
     assert judged(judge_subscriptions, telling).status is Status.REFUTED
 
 
+def test_where_no_point_lies_far_enough_out_nothing_is_said_of_how_the_costs_level_off():
+    found = judge_subscriptions(summarised(PRIMITIVES, Size.QUICK, as_published))
+    assert found.status is Status.OPEN
+    assert "constant" not in found.measured
+
+
 def test_costs_by_brokers():
     squared = scaled("KB swap", lambda case: case["brokers"] ** 2, knowledge="partial")
     assert judged(judge_brokers, squared).status is Status.DIFFERS

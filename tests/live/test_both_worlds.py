@@ -13,7 +13,10 @@ from pleach.trace import explain, judge
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "src" / "pleach" / "scenario" / "demo.toml"
 EXAMPLES = ROOT / "examples"
-SCENARIOS = [*(EXAMPLES / f"{name}.toml" for name in ("churn", "advertisements", "reweave", "exchanges")), DEMO]
+SCENARIOS = [
+    *(EXAMPLES / f"{name}.toml" for name in ("churn", "advertisements", "reweave", "exchanges", "moves")),
+    DEMO,
+]
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)

@@ -17,11 +17,14 @@ from judged import Watched, violations
 
 from pleach.broker import Broker
 from pleach.effects import Effect
-from pleach.messages import MembershipMessage, Message, Node, SwapLinkMessage
+from pleach.messages import MembershipMessage, Message, MovementMessage, Node, SwapLinkMessage
 from pleach.scenario.model import Scenario
+from pleach.scenario.steps import Restart
 from pleach.sim.simulator import TimedMachine
 
-PROTOCOL: frozenset[type] = frozenset((*get_args(SwapLinkMessage), *get_args(MembershipMessage)))
+PROTOCOL: frozenset[type] = frozenset(
+    (*get_args(SwapLinkMessage), *get_args(MembershipMessage), *get_args(MovementMessage))
+)
 SEED = 1
 
 
@@ -94,9 +97,10 @@ class Journey:
     scenario: Scenario
     mishaps: Sequence[Mishap] = ()
     points: list[Point] = field(default_factory=list)
+    watching: type[Watched] = Watched
 
     def __post_init__(self) -> None:
-        self.watched = Watched(self.scenario, SEED)
+        self.watched = self.watching(self.scenario, SEED)
         self.run = self.watched.run
         self._crashes = {m.index: m for m in self.mishaps if isinstance(m, CrashAt)}
         self._cuts = {m.index: m for m in self.mishaps if isinstance(m, CutAt)}
@@ -151,7 +155,7 @@ class Journey:
 
     def _restart(self, name: Node) -> None:
         if name in self.run.brokers:  # else it had just left the tree: nobody starts it again
-            self.run._restart(name)
+            self.run._restart(Restart(broker=name, at=self.run.sim.now))
 
 
 def links_of(brokers: dict[Node, Broker]) -> set[frozenset[Node]]:

@@ -137,6 +137,7 @@ def batches_done(place):
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.timeout(1200)  # five drivers in turn, each with a JVM of its own
 def test_a_query_that_is_killed_at_any_moment_goes_on_from_its_checkpoint(spark, tmp_path):
     with processes() as start:
         a, b, c = chain(start, tmp_path, durable=True, extra=("--heartbeat=0.3",))

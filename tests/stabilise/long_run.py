@@ -2,6 +2,7 @@
 
     python tests/stabilise/long_run.py --seeds 500 --workers 2
     python tests/stabilise/long_run.py --seeds 500 --faultless
+    python tests/stabilise/long_run.py --seeds 500 --kind rebuild
     python tests/stabilise/long_run.py --only covering/peer-to-peer --first 17 --seeds 1
 
 Prints one line for each setting: seeds, failures, faults, events, what broke while the network was finding back (which
@@ -22,9 +23,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 
-from struck import BY_NAME, SETTINGS, Judgement, Setting, judge_struck, replay
+from struck import BY_NAME, REBUILT, SETTINGS, Judgement, Setting, judge_struck, replay
 
 SEEDS_PER_TASK = 10
+KINDS = {"all": (*SETTINGS, *REBUILT), "leases": SETTINGS, "rebuild": REBUILT}
 
 
 @dataclass
@@ -73,13 +75,13 @@ def judgements(setting: Setting, options: argparse.Namespace) -> Iterator[list[J
 
 
 COLUMNS = ("faults", "events", "delivered", "set aside", "lapses")
-HEADER = f"{'setting':<36}{'seeds':>7}{'failed':>7}" + "".join(f"{column:>11}" for column in COLUMNS) + f"{'s':>7}"
+HEADER = f"{'setting':<48}{'seeds':>7}{'failed':>7}" + "".join(f"{column:>11}" for column in COLUMNS) + f"{'s':>7}"
 
 
 def line(name: str, total: Tally, seconds: float) -> str:
     columns = (total.faults, total.published, total.deliveries, total.set_aside, total.lapses)
     shown = "".join(f"{number:>11,}" for number in columns)
-    return f"{name:<36}{total.seeds:>7,}{len(total.failed):>7}{shown}{seconds:>7.0f}"
+    return f"{name:<48}{total.seeds:>7,}{len(total.failed):>7}{shown}{seconds:>7.0f}"
 
 
 def _say(text: str) -> None:
@@ -91,6 +93,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=500, help="for each setting (default: 500)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
+    parser.add_argument("--kind", choices=sorted(KINDS), default="all", help="of networks (default: all)")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--faultless", action="store_true", help="the same networks without faults")
     parser.add_argument("--only", choices=sorted(BY_NAME), action="append", help="may be given several times")
@@ -101,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     failed: list[Judgement] = []
     _say(HEADER)
-    for setting in [BY_NAME[name] for name in options.only] if options.only else SETTINGS:
+    for setting in [BY_NAME[name] for name in options.only] if options.only else KINDS[options.kind]:
         started, total = time.monotonic(), Tally()
         for task in judgements(setting, options):
             for judgement in task:

@@ -6,58 +6,66 @@ messages under way on any link. The periods are as tight as the bounds allow.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 import msgspec
 from judgement import FLAWS_SHOWN_MAX, expected_export
-from networks import LANES, PRICES, TOPICS, changes_of_mind, random_scenario
+from networks import changes_of_mind, random_scenario
+from rebuilt import SAMPLES, flaws_of_twins, lets_through
+from thorough import FACTOR
 
 from pleach.broker import Broker
 from pleach.client import Client
+from pleach.effects import SetTimer
 from pleach.messages import Layer, Node
 from pleach.routing.entries import Entry
 from pleach.routing.relays import Relaying
 from pleach.routing.sessions import owner
-from pleach.scenario.model import Routing, Scenario, Stabilise, Stabiliser
-from pleach.scenario.stabilising import check_stabilising, delays_of, stabilisation_of
-from pleach.scenario.steps import Corrupt, Garble, Step
+from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, Stabilise, Stabiliser
+from pleach.scenario.stabilising import check_stabilising, delays_of, period_min_of, stabilisation_of
+from pleach.scenario.steps import AdvertiseStep, Corrupt, Crash, Garble, Restart, Step, UnadvertiseStep
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
-from pleach.stabilise.bounds import period_min
 from pleach.stabilise.lease import Renewal
+from pleach.stabilise.rebuild import SWITCH
+from pleach.stabilise.twin import TwinRouter
 from pleach.trace import RecordKind, judge
 
 FAULT_AT = 2.5
 BROKERS_MAX = 8
 TIGHT = 1.02  # the period, as a multiple of what it must exceed
+SEEDS_APART = 10_000  # settings meet different networks
 PERIODS_AFTER = 3  # that a run goes on after it must be correct again
 KINDS = frozenset(RecordKind) - {RecordKind.SEND}
-SAMPLES: tuple[dict[str, Any], ...] = tuple(  # all that the filters of these networks can tell apart
-    {"topic": topic, "lane": lane} | ({} if price < 0 else {"price": price / 2})
-    for topic in (*TOPICS, "sport.re")
-    for lane in LANES
-    for price in range(-1, 2 * PRICES + 2)
-)
 PARTS = ("table", "flags", "clients", "waits", "all-but-the-clock")
 PARTS_WITH_CLOCKS = ("table", "flags", "clock", "clients", "waits", "all", "all")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to route and to renew."""
+    """One way to route and to renew, or to rebuild."""
 
     routing: Routing
     hierarchical: bool
     renewal: Renewal = Renewal.HOP_BY_HOP
     variant: int = 1
+    kind: Stabiliser = Stabiliser.LEASES
+    advertisements: bool = False
+    cyclic: bool = False
 
     @property
     def name(self) -> str:
         by = "" if self.renewal is Renewal.HOP_BY_HOP else f"-relayed{self.variant}"
-        return f"{self.routing}{by}/{'hierarchical' if self.hierarchical else 'peer-to-peer'}"
+        shape = "cyclic" if self.cyclic else "hierarchical" if self.hierarchical else "peer-to-peer"
+        advertised = "/advertisements" if self.advertisements else ""
+        return f"{f'{self.kind}-' if self.rebuilds else ''}{self.routing}{by}/{shape}{advertised}"
+
+    @property
+    def rebuilds(self) -> bool:
+        return self.kind.rebuilds
 
 
 _ADVANCED = (Routing.IDENTITY, Routing.COVERING, Routing.MERGING)
@@ -70,7 +78,23 @@ SETTINGS = tuple(
         *(Setting(routing, hierarchical, Renewal.RELAYED, variant) for routing, variant in _RELAYED),
     )
 )
-BY_NAME = {setting.name: setting for setting in SETTINGS}
+REBUILT = tuple(
+    Setting(routing, shape == "hierarchical", kind=Stabiliser.REBUILD, advertisements=ads, cyclic=shape == "cyclic")
+    for shape in ("peer-to-peer", "hierarchical", "cyclic")
+    for ads in (False, True)
+    for routing in Routing
+)
+BY_NAME = {setting.name: setting for setting in (*SETTINGS, *REBUILT)}
+
+
+def cases(settings: Sequence[Setting], count: int) -> list[tuple[Setting, int]]:
+    """Settings with seeds, for `parametrize`."""
+    return [(setting, SEEDS_APART * (1 + i) + n) for i, setting in enumerate(settings) for n in range(count * FACTOR)]
+
+
+def named(value: object) -> str:
+    """What a test calls its parameters."""
+    return value.name if isinstance(value, Setting) else str(value)
 
 
 @dataclass
@@ -96,24 +120,43 @@ def struck_scenario(seed: int, setting: Setting, *, is_struck: bool = True) -> S
     plain = _network(seed)
     stream = Random(f"struck/{seed}")
     refresh = round(stream.uniform(0.3, 1.0), 3)
-    leased = msgspec.structs.replace(
+    endless = msgspec.structs.replace(
         plain,
         routing=setting.routing,
         hierarchical=setting.hierarchical,
+        advertisements=setting.advertisements,
         stabilise=Stabilise(
-            kind=Stabiliser.LEASES,
+            kind=setting.kind,
             refresh=refresh,
             period=1e9,
             renewal=setting.renewal,
             variant=setting.variant,
+            cyclic=setting.cyclic,
         ),
     )
-    assert leased.stabilise
-    least = period_min(leased.stabilise.lease, setting.routing.value, delays_of(leased))
-    lease = msgspec.structs.replace(leased.stabilise, period=least * TIGHT)
-    scenario = msgspec.structs.replace(leased, stabilise=lease)
+    endless = _all_alike(endless, seed) if setting.rebuilds else endless
+    endless = _with_cycles(endless, seed) if setting.cyclic else endless
+    assert endless.stabilise
+    tight = msgspec.structs.replace(endless.stabilise, period=period_min_of(endless) * TIGHT)
+    scenario = msgspec.structs.replace(endless, stabilise=tight)
     check_stabilising(scenario)
     return _with_timeline(scenario, stream, is_struck=is_struck)
+
+
+def _all_alike(scenario: Scenario, seed: int) -> Scenario:
+    """Every other network has links that are all as slow as the slowest may be: there the bounds are tight."""
+    stream = Random(f"alike/{seed}")
+    high = stream.uniform(0.02, 0.15)
+    alike = PerLink(Span(high * stream.choice((0.05, 0.5, 1.0)), high))
+    return msgspec.structs.replace(scenario, latency=alike) if stream.random() < 0.5 else scenario
+
+
+def _with_cycles(scenario: Scenario, seed: int) -> Scenario:
+    stream = Random(f"cycles/{seed}")
+    known = {frozenset(link) for link in scenario.links}
+    pairs = [p for p in itertools.combinations(scenario.brokers, 2) if frozenset(p) not in known]
+    more = stream.sample(pairs, min(len(pairs), stream.randint(1, 4)))
+    return msgspec.structs.replace(scenario, links=(*scenario.links, *more), ordering=Ordering.FIFO)
 
 
 def _network(seed: int) -> Scenario:
@@ -137,6 +180,8 @@ def _with_timeline(scenario: Scenario, stream: Random, *, is_struck: bool) -> Sc
             *_moments(stream, correct_at, end),
         ]
         steps += changes_of_mind(stream, client, index, moments)
+    if scenario.advertisements:
+        steps += _advertising(scenario, correct_at, end)
     if is_struck:
         steps += _faults(stream, scenario)
     clients = tuple(
@@ -153,20 +198,40 @@ def _with_timeline(scenario: Scenario, stream: Random, *, is_struck: bool) -> Sc
     return msgspec.structs.replace(scenario, clients=clients, steps=ordered, duration=end)
 
 
+def _advertising(scenario: Scenario, correct_at: float, end: float) -> list[Step]:
+    """What clients advertise by the file goes, and comes again, before the fault and after."""
+    stream = Random(f"advertising/{scenario.name}")
+    steps: list[Step] = []
+    advertised = [(client.id, text) for client in scenario.clients for text in client.advertise]
+    for (client, text), (low, high) in itertools.product(advertised, ((0.2, FAULT_AT - 0.5), (correct_at, end))):
+        if stream.random() < 0.4:
+            gone, back = sorted((stream.uniform(low, high), stream.uniform(low, high)))
+            steps.append(UnadvertiseStep(at=gone, client=client, filter=text))
+            steps.append(AdvertiseStep(at=back, client=client, filter=text))
+    return steps
+
+
 def _moments(stream: Random, low: float, high: float) -> list[float]:
     return sorted(stream.uniform(low, high) for _ in range(stream.randint(0, 2)))
 
 
 def _faults(stream: Random, scenario: Scenario) -> list[Step]:
     assert scenario.stabilise
-    one_clock = scenario.stabilise.lease.needs_one_clock(scenario.routing.value)
+    is_leased = scenario.stabilise.kind is Stabiliser.LEASES
+    one_clock = is_leased and scenario.stabilise.lease.needs_one_clock(scenario.routing.value)
     parts = PARTS if one_clock else PARTS_WITH_CLOCKS
     share = stream.choice((0.2, 0.5, 1.0))
     brokers = [b for b in scenario.brokers if stream.random() < stream.choice((0.3, 1.0))] or [scenario.brokers[0]]
     corrupted = [Corrupt(at=FAULT_AT, broker=b, what=stream.choice(parts), share=share) for b in brokers]
     links = [*scenario.links, *((client.id, client.broker) for client in scenario.clients)]
     garbled = [Garble(at=FAULT_AT, link=link, share=share) for link in links if stream.random() < 0.5]
-    return [*corrupted, *garbled]
+    restarted = [] if one_clock else [_from_backup(stream, b) for b in scenario.brokers if stream.random() < 0.15]
+    return [*corrupted, *garbled, *itertools.chain.from_iterable(restarted)]
+
+
+def _from_backup(stream: Random, broker: Node) -> list[Step]:
+    restart = Restart(at=FAULT_AT, broker=broker, state_from=stream.uniform(0.0, FAULT_AT - 0.1))
+    return [Crash(at=FAULT_AT, broker=broker), restart]
 
 
 # Judgement --------------------------------------------------------------------------------------------------
@@ -179,6 +244,8 @@ def judge_struck(seed: int, setting: Setting, *, is_struck: bool = True, extreme
     run = ScenarioRun(scenario, seed, KINDS)
     if extremes:
         push_to_extremes(run, seed)
+    if setting.rebuilds:
+        switch_near_the_fault(run, seed)
     correct_at = FAULT_AT + stabilisation_of(scenario)
     run.advance(FAULT_AT)
     judgement.wrong_at_first = len(flaws_of_tables(run.brokers, run.clients))
@@ -201,6 +268,17 @@ def judge_struck(seed: int, setting: Setting, *, is_struck: bool = True, extreme
     return judgement
 
 
+def switch_near_the_fault(run: ScenarioRun, seed: int) -> None:
+    """In two runs of three a round begins when the fault is felt: shortly before it, or as messages of it arrive."""
+    stream = Random(f"switch/{seed}")
+    assert run.scenario.stabilise
+    delays, period = delays_of(run.scenario), run.scenario.stabilise.period
+    early, late = -delays.hops * delays.high, 3 * delays.high
+    if stream.random() < 2 / 3:
+        at = (FAULT_AT + stream.uniform(early, late)) % period
+        run.sim.perform(run.scenario.root, [SetTimer(SWITCH, at, is_upkeep=True)])
+
+
 def push_to_extremes(run: ScenarioRun, seed: int) -> None:
     stream = Random(f"extremes/{seed}")
     for ends in (*run.scenario.links, *((client.id, client.broker) for client in run.scenario.clients)):
@@ -217,6 +295,8 @@ def flaws_of_tables(brokers: dict[Node, Broker], clients: dict[Node, Client]) ->
 
     By induction from the clients: each broker has of its clients what they want, and of its neighbours what follows.
     """
+    if any(isinstance(broker.router, TwinRouter) for broker in brokers.values()):
+        return flaws_of_twins(brokers, clients)
     flaws = []
     for name, client in sorted(clients.items()):
         broker = brokers[client.broker]
@@ -255,11 +335,7 @@ def _mean_the_same(received: frozenset[Entry], expected: frozenset[Entry]) -> bo
 
     So its tables are never at rest, with or without faults; but the events that they let through are always the same.
     """
-    return all(_lets_through(received, event) == _lets_through(expected, event) for event in SAMPLES)
-
-
-def _lets_through(entries: frozenset[Entry], event: dict[str, Any]) -> bool:
-    return any(entry.filter.matches(event) for entry in entries)
+    return all(lets_through(received, event) == lets_through(expected, event) for event in SAMPLES)
 
 
 def replay(judgement: Judgement) -> str:

@@ -8,8 +8,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 import struck
-from struck import BY_NAME, FAULT_AT, KINDS, SETTINGS, flaws_of_tables, judge_struck, replay, struck_scenario
-from thorough import FACTOR
+from struck import (
+    BY_NAME,
+    FAULT_AT,
+    KINDS,
+    SETTINGS,
+    cases,
+    flaws_of_tables,
+    judge_struck,
+    named,
+    replay,
+    struck_scenario,
+)
 
 from pleach.broker import BrokerState
 from pleach.messages import Installed, Layer, pack, unpack
@@ -24,16 +34,7 @@ from pleach.stabilise.machine import Leases
 HOP_BY_HOP = [setting for setting in SETTINGS if setting.renewal is Renewal.HOP_BY_HOP]
 RELAYED = [setting for setting in SETTINGS if setting.renewal is Renewal.RELAYED]
 COVERING = BY_NAME["covering/peer-to-peer"]
-SEEDS_APART = 10_000  # settings meet different networks
 MUTANT_SEEDS = 6
-
-
-def cases(settings, count):
-    return [(setting, SEEDS_APART * (1 + i) + n) for i, setting in enumerate(settings) for n in range(count * FACTOR)]
-
-
-def named(value):
-    return value.name if isinstance(value, struck.Setting) else str(value)
 
 
 @pytest.mark.parametrize(("setting", "seed"), cases(HOP_BY_HOP, 5), ids=named)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pleach.broker import BrokerState
+from pleach.errors import ScenarioError
 from pleach.messages import Layer, unpack
 from pleach.scenario.load import parse_scenario
 from pleach.sim.damage import PARTS
@@ -57,6 +58,43 @@ def test_after_the_time_that_the_trace_says_everything_is_judged_and_clean(step,
     verdict = judge(result.records)
     assert verdict.clean, verdict
     assert verdict.counts.suspensions == 1
+
+
+REBUILD = 'stabilise = { kind = "rebuild", refresh = 1.0, period = 1.5 }'
+FROM_BACKUP = 'do = "crash", broker = "b" }, { at = 2.05, do = "restart", broker = "b", state_from = 0.5'
+CHANGED = ', { at = 1.0, do = "subscribe", client = "s", filter = "price < 2" }]'
+
+
+@pytest.mark.parametrize("stabilise", [LEASES, REBUILD])
+@pytest.mark.parametrize("step", [*(CORRUPT.format(what=what) for what in PARTS), GARBLE])
+def test_every_part_of_both_kinds_can_be_struck(stabilise, step):
+    assert judge(run_scenario(scenario(step, stabilise), 1).records).clean
+
+
+@pytest.mark.parametrize("stabilise", [LEASES, REBUILD])
+def test_a_broker_that_restarts_with_an_older_state_finds_back(stabilise):
+    """What was subscribed to in between it does not know any more."""
+    text = NETWORK.format(step=FROM_BACKUP, stabilise=stabilise)[:-2] + CHANGED
+    run = ScenarioRun(parse_scenario(text), 1)
+    run.advance(2.05)
+    assert len(run.brokers["b"].router.received_from(Layer.SUBSCRIPTIONS, "a")) == 1
+    records = run.finish().records
+    assert len(run.brokers["b"].router.received_from(Layer.SUBSCRIPTIONS, "a")) == 2
+    restarted = next(record for record in records if record.detail.startswith("restart"))
+    assert "state_from=0.5 stabilises=3.0" in restarted.detail
+    verdict = judge(records)
+    assert verdict.clean, verdict
+    assert verdict.counts.suspensions == 1
+
+
+@pytest.mark.parametrize(
+    ("stabilise", "state_from", "says"),
+    [("", "0.5", "nothing mends an old state here"), (LEASES, "2.05", "not before the step itself at 2.05 s")],
+)
+def test_a_state_that_nothing_mends_or_that_is_not_older_is_refused(stabilise, state_from, says):
+    step = FROM_BACKUP.replace("= 0.5", f"= {state_from}")
+    with pytest.raises(ScenarioError, match=says):
+        scenario(step, stabilise)
 
 
 def test_what_is_lost_later_is_seen():

@@ -34,6 +34,7 @@ def broker(
     exchange: Annotated[str | None, typer.Option(help="The protocol of reconfigurations that name none.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
+    zone: Annotated[str | None, typer.Option(help="Where it stands, for the dashboard.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     json_logs: Annotated[bool | None, typer.Option("--json-logs", help="Logs as JSON objects, on stderr.")] = None,
     validate: Annotated[bool, typer.Option("--validate", help="Print the effective settings and exit.")] = False,
@@ -62,6 +63,7 @@ def broker(
         "exchange": exchange,
         "data_dir": str(data_dir) if data_dir else None,
         "heartbeat": heartbeat,
+        "zone": zone,
         "log_level": log_level,
         "json_logs": json_logs,
     }
@@ -79,13 +81,20 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     from pleach.live.daemon import Daemon, Ready  # noqa: PLC0415
     from pleach.live.logs import set_up_logs  # noqa: PLC0415
     from pleach.live.loops import relax_collector, run_loop  # noqa: PLC0415
+    from pleach.web.site import Dashboard  # noqa: PLC0415
+    from pleach.web.walk import LiveSource  # noqa: PLC0415
+
+    own: list[str] = []  # where the dashboard begins to look: here, once we listen
+    source = LiveSource(lambda: own, f"seen from {settings.name}")
+    dashboard = Dashboard(source, names=[settings.admin_advertise.rpartition(":")[0]])
 
     def announce(ready: Ready) -> None:
+        own.append(ready.admin)
         line = {"ready": True, **ready._asdict()}
         typer.echo(msgspec.json.encode(line).decode())
 
     async def run() -> int:
-        return await Daemon(settings, reload=reload, on_ready=announce).run()
+        return await Daemon(settings, reload=reload, on_ready=announce, mounts=dashboard.mounts).run()
 
     set_up_logs(settings.name, settings.log_level, as_json=settings.json_logs)
     relax_collector()

@@ -15,6 +15,7 @@ from pleach.cli.show import explaining, show_tree, show_verdict
 from pleach.lake.arrow import load_arrow
 from pleach.live.run import LiveResult, run_live
 from pleach.scenario.load import load_scenario
+from pleach.scenario.outline import OUTLINE, outline
 from pleach.trace import Verdict, judge, write_trace
 from pleach.trace.store import About
 
@@ -47,7 +48,7 @@ def live(
         with status:
             result = asyncio.run(run_live(scenario, place, seed=seed))
     verdict = judge(result.records)
-    about: About = {"scenario": scenario.name, "seed": seed}
+    about: About = {"scenario": scenario.name, "seed": seed, OUTLINE: outline(scenario)}
     path = write_trace(result.records, trace, result.records[0].run, about=about) if trace else None
     if as_json:
         typer.echo(msgspec.json.encode(_summary(result, verdict, path)).decode())

@@ -9,7 +9,24 @@ from rich.console import Console
 from rich.markup import escape
 
 from pleach import __version__
-from pleach.cli import audit, bench, broker, demo, doctor, explore, lab, live, model, overlay, pub, sim, spark, sub
+from pleach.cli import (
+    audit,
+    bench,
+    broker,
+    client,
+    dashboard,
+    demo,
+    doctor,
+    explore,
+    lab,
+    live,
+    model,
+    overlay,
+    pub,
+    sim,
+    spark,
+    sub,
+)
 from pleach.errors import PleachError
 
 EXIT_UNUSABLE = 2
@@ -33,7 +50,9 @@ app.command("broker")(broker.broker)
 app.command("pub")(pub.pub)
 app.command("sub")(sub.sub)
 app.command("live")(live.live)
+app.command("dashboard")(dashboard.dashboard)
 app.add_typer(overlay.app, name="overlay")
+app.add_typer(client.app, name="client")
 app.add_typer(spark.app, name="spark")
 app.add_typer(lab.app, name="lab")
 

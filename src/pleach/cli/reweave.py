@@ -19,8 +19,8 @@ from rich.markup import escape
 from rich.panel import Panel
 
 from pleach.cli.tree import picture
-from pleach.errors import InvalidInputError, PlanError, SurveyError
-from pleach.live.apply import STEP_SECONDS_MAX, Directory, StepEnd, Watch, apply_plan
+from pleach.errors import InvalidInputError, PlanError
+from pleach.live.apply import STEP_SECONDS_MAX, Directory, StepEnd, Watch, apply_plan, check_newcomers
 from pleach.live.operations import State
 from pleach.live.survey import Survey, settled_survey
 from pleach.messages import Node
@@ -216,7 +216,7 @@ def places(via: list[str]) -> list[str]:
 def _change(via: list[str] | None, planned: Callable[[Survey], Plan], wish: _Wish) -> None:
     found = asyncio.run(settled_survey([*places(via or []), *wish.more]))
     made = planned(found)
-    _check_newcomers(made, found)
+    check_newcomers(made, found)
     console = Console(stderr=wish.as_json)
     if wish.dry_run:
         if wish.as_json:
@@ -240,14 +240,6 @@ def _setting(found: Survey, broker: Node) -> str:
     """The protocol that a broker is set up with; who is none is named when the plan is made."""
     status = found.found.get(broker)
     return status.exchange if status else ""
-
-
-def _check_newcomers(made: Plan, found: Survey) -> None:
-    for name in sorted({*made.result.brokers} - {*made.start.brokers}):
-        if name not in found.found:
-            raise InvalidInputError(f"no broker {name!r} answers; start it, and give its admin address with --at")
-        if found.found[name].neighbours:
-            raise SurveyError(f"{name} is in another tree", f"linked to {', '.join(found.found[name].neighbours)}")
 
 
 async def _applied(made: Plan, found: Survey, wish: _Wish, console: Console, ends: list[StepEnd]) -> Outcome:

@@ -17,10 +17,9 @@ from pleach.overlay.coloured import bounds
 from pleach.overlay.coloured.bounds import Colouring
 from pleach.scenario.assemble import tree_of
 from pleach.scenario.colouring import colouring_of, is_coloured
-from pleach.scenario.model import Scenario
-from pleach.scenario.stabilising import delays_of, stabilisation_of
+from pleach.scenario.model import Scenario, Stabiliser
+from pleach.scenario.stabilising import delays_of, period_min_of, stabilisation_of
 from pleach.sim.run import SimResult
-from pleach.stabilise.bounds import period_min
 from pleach.trace import Record, Rule, Verdict, explain
 
 EXPLAINED_MAX = 3
@@ -39,7 +38,7 @@ def show_tree(console: Console, scenario: Scenario) -> None:
 
     def grow(branch: Tree, broker: str) -> None:
         for child in tree.neighbours[broker]:
-            if child != tree.parent[broker]:
+            if tree.parent[child] == broker:
                 grow(branch.add(_label(child, clients)), child)
 
     root = Tree(_label(scenario.root, clients), guide_style="dim")
@@ -54,10 +53,13 @@ def show_leases(console: Console, scenario: Scenario) -> None:
     if is_coloured(scenario):
         _show_colouring(console, colouring_of(scenario))
         return
-    lease, delays = scenario.stabilise.lease, delays_of(scenario)
-    least = period_min(lease, scenario.routing.value, delays)
+    stabilise, delays = scenario.stabilise, delays_of(scenario)
+    how = (
+        stabilise.renewal.value if stabilise.kind is Stabiliser.LEASES else "cyclic" if stabilise.cyclic else "acyclic"
+    )
     console.print(
-        f"leases, {lease.renewal.value}: refresh {lease.refresh:g} s, period {lease.period:g} s (above {least:g} s),"
+        f"{stabilise.kind.value}, {how}: refresh {stabilise.refresh:g} s,"
+        f" period {stabilise.period:g} s (above {period_min_of(scenario):g} s),"
         f" {delays.hops} links of {delays.low:g} to {delays.high:g} s:"
         f" correct again {stabilisation_of(scenario):g} s after any fault"
     )

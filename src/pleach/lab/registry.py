@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from pleach.errors import ExperimentError
-from pleach.lab import hops, s0_primitives, s1_exchange, s2_path, swap_or_cycle, table1
+from pleach.lab import hops, s0_primitives, s1_exchange, s1_filtering, s2_path, s3_tree, swap_or_cycle, table1
 from pleach.lab.experiment import Experiment
 
 ALL = (
@@ -15,6 +15,8 @@ ALL = (
     s0_primitives.PRIMITIVES,
     s2_path.RECONFIGURATION_PATH,
     s1_exchange.EXCHANGE_ON_A_CYCLE,
+    s1_filtering.FILTERING,
+    s3_tree.S3_TREE,
 )
 EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType({each.name: each for each in ALL})
 

@@ -151,9 +151,10 @@ def page(entries: Sequence[Entry]) -> str:
     return f"""# Results
 
 What the papers say, and what our own runs say. Every figure is made by the command below it, from seeded simulations
-of the brokers that also run live; the same command gives the same files. Curves are means over seeds, bands and
-whiskers their 95% confidence intervals. [How to run them](../how-to/run-experiments.md); [{INDEX}]({INDEX}) is for
-machines.
+of the brokers that also run live (S1 chapter 3: of what such brokers would
+[tell each other](../decisions/0017-half-a-million-subscriptions.md)); the same command gives the same files.
+Curves are means over seeds, bands and whiskers their 95% confidence intervals.
+[How to run them](../how-to/run-experiments.md); [{INDEX}]({INDEX}) is for machines.
 
 {meanings}.
 

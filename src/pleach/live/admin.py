@@ -2,7 +2,7 @@
 
 /healthz   the process is alive                /metrics   Prometheus text
 /readyz    200 or 503, with reasons            /status    everything, as JSON
-/overlay/… reconfigurations: steering.py
+/overlay/… reconfigurations: steering.py       /glance    what moves, as JSON: glance.py
 
 Whoever reaches this port may reconfigure the tree. A body must say that it is JSON, which no web page can make a
 visitor's browser say to another site without asking first.
@@ -11,13 +11,14 @@ visitor's browser say to another site without asking first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from http import HTTPStatus
-from typing import NamedTuple
 
+from pleach.live.glance import glance
 from pleach.live.metrics import render
 from pleach.live.node import BrokerNode
-from pleach.live.page import JSON, Page, Site, failure, json_page
+from pleach.live.page import JSON, Asked, Flow, Mount, Page, Site, failure, json_page
 from pleach.live.status import metrics, status, unready
 from pleach.live.steering import Steering
 
@@ -28,13 +29,7 @@ CONNECTIONS_MAX = 64
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Asked(NamedTuple):
-    method: bytes
-    path: str
-    body: bytes
-
-
-def site_of(node: BrokerNode, refresh: Callable[[], None]) -> Site:
+def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, Mount] | None = None) -> Site:
     """`refresh`: brings the counters up to date that are not counted one by one."""
 
     def ready() -> Page:
@@ -50,14 +45,19 @@ def site_of(node: BrokerNode, refresh: Callable[[], None]) -> Site:
         refresh()
         return json_page(HTTPStatus.OK, status(node))
 
+    def what_moves() -> Page:
+        refresh()
+        return json_page(HTTPStatus.OK, glance(node))
+
     pages = {
         "/healthz": lambda: json_page(HTTPStatus.OK, {"alive": True}),
         "/readyz": ready,
         "/metrics": numbers,
         "/status": everything,
+        "/glance": what_moves,
     }
     steering = Steering(node)
-    return Site({**pages, **steering.pages}, steering.families, steering.actions)
+    return Site({**pages, **steering.pages}, steering.families, steering.actions, mounts or {})
 
 
 class AdminServer:
@@ -74,8 +74,10 @@ class AdminServer:
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
                 asked = await self._hear(reader)
             page = asked if isinstance(asked, Page) else await self._answer(asked)
+            if isinstance(page, Flow):
+                await _flow(writer, page)
             async with asyncio.timeout(REQUEST_SECONDS_MAX):  # who asks and does not read is cut off
-                writer.write(_response(page))
+                writer.write(b"" if isinstance(page, Flow) else _response(page))
                 writer.close()
                 await writer.wait_closed()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
@@ -93,23 +95,28 @@ class AdminServer:
         first, *lines = head.decode("latin-1").split("\r\n")
         fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         match first.split(" "):
-            case ["POST", target, "HTTP/1.0" | "HTTP/1.1"] if target.partition("?")[0] in self._site.actions:
+            case ["POST", target, "HTTP/1.0" | "HTTP/1.1"] if self._takes_body(path := target.partition("?")[0]):
                 body = await _body(reader, fields)
-                return body if isinstance(body, Page) else Asked(b"POST", target.partition("?")[0], body)
+                return body if isinstance(body, Page) else Asked("POST", path, body, fields)
             case [method, target, "HTTP/1.0" | "HTTP/1.1"]:
-                return Asked(method.encode("latin-1"), target.partition("?")[0], b"")
+                return Asked(method, target.partition("?")[0], fields=fields)
             case _:
                 return failure(HTTPStatus.BAD_REQUEST, "this is an HTTP/1.1 port for operators")
 
-    async def _answer(self, asked: Asked) -> Page:
-        site, (method, path, body) = self._site, asked
+    def _takes_body(self, path: str) -> bool:
+        return path in self._site.actions or self._site.mount_of(path) is not None
+
+    async def _answer(self, asked: Asked) -> Page | Flow:
+        site, (method, path, body, _) = self._site, asked
+        if mount := site.mount_of(path):
+            return await mount(asked)
         family, _, member = path.rpartition("/")
         match method:
-            case b"GET" if path in site.pages:
+            case "GET" if path in site.pages:
                 return site.pages[path]()
-            case b"GET" if family in site.families:
+            case "GET" if family in site.families:
                 return site.families[family](member)
-            case b"POST" if path in site.actions:
+            case "POST" if path in site.actions:
                 return await site.actions[path](body)
         is_known = path in site.pages or path in site.actions or family in site.families
         code = HTTPStatus.METHOD_NOT_ALLOWED if is_known else HTTPStatus.NOT_FOUND
@@ -128,9 +135,21 @@ async def _body(reader: asyncio.StreamReader, fields: dict[str, str]) -> bytes |
 
 
 def _response(page: Page) -> bytes:
-    allow = "Allow: GET, POST\r\n" if page.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
-    head = (
-        f"HTTP/1.1 {page.status.value} {page.status.phrase}\r\nContent-Type: {page.kind}\r\n"
-        f"Content-Length: {len(page.body)}\r\n{allow}Connection: close\r\n\r\n"
-    )
-    return head.encode() + page.body
+    allow = {"Allow": "GET, POST"} if page.status is HTTPStatus.METHOD_NOT_ALLOWED else {}
+    fields = {"Content-Type": page.kind, "Content-Length": str(len(page.body)), **allow, **page.fields}
+    return _head(page.status, fields) + page.body
+
+
+def _head(status: HTTPStatus, fields: Mapping[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{k}: {v}" for k, v in fields.items()), "Connection: close"]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def _flow(writer: asyncio.StreamWriter, flow: Flow) -> None:
+    """Each piece must be taken before the next one is made: a slow reader gets fewer, and nothing piles up."""
+    writer.write(_head(HTTPStatus.OK, {"Content-Type": flow.kind, **flow.fields}))
+    async with aclosing(flow.pieces) as pieces:
+        async for piece in pieces:
+            writer.write(piece)
+            async with asyncio.timeout(REQUEST_SECONDS_MAX):
+                await writer.drain()

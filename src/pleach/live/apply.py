@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pleach.errors import UnreachableError
+from pleach.errors import InvalidInputError, SurveyError, UnreachableError
 from pleach.live.ask import Answer, ask
 from pleach.live.operations import State, fresh_name
 from pleach.live.survey import Survey
@@ -51,6 +51,15 @@ class Directory:
     @classmethod
     def of(cls, survey: Survey) -> Directory:
         return cls(dict(survey.admin), {name: status.addresses.peer for name, status in survey.found.items()})
+
+
+def check_newcomers(plan: Plan, found: Survey) -> None:
+    """Brokers that a plan adds must run, in no tree."""
+    for name in sorted({*plan.result.brokers} - {*plan.start.brokers}):
+        if name not in found.found:
+            raise InvalidInputError(f"no broker {name!r} answers; start it, and give its admin address (`--at`)")
+        if found.found[name].neighbours:
+            raise SurveyError(f"{name} is in another tree", f"linked to {', '.join(found.found[name].neighbours)}")
 
 
 async def carry_out(
@@ -120,7 +129,7 @@ class _CarriedStep:
         while state is State.RUNNING and clock() < self._deadline:
             try:
                 answer = await self._ask()
-                state, reason = _read(answer)
+                state, reason = read_end(answer)
             except UnreachableError as error:
                 self._is_in_doubt, reason = True, str(error)
             if state is not State.DONE and self._is_in_doubt and await self._is_in_effect():
@@ -175,7 +184,8 @@ class _CarriedStep:
         return None if status["operation"] else list(status["neighbours"])
 
 
-def _read(answer: Answer) -> tuple[State, str]:
+def read_end(answer: Answer) -> tuple[State, str]:
+    """How an operation stands, and why."""
     reason = f"{answer.value.get('error', '')}; {answer.value.get('remedy', '')}" if not answer.is_ok else ""
     match answer.code:
         case 200:

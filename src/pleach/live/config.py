@@ -86,6 +86,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exchange: str = "swaplink"  # the protocol of reconfigurations that name none
     data_dir: str = ""  # empty: in memory only
     heartbeat: float = 1.0
+    zone: str = ""  # where this broker stands, for people who look at the tree
     log_level: LogLevel = LogLevel.INFO
     json_logs: bool = False
     limits: Limits = Limits()
@@ -100,7 +101,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 # What a running broker takes over when it reads its file again; the rest waits for a restart.
-RELOADABLE = ("peers", "welcome", "exchange", "heartbeat", "log_level", "limits")
+RELOADABLE = ("peers", "welcome", "exchange", "heartbeat", "zone", "log_level", "limits")
 # What the state in a data directory rests on: it cannot be read with other values.
 LASTING = ("routing", "hierarchical", "advertisements", "merge_bound", "ordering")
 
@@ -251,6 +252,8 @@ def _name_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]
     for key, name in names:
         if not name or len(name.encode()) > NAME_BYTES_MAX or not name.isprintable():
             yield key, f"{name!r} is no name", f"1 to {NAME_BYTES_MAX} bytes of printable text"
+    if len(settings.zone.encode()) > NAME_BYTES_MAX or not settings.zone.isprintable():
+        yield "zone", f"{settings.zone!r} is no zone", f"up to {NAME_BYTES_MAX} bytes of printable text"
     if settings.name in settings.all_neighbours:
         yield "neighbours", f"{settings.name!r} is this broker itself", "name other brokers only"
     if settings.parent and settings.parent not in settings.all_neighbours:

@@ -30,6 +30,7 @@ WRITE_BUFFER_LOW_BYTES = 262_144  # below: writable again
 JOINED_BYTES_MAX = 262_144  # more than this is written at once, not at the end of the turn
 TURN_SECONDS_MAX = 0.005
 RUN_FRAMES_MAX = 64  # Data frames that are handed over together
+ROUND_TRIP_WEIGHT = 0.2  # of the latest sample in the smoothed one
 CLOSE_SECONDS_MAX = 2.0  # for the last bytes to leave, when the other side does not read them
 
 log = logging.getLogger(__name__)
@@ -67,6 +68,8 @@ class Connection(asyncio.Protocol):
         self.is_congested = False
         self.peername = "nowhere"
         self.statistics = Statistics()
+        self.round_trip: float | None = None  # seconds from Data to its confirmation, smoothed; None: not known yet
+        self._timed: tuple[int, float] | None = None  # a sequence whose confirmation is awaited, and since when
         self._handlers = handlers
         self._greeting_seconds_max = greeting_seconds_max
         self._reader = FrameReader()
@@ -95,6 +98,8 @@ class Connection(asyncio.Protocol):
         if self.is_congested and isinstance(frame, Ack):
             self._last_ack = frame
             return
+        if self._timed is None and isinstance(frame, Data):
+            self._timed = (frame.sequence, asyncio.get_running_loop().time())
         data = encode_frame(frame)
         if not self._joined:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -228,8 +233,17 @@ class Connection(asyncio.Protocol):
             self._handlers.on_data(self, cast("list[Data]", run))
             return
         for frame in run:
+            if self._timed is not None and isinstance(frame, Ack):
+                self._note_round_trip(frame.upto, *self._timed)
             if not self.is_closing:
                 self._handlers.on_frame(self, frame)
+
+    def _note_round_trip(self, upto: int, sequence: int, since: float) -> None:
+        """One Data at a time is watched: enough for people, and next to nothing to do."""
+        if upto >= sequence:
+            sample, self._timed = asyncio.get_running_loop().time() - since, None
+            known = sample if self.round_trip is None else self.round_trip
+            self.round_trip = known + ROUND_TRIP_WEIGHT * (sample - known)
 
     def _greet(self, frame: Frame) -> None:
         if self._is_greeted:

@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from random import SystemRandom
 from typing import NamedTuple, TypeAlias
@@ -27,6 +27,7 @@ from pleach.live.doom import Doom, DoomedStore
 from pleach.live.doorkeeper import Door
 from pleach.live.logs import set_log_level
 from pleach.live.node import BrokerNode
+from pleach.live.page import Mount
 from pleach.live.probes import Probes
 from pleach.live.readers import Readers
 from pleach.live.store import Store
@@ -60,9 +61,16 @@ class Ready(NamedTuple):
 
 class Daemon:
     def __init__(
-        self, settings: BrokerSettings, *, reload: Callable[[], BrokerSettings], on_ready: Callable[[Ready], None]
+        self,
+        settings: BrokerSettings,
+        *,
+        reload: Callable[[], BrokerSettings],
+        on_ready: Callable[[Ready], None],
+        mounts: Mapping[str, Mount] | None = None,
     ) -> None:
+        """`mounts`: what else the operators' port shows."""
         self._reload = reload
+        self._mounts = mounts
         self._on_ready = on_ready
         self._stop = asyncio.Event()
         self._exit_code = 0
@@ -102,7 +110,7 @@ class Daemon:
 
     async def _listen(self) -> Ready:
         settings, node = self.node.settings, self.node
-        admin = AdminServer(site_of(node, self._count_traffic))
+        admin = AdminServer(site_of(node, self._count_traffic, self._mounts))
         clients = await self._open("client_listen", settings.client_listen, self._listener(Door.CLIENTS))
         peers = await self._open("peer_listen", settings.peer_listen, self._listener(Door.PEERS))
         operators = await self._open("admin_listen", settings.admin_listen, admin.listen)

@@ -25,6 +25,7 @@ from pleach.messages import (
     Detach,
     Farewell,
     Forward,
+    Halted,
     Marked,
     Message,
     Node,
@@ -37,7 +38,7 @@ from pleach.messages import (
 from pleach.overlay.membership import Membership
 from pleach.runs import Passed, Run
 
-FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell))
+FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell, Halted))
 
 
 class Gate:
@@ -97,6 +98,9 @@ class Gate:
             self._guests[peer] = None
         else:
             self._guests.pop(peer, None)
+
+    def is_guest(self, peer: Node) -> bool:
+        return peer in self._guests
 
     def _note_attached(self, client: Node, *, is_attached: bool) -> None:
         self.detached.pop(client, None)

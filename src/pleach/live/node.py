@@ -89,7 +89,7 @@ class BrokerNode:
         self._clock = clock
         self._on_fatal = on_fatal
         self._doorkeeper = Doorkeeper(self)
-        self.operations = Operations(self._ask)
+        self.operations = Operations(self._ask, lambda: (broker.seam.held_total, broker.seam.flooded_total))
         self._alarm = Alarm(self.endpoint, clock, self._touch)
         if store is not None:
             self._recover(store)
@@ -249,8 +249,8 @@ class BrokerNode:
     def _carry_out(self, part: Part) -> None:
         carry_out(part)
         batch = part.batch
-        if batch.dial:
-            self.roads.forget_clients()
+        if batch.dial or batch.retired:
+            self.roads.forget_clients(filter(self.gate.is_guest, batch.retired))
         if (batch.dial or batch.retired) and self.on_roads is not None:
             self.on_roads()
         for seen in batch.observed:

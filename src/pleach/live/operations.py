@@ -13,6 +13,7 @@ import logging
 import os
 import time
 from base64 import b32encode
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 
@@ -26,12 +27,14 @@ from pleach.messages import (
     OperatorRequest,
     RequestAdd,
     RequestExchange,
+    RequestMove,
     RequestRemove,
     RequestSwap,
     decode,
 )
 
 HISTORY_MAX = 256
+STEPS_MAX = 256
 NAME_BYTES = 4  # of chance in a name: it travels in every message of its operation, and is short
 
 log = logging.getLogger(__name__)
@@ -56,11 +59,29 @@ class Operation(msgspec.Struct):
     ended_at: float | None = None
 
 
-class Operations:
-    """`ask`: gives a request to the broker; raises ProtocolError where no protocol is there for it."""
+class Taken(msgspec.Struct, frozen=True):
+    """A step of an operation that this broker takes part in, and how much it had held and flooded by then."""
 
-    def __init__(self, ask: Callable[[OperatorRequest], None]) -> None:
+    number: int
+    at: float
+    operation: str
+    phase: str
+    held: int
+    flooded: int
+
+
+class Operations:
+    """`ask`: gives a request to the broker; raises ProtocolError where no protocol is there for it.
+
+    `counts`: how many messages the broker has held and flooded so far.
+    """
+
+    def __init__(
+        self, ask: Callable[[OperatorRequest], None], counts: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    ) -> None:
         self._ask = ask
+        self._counts = counts
+        self.steps: deque[Taken] = deque(maxlen=STEPS_MAX)  # the oldest first
         self.states_seen = 0  # in which this broker was, of whatever operation: it counts those it takes part in, too
         self._known: dict[str, Operation] = {}  # the oldest first
         self._awaited: dict[str, asyncio.Future[Concluded]] = {}
@@ -108,7 +129,7 @@ class Operations:
         for entry in journal:
             if entry.peer == OPERATOR and entry.payload is not None:
                 message = decode(entry.payload)
-                if isinstance(message, RequestSwap | RequestExchange | RequestAdd | RequestRemove):
+                if isinstance(message, OperatorRequest):
                     self._note(message)
         for end in concluded:
             self.conclude(end)
@@ -118,7 +139,10 @@ class Operations:
         self.states_seen += seen.kind is Observed.STATE
         head, colon, phase = seen.detail.partition(": ")
         name = asked_name(head.rpartition(" ")[2])
-        operation = self._known.get(name) if colon and seen.kind is Observed.STATE else None
+        if not colon or seen.kind is not Observed.STATE:
+            return
+        self.steps.append(Taken(self.states_seen, time.time(), name, phase, *self._counts()))
+        operation = self._known.get(name)
         if operation is not None and operation.state is State.RUNNING:
             operation.phase = phase
 
@@ -150,6 +174,8 @@ def described(request: OperatorRequest) -> tuple[str, tuple[Node, ...]]:
             return "add", (to,)
         case RequestRemove(_, broker):
             return "remove", (broker,)
+        case RequestMove(_, client, path):
+            return f"move {client}", tuple(path)
 
 
 def asked_name(on_the_wire: str) -> str:

@@ -1,34 +1,62 @@
-"""What an operator's port answers: a page, and the one form that errors have."""
+"""What an operator's port is asked, and answers: a page, or a flow that goes on; and the one form that errors have."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 JSON = "application/json"
 
 
+class Asked(NamedTuple):
+    """`fields`: the header, names in lower case."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    fields: Mapping[str, str] = {}
+
+
 class Page(NamedTuple):
     status: HTTPStatus
     kind: str
     body: bytes
+    fields: Mapping[str, str] = {}
+
+
+class Flow(NamedTuple):
+    """A body without an end: sent piece by piece, until its reader goes."""
+
+    kind: str
+    pieces: AsyncGenerator[bytes]
+    fields: Mapping[str, str] = {}
+
+
+Mount: TypeAlias = Callable[[Asked], Awaitable[Page | Flow]]
 
 
 class Site(NamedTuple):
-    """Pages by path; families of pages by what comes before the last part of a path; actions by path."""
+    """Pages by path; families of pages by what comes before the last part of a path; actions by path.
+
+    Mounts answer for all paths under theirs, whatever the method.
+    """
 
     pages: Mapping[str, Callable[[], Page]]
     families: Mapping[str, Callable[[str], Page]] = {}
     actions: Mapping[str, Callable[[bytes], Awaitable[Page]]] = {}
+    mounts: Mapping[str, Mount] = {}
+
+    def mount_of(self, path: str) -> Mount | None:
+        return next((m for top, m in self.mounts.items() if path == top or path.startswith(f"{top}/")), None)
 
     @property
     def listed(self) -> str:
         families = (f"{family}/NAME" for family in self.families)
         actions = (f"POST {action}" for action in self.actions)
-        return ", ".join((*self.pages, *families, *actions))
+        return ", ".join((*self.pages, *families, *actions, *self.mounts))
 
 
 def json_page(code: HTTPStatus, value: object) -> Page:

@@ -8,7 +8,8 @@ has moved can be found again; else from the reconfiguration that made the link.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
@@ -18,6 +19,8 @@ from pleach.links.frames import Hello
 from pleach.links.upkeep import LinkPhase
 from pleach.live.config import BrokerSettings
 from pleach.messages import Node
+from pleach.mobility.admission import Admit, up_to
+from pleach.mobility.machine import Mobility
 from pleach.overlay.registry import machines
 
 ADDRESS_CHARACTERS_MAX = 512
@@ -97,10 +100,15 @@ class Roads:
         """Links to clients are asked for as well, when they come over from a broker that leaves the tree."""
         return peer in self._broker.sessions or peer in self._clients
 
-    def forget_clients(self) -> None:
-        """A client that was sent here comes by itself: to us it is a client, and no link that we keep up."""
-        for client in [peer for peer in self._endpoint.upkeep.links if peer in self._broker.sessions]:
-            del self._endpoint.upkeep.links[client]
+    def forget_clients(self, former: Iterable[Node] = ()) -> None:
+        """A client that was sent here comes by itself: to us it is a client, and no link that we keep up.
+
+        `former`: clients that have gone to another broker, and have heard all that we had for them.
+        """
+        links = self._endpoint.upkeep.links
+        gone = [peer for peer in former if self._endpoint.upkeep.phase(peer) is LinkPhase.FORMER]
+        for client in [*(peer for peer in links if peer in self._broker.sessions), *gone]:
+            links.pop(client, None)
 
     def to_dial(self) -> dict[Node, str]:
         """Whom to dial, and where: all links with a known address that are wanted, or not yet given up by both."""
@@ -131,6 +139,10 @@ class Roads:
             log.warning("the parent is %r by the data directory, not %r", router.parent or "", settings.parent)
 
 
+def _admission(settings: BrokerSettings) -> Admit:
+    return up_to(settings.limits.clients, settings.limits.subscriptions)
+
+
 def first_broker(settings: BrokerSettings) -> Broker:
     """A broker as it is in its first life; `address` follows once it listens."""
     return Broker(
@@ -138,5 +150,5 @@ def first_broker(settings: BrokerSettings) -> Broker:
         settings.routing_config,
         neighbours=settings.all_neighbours,
         parent=settings.parent or None,
-        machines=machines(settings.ordering),
+        machines=[*machines(settings.ordering), partial(Mobility, admit=_admission(settings))],
     )

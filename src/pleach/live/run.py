@@ -188,7 +188,9 @@ class _LiveRun:
                 self._change_link(step, link)
             case steps.Drain():
                 await self._drain()
-            case steps.MoveClient() | steps.Corrupt() | steps.Garble():
+            case steps.MoveClient():
+                self._spawn(self.operations.move(step))
+            case steps.Corrupt() | steps.Garble():
                 self._refuse(step, "no protocol for this is installed")
             case _:
                 act(self, step, now=self.now)

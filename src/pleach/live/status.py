@@ -21,6 +21,7 @@ def status(node: BrokerNode) -> dict[str, object]:
     clients = node.broker.sessions.clients
     return {
         "name": node.name,
+        "zone": node.settings.zone,
         "epoch": node.endpoint.epoch,
         "addresses": node.roads.places,
         "durable": node.is_durable,

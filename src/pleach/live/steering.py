@@ -5,6 +5,7 @@ POST /overlay/exchange {"path": ["a", "b", "c", "d"], "cut": 1, "protocol": "pat
 POST /overlay/expect   {"broker": "b"}                              at a: b is going to join here; let it in
 POST /overlay/add      {"to": "a", "address": "10.0.0.1:7200"}      at b, which has no neighbours: join the tree at a
 POST /overlay/remove   {"broker": "b"}                              at b, a leaf: leave the tree, and end
+POST /overlay/move     {"client": "me", "path": ["a", "b", "c"]}    at a, which has the client: have it go to c
 
 GET /overlay/operations, /overlay/operations/NAME                   the last ones that this broker was asked for
 
@@ -25,7 +26,7 @@ from pleach.live.config import NAME_BYTES_MAX, parse_address
 from pleach.live.node import BrokerNode
 from pleach.live.operations import Operation, State, asked_name, described, fresh_name
 from pleach.live.page import Page, failure, json_page
-from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove
+from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestMove, RequestRemove
 from pleach.overlay.choice import CHOICES
 from pleach.overlay.exchange.cycle import Cycle
 from pleach.overlay.registry import swap_request
@@ -73,6 +74,14 @@ class ExpectBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     broker: Name
 
 
+class MoveBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`path`: the brokers from that of the client to the one where it shall go."""
+
+    client: Name
+    path: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=CYCLE_BROKERS_MAX)]
+    delay_ms_max: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
 class RemoveBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`detach_absent`: clients that are not connected lose their sessions; else they are a reason to refuse."""
 
@@ -103,6 +112,7 @@ class Steering:
             "/overlay/expect": self._expect,
             "/overlay/add": self._add,
             "/overlay/remove": self._remove,
+            "/overlay/move": self._move,
         }
 
     # Looking ---------------------------------------------------------------------------------------------------
@@ -182,6 +192,15 @@ class Steering:
         if len(node.broker.router.neighbours) == 1:  # else it is going to be refused, and they have lost nothing
             node.detach(absent, f"{node.name} is removed from the tree")
         return await self._carry_out(RequestRemove(body.operation or fresh_name(), body.broker), body.timeout)
+
+    async def _move(self, data: bytes) -> Page:
+        body = _decoded(data, MoveBody)
+        if isinstance(body, Page):
+            return body
+        if body.path[0] != self._node.name:
+            return self._misdirected(body.path[0], f"a movement begins where the client is, at {body.path[0]!r}")
+        name = body.operation or fresh_name()
+        return await self._carry_out(RequestMove(name, body.client, body.path, body.delay_ms_max), body.timeout)
 
     def _is_here(self, client: Node) -> bool:
         """Connected, or read by somebody who comes again before a broker that leaves gives it up."""

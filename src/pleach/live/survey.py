@@ -109,7 +109,7 @@ class Survey:
         return Topology.of(links, [root])
 
 
-async def survey(places: Sequence[str]) -> Survey:
+async def survey(places: Sequence[str], page: str = "/status") -> Survey:
     """Walk the tree from these admin addresses, and directories with ready lines."""
     result = Survey()
     addresses = await asyncio.to_thread(admin_addresses, places)
@@ -118,7 +118,7 @@ async def survey(places: Sequence[str]) -> Survey:
     while waiting and len(asked) < BROKERS_MAX:
         turn = list(waiting.items())[:ASKED_AT_ONCE_MAX]
         asked.update(address for address, _ in turn)
-        answers = await asyncio.gather(*(_status(address) for address, _ in turn))
+        answers = await asyncio.gather(*(_status(address, page) for address, _ in turn))
         for (address, who), answer in zip(turn, answers, strict=True):
             if isinstance(answer, str):
                 result.unreachable[who] = answer
@@ -150,9 +150,9 @@ def _next(result: Survey, asked: set[str]) -> dict[str, str]:
     }
 
 
-async def _status(address: str) -> Status | str:
+async def _status(address: str, page: str) -> Status | str:
     try:
-        answer = await ask(address, "/status")
+        answer = await ask(address, page)
         status = msgspec.convert(answer.value, Status)
     except UnreachableError as error:
         return error.reason

@@ -9,10 +9,12 @@ from collections.abc import Callable
 
 from pleach.errors import PleachError
 from pleach.live.apply import Directory, StepEnd, apply_plan, carry_out
+from pleach.live.moves import Moving
 from pleach.live.network import LiveNetwork
 from pleach.live.operations import State
 from pleach.live.survey import settled_survey
 from pleach.messages import Node
+from pleach.mobility.resettling import MoveProtocol
 from pleach.overlay.plans import AddStep, Operation, Outcome, RemoveStep, Step, Topology, asked
 from pleach.overlay.plans.steps import spelled
 from pleach.scenario import steps
@@ -40,6 +42,24 @@ class Operations:
         except PleachError as error:
             reason = str(error)
         if reason:
+            self._refuse(step, reason)
+
+    async def move(self, step: steps.MoveClient) -> None:
+        """Have a client go to another broker, to the end of it."""
+        self._count += 1
+        name = str(self._count)
+        if step.protocol != MoveProtocol.TRANSACTION:
+            self._refuse(step, f"clients of this world do not move by {step.protocol!r}")
+            return
+        try:
+            found = await settled_survey(list(self._network.directory.admin.values()))
+            moving = Moving.planned(found, step.client, step.to, name, round(step.delay_max * 1_000))
+            self._note(moving.path[0], f"operation {name}: move_client {step.client} to {step.to}")
+            state, reason = await moving.carry_out(seconds_max=STEP_SECONDS_MAX)
+            self._note(moving.path[0], f"operation {name}: {reason or state}")
+        except PleachError as error:
+            state, reason = State.REFUSED, str(error)
+        if state is not State.DONE:
             self._refuse(step, reason)
 
     async def _carried_out(self, step: TreeStep, name: str) -> str:

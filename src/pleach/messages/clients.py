@@ -42,8 +42,11 @@ class Unsubscribe(Message, frozen=True):
 
 
 class Advertise(Message, frozen=True):
+    """`renews`: as for subscriptions; it is answered only if the advertisement was not in effect."""
+
     advertisement: str
     filter: Filter
+    renews: bool = False
 
 
 class Unadvertise(Message, frozen=True):

@@ -15,7 +15,10 @@ from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliv
 from pleach.messages.coloured import ColouredMessage
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.membership import MembershipMessage, Redirect
+from pleach.messages.movement import Halt, MovementMessage, Resume
+from pleach.messages.rebuild import RebuildMessage
 from pleach.messages.requests import Seek, Sought
+from pleach.messages.ring import RingMessage
 from pleach.messages.routing import Forward, Marked, PubSub
 from pleach.messages.swaplink import SwapLinkMessage
 
@@ -27,6 +30,11 @@ AnyMessage: TypeAlias = (
     | SwapLinkMessage
     | ExchangeMessage
     | MembershipMessage
+    | RingMessage
+    | MovementMessage
+    | Halt
+    | Resume
+    | RebuildMessage
     | Seek
     | Sought
     | Redirect

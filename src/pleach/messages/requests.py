@@ -61,7 +61,26 @@ class RequestRemove(Message, frozen=True):
         return self.broker
 
 
-SoughtRequest: TypeAlias = RequestSwap | RequestExchange | RequestRemove  # begins at a certain broker, and finds it
+class RequestMove(Message, frozen=True):
+    """Have a client go to another broker. `path`: from its broker to that one, in the tree as it is.
+
+    `delay_ms_max`: how long a message takes at most from one end to the other; 0: nobody knows. Where it is known, no
+    end waits for ever for the other one.
+    """
+
+    operation: str
+    client: Node
+    path: Way
+    delay_ms_max: int = 0
+
+    @property
+    def begins_at(self) -> Node:
+        return self.path[0]
+
+
+SoughtRequest: TypeAlias = (
+    RequestSwap | RequestExchange | RequestRemove | RequestMove
+)  # begins at a certain broker, and finds it
 
 
 class Seek(Message, frozen=True):
@@ -77,4 +96,4 @@ class Sought(Message, frozen=True):
     is_found: bool
 
 
-OperatorRequest: TypeAlias = RequestSwap | RequestExchange | RequestAdd | RequestRemove
+OperatorRequest: TypeAlias = RequestSwap | RequestExchange | RequestAdd | RequestRemove | RequestMove

@@ -1,4 +1,7 @@
-"""The seam while a broker joins, or while the clients of one that leaves cross to its neighbour."""
+"""The seam while a broker joins, or while the clients of one that leaves cross to its neighbour.
+
+And what a broker does that takes a client over, whatever for (mobility/ does so, too).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,12 @@ from typing import get_args
 import msgspec
 
 from pleach.effects import Send
-from pleach.messages import ClientRequest, Node, PubSub, Redirect, Said
+from pleach.messages import ClientRequest, HandedClient, Layer, Node, PubSub, Redirect, Said
+from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
+from pleach.routing.entries import Entry
+from pleach.routing.sessions import owner
+from pleach.routing.waits import Ticket
 
 CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
 PUB_SUB: frozenset[type] = frozenset(get_args(PubSub))
@@ -89,3 +96,15 @@ class Crossing:
 
 def redirect(change: Changing) -> Redirect:
     return Redirect(change.partner, change.partner_address)
+
+
+def tables_of(client: HandedClient) -> dict[Layer, list[Entry]]:
+    """What a client that is handed over has asked for, as entries."""
+    names = {Layer.SUBSCRIPTIONS: client.subscriptions, Layer.ADVERTISEMENTS: client.advertisements}
+    return {layer: [Entry(owner(client.name, name), f) for name, f in named.items()] for layer, named in names.items()}
+
+
+def confirm(layers: Layers, client: HandedClient) -> list[Send]:
+    """What waited for confirmation at its former broker waits here for all that is unanswered."""
+    tickets = [Ticket(layer, client.name, name) for layer, name in client.waiting]
+    return [send for ticket in tickets for send in layers.answered(layers.router.wait_for_all(ticket))]

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pleach.effects import Effect, Send
 from pleach.messages import Node
 from pleach.routing.rewiring import Rewiring
-from pleach.routing.router import Outcome, Router
+from pleach.routing.router import Outcome, Router, RoutingConfig
 from pleach.routing.sessions import Sessions
+
+
+class RouterMaker(Protocol):
+    """Makes the routing layer of a broker, with nothing in it."""
+
+    def __call__(self, config: RoutingConfig, *, parent: Node | None = None) -> Router: ...
 
 
 @dataclass
@@ -24,12 +31,13 @@ class Layers:
     router: Router
     sessions: Sessions
     locked_for: Callable[[], str]
+    make_router: RouterMaker = Router
     client_address: str = ""
     addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one has to dial
 
     def reset(self) -> None:
         """Begin anew, in no tree and without clients."""
-        self.router = Router(self.router.config)
+        self.router = self.make_router(self.router.config)
         self.sessions = Sessions(self.router)
         self.addresses = {}
 

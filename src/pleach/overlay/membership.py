@@ -33,7 +33,6 @@ from pleach.messages import (
     Farewell,
     HandedClient,
     Handover,
-    Layer,
     Left,
     MembershipMessage,
     Message,
@@ -48,14 +47,11 @@ from pleach.messages import (
     unpack,
 )
 from pleach.overlay import sides
-from pleach.overlay.handover import Changing, Crossing, Part, Phase, redirect
+from pleach.overlay.handover import Changing, Crossing, Part, Phase, confirm, redirect, tables_of
 from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
 from pleach.overlay.seam import Handled
-from pleach.routing.entries import Entry
-from pleach.routing.rewiring import NO_TABLES, NewLink, Rewiring, Tables, packed, unpacked
-from pleach.routing.sessions import owner
-from pleach.routing.waits import Ticket
+from pleach.routing.rewiring import NO_TABLES, NewLink, Rewiring, packed, unpacked
 
 RETRY: Final = "membership:retry:"
 
@@ -274,20 +270,12 @@ class Membership:
         for client in clients:
             sessions.take_over(client)
         parent = None if router.parent == change.partner else router.parent
-        tables = {client.name: _tables_of(client) for client in clients}
+        tables = {client.name: tables_of(client) for client in clients}
         rewired = self._layers.rewire(Rewiring(gone=(change.partner,), clients=tables, parent=parent))
         links = [LinkUp(client.name) for client in clients]
         close = Send(change.partner, CloseAB(change.operation, self._layers.client_address))
-        return Handled([*links, close, *self._enter(Phase.CLOSED), *rewired, *self._confirm(clients)])
-
-    def _confirm(self, clients: Sequence[HandedClient]) -> list[Effect]:
-        """What waited for confirmation at b waits here for all that is unanswered."""
-        effects: list[Effect] = []
-        for client in clients:
-            for layer, name in client.waiting:
-                ticket = Ticket(layer, client.name, name)
-                effects += self._layers.answered(self._layers.router.wait_for_all(ticket))
-        return effects
+        confirmed = [effect for client in clients for effect in confirm(self._layers, client)]
+        return Handled([*links, close, *self._enter(Phase.CLOSED), *rewired, *confirmed])
 
     def _said(self, change: Changing, client: Node, request: ClientRequest) -> Handled:
         """A client said something to b after the handover; a newcomer at b is one of those on their way, too."""
@@ -311,11 +299,6 @@ class Membership:
 
     def _unexpected(self, change: Changing, message: Message) -> Handled:
         raise ProtocolError(self._layers.name, change.partner, message, "it does not fit the state of the operation")
-
-
-def _tables_of(client: HandedClient) -> Tables:
-    names = {Layer.SUBSCRIPTIONS: client.subscriptions, Layer.ADVERTISEMENTS: client.advertisements}
-    return {layer: [Entry(owner(client.name, name), f) for name, f in named.items()] for layer, named in names.items()}
 
 
 def _note(change: Changing) -> Observe:

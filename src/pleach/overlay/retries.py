@@ -12,19 +12,19 @@ from zlib import crc32
 import msgspec
 
 from pleach.effects import Concluded, Effect, SetTimer
-from pleach.messages import RequestExchange, RequestRemove, RequestSwap
+from pleach.messages import RequestExchange, RequestMove, RequestRemove, RequestSwap
 
 RETRIES_MAX = 8
 RETRY_SECONDS = 0.05  # doubles with each attempt, times something between 0.5 and 1.5
 RETRIES_SECONDS_MAX = 1.5 * RETRY_SECONDS * 2 ** (RETRIES_MAX + 1)  # all of them together
 
-Request: TypeAlias = RequestSwap | RequestRemove | RequestExchange
+Request: TypeAlias = RequestSwap | RequestRemove | RequestExchange | RequestMove
 
 
 class Waiting(msgspec.Struct, frozen=True):
     """`attempts`: how often the request was put off."""
 
-    request: RequestSwap | RequestRemove | RequestExchange
+    request: RequestSwap | RequestRemove | RequestExchange | RequestMove
     attempts: int
 
 

@@ -9,7 +9,9 @@ Rule 1: without a reconfiguration the seam changes nothing and costs one test.
 Rule 2: held messages of a link stay in order. Where the reconfiguration keeps causal order, no event overtakes a held
         one of its link either.
 Rule 3: what is held is state, and survives a restart.
-Rule 4: events do not wait for routing messages, nor these for events: what a subscriber is promised it is promised by
+Rule 4: what was marked for an operation that was given up has come another way, however late it comes over the link
+        that the operation had opened, and whatever that link is by then.
+Rule 5: events do not wait for routing messages, nor these for events: what a subscriber is promised it is promised by
         confirmations, not by order.
 """
 
@@ -25,6 +27,7 @@ from pleach.messages import ClientRequest, Forward, Mark, Marked, Message, Node,
 
 Passing: TypeAlias = PubSub | Marked | ClientRequest  # what comes by the seam
 EVENTS: frozenset[type] = frozenset((Forward, Marked, Publish))
+FORSAKEN_MAX = 256  # operations that were given up, each after a lease: far more than can be late at once
 
 
 class Pass(NamedTuple):
@@ -70,13 +73,15 @@ class Reconfiguration(Protocol):
 class Handled(NamedTuple):
     """What a machine answers: effects for the driver, and links whose held messages go on now, or are not wanted.
 
-    `request`: what an operator has asked for elsewhere, and begins here.
+    `request`: what an operator has asked for elsewhere, and begins here. `forsaken`: an operation that is given up,
+    and at the other end of the link that was opened for it.
     """
 
     effects: Sequence[Effect] = ()
     released: Sequence[Node] = ()
     discarded: Sequence[Node] = ()
     request: Message | None = None
+    forsaken: tuple[str, Node] | None = None
 
 
 class Machine(Protocol):
@@ -116,6 +121,7 @@ class Machine(Protocol):
 class HeldState(msgspec.Struct, frozen=True, array_like=True):
     events: dict[Node, list[Passing]]
     others: dict[Node, list[Passing]]
+    forsaken: tuple[tuple[str, Node], ...] = ()
 
 
 class Seam:
@@ -125,6 +131,9 @@ class Seam:
         self._reconfiguration: Reconfiguration | None = None
         self._events: dict[Node, list[Passing]] = {}
         self._others: dict[Node, list[Passing]] = {}
+        self._forsaken: dict[tuple[str, Node], None] = {}
+        self.held_total = 0  # messages that were ever held, and
+        self.flooded_total = 0  # copies that were sent to both others of a swap: for people who watch, no state
         self.is_idle = True  # nothing under way, nothing held: messages need not come by
 
     def join(self, reconfiguration: Reconfiguration | None) -> None:
@@ -150,11 +159,17 @@ class Seam:
         verdict = Hold() if is_behind else self._judge(sender, message)
         if isinstance(verdict, Hold):
             held.setdefault(sender, []).append(message)
+            self.held_total += 1
             self._note_idle()
         return verdict
 
     def leave(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
-        return sends if self._reconfiguration is None else self._reconfiguration.leaving(source, cause, sends)
+        if self._reconfiguration is None:
+            return sends
+        left = self._reconfiguration.leaving(source, cause, sends)
+        marked = (send.message for send in left if isinstance(send.message, Marked))
+        self.flooded_total += sum(message.mark is Mark.FLOOD for message in marked)
+        return left
 
     def take_released(self, link: Node) -> list[Passing]:
         """What the link held, in order, routing first: tables are as new as can be when events come to them.
@@ -173,17 +188,27 @@ class Seam:
             return True
         return self._reconfiguration is not None and self._reconfiguration.keeps_causal_order
 
+    def forsake(self, operation: str, peer: Node) -> None:
+        """Nothing is wanted any more that the peer has marked for this operation (rule 4)."""
+        self._forsaken[operation, peer] = None
+        if len(self._forsaken) > FORSAKEN_MAX:
+            del self._forsaken[next(iter(self._forsaken))]
+
     def _judge(self, sender: Node, message: Passing) -> Verdict:
+        if isinstance(message, Marked) and (message.operation, sender) in self._forsaken:
+            return Drop("it has come another way")
         if self._reconfiguration is None:
             return stale(sender, message)
         return self._reconfiguration.arriving(sender, message)
 
     def capture(self) -> HeldState:
-        return HeldState(*(dict(sorted(held.items())) for held in (self._events, self._others)))
+        events, others = (dict(sorted(held.items())) for held in (self._events, self._others))
+        return HeldState(events, others, tuple(self._forsaken))
 
     def restore(self, state: HeldState) -> None:
         self._events = {link: list(messages) for link, messages in state.events.items()}
         self._others = {link: list(messages) for link, messages in state.others.items()}
+        self._forsaken = dict.fromkeys(state.forsaken)
         self._note_idle()
 
 

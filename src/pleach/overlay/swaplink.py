@@ -214,9 +214,10 @@ class SwapLink:
             outcome = self._state.retries.put_off(request, self._state.attempts, reason)
         else:
             outcome = [Concluded(request.operation, reason)]
+        forsaken = (swap.operation, swap.c)
         if swap.c in self._layers.router.neighbours:
-            return Handled(outcome, released=[swap.c])
-        return Handled([LinkDown(swap.c), *outcome], discarded=[swap.c])
+            return Handled(outcome, released=[swap.c], forsaken=forsaken)
+        return Handled([LinkDown(swap.c), *outcome], discarded=[swap.c], forsaken=forsaken)
 
     # 5–7: tables ---------------------------------------------------------------------------------------------
 
@@ -349,9 +350,9 @@ class SwapLink:
         if swap.role is Role.C:
             self._end()
             done: list[Effect] = [Send(swap.b, Aborted(swap.operation)), LinkDown(swap.a)]
-            return Handled([*done, *noted, *resumed], discarded=[swap.a])
+            return Handled([*done, *noted, *resumed], discarded=[swap.a], forsaken=(swap.operation, swap.a))
         undone = self._undone(swap, f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up", is_busy=False)
-        return Handled([*noted, *resumed, *undone.effects], undone.released, undone.discarded)
+        return undone._replace(effects=[*noted, *resumed, *undone.effects])
 
     def _aborted(self, swap: Swapping) -> Handled:
         self._end()

@@ -166,14 +166,14 @@ class Propagation:
             return []
         return [send for n, export in self._exports.items() for send in self._relays.tick(n, export.told)]
 
-    def renew(self) -> list[Send]:
-        """Tell the neighbours again what they should have, and ask again for answers that are due.
+    def renew(self, only: Node | None = None) -> list[Send]:
+        """Tell the neighbours, or one of them, again what they should have, and ask again for answers that are due.
 
         Nothing is lost between neighbours but in a fault; whatever it was, this mends it.
         """
         sends: list[Send] = []
         for neighbour, export in self._exports.items():
-            if export.is_suspended:
+            if export.is_suspended or only not in (None, neighbour):
                 continue
             if not self._relays:
                 told = sorted(export.told)
@@ -346,6 +346,9 @@ class Propagation:
 
     def waiting_of(self, requester: Node) -> list[Ticket]:
         return [ticket for ticket in self._waits if ticket.requester == requester]
+
+    def waiting(self) -> list[Ticket]:
+        return list(self._waits)
 
     def forget(self, ticket: Ticket) -> None:
         """Nobody wants to know any more."""

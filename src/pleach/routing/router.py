@@ -137,6 +137,9 @@ class Router:
     def waiting_of(self, requester: Node) -> list[Ticket]:
         return [ticket for propagation in self._layers.values() for ticket in propagation.waiting_of(requester)]
 
+    def waiting(self) -> list[Ticket]:
+        return [ticket for propagation in self._layers.values() for ticket in propagation.waiting()]
+
     def forget(self, ticket: Ticket) -> None:
         self._layers[ticket.layer].forget(ticket)
 
@@ -201,9 +204,9 @@ class Router:
             sends += propagation.age()
         return Outcome(sends), count
 
-    def renew(self) -> Outcome:
-        """Tell the neighbours again what they should have."""
-        return Outcome([send for propagation in self._layers.values() for send in propagation.renew()])
+    def renew(self, only: Node | None = None) -> Outcome:
+        """Tell the neighbours, or one of them, again what they should have."""
+        return Outcome([send for propagation in self._layers.values() for send in propagation.renew(only)])
 
     def mend(self, clients: Iterable[Node]) -> None:
         """Forget what a fault has left that cannot be."""

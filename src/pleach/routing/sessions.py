@@ -8,6 +8,7 @@ without one, subscriptions that the event concerns need not be known here, and i
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -49,6 +50,7 @@ NAMES_PER_CLIENT_MAX = 10_000  # subscriptions, and advertisements, of one clien
 ORDINARY_CHARACTERS = 1_024  # of a filter's text
 TOO_MANY_NAMES = f"a client has at most {NAMES_PER_CLIENT_MAX} of these"
 
+LAYERS: dict[type[Message], Layer] = {Subscribe: Layer.SUBSCRIPTIONS, Advertise: Layer.ADVERTISEMENTS}
 CONFIRMATIONS: dict[Layer, type[Subscribed | Advertised]] = {
     Layer.SUBSCRIPTIONS: Subscribed,
     Layer.ADVERTISEMENTS: Advertised,
@@ -115,8 +117,8 @@ class Sessions:
         match message:
             case Publish(event):
                 return self._publish(client, event)
-            case Subscribe(name, wanted, renews=True):
-                return self._renew(client, name, wanted)
+            case Subscribe(name, wanted, renews=True) | Advertise(name, wanted, renews=True):
+                return self._renew(LAYERS[type(message)], client, name, wanted)
             case Subscribe(name, wanted, network_wide):
                 return self._add(Layer.SUBSCRIPTIONS, client, name, wanted, wait=network_wide)
             case Advertise(name, advertised):
@@ -141,7 +143,11 @@ class Sessions:
         return sends
 
     def forward(self, message: Forward, source: Node) -> list[Send]:
-        """Send an event on: as it is to neighbours, as a delivery to clients.
+        """Send an event on to where it has to go."""
+        return self.send_to(self._router.destinations(message.event.attributes, source), message)
+
+    def send_to(self, destinations: Sequence[Node], message: Forward) -> list[Send]:
+        """An event as it is to neighbours, as a delivery to clients.
 
         Its publisher may not want it, wherever it comes from: in a tree that changes it may come back.
         """
@@ -149,7 +155,7 @@ class Sessions:
         event = message.event
         delivery = Deliver(event)
         sends = []
-        for to in self._router.destinations(event.attributes, source):
+        for to in destinations:
             if to not in clients:
                 sends.append(Send(to, message))
             elif to != event.id.publisher or clients[to].own_events:
@@ -219,29 +225,34 @@ class Sessions:
         due = outcome.due if wait else [ticket]
         return [*outcome.sends, *self.settle(due)]
 
-    def _renew(self, client: Node, name: str, wanted: Filter) -> list[Send]:
+    def _renew(self, layer: Layer, client: Node, name: str, wanted: Filter) -> list[Send]:
         """The client knows what it has: where the broker knows otherwise, it has forgotten, or never should have known.
 
         Before an entry comes, any other of that name goes (S1 §3.3.1): names and filters can be damaged, too.
         """
-        subscriptions = self._clients[client].subscriptions
-        sends = [] if subscriptions.get(name, wanted) == wanted else self._remove(Layer.SUBSCRIPTIONS, client, name)
-        if name not in subscriptions:
-            if len(subscriptions) == NAMES_PER_CLIENT_MAX:
+        state = self._clients[client]
+        names = state.names(layer)
+        sends = [] if names.get(name, wanted) == wanted else self._remove(layer, client, name)
+        if name not in names:
+            if len(names) == NAMES_PER_CLIENT_MAX:
                 return [Send(client, Refused(name, TOO_MANY_NAMES))]
-            subscriptions[name] = wanted
+            names[name] = wanted
             self.names += weight(wanted)
-        entry = Entry(owner(client, name), wanted)
-        return [*sends, *self._router.add(Layer.SUBSCRIPTIONS, client, entry, None).sends]
+        is_in_effect = layer is Layer.SUBSCRIPTIONS or name in state.confirmed
+        ticket = None if is_in_effect else Ticket(layer, client, name)
+        outcome = self._router.add(layer, client, Entry(owner(client, name), wanted), ticket)
+        return [*sends, *outcome.sends, *self.settle(outcome.due)]
 
-    def lapse(self) -> None:
-        """Names go with the entries that they stand for, once these have run out."""
-        for client, state in self._clients.items():
-            held = frozenset(self._router.received_from(Layer.SUBSCRIPTIONS, client))
-            for name, wanted in sorted(state.subscriptions.items()):
+    def lapse(self) -> int:
+        """Names go with the entries that they stand for, once these have run out. Returns how many."""
+        count = 0
+        for client, layer in itertools.product(self.clients, Layer):
+            held = frozenset(self._router.received_from(layer, client))
+            for name, wanted in sorted(self._clients[client].names(layer).items()):
                 if Entry(owner(client, name), wanted) not in held:
-                    del state.subscriptions[name]
-                    self.names -= weight(wanted)
+                    self._remove(layer, client, name)
+                    count += 1
+        return count
 
     def _remove(self, layer: Layer, client: Node, name: str) -> Sequence[Send]:
         state = self._clients[client]

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, assert_never
 
 from pleach.errors import PlanError, ScenarioError, StepError, TopologyError
-from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove, RequestSwap
+from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestMove, RequestRemove, RequestSwap
+from pleach.mobility.resettling import MoveProtocol
 from pleach.overlay.plans import Operation, Plan, PlanRun, Step, Topology, asked, request_of
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
@@ -31,13 +32,16 @@ def asked_by_step(scenario: Scenario) -> dict[int, list[Asked]]:
     found: dict[int, list[Asked]] = {}
     at, before = 0.0, Topology.of(scenario.links, scenario.brokers)
     after = before
+    places = {client.id: client.broker for client in scenario.clients}
     for index, step in enumerate(scenario.steps):
-        if not isinstance(step, TreeStep):
+        if not isinstance(step, TreeStep | steps.MoveClient):
             continue
         if step.at > at:
             at, before = step.at, after
         name = str(len(found) + 1)
-        if isinstance(step, steps.Exchange):
+        if isinstance(step, steps.MoveClient):
+            found[index] = [_moved(step, name, before, places)]
+        elif isinstance(step, steps.Exchange):
             plan = _plan(step, before, scenario)
             found[index] = list(_by_plan(name, plan, scenario.exchange))
             after = _then(after, plan.steps)
@@ -47,6 +51,18 @@ def asked_by_step(scenario: Scenario) -> dict[int, list[Asked]]:
             found[index] = [Asked(asked(only), request_of(Operation(name, only, ()), scenario.exchange))]
             after = _then(after, [only])
     return found
+
+
+def _moved(step: steps.MoveClient, name: str, topology: Topology, places: dict[Node, Node]) -> Asked:
+    """From where the client is if all went well so far. `places`: of clients; this one is at its target then."""
+    if step.protocol != MoveProtocol.TRANSACTION:
+        raise ScenarioError(f"step `move_client` at {step.at:g} s by {step.protocol!r} promises nothing; leave it out")
+    source, places[step.client] = places[step.client], step.to
+    try:
+        path = topology.path(source, step.to)
+    except TopologyError as error:
+        raise ScenarioError(f"step `move_client` at {step.at:g} s is not possible: {error}") from None
+    return Asked(source, RequestMove(name, step.client, list(path), round(step.delay_max * 1_000)))
 
 
 def _plan(step: steps.Exchange, topology: Topology, scenario: Scenario) -> Plan:
@@ -82,5 +98,7 @@ def described(request: OperatorRequest) -> str:
             return f"add_broker to {to}"
         case RequestRemove(_, broker):
             return f"remove_broker {broker}"
+        case RequestMove(_, client, path):
+            return f"move_client {client} to {path[-1]}"
         case _:
             assert_never(request)

@@ -10,33 +10,39 @@ from functools import partial
 from pleach.broker import Broker, MachineMaker
 from pleach.client import Client, RenewalClock
 from pleach.messages import Node
+from pleach.mobility.machine import Mobility
 from pleach.overlay.coloured.broker import ColouredBroker
 from pleach.overlay.coloured.holding import Order
+from pleach.overlay.layers import RouterMaker
 from pleach.overlay.registry import machines
 from pleach.routing.relays import Relaying
-from pleach.routing.router import RoutingConfig
+from pleach.routing.router import Router, RoutingConfig
 from pleach.scenario.colouring import colouring_of, is_coloured
-from pleach.scenario.model import Scenario
+from pleach.scenario.model import Scenario, Stabilise, Stabiliser
 from pleach.scenario.plants import BrokerMachine
-from pleach.stabilise.lease import phase_of
+from pleach.stabilise.clocks import phase_of
 from pleach.stabilise.machine import Leases
+from pleach.stabilise.rebuild import Rebuild
+from pleach.stabilise.rebuild_printed import RebuildPrinted, TwinRouterPrinted
+from pleach.stabilise.twin import ONLY_TREE, Branch, TwinRouter, Wiring
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Neighbours of each broker, and its neighbour towards the root (None for the root)."""
+    """Neighbours of each broker, and its neighbour on the shortest way to the root (None for the root)."""
 
     neighbours: dict[Node, tuple[Node, ...]]
     parent: dict[Node, Node | None]
 
 
-def tree_of(scenario: Scenario) -> Tree:
+def tree_of(scenario: Scenario, root: Node = "") -> Tree:
+    """With the scenario's root, or another one."""
     neighbours: dict[Node, list[Node]] = {broker: [] for broker in scenario.brokers}
     for a, b in scenario.links:
         neighbours[a].append(b)
         neighbours[b].append(a)
-    parent: dict[Node, Node | None] = {scenario.root: None}
-    waiting = deque([scenario.root])
+    parent: dict[Node, Node | None] = {root or scenario.root: None}
+    waiting = deque(parent)
     while waiting:
         broker = waiting.popleft()
         for neighbour in neighbours[broker]:
@@ -57,10 +63,33 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
 
 
 def broker_machines(scenario: Scenario) -> Sequence[MachineMaker]:
-    reweaving = machines(scenario.ordering.value)
-    if scenario.stabilise is None:
-        return reweaving
-    return [*reweaving, partial(Leases, lease=scenario.stabilise.lease, salt=scenario.name)]
+    reweaving = [*machines(scenario.ordering.value), Mobility]
+    match scenario.stabilise:
+        case None:
+            return reweaving
+        case Stabilise(kind=Stabiliser.LEASES) as leased:
+            return [*reweaving, partial(Leases, lease=leased.lease, salt=scenario.name)]
+        case Stabilise(kind=kind, period=period):  # no reweaving: links over which tables are rebuilt stay
+            machine = Rebuild if kind is Stabiliser.REBUILD else RebuildPrinted
+            return [partial(machine, period=period, salt=scenario.name)]
+
+
+def router_maker(scenario: Scenario, tree: Tree, name: Node) -> RouterMaker:
+    """Makes the routing layer of this broker."""
+    if scenario.stabilise is None or not scenario.stabilise.kind.rebuilds:
+        return Router
+    twin = TwinRouter if scenario.stabilise.kind is Stabiliser.REBUILD else TwinRouterPrinted
+    if not scenario.stabilise.cyclic:
+        return partial(twin, Wiring(ONLY_TREE, {ONLY_TREE: Branch(tree.parent[name], tree.neighbours[name])}))
+    branches = {root: _branch(tree_of(scenario, root), name) for root in scenario.brokers}
+    return partial(twin, Wiring(name, branches))
+
+
+def _branch(tree: Tree, name: Node) -> Branch:
+    """A broker's place in the tree of shortest ways to a root, in a network that has other links too."""
+    parent = tree.parent[name]
+    linked = [n for n in tree.neighbours[name] if n == parent or tree.parent[n] == name]
+    return Branch(parent, tuple(linked))
 
 
 def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
@@ -75,6 +104,7 @@ def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
         neighbours=tree.neighbours.get(name, ()),
         parent=tree.parent.get(name),
         machines=broker_machines(scenario),
+        make_router=router_maker(scenario, tree, name),
     )
 
 

@@ -23,7 +23,9 @@ def is_coloured(scenario: Scenario) -> bool:
 
 def check_colouring(scenario: Scenario) -> None:
     assert scenario.stabilise
-    _refuse_keys_of_leases(scenario.stabilise)
+    if scenario.advertisements:
+        raise FlawError(("stabilise",), "colours have no advertisements; leave `advertisements` or [stabilise] out")
+    _refuse_keys_of_others(scenario.stabilise)
     group, brokers = scenario.stabilise.group, scenario.brokers
     for i, name in enumerate(group):
         if name not in brokers:
@@ -36,11 +38,12 @@ def check_colouring(scenario: Scenario) -> None:
         raise FlawError(("stabilise", "period"), str(error)) from None
 
 
-def _refuse_keys_of_leases(stabilise: Stabilise) -> None:
+def _refuse_keys_of_others(stabilise: Stabilise) -> None:
     given = {
         "diameter": stabilise.diameter is not None,
         "renewal": stabilise.renewal is not Renewal.HOP_BY_HOP,
         "variant": stabilise.variant != 1,
+        "cyclic": stabilise.cyclic,
     }
     for key in (key for key, is_given in given.items() if is_given):
         raise FlawError(("stabilise", key), f"`{key}` has no meaning with colours; leave it out")

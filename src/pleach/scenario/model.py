@@ -86,13 +86,20 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
 class Stabiliser(StrEnum):
     LEASES = "leases"
+    REBUILD = "rebuild"
+    REBUILD_PRINTED = "rebuild-printed"  # as S1 has it, with its errors
     COLOURED = "coloured"  # the tree as well as the tables: overlay/coloured/
+
+    @property
+    def rebuilds(self) -> bool:
+        return self in (Stabiliser.REBUILD, Stabiliser.REBUILD_PRINTED)
 
 
 class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
     """How the network finds back by itself from faults that damage its state; see stabilise/ for the names.
 
-    `delay` and `diameter` are what the periods reckon with: by default what [latency] and the tree say. With colours
+    `renewal` and `variant` are of leases, `cyclic` of rebuilding: links may then form cycles. `delay` and `diameter`
+    are what the periods reckon with: by default what [latency] and the tree say. With colours
     `height` stands in place of `diameter`, `group` says who is root, and who follows, and `degree` who takes in others.
     """
 
@@ -101,6 +108,7 @@ class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
     period: PositiveSeconds
     renewal: Renewal = Renewal.HOP_BY_HOP
     variant: Variant = 1
+    cyclic: bool = False
     delay: Span | None = None
     diameter: Count | None = None
     height: Count | None = None

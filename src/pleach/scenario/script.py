@@ -32,6 +32,7 @@ from pleach.messages import (
     OperatorRequest,
     RequestAdd,
     RequestExchange,
+    RequestMove,
     RequestRemove,
     RequestSwap,
     pack,
@@ -254,6 +255,8 @@ def _links(scenario: model.Scenario) -> tuple[tuple[Node, Node], ...]:
             case RequestRemove():
                 heirs = sorted({node for pair in tree if broker in pair for node in pair} - {broker})
                 attached += [(c.id, heir) for c in scenario.clients if c.broker == broker for heir in heirs]
+            case RequestMove(_, client, path):
+                attached.append((client, path[-1]))
     known: dict[frozenset[Node], tuple[Node, Node]] = {}
     for pair in (*tree, *attached):
         known.setdefault(frozenset(pair), pair)
@@ -271,9 +274,11 @@ def _protocol(step: steps.Step, scenario: model.Scenario) -> str:
 
 
 def _check(scenario: model.Scenario, options: Options) -> None:
-    if options.instant_clients and any(isinstance(step, steps.RemoveBroker) for step in scenario.steps):
-        reason = "clients of a broker that is removed have two links, whose order counts"
-        raise ScenarioError(f"{reason}: explore `remove_broker` without instant clients")
+    if options.instant_clients and any(
+        isinstance(step, steps.RemoveBroker | steps.MoveClient) for step in scenario.steps
+    ):
+        reason = "clients that go from one broker to another have two links, whose order counts"
+        raise ScenarioError(f"{reason}: explore `remove_broker` and `move_client` without instant clients")
     waiting = [name for step in scenario.steps if (name := _protocol(step, scenario)) in WAITING]
     if waiting and not options.timers:
         reason = f"exchange = {waiting[0]!r} goes on only when a timer rings"
@@ -281,7 +286,9 @@ def _check(scenario: model.Scenario, options: Options) -> None:
     if scenario.loss.default or any(loss for _, _, loss in scenario.loss.links):
         raise ScenarioError("`loss` needs draws; without a clock and a seed links are reliable; leave it out")
     if scenario.stabilise:
-        raise ScenarioError("leases run out by a clock, and there is none here; leave [stabilise] out")
+        raise ScenarioError(
+            "leases run out by a clock, as rounds begin by one, and there is none; leave [stabilise] out"
+        )
     for client in scenario.clients:
         for reply in client.reply:
             if reply.probability != 1.0:

@@ -8,28 +8,63 @@ from pleach.errors import LeaseError
 from pleach.overlay.coloured import bounds as colours
 from pleach.scenario.colouring import check_colouring, colouring_of, is_coloured, widest_latency
 from pleach.scenario.locate import FlawError
-from pleach.scenario.model import Scenario
+from pleach.scenario.model import Ordering, Scenario, Stabilise, Stabiliser
 from pleach.scenario.steps import AddBroker, Exchange, MoveClient, RemoveBroker, Swap
-from pleach.stabilise.bounds import Delays, check, flight, stabilisation
+from pleach.stabilise.bounds import Delays, check, flight, period_min, stabilisation
 from pleach.stabilise.lease import Renewal
+from pleach.stabilise.rounds import Rounds, check_rounds, rebuilt_within, round_min
+
+CYCLIC_BROKERS_MAX = 100  # tables grow with the square of it
 
 
 def check_stabilising(scenario: Scenario) -> None:
     stabilise = scenario.stabilise
     if stabilise is None:
         return
-    if scenario.advertisements:
-        raise FlawError(("stabilise",), "advertisements are not leased; leave `advertisements` or [stabilise] out")
     if is_coloured(scenario):
         check_colouring(scenario)
         return
-    if stabilise.renewal is Renewal.RELAYED and _changes_tree(scenario):
-        reason = f'relayed renewals need a tree that stays; set renewal = "{Renewal.HOP_BY_HOP}"'
-        raise FlawError(("stabilise", "renewal"), reason)
+    rebuilds = stabilise.kind.rebuilds
+    flaw = _flaw_of_rebuild(scenario, stabilise) if rebuilds else _flaw_of_leases(scenario, stabilise)
+    if flaw:
+        raise flaw
     try:
-        check(stabilise.lease, scenario.routing.value, delays_of(scenario))
+        if rebuilds:
+            check_rounds(rounds_of(scenario), delays_of(scenario))
+        else:
+            check(stabilise.lease, scenario.routing.value, delays_of(scenario))
     except LeaseError as error:
         raise FlawError(("stabilise", "period"), str(error)) from None
+
+
+def _flaw_of_leases(scenario: Scenario, stabilise: Stabilise) -> FlawError | None:
+    if scenario.advertisements:
+        reason = f'advertisements are not leased; leave them out, or set kind = "{Stabiliser.REBUILD}"'
+        return FlawError(("stabilise",), reason)
+    if stabilise.renewal is Renewal.RELAYED and _changes_tree(scenario):
+        reason = f'relayed renewals need a tree that stays; set renewal = "{Renewal.HOP_BY_HOP}"'
+        return FlawError(("stabilise", "renewal"), reason)
+    return None
+
+
+def _flaw_of_rebuild(scenario: Scenario, stabilise: Stabilise) -> FlawError | None:
+    if (stabilise.renewal, stabilise.variant) != (Renewal.HOP_BY_HOP, 1):
+        reason = f'`renewal` and `variant` are of leases; leave them out, or set kind = "{Stabiliser.LEASES}"'
+        return FlawError(("stabilise",), reason)
+    if _changes_tree(scenario):
+        reason = f'tables are rebuilt over links that stay; leave such steps out, or set kind = "{Stabiliser.LEASES}"'
+        return FlawError(("stabilise", "kind"), reason)
+    if stabilise.cyclic and len(scenario.brokers) > CYCLIC_BROKERS_MAX:
+        reason = (
+            f"{len(scenario.brokers)} brokers on cycles, each with tables for all; at most {CYCLIC_BROKERS_MAX} fit"
+        )
+        return FlawError(("stabilise", "cyclic"), f"{reason}: leave links out until they are a tree, and `cyclic`")
+    if stabilise.cyclic and scenario.hierarchical:
+        return FlawError(("hierarchical",), "cycles go with peer-to-peer routing; leave `hierarchical` out")
+    if stabilise.cyclic and scenario.ordering is Ordering.CAUSAL:
+        reason = f'on cycles an answer may overtake what it answers; set ordering = "{Ordering.FIFO}"'
+        return FlawError(("stabilise", "cyclic"), reason)
+    return None
 
 
 def _changes_tree(scenario: Scenario) -> bool:
@@ -43,11 +78,32 @@ def delays_of(scenario: Scenario) -> Delays:
     return Delays(span.low, span.high, scenario.stabilise.diameter or _diameter(scenario) + 1)
 
 
+def rounds_of(scenario: Scenario) -> Rounds:
+    assert scenario.stabilise
+    return Rounds(
+        refresh=scenario.stabilise.refresh,
+        period=scenario.stabilise.period,
+        policy=scenario.routing.value,
+        advertisements=scenario.advertisements,
+        cyclic=scenario.stabilise.cyclic,
+    )
+
+
+def period_min_of(scenario: Scenario) -> float:
+    """Seconds that the period must be longer than."""
+    assert scenario.stabilise
+    if scenario.stabilise.kind.rebuilds:
+        return round_min(rounds_of(scenario), delays_of(scenario))
+    return period_min(scenario.stabilise.lease, scenario.routing.value, delays_of(scenario))
+
+
 def stabilisation_of(scenario: Scenario) -> float:
     """Seconds after a fault within which everything is correct again."""
     assert scenario.stabilise
     if is_coloured(scenario):
         return colours.stabilisation(colouring_of(scenario))
+    if scenario.stabilise.kind.rebuilds:
+        return rebuilt_within(rounds_of(scenario), delays_of(scenario))
     return stabilisation(scenario.stabilise.lease, scenario.routing.value, delays_of(scenario))
 
 
@@ -58,7 +114,9 @@ def flight_of(scenario: Scenario) -> float:
 
 
 def _diameter(scenario: Scenario) -> int:
-    """Links on the longest way through the tree: what is farthest from anywhere is one end of it."""
+    """Links on the longest shortest way. In a tree, what is farthest from anywhere is one end of it."""
+    if scenario.stabilise and scenario.stabilise.cyclic:
+        return max(_farthest(scenario, broker)[1] for broker in scenario.brokers)
     end, _ = _farthest(scenario, scenario.brokers[0])
     return _farthest(scenario, end)[1]
 

@@ -6,6 +6,7 @@ from typing import TypeAlias, get_args
 
 import msgspec
 
+from pleach.mobility.resettling import MoveProtocol
 from pleach.scenario.values import Constants, FilterText, Fraction, Link, Name, Seconds, Span, Triple
 
 
@@ -45,8 +46,12 @@ class RemoveBroker(StepBase, frozen=True, tag="remove_broker"):
 
 
 class MoveClient(StepBase, frozen=True, tag="move_client"):
+    """`protocol`: of `MoveProtocol`. `delay_max`: seconds from one broker to the other at most, where that is known."""
+
     client: Name
     to: Name
+    protocol: Name = MoveProtocol.TRANSACTION
+    delay_max: Seconds = 0.0
 
 
 class SubscribeStep(StepBase, frozen=True, tag="subscribe"):
@@ -87,7 +92,10 @@ class Crash(StepBase, frozen=True, tag="crash"):
 
 
 class Restart(StepBase, frozen=True, tag="restart"):
+    """`state_from`: with the state of that time, as from a backup, in place of what its disk has."""
+
     broker: Name
+    state_from: Seconds | None = None
 
 
 class Cut(StepBase, frozen=True, tag="cut"):

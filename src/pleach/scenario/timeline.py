@@ -12,6 +12,7 @@ from typing import assert_never
 
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
+from pleach.mobility.resettling import MoveProtocol
 from pleach.overlay.choice import CHOICES
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
@@ -65,6 +66,7 @@ class _World:
         self._links_known = True  # until the tree changes
         self._down: set[str] = set()
         self._gone: set[str] = set()  # for good
+        self._finds_back = scenario.stabilise is not None
         self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
         self._advertised = {
             client.id: _filters(initial_advertisements(scenario, client)) for client in scenario.clients
@@ -118,6 +120,7 @@ class _World:
         self._need_client(step.client, path)
         if isinstance(step, MoveClient):
             self._need_broker(step.to, (*path, "to"))
+            _need_protocol(step.protocol, (*path, "protocol"), tuple(MoveProtocol))
             self._broker_of[step.client] = step.to
 
     def _declare(self, step: SubscribeStep | UnsubscribeStep | AdvertiseStep | UnadvertiseStep, path: Path) -> None:
@@ -149,6 +152,15 @@ class _World:
                 if step.broker in self._gone:
                     raise FlawError(where, f"broker {step.broker!r} has crashed for good; it does not come back")
                 self._down.remove(step.broker)
+                self._check_backup(step, (*path, "state_from"))
+
+    def _check_backup(self, step: Restart, path: Path) -> None:
+        if step.state_from is None:
+            return
+        if not self._finds_back:
+            raise FlawError(path, "nothing mends an old state here; give the network [stabilise]")
+        if step.state_from >= step.at:
+            raise FlawError(path, f"`state_from` is {step.state_from:g} s, not before the step itself at {step.at:g} s")
 
     def _need_brokers(self, brokers: Iterable[str], path: Path) -> None:
         for i, broker in enumerate(brokers):
@@ -174,9 +186,9 @@ class _World:
             raise FlawError(path, f"there is no link {a}-{b} by then{all_known(known)}")
 
 
-def _need_protocol(name: str, path: Path) -> None:
-    if name and name not in CHOICES:
-        raise FlawError(path, f"unknown protocol {name!r}{instead(name, CHOICES)}")
+def _need_protocol(name: str, path: Path, choices: tuple[str, ...] = CHOICES) -> None:
+    if name and name not in choices:
+        raise FlawError(path, f"unknown protocol {name!r}{instead(name, choices)}")
 
 
 def _filters(texts: Iterable[str]) -> set[Filter]:

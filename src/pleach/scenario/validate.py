@@ -15,7 +15,7 @@ from pleach.events.language import parse_filter
 from pleach.overlay.choice import CHOICES
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
-from pleach.scenario.model import Client, Publish, Routing, Scenario
+from pleach.scenario.model import Client, Publish, Routing, Scenario, Stabiliser
 from pleach.scenario.read import instead
 
 LOAD_EVENTS_MAX = 10_000_000  # of one `publish`: more is a slip of the pen
@@ -37,10 +37,13 @@ def with_brokers(scenario: Scenario) -> Scenario:
 
 
 def check_tree(scenario: Scenario) -> None:
-    """The links join all brokers, without a cycle."""
+    """The links join all brokers, without a cycle (but where tables are rebuilt over one)."""
+    _check_cycles(scenario)
     part_of = {broker: [broker] for broker in scenario.brokers}  # brokers of one part share one list
     for i, (a, b) in enumerate(scenario.links):
         if part_of[a] is part_of[b]:
+            if _may_close_cycle(scenario, i):
+                continue
             raise FlawError(("links", i), _superfluous(scenario, i))
         joined, smaller = sorted((part_of[a], part_of[b]), key=len, reverse=True)
         joined.extend(smaller)
@@ -51,6 +54,19 @@ def check_tree(scenario: Scenario) -> None:
         more = " and …" if len(parts) > PARTS_SHOWN_MAX else ""
         reason = f"the brokers fall into {len(parts)} parts: {shown}{more}; add a link between them"
         raise FlawError(("links",) if scenario.links else ("brokers",), reason)
+
+
+def _check_cycles(scenario: Scenario) -> None:
+    stabilise = scenario.stabilise
+    if stabilise and stabilise.cyclic and not stabilise.kind.rebuilds:
+        reason = f'only rebuilt tables can be `cyclic`; set kind = "{Stabiliser.REBUILD}", or leave `cyclic` out'
+        raise FlawError(("stabilise", "cyclic"), reason)
+
+
+def _may_close_cycle(scenario: Scenario, index: int) -> bool:
+    a, b = scenario.links[index]
+    is_new = a != b and not {(a, b), (b, a)} & {*scenario.links[:index]}
+    return is_new and scenario.stabilise is not None and scenario.stabilise.cyclic
 
 
 def _superfluous(scenario: Scenario, index: int) -> str:

@@ -1,7 +1,7 @@
 """Faults that damage state (S1 §3.2.2): any part of what a broker keeps, and what is under way on a link.
 
 A broker is damaged through its captured state, so nothing of it is out of reach but what S1 keeps in ROM: the code, who
-its neighbours are, and to whom its links lead.
+its neighbours are, and to whom its links lead. Where tables are rebuilt in turn, each of them is struck by itself.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from msgspec.structs import replace
 
 from pleach.broker import BrokerState
 from pleach.events.filter import Filter
-from pleach.messages import Layer, Node, pack, unpack
-from pleach.routing.captured import PropagationState
+from pleach.messages import Layer, Node, Parity, pack, unpack
+from pleach.routing.captured import PropagationState, RouterState
 from pleach.routing.entries import Entry
 from pleach.routing.sessions import ClientState
 from pleach.routing.waits import Need, Ticket
 from pleach.stabilise.machine import Leases, LeasesState
+from pleach.stabilise.rebuild import Rebuild, RebuildState
 
 GHOSTS_MAX = 4  # entries, names or numbers that come from nowhere, at a share of 1
 NUMBER_STRANGE_MAX = 2**63 - 1
@@ -36,6 +37,7 @@ class Hand:
     nodes: Sequence[Node]  # to whom the broker has links
     clients: Sequence[Node]  # those of them that are clients
     filters: Sequence[Filter]
+    trees: Sequence[Node] = ()  # for which tables are rebuilt in turn
     brokers: Sequence[Node] = ()  # all of the network, for pointers that lead anywhere
 
     @property
@@ -52,17 +54,28 @@ class Hand:
     def number(self) -> int:
         return self.stream.choice((0, 1, 2, self.stream.randrange(20), self.stream.randrange(NUMBER_STRANGE_MAX)))
 
+    def parity(self) -> Parity:
+        return self.stream.choice(tuple(Parity))
+
 
 Damage: TypeAlias = Callable[[BrokerState, Hand], BrokerState]
+LayerDamage: TypeAlias = Callable[[Layer, PropagationState, Hand], PropagationState]
 
 
 def damaged(state: bytes, what: str, hand: Hand) -> bytes:
     return pack(PARTS[what](unpack(state, BrokerState), hand))
 
 
+# Tables, and what follows from them ---------------------------------------------------------------------------
+
+
 def table(state: BrokerState, hand: Hand) -> BrokerState:
     """Entries are gone, are others, or are somebody else's; and some come from nowhere."""
-    return _with(state, received=damaged_entries(state.router.subscriptions.received, hand))
+    return _in_all_tables(state, hand, _struck_entries)
+
+
+def _struck_entries(_layer: Layer, former: PropagationState, hand: Hand) -> PropagationState:
+    return replace(former, received=damaged_entries(former.received, hand))
 
 
 def damaged_entries(known: Mapping[Node, Sequence[Entry]], hand: Hand) -> dict[Node, list[Entry]]:
@@ -88,19 +101,56 @@ def _struck(source: Node, entry: Entry, hand: Hand) -> tuple[Node, Entry | None]
 
 
 def flags(state: BrokerState, hand: Hand) -> BrokerState:
-    """Any flag may be toggled."""
-    stale = state.router.subscriptions.stale
+    """Any flag may be toggled: of leased entries; or which table is being built, and who is fenced off."""
+    if hand.trees:
+        former = _rebuild_of(state)
+        fenced = [[node for node in hand.nodes if hand.strikes] for _ in Parity]
+        building = hand.parity() if hand.strikes else former.building
+        return _with_machine(state, Rebuild.name, replace(former, building=building, fenced=fenced))
+    return _in_all_tables(state, hand, _toggled)
+
+
+def _toggled(_layer: Layer, former: PropagationState, hand: Hand) -> PropagationState:
     toggled: dict[Node, list[Entry]] = {}
-    for source, entries in state.router.subscriptions.received.items():
-        former = frozenset(stale.get(source, ()))
-        toggled[source] = [entry for entry in entries if (entry in former) != hand.strikes]
-    return _with(state, stale=toggled)
+    for source, entries in former.received.items():
+        stale = frozenset(former.stale.get(source, ()))
+        toggled[source] = [entry for entry in entries if (entry in stale) != hand.strikes]
+    return replace(former, stale=toggled)
+
+
+def waits(state: BrokerState, hand: Hand) -> BrokerState:
+    """Who waits for what, and the numbers of it."""
+    return _in_all_tables(state, hand, _struck_waits)
+
+
+def _struck_waits(layer: Layer, former: PropagationState, hand: Hand) -> PropagationState:
+    neighbours = sorted(former.installs)
+    installs = {n: hand.number() if hand.strikes else number for n, number in former.installs.items()}
+    unanswered = {
+        n: sorted({*_left(of, hand), *(hand.number() for _ in hand.some())}) for n, of in former.unanswered.items()
+    }
+    kept = [(ticket, needs) for ticket, needs in former.waits if not hand.strikes]
+    for _ in hand.some() if neighbours else ():
+        token = hand.stream.choice((hand.number(), "s1"))
+        need = Need(hand.stream.choice(neighbours), hand.number(), hand.stream.random() < 0.5)
+        kept.append((Ticket(layer, hand.stream.choice((*hand.nodes, "nobody")), token), [need]))
+    settles = {n: _left(of, hand) for n, of in former.settles.items()}
+    return replace(former, installs=installs, unanswered=unanswered, waits=kept, settles=settles)
+
+
+def _left(numbers: Sequence[int], hand: Hand) -> list[int]:
+    return [number for number in numbers if not hand.strikes]
+
+
+# Clients and clocks -------------------------------------------------------------------------------------------
 
 
 def clock(state: BrokerState, hand: Hand) -> BrokerState:
     """The timers are due at any time."""
     times = [any_time(hand) for _ in range(2)]
-    return replace(state, machines={**state.machines, Leases.name: pack(LeasesState(*times))})
+    if hand.trees:
+        return _with_machine(state, Rebuild.name, replace(_rebuild_of(state), switch_after=times[0]))
+    return _with_machine(state, Leases.name, LeasesState(*times))
 
 
 def any_time(hand: Hand) -> float:
@@ -119,39 +169,25 @@ def damaged_clients(known: Mapping[Node, ClientState], hand: Hand) -> dict[Node,
         former = known.get(client, ClientState(True, {}, {}, {}))  # noqa: FBT003 the struct is positional
         if hand.strikes and hand.stream.random() < 0.3:
             continue
-        names = {name: wanted for name, wanted in former.subscriptions.items() if not hand.strikes}
-        altered = {name: hand.stream.choice(hand.filters) for name in names if hand.strikes}
-        ghosts = {f"ghost{i}": hand.stream.choice(hand.filters) for i in hand.some()}
-        own = former.own_events != hand.strikes
-        sessions[client] = ClientState(own, {**names, **altered, **ghosts}, former.advertisements, former.confirmed)
+        names = _struck_names(former.subscriptions, hand)
+        advertised = _struck_names(former.advertisements, hand) if former.advertisements else {}
+        confirmed = {name: None for name in former.confirmed if name in advertised and not hand.strikes}
+        sessions[client] = ClientState(former.own_events != hand.strikes, names, advertised, confirmed)
     return sessions
 
 
-def waits(state: BrokerState, hand: Hand) -> BrokerState:
-    """Who waits for what, and the numbers of it."""
-    former = state.router.subscriptions
-    neighbours = sorted(former.installs)
-    installs = {n: hand.number() if hand.strikes else number for n, number in former.installs.items()}
-    unanswered = {
-        n: sorted({*_left(of, hand), *(hand.number() for _ in hand.some())}) for n, of in former.unanswered.items()
-    }
-    kept = [(ticket, needs) for ticket, needs in former.waits if not hand.strikes]
-    for _ in hand.some() if neighbours else ():
-        token = hand.stream.choice((hand.number(), "s1"))
-        need = Need(hand.stream.choice(neighbours), hand.number(), hand.stream.random() < 0.5)
-        kept.append((Ticket(Layer.SUBSCRIPTIONS, hand.stream.choice((*hand.nodes, "nobody")), token), [need]))
-    settles = {n: _left(of, hand) for n, of in former.settles.items()}
-    return _with(state, installs=installs, unanswered=unanswered, waits=kept, settles=settles)
+def _struck_names(former: Mapping[str, Filter], hand: Hand) -> dict[str, Filter]:
+    names = {name: wanted for name, wanted in former.items() if not hand.strikes}
+    altered = {name: hand.stream.choice(hand.filters) for name in names if hand.strikes}
+    ghosts = {f"ghost{i}": hand.stream.choice(hand.filters) for i in hand.some()}
+    return {**names, **altered, **ghosts}
 
 
-def _left(numbers: Sequence[int], hand: Hand) -> list[int]:
-    return [number for number in numbers if not hand.strikes]
+# All of it ----------------------------------------------------------------------------------------------------
 
 
 def everything(state: BrokerState, hand: Hand) -> BrokerState:
-    for part in (table, flags, clients, waits, clock):
-        state = part(state, hand)
-    return state
+    return clock(all_but_the_clock(state, hand), hand)
 
 
 def all_but_the_clock(state: BrokerState, hand: Hand) -> BrokerState:
@@ -160,9 +196,32 @@ def all_but_the_clock(state: BrokerState, hand: Hand) -> BrokerState:
     return state
 
 
-def _with(state: BrokerState, **changes: object) -> BrokerState:
-    subscriptions: PropagationState = replace(state.router.subscriptions, **changes)
-    return replace(state, router=replace(state.router, subscriptions=subscriptions))
+def _in_all_tables(state: BrokerState, hand: Hand, damage: LayerDamage) -> BrokerState:
+    if not hand.trees:
+        return replace(state, router=_in_layers(state.router, hand, damage))
+    former = _rebuild_of(state)
+    tables = [(tree, parity, _in_layers(each, hand, damage)) for tree, parity, each in former.tables]
+    return _with_machine(state, Rebuild.name, replace(former, tables=tables))
+
+
+def _in_layers(router: RouterState, hand: Hand, damage: LayerDamage) -> RouterState:
+    """Advertisements only where there are tables of them: elsewhere S1 has no such state."""
+    subscriptions = damage(Layer.SUBSCRIPTIONS, router.subscriptions, hand)
+    if not hand.trees:
+        return replace(router, subscriptions=subscriptions)
+    return replace(
+        router,
+        subscriptions=subscriptions,
+        advertisements=damage(Layer.ADVERTISEMENTS, router.advertisements, hand),
+    )
+
+
+def _rebuild_of(state: BrokerState) -> RebuildState:
+    return unpack(state.machines[Rebuild.name], RebuildState)
+
+
+def _with_machine(state: BrokerState, name: str, machine: object) -> BrokerState:
+    return replace(state, machines={**state.machines, name: pack(machine)})
 
 
 PARTS: Mapping[str, Damage] = MappingProxyType(

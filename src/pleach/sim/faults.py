@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from pleach.sim.coloured_damage import COLOURED_PARTS, damaged_coloured
 from pleach.sim.damage import PARTS, Hand, damaged
 from pleach.sim.garbling import coloured_ghost, garbled, ghost
 from pleach.sim.simulator import Simulator
+from pleach.stabilise.twin import ONLY_TREE
 from pleach.trace import NETWORK, RecordKind
 
 GHOST_FILTERS = ("TRUE", "EXISTS topic", "ghost = 1", "price > 3", "topic LIKE 'news%'")
@@ -43,6 +45,7 @@ class StateFaults:
         self._run = run
         self._draws = Random(f"{run.stream}/faults")
         self._filters = _filters(run.scenario)
+        self._trees = _trees(run.scenario)
         self._is_coloured = is_coloured(run.scenario)
         self._parts = [*(COLOURED_PARTS if self._is_coloured else PARTS)]
 
@@ -69,7 +72,7 @@ class StateFaults:
 
     def _corrupt(self, step: steps.Corrupt) -> None:
         run, broker = self._run, self._run.brokers[step.broker]
-        run.record(RecordKind.FAULT, step.broker, detail=self._detail(f"corrupt {step.what}"))
+        run.record(RecordKind.FAULT, step.broker, detail=self.detail(f"corrupt {step.what}"))
         hand = self._hand(step.broker, step.share)
         strike = damaged_coloured if self._is_coloured else damaged
         broker.restore(strike(broker.capture(), step.what, hand))
@@ -78,30 +81,39 @@ class StateFaults:
 
     def _garble(self, step: steps.Garble) -> None:
         run = self._run
-        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=self._detail("garble"))
+        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=self.detail("garble"))
         ends = [node for node in step.link if node in run.clients]
         for link in run.sim.links_between(*step.link):
-            hand = Hand(self._draws, step.share, step.link, ends, self._filters, self._brokers)
+            hand = self._hand_for(step.share, step.link, ends)
             ghosts = coloured_ghost if self._is_coloured else ghost
             messages = garbled(run.sim.take_in_flight(link), link.sender, link.receiver, hand, ghosts)
             run.sim.resend(link, messages)
 
-    def detail(self, fault: str) -> str:
-        """What the trace says of a fault that stops something: in a coloured network that is mended, too."""
-        return self._detail(fault) if self._is_coloured else fault
+    def outage(self, fault: str) -> str:
+        """The same of something that stops for a while: in a coloured network that is mended, too."""
+        return self.detail(fault) if self._is_coloured else fault
 
-    def _detail(self, fault: str) -> str:
+    def detail(self, fault: str) -> str:
+        """How the trace says what happened, and for how long it may show."""
         scenario = self._run.scenario
         return f"{fault} stabilises={stabilisation_of(scenario):.9g} flight={flight_of(scenario):.9g}"
 
     def _hand(self, broker: Node, share: float) -> Hand:
         clients = [name for name, client in self._run.clients.items() if client.broker == broker]
         nodes = [*self._run.brokers[broker].router.neighbours, *clients]
-        return Hand(self._draws, share, nodes, clients, self._filters, self._brokers)
+        return self._hand_for(share, nodes, clients)
 
-    @property
-    def _brokers(self) -> list[Node]:
-        return sorted(self._run.brokers)
+    def _hand_for(self, share: float, nodes: Sequence[Node], clients: Sequence[Node]) -> Hand:
+        brokers = sorted(self._run.brokers)
+        return Hand(self._draws, share, nodes, clients, self._filters, self._trees, brokers)
+
+
+def _trees(scenario: Scenario) -> Sequence[Node]:
+    """The trees for which tables are rebuilt; none where there are no such tables."""
+    stabilise = scenario.stabilise
+    if stabilise is None or not stabilise.kind.rebuilds:
+        return ()
+    return scenario.brokers if stabilise.cyclic else (ONLY_TREE,)
 
 
 def _filters(scenario: Scenario) -> list[Filter]:

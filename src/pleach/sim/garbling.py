@@ -10,12 +10,15 @@ from msgspec.structs import replace
 
 from pleach.events.event import Event, EventId
 from pleach.messages import (
+    Along,
+    Anew,
     Census,
     Coloured,
     Deliver,
     Forward,
     Install,
     Installed,
+    InTable,
     JoinTree,
     Layer,
     Message,
@@ -28,6 +31,7 @@ from pleach.messages import (
     Stage,
     Subscribe,
     Subscribed,
+    Switch,
     Unsubscribe,
     Welcome,
     Withdraw,
@@ -56,6 +60,10 @@ def _struck(message: Message, hand: Hand) -> list[Message]:
     match hand.stream.randrange(3), message:
         case 0, _:
             return []
+        case 1, InTable():
+            return [InTable(hand.stream.choice(hand.trees), hand.parity(), message.message)]
+        case 1, Switch(parity):
+            return [Switch(parity.other)]
         case 1, Install(layer, number, owner, _):
             return [Install(layer, number, owner, hand.stream.choice(hand.filters))]
         case 1, Withdraw(layer, owner, _):
@@ -95,8 +103,8 @@ def ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
     event = Event(EventId("ghost", GHOST_INCARNATION, hand.stream.randrange(1, 1000)), dict(GHOST_ATTRIBUTES))
     if receiver in hand.clients:
         return hand.stream.choice((Subscribed("s1"), Deliver(event)))
-    layer = Layer.SUBSCRIPTIONS
-    return hand.stream.choice(
+    layer = hand.stream.choice(tuple(Layer)) if hand.trees else Layer.SUBSCRIPTIONS
+    ghost = hand.stream.choice(
         (
             Install(layer, hand.number(), owner, wanted),
             Withdraw(layer, owner, wanted),
@@ -105,6 +113,23 @@ def ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
             Forward(event),
         )
     )
+    return _rebuilding_ghost(ghost, hand) if hand.trees else ghost
+
+
+def _rebuilding_ghost(
+    ghost: Forward | Install | Withdraw | Installed | Settle, hand: Hand
+) -> Along | InTable | Switch | Anew | Forward:
+    """The same where tables are rebuilt in turn; or a round that nobody has begun."""
+    tree = hand.stream.choice(hand.trees)
+    match hand.stream.randrange(4), ghost:
+        case 0, _:
+            return Switch(hand.parity())
+        case 1, _ if tree:
+            return Anew(hand.parity())
+        case _, Forward():
+            return Along(tree, ghost) if tree else ghost
+        case _:
+            return InTable(tree, hand.parity(), ghost)
 
 
 def coloured_ghost(sender: Node, receiver: Node, hand: Hand) -> Message:

@@ -12,9 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pleach.client import Client
 from pleach.effects import Concluded
 from pleach.errors import PlanError, ProtocolError, TopologyError
-from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestRemove
+from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestMove, RequestRemove
+from pleach.mobility.resettling import MoveProtocol
+from pleach.mobility.ways import way
 from pleach.overlay.plans import Operation as PlanOperation
 from pleach.overlay.plans import Plan, PlanRun, Topology, asked, request_of
 from pleach.scenario import model, steps
@@ -41,7 +44,7 @@ class Surroundings:
 class Operation(NamedTuple):
     """`request` was, or will be, put to `broker`, who says how it ends. `step`: what the timeline wants by it."""
 
-    step: TreeStep
+    step: TreeStep | steps.MoveClient
     broker: Node
     request: OperatorRequest
     plan: PlanRun | None = None  # that it is part of
@@ -77,6 +80,31 @@ class Operations:
             self._ask(self._operation(step, PlanOperation(name, only, ())))
         elif isinstance(step, steps.Exchange | steps.RemoveBroker):
             self._start_plan(step, name)
+
+    def move(self, step: steps.MoveClient, client: Client) -> None:
+        """Have a client moved, or have it move by itself."""
+        if step.protocol != MoveProtocol.TRANSACTION:
+            self._resettle(step, client)
+            return
+        broker = client.broker
+        path = way(self._neighbours, broker, step.to)
+        if not path:
+            self._around.refuse(step, f"there is no way from {broker} to {step.to}")
+            return
+        request = RequestMove(self._next_name(), step.client, path, round(step.delay_max * 1_000))
+        self._ask(Operation(step, broker, request))
+
+    def _resettle(self, step: steps.MoveClient, client: Client) -> None:
+        request = RequestMove(self._next_name(), step.client, [client.broker, step.to])
+        self._around.note(step.client, f"operation {request.operation}: {described(request)} by {step.protocol}")
+        self._under_way[request.operation] = Operation(step, step.client, request)
+        self._around.sim.link(step.client, step.to)
+        gently = step.protocol == MoveProtocol.COVERING
+        self._around.sim.perform(step.client, client.resettle(request.operation, step.to, gently=gently))
+
+    def _neighbours(self, broker: Node) -> list[Node]:
+        known = self._around.brokers.get(broker)
+        return [] if known is None else known.router.neighbours
 
     def _next_name(self) -> str:
         self._count += 1
@@ -124,7 +152,7 @@ class Operations:
         topology = Topology.of(links, brokers)
         return planned(step, topology, self._around.scenario)
 
-    def _go_on(self, step: TreeStep, run: PlanRun) -> None:
+    def _go_on(self, step: TreeStep | steps.MoveClient, run: PlanRun) -> None:
         """Start what may start now. Brokers that are busy are asked again by the protocol itself, so nothing waits."""
         for startable in run.startable(self._around.sim.now):
             run.started(startable.name)
@@ -132,7 +160,9 @@ class Operations:
         if run.is_over and not run.outcome().complete:
             self._around.refuse(step, str(run.outcome().unfinished[0]))
 
-    def _operation(self, step: TreeStep, operation: PlanOperation, run: PlanRun | None = None) -> Operation:
+    def _operation(
+        self, step: TreeStep | steps.MoveClient, operation: PlanOperation, run: PlanRun | None = None
+    ) -> Operation:
         request = request_of(operation, self._around.scenario.exchange)
         return Operation(step, asked(operation.step), request, run)
 

@@ -91,6 +91,7 @@ class ScenarioRun:
         self.subscriptions = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
         self.operations = Operations(self._surroundings())
         self.faults = StateFaults(self)
+        self._backups: dict[tuple[Node, float], bytes] = {}
         self._latencies = self.scenario.latency.by_link()
         self._losses = self.scenario.loss.by_link()
 
@@ -175,6 +176,8 @@ class ScenarioRun:
         for client in self.scenario.clients:
             self.sim.at(0.0, partial(self._introduce, client))
         for step in self.scenario.steps:
+            if isinstance(step, steps.Restart) and step.state_from is not None:
+                self.sim.at(step.state_from, partial(self._back_up, step.broker, step.state_from))
             self.sim.at(step.at, partial(self._take, step))
         if self.scenario.stabilise:
             self.sim.at(self.scenario.duration, lambda: None)  # until then leases are kept up
@@ -240,15 +243,15 @@ class ScenarioRun:
             case steps.Restart(broker=broker) if broker not in self.disks:
                 self.refuse(step, f"broker {broker} is not down")
             case steps.Restart(broker=broker):
-                self._restart(broker)
+                self._restart(step)
             case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
                 self._change_link(step, link)
             case steps.Drain():
                 self._drain()
             case steps.Corrupt() | steps.Garble():
                 self.faults.strike(step)
-            case steps.MoveClient():
-                self.refuse(step, "no protocol for this is installed")
+            case steps.MoveClient(client=client):
+                self.operations.move(step, self.clients[client])
             case _:
                 act(self, step, now=self.sim.now)
 
@@ -259,7 +262,7 @@ class ScenarioRun:
 
     def _crash(self, broker: Node, *, for_good: bool = False) -> None:
         """The broker's memory is gone. Each step of it was committed, so its disk holds all."""
-        self.record(RecordKind.FAULT, broker, detail=self.faults.detail("crash"))
+        self.record(RecordKind.FAULT, broker, detail=self.faults.outage("crash"))
         self.disks[broker] = self.brokers[broker].capture()
         self.sim.crash(broker)
         if for_good:
@@ -273,13 +276,22 @@ class ScenarioRun:
                 self.sim.take_in_flight(link)
                 link.loss = LOSES_ALL
 
-    def _restart(self, broker: Node) -> None:
-        self.record(RecordKind.FAULT, broker, detail=self.faults.detail("restart"))
+    def _restart(self, step: steps.Restart) -> None:
+        broker, disk = step.broker, self.disks.pop(step.broker)
+        if step.state_from is None:
+            self.record(RecordKind.FAULT, broker, detail=self.faults.outage("restart"))
+        else:
+            self.record(RecordKind.FAULT, broker, detail=self.faults.detail(f"restart state_from={step.state_from:g}"))
+            disk = self._backups[broker, step.state_from]
         fresh = make_machine(self.scenario, tree_of(self.scenario), broker)
-        fresh.restore(self.disks.pop(broker))
+        fresh.restore(disk)
         self.brokers[broker] = fresh
         self.sim.restart(broker, fresh)
         self.sim.perform(broker, fresh.resume(now=self.sim.now))
+
+    def _back_up(self, broker: Node, at: float) -> None:
+        """What the disk has: of a broker that is down, what it had when it crashed."""
+        self._backups[broker, at] = self.disks[broker] if broker in self.disks else self.brokers[broker].capture()
 
     def _concluded(self, _at: float, node: Node, end: Concluded) -> None:
         """Later: whatever an end gives rise to must not come between the effects that it stands among."""
@@ -289,7 +301,7 @@ class ScenarioRun:
         if not self.sim.has_link(*ends):
             self.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
             return
-        detail = self.faults.detail(str(type(step).__struct_config__.tag))
+        detail = self.faults.outage(str(type(step).__struct_config__.tag))
         self.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=detail)
         match step:
             case steps.Cut():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from zlib import crc32
 
 import msgspec
 
@@ -37,8 +36,3 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     def needs_one_clock(self, policy: str) -> bool:
         """Whether the ticks of all brokers have to fall together."""
         return self.relaying(policy) in (Relaying.FRESH, Relaying.UNHIDDEN)
-
-
-def phase_of(name: str, every: float) -> float:
-    """When something that recurs is due first: spread, so that not all come at once, and the same in every run."""
-    return every * (crc32(name.encode()) + 1) / 2**32

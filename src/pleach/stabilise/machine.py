@@ -13,7 +13,6 @@ Rule 4: nothing else is trusted that was restored: numbers out of range are put 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -23,7 +22,8 @@ from pleach.effects import Effect, Observe, Observed, SetTimer
 from pleach.messages import Message, Node, pack, unpack
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Reconfiguration
-from pleach.stabilise.lease import Lease, phase_of
+from pleach.stabilise.clocks import phase_of, within
+from pleach.stabilise.lease import Lease
 
 TICK: Final = "leases:tick"
 RENEWAL: Final = "leases:renewal"
@@ -77,10 +77,10 @@ class Leases:
         self._layers.router.mend(self._layers.sessions.clients)
 
     def _tick_timer(self) -> SetTimer:
-        return SetTimer(TICK, _within(self._state.tick_after, self._lease.period), is_upkeep=True)
+        return SetTimer(TICK, within(self._state.tick_after, self._lease.period), is_upkeep=True)
 
     def _renewal_timer(self) -> SetTimer:
-        return SetTimer(RENEWAL, _within(self._state.renewal_after, self._lease.refresh), is_upkeep=True)
+        return SetTimer(RENEWAL, within(self._state.renewal_after, self._lease.refresh), is_upkeep=True)
 
     # State ---------------------------------------------------------------------------------------------------
 
@@ -93,8 +93,3 @@ class Leases:
     def restore(self, state: bytes) -> None:
         self._state = unpack(state, LeasesState)
         self._mend()
-
-
-def _within(seconds: float, period: float) -> float:
-    """What a clock says that counts modulo its period."""
-    return seconds % period or period if math.isfinite(seconds) else period

@@ -10,7 +10,16 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias, assert_never
 
 from pleach.errors import TopologyError
-from pleach.messages import Move, Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove, RequestSwap
+from pleach.messages import (
+    Move,
+    Node,
+    OperatorRequest,
+    RequestAdd,
+    RequestExchange,
+    RequestMove,
+    RequestRemove,
+    RequestSwap,
+)
 
 Tree: TypeAlias = Mapping[Node, Node]  # the parent of each broker
 NOBODY = ""  # the parent of the root
@@ -31,6 +40,8 @@ def requested(tree: Tree, asked: Node, request: OperatorRequest) -> dict[Node, N
             return added(tree, asked, to)
         case RequestRemove(_, broker):
             return without(tree, broker)
+        case RequestMove():
+            raise TopologyError("in a coloured network clients do not move by request; they go where their broker goes")
         case _:
             assert_never(request)
 

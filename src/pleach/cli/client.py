@@ -1,0 +1,60 @@
+"""`pleach client move`: have a client go to another broker, while events flow.
+
+Exit codes: 0 done, 1 refused, 2 what was asked for makes no sense.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from pleach.cli.reweave import EXIT_REFUSED, AsJson, Timeout, Via, places
+from pleach.live.apply import STEP_SECONDS_MAX
+from pleach.live.moves import Moving
+from pleach.live.operations import State, fresh_name
+from pleach.live.survey import settled_survey
+
+app = typer.Typer(help="The clients of running brokers.", no_args_is_help=True)
+
+
+@app.callback()
+def _client() -> None:
+    """Have a name of its own beside its only command."""
+
+
+@app.command("move")
+def move(
+    client: Annotated[str, typer.Argument(help="The name of the client.")],
+    to: Annotated[str, typer.Option(help="The broker where it shall go.")],
+    via: Via = None,
+    delay_max: Annotated[
+        float, typer.Option(help="Seconds from broker to broker at most: then neither waits for ever.", min=0.0)
+    ] = 0.0,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Move a client to another broker: all of it or nothing, without an event lost, doubled or out of order.
+
+    Example: `pleach client move me --to c --via 127.0.0.1:7300`
+    """
+    with Console(stderr=True).status(f"{escape(client)} moves to {escape(to)}"):
+        moving, state, reason = asyncio.run(_moved(places(via or []), client, to, delay_max, timeout))
+    if as_json:
+        ended = {"operation": moving.operation, "client": client, "path": moving.path, "state": state, "reason": reason}
+        typer.echo(msgspec.json.encode(ended).decode())
+    elif state is State.DONE:
+        Console().print(f"{escape(client)} has moved: {' – '.join(map(escape, moving.path))}", highlight=False)
+    else:
+        Console(stderr=True).print(f"[red]{state}[/]: {escape(reason)}", highlight=False)
+    if state is not State.DONE:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+async def _moved(via: list[str], client: str, to: str, delay_max: float, seconds: float) -> tuple[Moving, State, str]:
+    moving = Moving.planned(await settled_survey(via), client, to, fresh_name(), round(delay_max * 1_000))
+    return moving, *await moving.carry_out(seconds_max=seconds)

@@ -1,0 +1,91 @@
+"""`pleach dashboard`: the tree in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from pleach.cli.interrupt import run_until_interrupted
+from pleach.cli.reweave import Via
+from pleach.errors import InvalidInputError, SettingsError, SurveyError
+from pleach.live.admin import AdminServer
+from pleach.live.config import parse_address
+from pleach.live.page import Site
+from pleach.live.survey import admin_addresses, survey
+from pleach.web.simulated import BROKERS_MAX, SimulatedSource
+from pleach.web.site import Dashboard
+from pleach.web.source import Source
+from pleach.web.tape import TraceSource
+from pleach.web.walk import LiveSource
+
+LISTEN = "127.0.0.1:7800"
+
+
+def dashboard(
+    brokers: Annotated[
+        list[str] | None, typer.Argument(help="Any broker's admin address (HOST:PORT), or directories of ready lines.")
+    ] = None,
+    via: Via = None,
+    listen: Annotated[str, typer.Option(help="HOST:PORT of the dashboard; port 0 takes any.")] = LISTEN,
+    name: Annotated[
+        list[str] | None, typer.Option(help="A host name that it is reached by, besides addresses.")
+    ] = None,
+    trace: Annotated[Path | None, typer.Option(help="Replay runs of this lake or trace, instead of brokers.")] = None,
+    simulate: Annotated[
+        int, typer.Option(help="Show this many simulated brokers instead.", min=0, max=BROKERS_MAX)
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="For --simulate.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line that says where it is.")] = False,
+) -> None:
+    """Show the tree of running brokers in a browser, and change it there. Runs until Ctrl-C.
+
+    It has no access control: whoever reaches its port may change the tree, so it listens on the loopback interface.
+    Every broker shows the same page at /dashboard/ of its admin port.
+
+    Example: `pleach dashboard 127.0.0.1:7301`, `pleach dashboard --trace runs/`, `pleach dashboard --simulate 1000`
+    """
+    places = [*(brokers or []), *(via or [])]
+    if (bool(places) + bool(trace) + bool(simulate)) != 1:
+        raise InvalidInputError("what is to be shown? give a broker's admin address, or --trace LAKE, or --simulate N")
+    source = _source(places, trace, simulate, seed)
+    run_until_interrupted(_serve(source, places, listen, name or [], as_json=as_json))
+
+
+def _source(places: list[str], trace: Path | None, simulate: int, seed: int) -> Source:
+    if trace:
+        return TraceSource(trace)
+    if simulate:
+        return SimulatedSource(simulate, seed)
+    addresses = admin_addresses(places)
+    return LiveSource(lambda: addresses, f"seen from {addresses[0]}")
+
+
+async def _serve(source: Source, places: list[str], listen: str, names: list[str], *, as_json: bool) -> None:
+    if places:
+        await _check_somebody_answers(places)
+    address = parse_address(listen, key="--listen")
+    page = Dashboard(source, [*names, address.host])
+    try:
+        server = await AdminServer(Site({}, mounts=page.mounts)).listen(address.host, address.port)
+    except OSError as error:
+        remedy = "another dashboard may be there already; give a free one with --listen, or port 0 for any"
+        raise SettingsError("--listen", f"{listen}: {error.strerror}", remedy) from None
+    host, port, *_ = server.sockets[0].getsockname()
+    url = f"http://[{host}]:{port}/dashboard/" if ":" in host else f"http://{host}:{port}/dashboard/"
+    if as_json:
+        typer.echo(msgspec.json.encode({"ready": True, "url": url}).decode())
+    else:
+        Console().print(f"dashboard: [bold]{url}[/]   (Ctrl-C ends it)", highlight=False)
+    await asyncio.Event().wait()
+
+
+async def _check_somebody_answers(places: list[str]) -> None:
+    """A typing error shows at once, and not in an empty picture."""
+    found = await survey(places)
+    if not found.found:
+        raise SurveyError("no broker answers", "; ".join(f"{who}: {why}" for who, why in found.unreachable.items()))

@@ -1,0 +1,281 @@
+"""Movements at one broker: any number of them at once, each in one of three roles (S4 §4; docs/protocols/movement.md).
+
+    client          source            path              target
+      │                │ negotiate ──────▶│──────────────────▶│ may it come?
+      │                │◀─────────────────│◀────────── approve │ installs what the client wants; queues for it
+      │◀──────── halt  │                  │                   │
+      │ halted ───────▶│ state ──────────▶│──────────────────▶│ the client is here
+      │                │◀─────────────────│◀────────────── ack │ delivers what the client has not got
+      │◀────── resume  │ takes back what it told              │
+      ├── goes ───────▶│ commit ─────────▶│──────────────────▶│
+
+Movements do not exclude each other. Other operations and movements do: a broker that takes part in one is locked for
+the other. Nobody waits while others wait for it: who meets a locked broker is turned away, and asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import msgspec
+
+from pleach.effects import Concluded, Effect, Observe, Observed, Send
+from pleach.errors import ProtocolError
+from pleach.messages import (
+    Approve,
+    Halted,
+    HandedClient,
+    Message,
+    MoveAck,
+    MoveCommit,
+    MovementMessage,
+    MoveState,
+    Negotiate,
+    Node,
+    Reject,
+    RequestMove,
+    pack,
+    unpack,
+)
+from pleach.mobility import source, target
+from pleach.mobility.admission import CLIENTS_MAX, Admit, Arrival, up_to
+from pleach.mobility.movements import Entering, Leaving, Movement, Through
+from pleach.mobility.moving import Moving
+from pleach.mobility.phases import TRANSITIONS, Input, Late, PathPhase, Phase
+from pleach.mobility.source import TIMER, Source
+from pleach.mobility.target import Target, nobody
+from pleach.overlay.layers import Layers
+from pleach.overlay.retries import Retries
+from pleach.overlay.seam import Handled
+from pleach.routing.sessions import weight
+
+RETRY = "mobility:retry:"
+TOWARDS_SOURCE: frozenset[type] = frozenset((Approve, Reject, MoveAck))
+NOTHING = Handled()
+
+
+class MobilityState(msgspec.Struct):
+    movements: dict[str, Leaving | Entering | Through] = {}  # by operation
+    retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
+
+
+class Mobility:
+    """`admit`: who may come here."""
+
+    name = "mobility"
+    accepts = frozenset(get_args(MovementMessage))
+
+    def __init__(self, layers: Layers, *, admit: Admit | None = None) -> None:
+        self._layers = layers
+        self._admit = admit or up_to(CLIENTS_MAX)
+        self._state = MobilityState()
+        self._moving: Moving | None = None
+
+    @property
+    def under_way(self) -> Moving | None:
+        return self._moving
+
+    @property
+    def operation(self) -> str:
+        return next(iter(self._state.movements), "")
+
+    @property
+    def movements(self) -> Sequence[Movement]:
+        return list(self._state.movements.values())
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+        match message:
+            case RequestMove():
+                return self._joined(self._asked(message, attempts=0))
+            case Negotiate() if message.operation not in self._state.movements:
+                return self._joined(self._negotiated(sender, message))
+        movement = self._state.movements.get(message.operation)  # type: ignore[attr-defined]
+        if movement is None:
+            return NOTHING  # left over from a movement that was given up
+        self._check(sender, message, movement)
+        before = movement.phase
+        handled, is_over = self._pursue(movement, message)
+        return self._joined(self._noted(movement, before, handled, is_over=is_over, cause=type(message)))
+
+    def _pursue(self, movement: Movement, message: Message) -> tuple[Handled, bool]:
+        """Returns what to do, and whether that is the end of the movement here."""
+        match movement:
+            case Leaving():
+                role = Source(self._layers, self._state.retries, movement)
+                return role.handle(message), role.is_over  # type: ignore[arg-type]
+            case Entering():
+                arriving = Target(self._layers, movement)
+                return arriving.handle(message), arriving.is_over  # type: ignore[arg-type]
+            case Through():
+                return self._pass_on(movement, message)
+
+    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+        if name.startswith(RETRY):
+            waiting = self._state.retries.take(name)
+            if waiting is None or not isinstance(waiting.request, RequestMove):
+                return NOTHING
+            return self._joined(self._asked(waiting.request, attempts=waiting.attempts))
+        movement = self._state.movements.get(name.removeprefix(TIMER))
+        match movement:
+            case Leaving():
+                role: Source | Target = Source(self._layers, self._state.retries, movement)
+            case Entering():
+                role = Target(self._layers, movement)
+            case _:
+                return NOTHING
+        before = movement.phase
+        handled = role.handle_late()
+        return self._joined(self._noted(movement, before, handled, is_over=role.is_over, cause=Late))
+
+    # Beginnings ----------------------------------------------------------------------------------------------
+
+    def _asked(self, request: RequestMove, *, attempts: int) -> Handled:
+        """At the source."""
+        name, client, path = self._layers.name, request.client, request.path
+        if client not in self._layers.sessions:
+            return Handled([Concluded(request.operation, f"{name} has no client {client}")])
+        if path[-1] == name:
+            return Handled([Concluded(request.operation, f"{client} is at {name} already")])
+        if path[1] not in self._layers.router.neighbours:
+            return Handled([Concluded(request.operation, self._no_way(path[1]))])
+        if busy := self._busy(client):
+            return Handled(self._state.retries.put_off(request, attempts, busy))
+        movement, effects = source.begin(self._layers, request, attempts)
+        self._state.movements[request.operation] = movement
+        return Handled([_note(movement), *effects])
+
+    def _negotiated(self, sender: Node, message: Negotiate) -> Handled:
+        """On the path, or at its end."""
+        rejection = self._why_not(sender, message)
+        if rejection:
+            return Handled([Send(sender, rejection)])
+        place = message.path.index(self._layers.name)
+        if place + 1 < len(message.path):
+            after = message.path[place + 1]
+            through = Through(message.operation, message.client.name, sender, after)
+            self._state.movements[message.operation] = through
+            return Handled([_note(through), Send(after, message)])
+        empty = nobody(message.client.name)
+        entering = Entering(message.operation, empty, sender, message.delay_ms_max)
+        self._state.movements[message.operation] = entering
+        approved = Target(self._layers, entering).approve(message.client)
+        return Handled([_note(entering), *approved.effects])
+
+    def _why_not(self, sender: Node, message: Negotiate) -> Reject | None:
+        name, path, client = self._layers.name, message.path, message.client
+        if name not in path or sender not in self._layers.router.neighbours:
+            return Reject(message.operation, self._no_way(sender))
+        place = path.index(name)
+        if place + 1 < len(path):
+            after = path[place + 1]
+            if after not in self._layers.router.neighbours:
+                return Reject(message.operation, self._no_way(after))
+        elif reason := self._not_admitted(message):
+            return Reject(message.operation, reason)
+        if busy := self._locked():
+            return Reject(message.operation, busy, is_busy=True)
+        if place + 1 == len(path) and self._is_coming(client.name):
+            return Reject(message.operation, f"{client.name} is on its way to {name} already", is_busy=True)
+        return None
+
+    def _not_admitted(self, message: Negotiate) -> str:
+        sessions, client = self._layers.sessions, message.client
+        if client.name in sessions:
+            return f"{self._layers.name} has a client {client.name} already"
+        coming = [m.handed for m in self.movements if isinstance(m, Entering) and m.client not in sessions]
+        names = sessions.names + sum(map(weight_of, [*coming, client]))
+        return self._admit(Arrival(self._layers.name, len(sessions.clients) + len(coming), names, client))
+
+    def _busy(self, client: Node) -> str:
+        """Why a client cannot begin to move just now; empty where it can."""
+        for movement in self.movements:
+            if isinstance(movement, Leaving) and movement.client == client:
+                return f"{client} moves already, by operation {movement.operation}"
+        return self._locked()
+
+    def _locked(self) -> str:
+        busy = self._layers.locked_for()
+        is_ours = not busy or busy in self._state.movements
+        return "" if is_ours else f"{self._layers.name} is locked for operation {busy}"
+
+    def _is_coming(self, client: Node) -> bool:
+        return any(isinstance(movement, Entering) and movement.client == client for movement in self.movements)
+
+    def _no_way(self, neighbour: Node) -> str:
+        return f"{self._layers.name} and {neighbour} are no neighbours: the tree is another one; find the path anew"
+
+    # On the path ---------------------------------------------------------------------------------------------
+
+    def _pass_on(self, movement: Through, message: Message) -> tuple[Handled, bool]:
+        match message:
+            case Approve():
+                movement.phase = PathPhase.SHADOWED
+            case MoveState():
+                movement.phase = PathPhase.CARRIED
+            case MoveAck():
+                movement.phase = PathPhase.ANSWERED
+        to = movement.before if message.__class__ in TOWARDS_SOURCE else movement.after
+        return Handled([Send(to, message)]), isinstance(message, Reject | MoveCommit)
+
+    # Parts ---------------------------------------------------------------------------------------------------
+
+    def _check(self, sender: Node, message: Message, movement: Movement) -> None:
+        """Who may say it, and whether it fits the state that the movement is in."""
+        match movement:
+            case Leaving():
+                expected = movement.client if isinstance(message, Halted) else movement.after
+            case Entering():
+                expected = movement.before
+            case Through():
+                expected = movement.after if message.__class__ in TOWARDS_SOURCE else movement.before
+        if sender != expected:
+            raise ProtocolError(self._layers.name, sender, message, f"it is for {expected} to say")
+        if (movement.phase, type(message)) not in TRANSITIONS:
+            reason = f"it does not fit the state of the movement, {movement.phase.name}"
+            raise ProtocolError(self._layers.name, sender, message, reason)
+
+    def _noted(self, movement: Movement, before: Phase, handled: Handled, *, is_over: bool, cause: Input) -> Handled:
+        after = None if is_over else movement.phase
+        assert after in TRANSITIONS[before, cause], (before, cause, after)
+        if is_over:
+            del self._state.movements[movement.operation]
+        if after is before:
+            return handled
+        return handled._replace(effects=[_note(movement, is_over=is_over), *handled.effects])
+
+    def _joined(self, handled: Handled) -> Handled:
+        """Who has a say at the seam may be another one now."""
+        moving = Moving(self.movements)
+        self._moving = None if moving.is_idle else moving
+        return handled
+
+    # State ---------------------------------------------------------------------------------------------------
+
+    def resume(self) -> Sequence[Effect]:
+        effects: list[Effect] = [*self._state.retries.timers()]
+        for movement in self.movements:
+            match movement:
+                case Leaving():
+                    effects += source.timers(movement)
+                case Entering():
+                    effects += target.timers(movement)
+        return effects
+
+    def capture(self) -> bytes:
+        """Sorted: equal states are equal bytes, whichever movement came first."""
+        return pack(MobilityState(dict(sorted(self._state.movements.items())), self._state.retries))
+
+    def restore(self, state: bytes) -> None:
+        self._state = unpack(state, MobilityState)
+        self._joined(NOTHING)
+
+
+def weight_of(client: HandedClient) -> int:
+    return sum(map(weight, (*client.subscriptions.values(), *client.advertisements.values())))
+
+
+def _note(movement: Movement, *, is_over: bool = False) -> Observe:
+    phase = "over" if is_over else movement.phase.value
+    role = {Leaving: "source", Entering: "target", Through: "path"}[type(movement)]
+    return Observe(Observed.STATE, detail=f"movement {movement.operation}: {role} {phase}")

@@ -1,0 +1,131 @@
+"""The broker that a client goes to.
+
+What the client wants is installed from here as if it were here already: whoever wants the same elsewhere notices
+nothing, since the source still wants it, too, and so all changes are on the path between the two (S4 claims 1 and 2).
+Once the state has come, the client is here.
+"""
+
+from __future__ import annotations
+
+from pleach.effects import CancelTimer, Effect, LinkUp, Send, SetTimer
+from pleach.events.event import Event, EventId
+from pleach.messages import (
+    Approve,
+    Deliver,
+    HandedClient,
+    Layer,
+    MoveAbort,
+    MoveAck,
+    MoveCommit,
+    MoveState,
+    Negotiate,
+    Reject,
+)
+from pleach.mobility.movements import Entering
+from pleach.mobility.phases import TargetPhase
+from pleach.mobility.source import ROUND_TRIP, TIMER
+from pleach.overlay.handover import confirm, tables_of
+from pleach.overlay.layers import Layers
+from pleach.overlay.seam import Handled
+
+WAITS = ROUND_TRIP + ROUND_TRIP + 1  # delays: approval and state, the client's answer between, and one to be sure
+LAYERS = (Layer.ADVERTISEMENTS, Layer.SUBSCRIPTIONS)  # in this order: advertisements open the way for subscriptions
+
+
+def timers(movement: Entering) -> list[SetTimer]:
+    """Only where delays are bounded: else the source says what becomes of it, however late."""
+    if not movement.delay_ms_max or movement.phase is not TargetPhase.APPROVED:
+        return []
+    return [SetTimer(TIMER + movement.operation, WAITS * movement.delay_ms_max / 1_000)]
+
+
+def nobody(name: str) -> HandedClient:
+    """A client that wants nothing."""
+    return HandedClient(name, own_events=True, subscriptions={}, advertisements={}, confirmed=[], waiting=[])
+
+
+class Target:
+    """One movement, at its target."""
+
+    def __init__(self, layers: Layers, movement: Entering) -> None:
+        self._layers = layers
+        self._movement = movement
+        self.is_over = False
+
+    def handle(self, message: Negotiate | MoveState | MoveCommit | MoveAbort) -> Handled:
+        match message:
+            case Negotiate(client=client):
+                return self.approve(client)
+            case MoveState(_, client, delivered):
+                return self._take(client, delivered)
+            case MoveCommit():
+                self.is_over = True
+                return Handled()
+            case MoveAbort():
+                return self._drop("it was given up")
+
+    def handle_late(self) -> Handled:
+        """If the client comes all the same, since delays were longer than promised, it has to hear that it is lost."""
+        dropped = self._drop("the state of the client has not come in time")
+        client = self._movement.client
+        return dropped._replace(effects=[*dropped.effects, LinkUp(client)], released=[client])
+
+    def approve(self, client: HandedClient) -> Handled:
+        """Prepare for the client as it is now. The approval follows what is told on the way, and so comes after it.
+
+        What was queued before is the source's, since it comes before this approval to whatever broker it came to.
+        """
+        movement = self._movement
+        movement.queued = []
+        told = self._change(movement.handed, client)
+        movement.handed = client
+        approval = Send(movement.before, Approve(movement.operation, self._layers.client_address))
+        return Handled([*told, approval, *timers(movement)])
+
+    def _take(self, client: HandedClient, delivered: list[EventId]) -> Handled:
+        """The client is here from now on. It will come once its former broker has let it go."""
+        movement = self._movement
+        movement.phase = TargetPhase.COMMITTED
+        self._layers.sessions.take_over(client)
+        queued, movement.queued = movement.queued, []
+        return Handled(
+            [
+                CancelTimer(TIMER + movement.operation),
+                Send(movement.before, MoveAck(movement.operation)),
+                LinkUp(client.name),
+                *(Send(client.name, Deliver(event)) for event in lacking(client, queued, delivered)),
+                *confirm(self._layers, client),
+            ],
+            released=[client.name],
+        )
+
+    def _drop(self, reason: str) -> Handled:
+        movement = self._movement
+        self.is_over = True
+        told = self._change(movement.handed, nobody(movement.client))
+        cancelled = CancelTimer(TIMER + movement.operation)
+        return Handled([cancelled, *told, Send(movement.before, Reject(movement.operation, reason))])
+
+    def _change(self, former: HandedClient, client: HandedClient) -> list[Effect]:
+        """Have routing want for the client what it wants now. What is new comes before what goes."""
+        router, before, after = self._layers.router, tables_of(former), tables_of(client)
+        effects: list[Effect] = []
+        for layer in LAYERS:
+            for entry in sorted({*after[layer]} - {*before[layer]}):
+                effects += self._layers.answered(router.add(layer, client.name, entry, None))
+        for layer in reversed(LAYERS):
+            for entry in sorted({*before[layer]} - {*after[layer]}):
+                effects += self._layers.answered(router.remove(layer, client.name, entry))
+        return effects
+
+
+def lacking(client: HandedClient, queued: list[Event], delivered: list[EventId]) -> list[Event]:
+    """Of what was queued for a client: what it has not got yet, and still wants."""
+    known = frozenset(delivered)
+    return [event for event in queued if event.id not in known and _is_wanted(client, event)]
+
+
+def _is_wanted(client: HandedClient, event: Event) -> bool:
+    if event.id.publisher == client.name and not client.own_events:
+        return False
+    return any(wanted.matches(event.attributes) for wanted in client.subscriptions.values())

@@ -1,0 +1,1 @@
+"""Hosts on a ring (Chord), and the tree that the ring keeps among them (S3)."""

@@ -1,0 +1,103 @@
+"""The picture that everybody sees: looked at while somebody watches, and sent as one whole and patches.
+
+Rule 1: nobody watches, nobody asks the brokers.
+Rule 2: looking takes at most a fifth of the time, however many brokers there are.
+Rule 3: a watcher gets the difference between what it was sent last and what is there now. One that is slow gets fewer
+        and larger patches; nothing is kept for it.
+Rule 4: a failure of the dashboard is shown, and ends nothing: it may live in a broker's process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import msgspec
+
+from pleach.web.patch import difference, plain
+from pleach.web.picture import Picture
+from pleach.web.source import Source
+
+PAUSE_SECONDS = 1.0
+PAUSE_SECONDS_BUSY = 0.2  # while a plan is carried out from here
+REST_SHARE = 4  # pauses are at least this many times as long as looks
+PULSE_SECONDS = 2.0  # between signs of life: whoever hears none connects anew
+WATCHERS_MAX = 16
+
+log = logging.getLogger(__name__)
+
+
+class Board:
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._shown: dict[str, Any] | None = None
+        self._changed = asyncio.Event()  # a new one for each picture
+        self._woken = asyncio.Event()
+        self._looking: asyncio.Task[None] | None = None
+        self.watchers = 0
+        self.complete: Callable[[Picture], Picture] = lambda picture: picture  # adds what the source does not know
+        self.is_busy: Callable[[], bool] = lambda: False  # whether much is to be seen now
+
+    @property
+    def is_full(self) -> bool:
+        return self.watchers >= WATCHERS_MAX
+
+    def wake(self) -> None:
+        """Something was begun or has ended: look at once."""
+        self._woken.set()
+
+    async def watch(self) -> AsyncGenerator[bytes]:
+        """Server-sent events for one watcher, until it goes."""
+        self.watchers += 1
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._keep_looking())
+        seen: dict[str, Any] | None = None
+        try:
+            while True:
+                shown, changed = self._shown, self._changed
+                if shown is None or shown is seen:
+                    yield _event("pulse", {})
+                else:
+                    yield _event("whole", shown) if seen is None else _event("patch", difference(seen, shown))
+                    seen = shown
+                await _first(changed, PULSE_SECONDS)
+        finally:
+            self.watchers -= 1
+            if not self.watchers and self._looking is not None:
+                self._looking.cancel()
+                self._looking = self._shown = None  # the next one to come sees nothing old
+
+    async def _keep_looking(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while True:
+            self._woken.clear()
+            started = clock()
+            try:
+                self._show(plain(self.complete(await self._source.look())))
+            except Exception as error:  # rule 4
+                log.exception("the dashboard could not look")
+                shown = self._shown or {}
+                trouble = f"the dashboard failed: {error}; its log says more"
+                self._show({**shown, "source": {**shown.get("source", {}), "trouble": trouble}})
+            usual = PAUSE_SECONDS_BUSY if self.is_busy() else PAUSE_SECONDS
+            await _first(self._woken, max(usual, REST_SHARE * (clock() - started)))
+
+    def _show(self, shown: dict[str, Any]) -> None:
+        self._shown = shown
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+
+def _event(kind: str, data: object) -> bytes:
+    """JSON has no line ends of its own, so it is one line of data."""
+    return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+
+
+async def _first(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,81 @@
+// Reconfigurations, the latest first, each step by step as its brokers told it; and plans carried out from here.
+
+import { el, keyed, setText } from "./dom.js";
+import { count, duration, moment } from "./format.js";
+
+const SHOWN_MAX = 30;
+const OPEN_STATES = new Set(["running"]);
+
+export class ChangesPanel {
+  constructor(panel, store) {
+    this.store = store;
+    this.runs = el("ul", { className: "cards" });
+    this.list = el("ul", { className: "cards" });
+    this.none = el("p", { className: "note", textContent: "Nothing has been changed yet." });
+    panel.append(el("h2", { textContent: "Changes of the tree" }), this.none, this.runs, this.list);
+  }
+
+  render() {
+    const { runs, operations } = this.store.picture;
+    const active = Object.entries(runs).filter(([, run]) => run.state !== "done");
+    const latest = Object.entries(operations).sort((one, other) => other[1].asked_at - one[1].asked_at);
+    this.none.hidden = latest.length + active.length > 0;
+    keyed(this.runs, active.reverse(), makeCard, updateRun);
+    keyed(this.list, latest.slice(0, SHOWN_MAX), makeCard, (node, operation, name) => {
+      const word = node.querySelector(".state");
+      const hasEnded = OPEN_STATES.has(word.dataset.state) && !OPEN_STATES.has(operation.state);
+      if (hasEnded && name !== latest[0][0]) node.querySelector("details").open = false; // there is something newer to see
+      updateOperation(node, operation);
+    });
+  }
+}
+
+function makeCard(key, { state }) {
+  const steps = el("ol", { className: "steps" });
+  const summary = el("summary", {}, el("b"), el("span", { className: "state" }), el("small"));
+  return el("li", {}, el("details", { open: OPEN_STATES.has(state) }, summary, el("p", { className: "note" }), steps));
+}
+
+function updateCard(node, { title, state, small, note, steps }) {
+  setText(node.querySelector("b"), title);
+  const word = node.querySelector(".state");
+  setText(word, state);
+  word.dataset.state = state;
+  setText(node.querySelector("small"), small);
+  setText(node.querySelector(".note"), note);
+  keyed(node.querySelector(".steps"), steps, () => el("li", {}, el("span"), el("small")), (item, [text, detail]) => {
+    setText(item.querySelector("span"), text);
+    setText(item.querySelector("small"), detail);
+  });
+}
+
+export const titleOf = ({ what, brokers }) => `${what} ${brokers.join(" ")}`;
+
+function updateOperation(node, operation) {
+  const { asked_at, ended_at, held, flooded, reason, state, steps } = operation;
+  const counts = [held === undefined ? "" : `${count(held)} held`, flooded === undefined ? "" : `${count(flooded)} flooded`].filter(Boolean);
+  const took = ended_at === undefined ? "" : ` · ${duration(ended_at - asked_at)}`;
+  updateCard(node, {
+    title: titleOf(operation),
+    state,
+    small: `${moment(asked_at)}${took}${counts.length ? ` · ${counts.join(", ")}` : ""}`,
+    note: reason,
+    steps: Object.entries(steps).map(([key, step]) => [key, [stepText(step), `+${duration(Math.max(0, step.at - asked_at))}`]]),
+  });
+}
+
+// A swap's brokers are a, b and c in its protocol, whatever their names.
+function stepText({ broker, phase }) {
+  const [, role, rest] = /^([abc]) (.*)$/.exec(phase) ?? [];
+  return role ? `${broker}, as ${role}: ${rest}` : `${broker}: ${phase}`;
+}
+
+function updateRun(node, run) {
+  updateCard(node, {
+    title: "plan",
+    state: run.state,
+    small: run.title,
+    note: "",
+    steps: Object.entries(run.steps).map(([key, step]) => [key, [step.text, step.reason ? `${step.state}: ${step.reason}` : step.state]]),
+  });
+}

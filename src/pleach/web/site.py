@@ -1,0 +1,139 @@
+"""The dashboard over HTTP, as a mount of an operators' port (live/admin.py).
+
+GET  /dashboard/           the page, and beside it the files of page/
+GET  /dashboard/stream     the picture: server-sent events `whole`, `patch` and `pulse` (board.py)
+POST /dashboard/plan       a wish (wishes.py): the plan that it would take, and a name for it
+POST /dashboard/apply      {"draft": NAME}: carry that plan out
+POST /dashboard/broker     {"broker": NAME}: all that a broker says of itself
+POST /dashboard/interest   {"filter": TEXT}: which clients would get such events
+POST /dashboard/film       {"run": NAME}: a recorded run
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from http import HTTPStatus
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from pleach.errors import FilterError, InvalidInputError, PleachError
+from pleach.events.language import parse_filter
+from pleach.live.page import Asked, Flow, Mount, Page, failure, json_page
+from pleach.web.board import Board
+from pleach.web.desk import Desk
+from pleach.web.guard import FIELDS, Guard
+from pleach.web.source import Source
+from pleach.web.wishes import read_wish
+
+TOP = "/dashboard"
+INDEX = "index.html"
+TOKEN_PLACE = b"{{token}}"
+KINDS = MappingProxyType(
+    {
+        "html": "text/html; charset=utf-8",
+        "css": "text/css; charset=utf-8",
+        "js": "text/javascript; charset=utf-8",
+        "svg": "image/svg+xml",
+    }
+)
+
+
+class Dashboard:
+    def __init__(self, source: Source, names: Iterable[str] = ()) -> None:
+        """`names`: see Guard."""
+        self._source = source
+        self._guard = Guard(names)
+        self._board = Board(source)
+        self._desk = Desk(source, self._board.wake)
+        self._board.complete, self._board.is_busy = self._desk.complete, self._desk.is_busy
+        self._files = page_files()
+        self._actions: dict[str, Callable[[dict[str, Any]], Awaitable[object]]] = {
+            "plan": self._plan,
+            "apply": self._apply,
+            "broker": self._broker,
+            "interest": self._interest,
+            "film": self._film,
+        }
+
+    @property
+    def mounts(self) -> dict[str, Mount]:
+        return {TOP: self.answer}
+
+    async def answer(self, asked: Asked) -> Page | Flow:
+        answered = await self._answered(asked)
+        return answered._replace(fields={**FIELDS, **answered.fields})
+
+    async def _answered(self, asked: Asked) -> Page | Flow:
+        if reason := self._guard.why_not_seen(asked.fields):
+            remedy = "open it by its address, or tell it that name with --name"
+            return failure(HTTPStatus.MISDIRECTED_REQUEST, remedy, reason)
+        if asked.path == TOP:
+            return Page(HTTPStatus.MOVED_PERMANENTLY, KINDS["html"], b"", {"Location": f"{TOP}/"})
+        name = asked.path.removeprefix(f"{TOP}/")
+        match asked.method:
+            case "GET" if name == "stream":
+                return self._stream()
+            case "GET" if (name or INDEX) in self._files:
+                return self._file(name or INDEX)
+            case "POST" if name in self._actions:
+                return await self._act(name, asked)
+        is_known = name in self._actions or name in self._files or name == "stream"
+        code = HTTPStatus.METHOD_NOT_ALLOWED if is_known else HTTPStatus.NOT_FOUND
+        return failure(code, f"the dashboard is at {TOP}/")
+
+    def _file(self, name: str) -> Page:
+        body = self._files[name]
+        if name == INDEX:  # the one place that the token is given away
+            body = body.replace(TOKEN_PLACE, self._guard.token.encode())
+        return Page(HTTPStatus.OK, KINDS[name.rpartition(".")[2]], body)
+
+    def _stream(self) -> Page | Flow:
+        if self._board.is_full:
+            return failure(HTTPStatus.SERVICE_UNAVAILABLE, "close another one", "too many dashboards are open")
+        return Flow("text/event-stream", self._board.watch())
+
+    # Actions ---------------------------------------------------------------------------------------------------
+
+    async def _act(self, name: str, asked: Asked) -> Page:
+        if reason := self._guard.why_not_done(asked.fields):
+            return failure(HTTPStatus.FORBIDDEN, "load the dashboard again, and ask from there", reason)
+        try:
+            body = msgspec.json.decode(asked.body, type=dict[str, Any])
+            return json_page(HTTPStatus.OK, await self._actions[name](body))
+        except FilterError as error:
+            return failure(HTTPStatus.BAD_REQUEST, "correct the filter", error.reason, column=error.column)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return failure(HTTPStatus.BAD_REQUEST, "send a JSON object", str(error))
+        except PleachError as error:
+            return failure(HTTPStatus.CONFLICT, "", str(error))
+
+    async def _plan(self, body: dict[str, Any]) -> object:
+        return await self._desk.draft(read_wish(body))
+
+    async def _apply(self, body: dict[str, Any]) -> object:
+        return self._desk.carry_out(_text(body, "draft"))
+
+    async def _broker(self, body: dict[str, Any]) -> object:
+        return await self._source.detail(_text(body, "broker"))
+
+    async def _interest(self, body: dict[str, Any]) -> object:
+        return {"clients": await self._source.interested(parse_filter(_text(body, "filter")))}
+
+    async def _film(self, body: dict[str, Any]) -> object:
+        return await self._source.film(_text(body, "run"))
+
+
+def page_files() -> dict[str, bytes]:
+    """What the browser may load, by name; they are few and small, and read once."""
+    page = files("pleach.web") / "page"
+    return {f.name: f.read_bytes() for f in page.iterdir() if f.name.rpartition(".")[2] in KINDS}
+
+
+def _text(body: dict[str, Any], key: str) -> str:
+    value = body.get(key)
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{key}: a text is wanted")
+    return value

@@ -1,0 +1,120 @@
+"""The picture of brokers that run, in this loop over real sockets."""
+
+import asyncio
+
+from daemons import chain
+from tiny_broker import until
+
+import pleach
+from pleach.events.language import parse_filter
+from pleach.live.apply import Watch
+from pleach.web.walk import LiveSource
+from pleach.web.wishes import Swap
+
+
+def source_at(running, *names):
+    return LiveSource(lambda: [running.ready[name].admin for name in names], "test")
+
+
+def test_the_tree_its_zones_clients_and_traffic(tmp_path):
+    async def test():
+        async with chain(tmp_path, zone="here") as running:
+            source = source_at(running, "a")
+            await source.look()
+            address = f"pleach://{running.ready['a'].client}"
+            async with (
+                pleach.connect(address, name="reader") as reader,
+                pleach.connect(f"pleach://{running.ready['c'].client}", name="writer") as writer,
+            ):
+                got = []
+                await reader.subscribe("x > 1", name="s", callback=got.append)
+                for number in range(20):
+                    await writer.publish({"x": number})
+                await until(lambda: len(got) == 18)
+                picture = await source.look()
+                interested = await source.interested(parse_filter("x = 5"))
+                nobody = await source.interested(parse_filter("x = 1"))
+                detail = await source.detail("a")
+        assert set(picture.brokers) == {"a", "b", "c"}
+        assert {broker.zone for broker in picture.brokers.values()} == {"here"}
+        assert set(picture.links) == {"a\nb", "b\nc"}
+        link = picture.links["b\nc"]
+        assert link.up
+        assert link.back > 100  # bytes per second, from c to b
+        assert 0 < link.round_trip < 30
+        assert {name: client.broker for name, client in picture.clients.items()} == {"reader": "a", "writer": "c"}
+        assert picture.counters.published == 20
+        assert picture.counters.delivered == 18
+        assert picture.counters.publish_rate > 0
+        assert interested == {"reader": ["x > 1"]}
+        assert nobody == {}
+        assert detail["clients"]["reader"]["subscriptions"] == {"s": "x > 1"}
+
+    asyncio.run(test())
+
+
+def test_a_swap_is_drafted_carried_out_and_told_step_by_step(tmp_path):
+    async def test():
+        async with chain(tmp_path) as running:
+            source = source_at(running, "b")
+            draft = await source.draft(Swap("a", "b", "c"))
+            before = await source.look()
+            outcome = await draft.carry_out(Watch())
+            after = await source.look()
+        assert outcome.complete
+        assert set(before.links) == {"a\nb", "b\nc"}
+        assert set(after.links) == {"a\nc", "b\nc"}
+        (operation,) = after.operations.values()
+        assert (operation.what, operation.brokers, operation.state) == ("swap", ("a", "b", "c"), "done")
+        assert {step.broker for step in operation.steps.values()} == {"a", "b", "c"}
+        assert operation.held is not None
+
+    asyncio.run(test())
+
+
+def test_one_that_is_silent_stays_in_the_picture_with_the_reason(tmp_path):
+    async def test():
+        async with chain(tmp_path) as running:
+            source = source_at(running, "c")
+            async with pleach.connect(f"pleach://{running.ready['c'].client}", name="reader") as reader:
+                await reader.subscribe("x > 1", name="s", callback=lambda _event: None)
+                await source.look()
+            await running.stop("c")  # where the walk begins
+            await until(lambda: not running.node("b").is_up("c"))
+            without = await source.look()
+            await running.start("c", neighbours=("b",))
+            await until(lambda: running.node("b").is_up("c"))
+            again = await source.look()
+        silent = without.brokers["c"]
+        assert not silent.answers
+        assert silent.trouble
+        assert without.brokers["a"].answers
+        assert "no link to c" in without.brokers["b"].trouble
+        assert not without.links["b\nc"].up
+        assert (without.clients["reader"].broker, without.clients["reader"].up) == ("c", False)
+        assert [notice.text for notice in without.notices.values()] == [f"c does not answer: {silent.trouble}"]
+        assert without.source.trouble == ""
+        assert again.brokers["c"].answers
+
+    asyncio.run(test())
+
+
+def test_one_that_was_removed_is_gone(tmp_path):
+    async def test():
+        async with chain(tmp_path) as running:
+            source = source_at(running, "a")
+            await source.look()
+            await running.remove("c")
+            await running.ended("c")
+            return await source.look()
+
+    picture = asyncio.run(test())
+    assert set(picture.brokers) == {"a", "b"}
+    assert set(picture.links) == {"a\nb"}
+    assert "c has left the tree" in [notice.text for notice in picture.notices.values()]
+
+
+def test_nobody_answers(tmp_path):
+    picture = asyncio.run(LiveSource(lambda: ["127.0.0.1:1"], "test").look())
+    assert not picture.brokers
+    assert "no broker answers" in picture.source.trouble
