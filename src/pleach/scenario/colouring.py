@@ -43,7 +43,6 @@ def _refuse_keys_of_others(stabilise: Stabilise) -> None:
         "diameter": stabilise.diameter is not None,
         "renewal": stabilise.renewal is not Renewal.HOP_BY_HOP,
         "variant": stabilise.variant != 1,
-        "cyclic": stabilise.cyclic,
     }
     for key in (key for key, is_given in given.items() if is_given):
         raise FlawError(("stabilise", key), f"`{key}` has no meaning with colours; leave it out")

@@ -97,7 +97,7 @@ def test_it_can_be_given():
         ("period = 3.0\ndiameter = 3", "", 13, "`diameter` has no meaning with colours"),
         ("period = 3.0\nrenewal = 'relayed'", "", 13, "`renewal` has no meaning with colours"),
         ("period = 3.0\nvariant = 2", "", 13, "`variant` has no meaning with colours"),
-        ("period = 3.0\ncyclic = true", "", 13, "`cyclic` has no meaning with colours"),
+        ("period = 3.0\ncyclic = true", "", 13, "only rebuilt tables can be `cyclic`"),
         ("period = 3.0\ngroup = ['a', 'q']", "", 13, "'q' is not a broker"),
         ("period = 3.0\ngroup = ['b', 'a']", "", 13, "the first of the group is the root; `root` is 'a'"),
         ("period = 3.0\ngroup = ['a', 'a']", "", 13, "names 'a' twice"),
