@@ -40,6 +40,7 @@ class Hand:
     filters: Sequence[Filter]
     layers: Sequence[Layer] = (Layer.SUBSCRIPTIONS,)  # that the network uses
     trees: Sequence[Node] = ()  # for which tables are rebuilt in turn
+    brokers: Sequence[Node] = ()  # all of the network, for pointers that lead anywhere
 
     @property
     def strikes(self) -> bool:
@@ -105,15 +106,19 @@ def table(state: BrokerState, hand: Hand) -> BrokerState:
 
 
 def _struck_entries(_layer: Layer, former: PropagationState, hand: Hand) -> PropagationState:
+    return replace(former, received=damaged_entries(former.received, hand))
+
+
+def damaged_entries(known: Mapping[Node, Sequence[Entry]], hand: Hand) -> dict[Node, list[Entry]]:
     received: dict[Node, dict[Entry, None]] = {}
-    for source, entries in former.received.items():
+    for source, entries in known.items():
         for entry in entries:
             kept_at, kept = _struck(source, entry, hand) if hand.strikes else (source, entry)
             if kept:
                 received.setdefault(kept_at, {})[kept] = None
     for _ in hand.some() if hand.nodes else ():
         received.setdefault(hand.stream.choice(hand.nodes), {})[hand.entry()] = None
-    return replace(former, received={source: sorted(entries) for source, entries in sorted(received.items())})
+    return {source: sorted(entries) for source, entries in sorted(received.items())}
 
 
 def _struck(source: Node, entry: Entry, hand: Hand) -> tuple[Node, Entry | None]:
@@ -175,19 +180,27 @@ def _left(numbers: Sequence[int], hand: Hand) -> list[int]:
 
 def clock(state: BrokerState, hand: Hand) -> BrokerState:
     """The timers are due at any time."""
-    strange = [float("nan"), float("inf"), -1.0, 0.0, 1e300]
-    times = [hand.stream.choice((*strange, *(hand.stream.uniform(0.0, 10.0) for _ in strange))) for _ in range(2)]
+    times = [any_time(hand) for _ in range(2)]
     if hand.trees:
         return _with_machine(state, Rebuild.name, replace(_rebuild_of(state), switch_after=times[0]))
     away = unpack(state.machines[Leases.name], LeasesState).away
     return _with_machine(state, Leases.name, LeasesState(times[0], times[1], away))
 
 
+def any_time(hand: Hand) -> float:
+    strange = [float("nan"), float("inf"), -1.0, 0.0, 1e300]
+    return hand.stream.choice((*strange, *(hand.stream.uniform(0.0, 10.0) for _ in strange)))
+
+
 def clients(state: BrokerState, hand: Hand) -> BrokerState:
     """Clients are forgotten; names are gone, stand for something else, or come from nowhere."""
+    return replace(state, clients=damaged_clients(state.clients, hand))
+
+
+def damaged_clients(known: Mapping[Node, ClientState], hand: Hand) -> dict[Node, ClientState]:
     sessions: dict[Node, ClientState] = {}
     for client in hand.clients:
-        former = state.clients.get(client, ClientState(True, {}, {}, {}))  # noqa: FBT003 the struct is positional
+        former = known.get(client, ClientState(True, {}, {}, {}))  # noqa: FBT003 the struct is positional
         if hand.strikes and hand.stream.random() < 0.3:
             continue
         wanted = _struck_names(former.subscriptions, hand)
@@ -197,7 +210,7 @@ def clients(state: BrokerState, hand: Hand) -> BrokerState:
             advertised = _struck_names(advertised, hand)
             confirmed = {name: None for name in ("ghost0", *advertised) if (name in confirmed) != hand.strikes}
         sessions[client] = ClientState(own, wanted, advertised, confirmed)
-    return replace(state, clients=sessions)
+    return sessions
 
 
 def _struck_names(former: Mapping[str, Filter], hand: Hand) -> dict[str, Filter]:

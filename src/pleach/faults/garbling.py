@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from pleach.events.event import Event, EventId
 from pleach.events.filter import Filter
@@ -13,33 +16,46 @@ from pleach.messages import (
     Advertised,
     Along,
     Anew,
+    Census,
+    Coloured,
     Deliver,
     Forward,
     Install,
     Installed,
     InTable,
+    JoinTree,
     Layer,
     Message,
+    Move,
     Node,
+    PubSub,
+    Recolour,
+    RecolourAck,
     Settle,
+    Stage,
     Subscribe,
     Subscribed,
     Switch,
     Unsubscribe,
+    Welcome,
     Withdraw,
 )
+from pleach.overlay.coloured.planes import COLOURS
 
 GHOST_INCARNATION = 2**31  # no client gets that old: its ghosts are nobody's events
 GHOST_ATTRIBUTES = MappingProxyType({"ghost": 1, "price": 5, "topic": "news.ghost"})
 
 
-def garbled(messages: Sequence[Message], sender: Node, receiver: Node, hand: Hand) -> list[Message]:
-    """`hand.clients`: who of the two ends is a client."""
+Ghost: TypeAlias = Callable[[Node, Node, Hand], Message]
+
+
+def garbled(messages: Sequence[Message], sender: Node, receiver: Node, hand: Hand, ghosts: Ghost) -> list[Message]:
+    """`hand.clients`: who of the two ends is a client. `ghosts`: makes up what nobody sent."""
     passed: list[Message] = []
     for message in messages:
         passed += _struck(message, hand) if hand.strikes else [message]
     for _ in hand.some():
-        passed.insert(hand.stream.randint(0, len(passed)), _ghost(sender, receiver, hand))
+        passed.insert(hand.stream.randint(0, len(passed)), ghosts(sender, receiver, hand))
     return passed
 
 
@@ -57,11 +73,32 @@ def _struck(message: Message, hand: Hand) -> list[Message]:
             return [Withdraw(layer, owner, hand.stream.choice(hand.filters))]
         case 1, Installed(layer, _):
             return [Installed(layer, hand.number())]
+        case 1, Coloured():
+            return [replace(message, colour=hand.stream.randrange(COLOURS), message=_inner(message.message, hand))]
+        case 1, Recolour():
+            moves = [*message.moves, _move(hand)]
+            return [replace(message, colour=hand.stream.randrange(COLOURS), moves=moves)]
         case _:
             return [message, message]
 
 
-def _ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
+def _move(hand: Hand) -> Move:
+    """Anybody gets any parent, or none."""
+    return Move(hand.stream.choice(hand.brokers), hand.stream.choice(("", *hand.brokers)), hand.stream.random() < 0.2)
+
+
+def _inner(message: PubSub, hand: Hand) -> PubSub:
+    """Events are not altered: nobody could tell, and no network promises to."""
+    match message:
+        case Install(layer, number, owner, _):
+            return Install(layer, number, owner, hand.stream.choice(hand.filters))
+        case Withdraw(layer, owner, _):
+            return Withdraw(layer, owner, hand.stream.choice(hand.filters))
+        case _:
+            return message
+
+
+def ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
     layer = hand.layer()
     if sender in hand.clients:
         return _request(layer, hand.stream.choice(hand.filters), hand)
@@ -102,3 +139,21 @@ def _rebuilding_ghost(
             return Along(tree, ghost) if tree else ghost
         case _:
             return InTable(tree, hand.parity(), ghost)
+
+
+def coloured_ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
+    plain = ghost(sender, receiver, hand)
+    if not isinstance(plain, PubSub):
+        return plain
+    draw, anybody = hand.stream, hand.stream.choice(hand.brokers)
+    colour = draw.randrange(COLOURS)
+    tinted = Coloured(colour, draw.choice(tuple(Stage)), draw.random() < 0.5, draw.randrange(9), plain)
+    moves = [_move(hand)]
+    others = (
+        Recolour(colour, anybody, draw.randrange(9), draw.random() < 0.5, moves),
+        RecolourAck(),
+        Census([(anybody, sender)]),
+        JoinTree(anybody, sender, draw.randrange(9), draw.random() < 0.5),
+        Welcome(colour, anybody),
+    )
+    return draw.choice((tinted, tinted, *others))

@@ -21,7 +21,7 @@ import msgspec
 from pleach.effects import Effect, Send
 from pleach.events.language import parse_filter
 from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of, rewound
-from pleach.faults.garbling import garbled
+from pleach.faults.garbling import garbled, ghost
 from pleach.live.node import BrokerNode
 from pleach.live.page import Page, decoded, failure, json_page
 from pleach.messages import Message, Node, PubSub
@@ -73,7 +73,7 @@ class Garbler:
                 left.append(effect)
         if not struck:
             return effects
-        spoilt = garbled(struck, self._broker, self._peer, self._hand)
+        spoilt = garbled(struck, self._broker, self._peer, self._hand, ghost)
         return [*left, *(Send(self._peer, message) for message in spoilt)]
 
 

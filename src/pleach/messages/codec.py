@@ -12,6 +12,7 @@ from pleach.events.filter import Filter
 from pleach.events.language import parse_asked, parse_internal
 from pleach.messages.base import Message
 from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliver, Publish, Subscribe
+from pleach.messages.coloured import ColouredMessage
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.movement import Halt, MovementMessage, Resume
@@ -38,6 +39,7 @@ AnyMessage: TypeAlias = (
     | Sought
     | Presence
     | Redirect
+    | ColouredMessage
 )
 
 
