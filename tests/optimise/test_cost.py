@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from networks import EXAMPLE, EXAMPLE_FLOWS, drawn_costs, drawn_flows, drawn_tree
+from priced_networks import EXAMPLE, EXAMPLE_FLOWS, drawn_costs, drawn_flows, drawn_tree
 
 from pleach.optimise.cost import Flow, delivery_tree, flow_cost, tree_cost
 from pleach.overlay.plans.topology import Topology, link

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from networks import drawn_costs, drawn_flows, drawn_tree
+from priced_networks import drawn_costs, drawn_flows, drawn_tree
 
 from pleach.optimise.cost import Flow, delivery_tree, tree_cost
 from pleach.optimise.heuristics import cycle_links

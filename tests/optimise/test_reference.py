@@ -4,7 +4,7 @@ from itertools import combinations
 from random import Random
 
 import pytest
-from networks import EXAMPLE, EXAMPLE_FLOWS, drawn_costs, drawn_flows, names
+from priced_networks import EXAMPLE, EXAMPLE_FLOWS, drawn_costs, drawn_flows, names
 
 from pleach.lab.improve.optimum import all_trees
 from pleach.optimise.cost import Costs, Flow, tree_cost

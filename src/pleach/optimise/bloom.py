@@ -54,7 +54,11 @@ class Bloom:
         return cls(shape, bytes(bits))
 
     def has(self, positions: Positions) -> bool:
-        return all(self.bits[position >> 3] >> (position & 7) & 1 for position in positions)
+        bits = self.bits
+        for position in positions:  # noqa: SIM110 three times as fast as all(…), and most of an agent's time
+            if not bits[position >> 3] >> (position & 7) & 1:
+                return False
+        return True
 
     def __and__(self, other: Bloom) -> Bloom:
         assert self.shape == other.shape, "filters of two shapes have nothing to do with each other"
