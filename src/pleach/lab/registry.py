@@ -5,7 +5,18 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from pleach.errors import ExperimentError
-from pleach.lab import hops, s0_primitives, s1_exchange, s2_path, swap_or_cycle, table1
+from pleach.lab import (
+    hops,
+    s0_primitives,
+    s1_course,
+    s1_exchange,
+    s1_tuning,
+    s1_variations,
+    s2_path,
+    settling,
+    swap_or_cycle,
+    table1,
+)
 from pleach.lab.experiment import Experiment
 
 ALL = (
@@ -15,6 +26,14 @@ ALL = (
     s0_primitives.PRIMITIVES,
     s2_path.RECONFIGURATION_PATH,
     s1_exchange.EXCHANGE_ON_A_CYCLE,
+    s1_tuning.RADIUS,
+    s1_tuning.CACHE,
+    s1_course.PERFORMANCE,
+    s1_course.ADAPTIVITY,
+    s1_variations.WEIGHTS,
+    s1_variations.LOCALITY,
+    settling.SETTLES,
+    settling.OPTIMUM,
 )
 EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType({each.name: each for each in ALL})
 

@@ -24,6 +24,7 @@ from pleach.optimise.cache import CACHE_SIZE
 
 STEPS = 5
 STATIC = "static"
+INTEREST_OF = {"lmst": 0, "lmit": 2}  # of how many brokers together a heuristic wants to know; the others of three
 
 
 @dataclass(frozen=True)
@@ -88,22 +89,22 @@ class Improving:
         lately = self._traffic.between(max(0, slot - LEDGER_SLOTS), slot)
         spent = Spent()
         for group in self._groups:
-            origins = self._policy.broadcasting(slot, group)
-            self._told_at[origins] = slot
-            moment = Moment(slot, costs, self._common(slot), lately, rooted(self.tree))
-            spent = spent.plus(self._step(origins, moment))
+            if origins := self._policy.broadcasting(slot, group):
+                self._told_at[origins] = slot
+                moment = Moment(slot, costs, self._common(slot), lately, rooted(self.tree))
+                spent = spent.plus(self._step(origins, moment))
             spent = spent.plus(Spent(forwarding=self._forwarding(flows, costs) / STEPS))
         return spent
 
     def _common(self, slot: int) -> Common:
-        return self._traffic.in_common(slot, self._since, self._told_at)
+        return self._traffic.in_common(
+            slot, self._since, self._told_at, up_to=INTEREST_OF.get(self._tuning.heuristic, 3)
+        )
 
     def _forwarding(self, flows: Flows, costs: Costs) -> float:
         return float(flow_costs(self.tree, flows, costs) @ flows.events)
 
     def _step(self, origins: Sequence[int], moment: Moment) -> Spent:
-        if not origins:
-            return Spent()
         paths = list(chain.from_iterable(chain(*self.tree.wave(origin, self._tuning.radius)) for origin in origins))
         return self._requested([path for path in paths if len(path) > 2], moment)._replace(
             broadcasts=_broadcast_cost(origins, paths, moment.costs)

@@ -69,8 +69,12 @@ class Traffic:
         slots = np.arange(self.consumed.shape[1], dtype=float)
         return np.stack([np.interp(total - cache_size, total, slots) for total in self.consumed])
 
-    def in_common(self, slot: int, since: Floats, told_at: Ints, *, with_triples: bool = True) -> Common:
-        """`since`: by `remembered_since`; `told_at`: the slot before whose events each broker broadcast its cache."""
+    def in_common(self, slot: int, since: Floats, told_at: Ints, *, up_to: int = 3) -> Common:
+        """`since`: by `remembered_since`; `told_at`: the slot before whose events each broker broadcast its cache;
+        `up_to`: how many brokers together.
+        """
+        if not up_to:
+            return Common(np.zeros((0, 0)), np.zeros((0, 0, 0)))
         count = self.setting.brokers
         oldest = np.minimum(since[self.members, slot], since[self.members, told_at[self.members]]).min(axis=1)
         chosen = np.flatnonzero((self.start < slot) & (self.end > oldest))
@@ -81,7 +85,7 @@ class Traffic:
         one, other = _twos(members.shape[1])
         both = np.maximum(ends[:, other] - np.maximum(mine[:, one], theirs[:, other]), 0.0)
         pairs = tallied(members[:, one] * count + members[:, other], both, (count, count))
-        if not with_triples:
+        if up_to == 2:
             return Common(pairs, np.zeros((0, 0, 0)))
         one, two, three = _threes(members.shape[1])
         begun = np.maximum(np.maximum(mine[:, one], theirs[:, two]), theirs[:, three])
