@@ -17,13 +17,13 @@ from pleach.lab.look import curve
 from pleach.lab.scales import percent
 from pleach.lab.trends import ordered
 
-RADII = {Size.QUICK: (2, 3), Size.USUAL: (2, 3, 4, 6, 8, 12), Size.FULL: tuple(range(2, 13))}
+RADII = {Size.QUICK: (2, 3), Size.USUAL: (2, 3, 4, 6, 8, 12), Size.FULL: (2, 3, 4, 5, 6, 8, 10, 12)}
 AMPLE_CACHE = 8_192  # Experiment 1
 CACHE_STEP = 256
 CACHES = {
     Size.QUICK: (1, 4),
     Size.USUAL: (1, 2, 4, 8, 12, 18, 26, 35),
-    Size.FULL: (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 17, 18, 19, 20, 24, 28, 32, 35),
+    Size.FULL: (1, 2, 4, 6, 8, 12, 16, 17, 18, 20, 26, 35),
 }
 PUBLISHED_RADIUS, PUBLISHED_CACHE = 3, 4_608
 NEGLIGIBLE = 0.05

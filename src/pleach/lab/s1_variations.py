@@ -28,7 +28,7 @@ from pleach.lab.scales import percent
 from pleach.lab.trends import are_told_apart, ordered, trend
 
 COSTS_TOGETHER = 20.0  # Γ
-SHARES = {Size.QUICK: (0.0, 1.0), Size.USUAL: (0.0, 0.25, 0.5, 0.75, 1.0), Size.FULL: (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)}
+SHARES = {Size.QUICK: (0.0, 1.0), Size.USUAL: (0.0, 0.5, 1.0), Size.FULL: (0.0, 0.25, 0.5, 0.75, 1.0)}
 LITTLE = 0.10  # "only little performance increase"
 SAVED = "saved"
 

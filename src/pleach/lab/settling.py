@@ -132,7 +132,7 @@ def _optimum(setting: Setting, seed: int) -> Tree:
     traffic = traffic_of(setting, seed)
     flows = traffic.between(0, setting.slots)
     named = [
-        Flow(name_of(members[0]), frozenset(map(name_of, members[1:])), float(events))  # who publishes does not matter
+        Flow(name_of(members[0]), frozenset(map(name_of, members[1:])), float(events))  # the publisher is first
         for members, events in zip(flows.members.tolist(), flows.events, strict=True)
     ]
     best = cheapest_tree(named, costs_of(traffic.eras[0]))

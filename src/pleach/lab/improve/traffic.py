@@ -20,16 +20,17 @@ import numpy as np
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Era, Floats, Ints, Setting, eras_of, events_of, stays_of
 
 TRAFFICS_REMEMBERED = 4
+NOTHING = np.zeros((0, 0))
 
 
 class Common(NamedTuple):
     """I of every two brokers and of every three, as the first of them sees it."""
 
     pairs: Floats
-    triples: Floats  # the second before the third
+    triples: Floats  # [viewer, number of the pair]
 
     def of_three(self, viewer: Ints, one: Ints, other: Ints) -> Floats:
-        found: Floats = self.triples[viewer, np.minimum(one, other), np.maximum(one, other)]
+        found: Floats = self.triples[viewer, numbers_of_pairs(len(self.pairs))[one, other]]
         return found
 
 
@@ -50,7 +51,7 @@ class Traffic:
     job: Ints  # of each stay
     start: Ints
     end: Ints
-    members: Ints  # one row per stay, in the order of their numbers
+    members: Ints  # one row per stay, the publisher first
     told: Floats  # [job, slot]: events before the slot
     consumed: Floats  # [broker, slot]: events before the slot
 
@@ -74,7 +75,7 @@ class Traffic:
         `up_to`: how many brokers together.
         """
         if not up_to:
-            return Common(np.zeros((0, 0)), np.zeros((0, 0, 0)))
+            return Common(NOTHING, NOTHING)
         count = self.setting.brokers
         oldest = np.minimum(since[self.members, slot], since[self.members, told_at[self.members]]).min(axis=1)
         chosen = np.flatnonzero((self.start < slot) & (self.end > oldest))
@@ -86,12 +87,13 @@ class Traffic:
         both = np.maximum(ends[:, other] - np.maximum(mine[:, one], theirs[:, other]), 0.0)
         pairs = tallied(members[:, one] * count + members[:, other], both, (count, count))
         if up_to == 2:
-            return Common(pairs, np.zeros((0, 0, 0)))
+            return Common(pairs, NOTHING)
         one, two, three = _threes(members.shape[1])
         begun = np.maximum(np.maximum(mine[:, one], theirs[:, two]), theirs[:, three])
         all_three = np.maximum(np.minimum(ends[:, two], ends[:, three]) - begun, 0.0)
-        where = (members[:, one] * count + members[:, two]) * count + members[:, three]
-        return Common(pairs, tallied(where, all_three, (count, count, count)))
+        beside = count * (count - 1) // 2
+        where = members[:, one] * beside + numbers_of_pairs(count)[members[:, two], members[:, three]]
+        return Common(pairs, tallied(where, all_three, (count, beside)))
 
     def _told_before(self, stays: Ints, moment: Floats) -> Floats:
         """Events of each stay's job before a moment within the stay; those of a slot come evenly."""
@@ -110,6 +112,15 @@ def tallied(where: Ints, amounts: Floats, shape: tuple[int, ...]) -> Floats:
 
 
 @lru_cache(maxsize=8)
+def numbers_of_pairs(count: int) -> Ints:
+    """Every two brokers have a number, whichever comes first."""
+    numbers = np.zeros((count, count), dtype=np.int64)
+    first, second = np.triu_indices(count, 1)
+    numbers[first, second] = numbers[second, first] = np.arange(len(first))
+    return numbers
+
+
+@lru_cache(maxsize=8)
 def _twos(size: int) -> Ints:
     """Places of every two members, both ways round."""
     return np.array(list(permutations(range(size), 2))).T
@@ -117,7 +128,7 @@ def _twos(size: int) -> Ints:
 
 @lru_cache(maxsize=8)
 def _threes(size: int) -> Ints:
-    """Places of every three members; the second comes before the third."""
+    """Places of every three members; the second and the third one way round only."""
     return np.array([three for three in permutations(range(size), 3) if three[1] < three[2]]).T
 
 
@@ -132,7 +143,7 @@ def traffic_of(setting: Setting, seed: int) -> Traffic:
         slots = slice(stay.start, stay.end)
         consumed[list(stay.members), stay.start + 1 : stay.end + 1] += per_slot[stay.job, slots]
     job, start, end = (np.array([stay[i] for stay in stays], dtype=np.int64) for i in range(3))
-    members = np.array([sorted(stay.members) for stay in stays], dtype=np.int64)
+    members = np.array([stay.members for stay in stays], dtype=np.int64)
     return Traffic(setting, tuple(eras), job, start, end, members, told, consumed.cumsum(axis=1))
 
 
