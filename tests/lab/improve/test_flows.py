@@ -21,7 +21,7 @@ from pleach.overlay.plans.topology import Topology
 
 THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 SMALL = Setting(
-    brokers=14, jobs=8, subscribers=3, ticks=5_000, network=Waxman(domains=4, nodes_per_domain=10), load_min=0.3
+    brokers=14, jobs=8, subscribers=3, ticks=4_000, network=Waxman(domains=4, nodes_per_domain=10), load_min=0.3
 )
 
 
@@ -36,7 +36,7 @@ def single_events(setting, seed, slot):
 @pytest.mark.parametrize("seed", range(5))
 def test_flows_cost_what_their_events_cost_one_by_one(seed):
     traffic, tree = traffic_of(SMALL, seed), first_tree(SMALL, Random(seed))
-    costs, slots = traffic.eras[0], (3, 9, 19)
+    costs, slots = traffic.eras[0], (3, 9, 15)
     for slot in slots:
         flows = traffic.between(slot, slot + 1)
         found = flow_costs(tree, flows, costs.costs) @ flows.events
@@ -48,7 +48,7 @@ def test_flows_cost_what_their_events_cost_one_by_one(seed):
 @pytest.mark.parametrize("size", [100, 400, 4608])
 def test_what_caches_have_in_common_is_what_single_events_in_rings_of_that_size_have(seed, size):
     """Within a slot events do not come quite evenly: a few more or less."""
-    traffic, now = traffic_of(SMALL, seed), 16
+    traffic, now = traffic_of(SMALL, seed), 14
     common = traffic.in_common(now, traffic.remembered_since(size), np.full(SMALL.brokers, now))
     caches = [[] for _ in range(SMALL.brokers)]
     for slot in range(now):
@@ -132,7 +132,7 @@ def test_many_paths_promise_what_they_do_one_by_one(length):
 @pytest.mark.parametrize("length", [3, 4, 6])
 def test_the_ledger_knows_what_every_exchange_saves(length):
     traffic, tree = traffic_of(SMALL, 6), first_tree(SMALL, Random(3))
-    flows, costs = traffic.between(0, 20), traffic.eras[0].costs
+    flows, costs = traffic.between(0, 15), traffic.eras[0].costs
     paths = paths_of(tree, length)[:40]
     before = flow_costs(tree, flows, costs) @ flows.events
     for path, place, gain, chance in zip(paths.tolist(), *ledger(paths, rooted(tree), flows, costs), strict=True):
