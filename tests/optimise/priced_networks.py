@@ -3,7 +3,8 @@
 from itertools import combinations
 from random import Random
 
-from pleach.optimise.cost import Costs, Flow
+from pleach.optimise.cost import Costs, Flow, delivery_tree
+from pleach.optimise.ledger import LOCAL
 from pleach.overlay.plans.topology import Topology, link
 
 # S1 §5.4.3: the figure is lost; these satisfy its three totals.
@@ -40,3 +41,15 @@ def drawn_tree(draw: Random, count: int) -> Topology:
     everyone = names(count)
     draw.shuffle(everyone)
     return Topology.of((draw.choice(everyone[:i]), everyone[i]) for i in range(1, count))
+
+
+def kept(tree, events):
+    """The ledgers that brokers would have: where each event came from and went to."""
+    ledgers = {broker: {} for broker in tree.brokers}
+    for event, flow in events.items():
+        for a, b in delivery_tree(tree, flow).links:
+            ledgers[a].setdefault(event, set()).add(b)
+            ledgers[b].setdefault(event, set()).add(a)
+        for broker in flow.members:
+            ledgers[broker].setdefault(event, set()).add(LOCAL)
+    return {broker: {e: frozenset(s) for e, s in ledger.items()} for broker, ledger in ledgers.items()}

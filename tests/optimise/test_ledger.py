@@ -3,24 +3,12 @@
 from random import Random
 
 import pytest
-from priced_networks import drawn_costs, drawn_flows, drawn_tree
+from priced_networks import drawn_costs, drawn_flows, drawn_tree, kept
 
-from pleach.optimise.cost import Flow, delivery_tree, tree_cost
+from pleach.optimise.cost import Flow, tree_cost
 from pleach.optimise.heuristics import cycle_links
-from pleach.optimise.ledger import LOCAL, is_sampled, rewritten, savings, stretches
+from pleach.optimise.ledger import is_sampled, rewritten, savings, stretches
 from pleach.overlay.plans.topology import Topology, link
-
-
-def kept(tree, events):
-    """The ledgers that brokers would have: where each event came from and went to."""
-    ledgers = {broker: {} for broker in tree.brokers}
-    for event, flow in events.items():
-        for a, b in delivery_tree(tree, flow).links:
-            ledgers[a].setdefault(event, set()).add(b)
-            ledgers[b].setdefault(event, set()).add(a)
-        for broker in flow.members:
-            ledgers[broker].setdefault(event, set()).add(LOCAL)
-    return {broker: {e: frozenset(s) for e, s in ledger.items()} for broker, ledger in ledgers.items()}
 
 
 def drawn(seed):

@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from priced_networks import kept
 
 from pleach.lab.improve.decisions import Known, cost_and_interest, decided, heaviest_goes, is_promising, ledger
 from pleach.lab.improve.rounds import STATIC, Improving, Tuning, first_tree, simulate
@@ -17,6 +18,8 @@ from pleach.lab.waxman import Waxman
 from pleach.optimise.cost import tree_cost
 from pleach.optimise.heuristics import HEURISTICS
 from pleach.optimise.heuristics import decided as decided_one
+from pleach.optimise.ledger import stretches
+from pleach.optimise.settling import best_saving
 from pleach.overlay.plans.topology import Topology
 
 THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
@@ -144,6 +147,21 @@ def test_the_ledger_knows_what_every_exchange_saves(length):
         assert gain == pytest.approx(max(gains))
         assert gains[place] == pytest.approx(gain)
         assert chance > 0
+
+
+def test_the_rule_of_the_core_and_that_of_the_lab_are_one():
+    """Ledgers of single events, put together broker by broker, against all paths at once."""
+    traffic, tree, seed = traffic_of(SMALL, 7), first_tree(SMALL, Random(5)), 7
+    topology, costs = topology_of(tree), costs_of(traffic.eras[0])
+    events = {event: flow_of(stay) for slot in range(4) for event, stay in single_events(SMALL, seed, slot)}
+    ledgers = kept(topology, events)
+    paths = paths_of(tree, 4)[:30]
+    found = ledger(paths, rooted(tree), traffic.between(0, 4), traffic.eras[0].costs)
+    for path, gain, chance in zip(paths.tolist(), found.gain, found.chance, strict=True):
+        names = [name_of(b) for b in path]
+        saving = best_saving(names, stretches([ledgers[name] for name in names], names), costs)
+        assert saving.exchange.gain == pytest.approx(gain)
+        assert saving.chance == pytest.approx(chance)
 
 
 def test_a_static_tree_stays_and_costs_what_it_does():

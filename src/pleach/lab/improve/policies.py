@@ -1,10 +1,6 @@
 """Who asks for an exchange, and what the brokers of the cycle answer: S1's heuristics, and one that settles.
 
-*Settling* asks as CI does (5.11), and decides by the ledger: what the exchange would have saved of the last 5,000
-ticks, exactly. It is carried out if that pays for the exchange itself, and is no chance: events come at random, and
-the saving must be more than `DEVIATIONS` times what chance may make of nothing. Each exchange then lowers the cost of
-the tree, so that an end comes. Whoever was refused asks again later and later; whoever took part in no exchange
-broadcasts less often.
+*Settling* asks as CI does (5.11), and decides by the ledgers of the last 5,000 ticks, as `optimise.settling` says.
 """
 
 from __future__ import annotations
@@ -27,12 +23,9 @@ from pleach.lab.improve.decisions import (
 from pleach.lab.improve.setting import Costs, Floats, Ints
 from pleach.lab.improve.traffic import Common, Flows
 from pleach.lab.improve.trees import Bools, Rooted
+from pleach.optimise.settling import DEVIATIONS, EXCHANGE_PASSES, INTERVAL_MAX, PATIENCE_MAX
 
-EXCHANGE_PASSES = 4  # round the cycle: lock, activate, hand over, unlock
 LEDGER_SLOTS = 20  # 5,000 ticks
-DEVIATIONS = 3.0
-PATIENCE_MAX = 32  # slots between two requests for the same link
-INTERVAL_MAX = 8  # slots between two broadcasts of a broker
 
 
 @dataclass(frozen=True)

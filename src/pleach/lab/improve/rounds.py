@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pleach.lab.improve.policies import EXCHANGE_PASSES, LEDGER_SLOTS, POLICIES, Moment, along
+from pleach.lab.improve.policies import LEDGER_SLOTS, POLICIES, Moment, along
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Costs, Setting
 from pleach.lab.improve.traffic import Common, Flows, traffic_of
 from pleach.lab.improve.trees import Path, Tree, flow_costs, grouped, rooted
 from pleach.lab.waxman import random_tree
 from pleach.optimise.cache import CACHE_SIZE
+from pleach.optimise.settling import EXCHANGE_PASSES
 
 STEPS = 5
 STATIC = "static"
