@@ -65,7 +65,11 @@ def measure_cache(case: Case, seed: int) -> Iterator[Sample]:
 def draw_radius(axes: Any, summaries: Sequence[Summary]) -> None:
     for metric in (ALL, FORWARDING, BROADCASTS, CHANGES):
         curve(axes, select(summaries, metric), "radius", metric)
-    axes.set_xlabel("hops that a broadcast travels")
+    _label(axes, "hops that a broadcast travels")
+
+
+def _label(axes: Any, x: str) -> None:
+    axes.set_xlabel(x)
     axes.set_ylabel("cost of the random tree = 100%")
     axes.yaxis.set_major_formatter(percent)
     axes.set_ylim(bottom=0)
@@ -90,11 +94,7 @@ def judge_radius(summaries: Sequence[Summary]) -> Finding:
 
 def draw_cache(axes: Any, summaries: Sequence[Summary]) -> None:
     curve(axes, select(summaries, "difference"), "cache", f"difference to a cache larger by {CACHE_STEP}")
-    axes.set_xlabel("events in a cache")
-    axes.set_ylabel("cost of the random tree = 100%")
-    axes.yaxis.set_major_formatter(percent)
-    axes.set_ylim(bottom=0)
-    axes.legend()
+    _label(axes, "events in a cache")
 
 
 def judge_cache(summaries: Sequence[Summary]) -> Finding:
