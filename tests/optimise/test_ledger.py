@@ -7,7 +7,7 @@ from priced_networks import drawn_costs, drawn_flows, drawn_tree, kept
 
 from pleach.optimise.cost import Flow, tree_cost
 from pleach.optimise.heuristics import cycle_links
-from pleach.optimise.ledger import is_sampled, rewritten, savings, stretches
+from pleach.optimise.ledger import gathered_along, is_sampled, rewritten, savings, stretches
 from pleach.overlay.plans.topology import Topology, link
 
 
@@ -23,7 +23,7 @@ def drawn(seed):
 def test_what_each_exchange_saves_is_known_before_it_is_made(seed):
     _, tree, costs, events, path = drawn(seed)
     ledgers = kept(tree, events)
-    saved = savings(path, stretches([ledgers[b] for b in path], path), costs)
+    saved = savings(path, stretches(gathered_along(path, [ledgers[b] for b in path])), costs)
     before = tree_cost(events.values(), tree, costs)
     assert len(saved) == len(path) - 1
     for removed, gain in saved.items():
@@ -37,7 +37,8 @@ def test_after_an_exchange_ledgers_are_as_if_events_had_gone_the_new_way(seed):
     place = draw.randrange(len(path) - 1)
     ledgers = kept(tree, events)
     after = kept(exchanged(tree, cycle_links(path)[place], link(path[0], path[-1])), events)
-    found = dict(zip(path, rewritten([ledgers[b] for b in path], path, place), strict=True))
+    touches = gathered_along(path, [ledgers[b] for b in path])
+    found = {me: rewritten(ledgers[me], path, at, place, touches) for at, me in enumerate(path)}
     assert {**ledgers, **found} == after
 
 
@@ -49,8 +50,10 @@ def test_a_broker_in_between_that_nobody_asked_is_what_a_direct_link_saves():
     costs = drawn_costs(Random(0), 3)
     tree = Topology.of([("b0", "b1"), ("b1", "b2")])
     ledgers = kept(tree, {"e": Flow("b0", frozenset({"b2"}))})
-    assert stretches([ledgers[b] for b in tree.path("b0", "b2")], ["b0", "b1", "b2"])[0].touched == {0, 2}
-    saved = savings(["b0", "b1", "b2"], stretches([ledgers[b] for b in ("b0", "b1", "b2")], ["b0", "b1", "b2"]), costs)
+    path = tree.path("b0", "b2")
+    found = stretches(gathered_along(path, [ledgers[b] for b in path]))
+    assert found == [({0, 2}, 1)]
+    saved = savings(path, found, costs)
     around = costs.of_link("b0", "b1") + costs.processing["b1"] + costs.of_link("b1", "b2")
     assert saved["b0", "b1"] == pytest.approx(around - costs.of_link("b0", "b2"))
 

@@ -17,7 +17,8 @@ After an exchange the brokers of the cycle put their ledgers right (`rewritten`)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from math import fsum
@@ -32,6 +33,7 @@ LOCAL = ""  # the side of a broker's own clients; no broker has this name
 Sides: TypeAlias = frozenset[Node]  # where an event came from and went to: neighbours, LOCAL
 Ledger: TypeAlias = Mapping[str, Sides]  # of one broker, by event
 Touched: TypeAlias = frozenset[int]  # places on the path
+Touches: TypeAlias = Mapping[str, Touched]  # by event: what a request gathers
 
 
 class Stretch(NamedTuple):
@@ -47,27 +49,29 @@ def is_sampled(event_id: str, one_in: int) -> bool:
     return int.from_bytes(digest, "little") % one_in == 0
 
 
-def touching(ledger: Ledger, around: Iterable[Node]) -> list[str]:
-    """The events that touch a broker whose neighbours on the cycle are `around`."""
-    beside = frozenset(around)
-    return [event for event, sides in ledger.items() if sides - beside]
+def gathered(touches: Touches, ledger: Ledger, path: Sequence[Node], place: int) -> dict[str, Touched]:
+    """What a request knows when it leaves the broker at `place`: its ledger is all that is needed there."""
+    beside = _beside(path, place)
+    mine = (event for event, sides in ledger.items() if sides - beside)
+    return {**touches, **{event: touches.get(event, frozenset()) | {place} for event in mine}}
 
 
-def stretches(ledgers: Sequence[Ledger], path: Sequence[Node]) -> list[Stretch]:
-    """What a request has gathered at the end of its path; `ledgers` in the order of the path."""
-    touched: dict[str, list[int]] = {}
+def gathered_along(path: Sequence[Node], ledgers: Sequence[Ledger]) -> dict[str, Touched]:
+    """What a request knows at the end of its path; `ledgers` in the order of the path."""
+    touches: dict[str, Touched] = {}
     for place, ledger in enumerate(ledgers):
-        for event in touching(ledger, _beside(path, place)):
-            touched.setdefault(event, []).append(place)
-    counts: dict[Touched, float] = {}
-    for places in touched.values():
-        counts[frozenset(places)] = counts.get(frozenset(places), 0.0) + 1.0
-    return [Stretch(each, events) for each, events in counts.items()]
+        touches = gathered(touches, ledger, path, place)
+    return touches
 
 
-def _beside(path: Sequence[Node], place: int) -> list[Node]:
+def stretches(touches: Touches) -> list[Stretch]:
+    """Events that touch the same brokers are alike, in the order in which they were found."""
+    return [Stretch(touched, events) for touched, events in Counter(touches.values()).items()]
+
+
+def _beside(path: Sequence[Node], place: int) -> Sides:
     """Neighbours along the path. Its ends are none of each other's yet."""
-    return [path[i] for i in (place - 1, place + 1) if 0 <= i < len(path)]
+    return frozenset(path[i] for i in (place - 1, place + 1) if 0 <= i < len(path))
 
 
 def costs_without(path: Sequence[Node], found: Sequence[Stretch], costs: Costs) -> list[float]:
@@ -91,24 +95,20 @@ def _used(line: Sequence[int], touched: Touched) -> Sequence[int]:
     return line[where[0] : where[-1] + 1]
 
 
-def rewritten(ledgers: Sequence[Ledger], path: Sequence[Node], removed: int) -> list[dict[str, Sides]]:
-    """The ledgers of the brokers on the path once the link behind place `removed` is exchanged for the new one."""
-    after = [_off_cycle(ledger, _beside(path, place)) for place, ledger in enumerate(ledgers)]
-    touched: dict[str, set[int]] = {}
-    for place, ledger in enumerate(after):
-        for event in ledger:
-            touched.setdefault(event, set()).add(place)
+def rewritten(ledger: Ledger, path: Sequence[Node], place: int, removed: int, touches: Touches) -> dict[str, Sides]:
+    """The ledger of the broker at `place` once the link behind place `removed` is exchanged for the new one.
+
+    As if all events had always gone the new way: some now pass a broker that had nothing to do with them.
+    """
+    beside = _beside(path, place)
+    after = {event: sides - beside for event, sides in ledger.items() if sides - beside}
     line = opened(range(len(path)), removed)
-    for event, places in touched.items():
-        for a, b in pairwise(_used(line, frozenset(places))):
-            after[a][event] = after[a].get(event, frozenset()) | {path[b]}
-            after[b][event] = after[b].get(event, frozenset()) | {path[a]}
+    for event, touched in touches.items():
+        for a, b in pairwise(_used(line, touched)):
+            if place in (a, b):
+                other = path[b] if place == a else path[a]
+                after[event] = after.get(event, frozenset()) | {other}
     return after
-
-
-def _off_cycle(ledger: Ledger, around: Iterable[Node]) -> dict[str, Sides]:
-    beside = frozenset(around)
-    return {event: sides - beside for event, sides in ledger.items() if sides - beside}
 
 
 def savings(path: Sequence[Node], found: Sequence[Stretch], costs: Costs) -> dict[tuple[Node, Node], float]:

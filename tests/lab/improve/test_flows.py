@@ -18,7 +18,7 @@ from pleach.lab.waxman import Waxman
 from pleach.optimise.cost import tree_cost
 from pleach.optimise.heuristics import HEURISTICS
 from pleach.optimise.heuristics import decided as decided_one
-from pleach.optimise.ledger import stretches
+from pleach.optimise.ledger import gathered_along, stretches
 from pleach.optimise.settling import best_saving
 from pleach.overlay.plans.topology import Topology
 
@@ -159,7 +159,8 @@ def test_the_rule_of_the_core_and_that_of_the_lab_are_one():
     found = ledger(paths, rooted(tree), traffic.between(0, 4), traffic.eras[0].costs)
     for path, gain, chance in zip(paths.tolist(), found.gain, found.chance, strict=True):
         names = [name_of(b) for b in path]
-        saving = best_saving(names, stretches([ledgers[name] for name in names], names), costs)
+        touches = gathered_along(names, [ledgers[name] for name in names])
+        saving = best_saving(names, stretches(touches), costs)
         assert saving.exchange.gain == pytest.approx(gain)
         assert saving.chance == pytest.approx(chance)
 
