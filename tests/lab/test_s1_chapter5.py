@@ -1,7 +1,7 @@
 """S1 Experiments 1 to 10: judges with two sides, samples that add up, figures that can be drawn."""
 
 import pytest
-from made_up import summarised
+from made_up import summarised, summary
 
 from pleach.lab import look, s1_course, s1_tuning, s1_variations, settling
 from pleach.lab.experiment import Size, Status
@@ -17,10 +17,12 @@ def over_time(what, levels, ticks):
 def performance(uniform, hotspots, degrees=None):
     def means(case):
         levels = uniform if case["placement"] == "uniform" else hotspots
-        found = over_time("cost", levels, (1_000, 30_000)) | {"bound": 0.2}
-        return found | {f"degree {h}": (degrees or LEVELS)[h] for h in HEURISTICS}
+        return over_time("cost", levels, (1_000, 30_000)) | {"bound": 0.2}
 
-    return summarised(s1_course.PERFORMANCE, Size.USUAL, means)
+    found = summarised(s1_course.PERFORMANCE, Size.USUAL, means)
+    cases = s1_course.PERFORMANCE.cases(Size.USUAL)
+    many = [(case, h, count) for case in cases for h, count in (degrees or {}).items()]
+    return found + [summary(case, f"degree {h}", 2.0)._replace(maximum=float(count)) for case, h, count in many]
 
 
 HOT = {"lmit": 0.7, "lmst": 0.6, "ci": 0.45, "settling": 0.3}
@@ -40,9 +42,11 @@ def test_a_ci_that_is_worse_than_lmst_is_refuted_and_one_that_is_dear_differs():
 
 
 def test_experiment_7():
-    as_printed = {"lmit": 1.8, "lmst": 1.9, "ci": 2.0, "settling": 1.0}
+    as_printed = {"lmit": 18, "lmst": 19, "ci": 21, "settling": 50}
     assert s1_course.judge_degrees(performance(LEVELS, HOT, as_printed)).status is Status.REPRODUCED
-    assert s1_course.judge_degrees(performance(LEVELS, HOT, {**as_printed, "lmit": 5.0})).status is Status.DIFFERS
+    assert s1_course.judge_degrees(performance(LEVELS, HOT, {**as_printed, "lmit": 20})).status is Status.DIFFERS
+    fewer = {"lmit": 8, "lmst": 10, "ci": 12, "settling": 50}
+    assert s1_course.judge_degrees(performance(LEVELS, HOT, fewer)).status is Status.DIFFERS
 
 
 def changing(spikes, rates, slow_end=None):
@@ -174,7 +178,10 @@ def test_no_tree_of_eight_brokers_is_cheaper_than_the_optimum():
 @pytest.mark.parametrize(
     ("figure", "summaries"),
     [
-        *((figure, performance(LEVELS, HOT)) for figure in s1_course.PERFORMANCE.figures[1:]),
+        *(
+            (figure, performance(LEVELS, HOT, dict.fromkeys(HEURISTICS, 9)))
+            for figure in s1_course.PERFORMANCE.figures[1:]
+        ),
         (s1_course.ADAPTIVITY.figures[-1], changing(SPIKES, RATES)),
         (s1_tuning.RADIUS.figures[0], radius(3)),
         (settling.SETTLES.figures[0], still(RATES, LEVELS)),
