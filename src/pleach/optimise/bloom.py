@@ -1,8 +1,7 @@
 """A Bloom filter of event ids, as brokers tell each other what they consume (S1 §5.5.1, Algorithm 16).
 
-A filter of our own, since it travels: its bits must be the same in every process and for every version. Libraries that
-are kept up choose the number of bits by themselves from an error rate, or hash with the interpreter's `hash`, which
-differs from process to process. S1's number of bits and hashes is given.
+A filter of our own, since it travels: its bits must be the same in every process and version, and S1 gives the number
+of bits and hashes, which most libraries choose by themselves (decision 20).
 
 The k positions of an id come from one digest as h₁ + i·h₂, which is as good as k hashes (Kirsch, Mitzenmacher 2006).
 """
