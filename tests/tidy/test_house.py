@@ -25,6 +25,7 @@ CORE = [
         "ring",
         "stabilise",
         "mobility",
+        "optimise",
     }
 ]
 FUNCTION_LINES_MAX = 60
