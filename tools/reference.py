@@ -1,0 +1,243 @@
+"""The parts of the reference that are made from the code: `python tools/reference.py` writes them anew.
+
+A page has places for them, `<!-- begin NAME -->` … `<!-- end NAME -->`; all else in it is written by hand. A test says
+which place has gone stale (tests/docs/test_reference.py).
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+import typer.main
+from typer.core import TyperCommand, TyperOption
+
+from pleach.cli.main import app
+from pleach.live import status
+from pleach.live.config import LASTING, RELOADABLE, BrokerSettings, Limits, effective
+from pleach.live.metrics import COUNTER_HELP
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "reference"
+FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour"})  # which are called otherwise than their keys
+TYPES = MappingProxyType(
+    {"str": "text", "int": "integer", "float": "number", "bool": "boolean", "Node": "name", "Path": "path"}
+)
+
+
+def table(head: str, rows: Iterator[list[str]]) -> str:
+    columns = head.split("|")
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return "\n".join([*lines, *("| " + " | ".join(_cell(c) for c in row) + " |" for row in rows)])
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+# Configuration -------------------------------------------------------------------------------------------------
+
+
+def settings_table() -> str:
+    return table("key|type|default|environment|flag|meaning|when it changes", _settings())
+
+
+def _settings() -> Iterator[list[str]]:
+    comments, flags = field_comments(BrokerSettings), _flags("broker")
+    defaults = msgspec.json.decode(effective(BrokerSettings(name="")))
+    types = field_types(BrokerSettings)
+    for key in BrokerSettings.__struct_fields__:
+        if key == "limits":
+            continue
+        flag = flags[FLAGS.get(key, key)]
+        meaning = _meaning(comments.get(key, ""), flag.help or "")
+        default = "required" if key == "name" else f"`{msgspec.json.encode(defaults[key]).decode()}`"
+        names = [f"`{key}`", types[key], default, f"`PLEACH_{key.upper()}`", f"`{flag.opts[0]}`"]
+        yield [*names, meaning, _moment(key)]
+
+
+def _meaning(comment: str, flag_help: str) -> str:
+    """The comment says more than the flag's help, but where it is only about a value."""
+    if comment.startswith("empty:"):
+        return f"{flag_help} {_sentence(comment)}"
+    return _sentence(comment) or flag_help
+
+
+def _moment(key: str) -> str:
+    if key in LASTING:
+        return "never: the data directory rests on it"
+    return "SIGHUP" if key in RELOADABLE else "restart"
+
+
+def limits_table() -> str:
+    return table("key|default|environment|meaning", _limits())
+
+
+def _limits() -> Iterator[list[str]]:
+    comments = field_comments(Limits)
+    for key in Limits.__struct_fields__:
+        default = f"{getattr(Limits(), key):,}"
+        yield [f"`{key}`", default, f"`PLEACH_LIMIT_{key.upper()}`", _sentence(comments[key])]
+
+
+def field_comments(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """What stands behind a field, where something does."""
+    fields = re.finditer(r"^    (\w+): [^#\n]*  # (.*)$", inspect.getsource(struct), re.MULTILINE)
+    return {field[1]: field[2] for field in fields}
+
+
+def field_types(struct: type[msgspec.Struct]) -> dict[str, str]:
+    spelled = re.findall(r"^    (\w+): ([^=\n]+?)(?: =.*)?$", inspect.getsource(struct), re.MULTILINE)
+    return {name: _type(text) for name, text in spelled}
+
+
+def _type(text: str) -> str:
+    match text.split("[")[0]:
+        case "dict":
+            return "table of addresses"
+        case "tuple":
+            return "list of names"
+        case "LogLevel":
+            return "debug, info, warning, error"
+    return TYPES.get(text, text)
+
+
+def _sentence(text: str) -> str:
+    text = text.removesuffix(" …").removeprefix("… ").strip()
+    return text[:1].upper() + text[1:]
+
+
+# Commands ------------------------------------------------------------------------------------------------------
+
+
+def commands() -> str:
+    return "\n\n".join(_command(name, command) for name, command in walk())
+
+
+def walk() -> Iterator[tuple[str, TyperCommand]]:
+    """Every command that does something, with its full name."""
+    root = typer.main.get_command(app)
+    yield from _walk("pleach", root)
+
+
+def _walk(name: str, command: TyperCommand) -> Iterator[tuple[str, TyperCommand]]:
+    below: Mapping[str, TyperCommand] | None = getattr(command, "commands", None)
+    if below is None:
+        yield name, command
+        return
+    for word, inner in below.items():
+        yield from _walk(f"{name} {word}", inner)
+
+
+def _command(name: str, command: TyperCommand) -> str:
+    usage = " ".join([name, *(shown_name(p) for p in command.params if _is_argument(p)), "[OPTION]..."])
+    about = inspect.cleandoc(command.help or "")
+    rows = ([_names(p), _kind(p), _default(p), p.help or ""] for p in command.params)
+    return f"## `{name}`\n\n`{usage}`\n\n{about}\n\n" + table("option|value|default|meaning", rows)
+
+
+def _is_argument(parameter: TyperOption) -> bool:
+    return parameter.param_type_name == "argument"
+
+
+def shown_name(argument: TyperOption) -> str:
+    shown = (argument.metavar or argument.name or "").upper().strip("[].")
+    shown += "..." if argument.nargs == -1 else ""
+    return shown if argument.required else f"[{shown}]"
+
+
+def _names(parameter: TyperOption) -> str:
+    if _is_argument(parameter):
+        return f"`{shown_name(parameter)}`"
+    return ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+
+
+def _kind(parameter: TyperOption) -> str:
+    if getattr(parameter, "is_flag", False):
+        return "a flag"
+    kind = parameter.type_descriptor.annotation
+    inner = typing.get_args(kind)
+    if typing.get_origin(kind) is list:
+        return f"{_kind_name(inner[0])}, may be repeated"
+    return _kind_name(kind)
+
+
+def _kind_name(kind: type) -> str:
+    if issubclass(kind, Enum):
+        return ", ".join(f"`{member.value}`" for member in kind)
+    return TYPES.get(kind.__name__, kind.__name__)
+
+
+def _default(parameter: TyperOption) -> str:
+    if parameter.required:
+        return "required"
+    value = getattr(parameter.default, "value", parameter.default)
+    return f"`{value}`" if value not in (None, False, (), [], "") and not callable(value) else ""
+
+
+def _flags(name: str) -> dict[str, TyperOption]:
+    command = dict(walk())[f"pleach {name}"]
+    return {option.name or "": option for option in command.params}
+
+
+# Metrics -------------------------------------------------------------------------------------------------------
+
+
+def metrics_table() -> str:
+    return table("name|kind|labels|meaning", _metrics())
+
+
+def _metrics() -> Iterator[list[str]]:
+    for name, kind, text in gauges():
+        yield [f"`{name}`", kind, "`neighbour`" if name.startswith("pleach_link_") else "", text]
+    for field, text in COUNTER_HELP.items():
+        yield [f"`pleach_{field}_total`", "counter", "", text]
+
+
+def gauges() -> Iterator[tuple[str, str, str]]:
+    """What `status.metrics` makes beside the counters, as it is written there."""
+    for node in ast.walk(ast.parse(inspect.getsource(status))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Metric":
+            name, kind, text = (ast.literal_eval(argument) for argument in node.args[:3])
+            yield name, kind, text
+
+
+# Pages ---------------------------------------------------------------------------------------------------------
+
+PLACES: Mapping[str, tuple[str, Callable[[], str]]] = MappingProxyType(
+    {
+        "settings": ("configuration.md", settings_table),
+        "limits": ("configuration.md", limits_table),
+        "commands": ("cli.md", commands),
+        "metrics": ("metrics.md", metrics_table),
+    }
+)
+
+
+def renewed(text: str, name: str, made: str) -> str:
+    """The page with one place made anew."""
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    before, _, rest = text.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise SystemExit(f"there is no place {begin} … {end} for {name}")
+    return f"{before}{begin}\n{made}\n{end}{after}"
+
+
+def main() -> None:
+    for name, (page, make) in PLACES.items():
+        file = PAGES / page
+        file.write_text(renewed(file.read_text(), name, make()))
+        sys.stdout.write(f"{page}: {name}\n")
+
+
+if __name__ == "__main__":
+    main()
