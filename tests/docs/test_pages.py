@@ -85,9 +85,10 @@ def test_commands_do_not_hide_in_text(block):
 def test_the_comments_of_all_pages_are_understood():
     """A comment that is misspelt, or stands away from its block, would be ignored."""
     for page in pages():
-        meant = len(re.findall(r"^ *<!-- *(?:not[ -]run|slow)\b", page.read_text(), re.MULTILINE))
+        text = page.read_text()
+        meant = len(re.findall(r"^ *<!-- *(?:not[ -]run|slow)\b", text, re.MULTILINE))
         assert meant == sum(b.fate is not Fate.RUN for b in blocks_of(page)), page
-        assert page.read_text().count("<!-- run first") == len(re.findall(r"^<!-- run first:$", page.read_text(), re.M))
+        assert text.count("<!-- run first") == len(re.findall(r"^<!-- run first:$", text, re.MULTILINE)), page
 
 
 def test_every_expectation_has_its_page():
