@@ -34,6 +34,8 @@ test-long: $(STAMP)
 	$(BIN)/python tests/overlay/long_run.py --seeds 20000 --workers 2
 	$(BIN)/python tests/overlay/exchange/long_run.py --seeds 1000 --workers 2
 	$(BIN)/python tests/stabilise/long_run.py --seeds 100 --workers 2
+	$(BIN)/python tests/overlay/coloured/long_run.py --seeds 100 --workers 2
+	$(BIN)/python tests/overlay/coloured/long_run.py --seeds 100 --workers 2 --faultless
 	$(BIN)/python tests/mobility/long_run.py --seeds 5000 --workers 2
 
 bench: $(STAMP)

@@ -35,6 +35,7 @@ OF_TYPE = {
     "Event": events,
     "EventId": event_ids,
     "Layer": st.sampled_from(Layer),
+    "float": st.floats(0.0, 1e9),
 }
 
 

@@ -236,7 +236,7 @@ class Broker:
 
     # State ---------------------------------------------------------------------------------------------------
 
-    def is_changed_by(self, message: Message) -> bool:
+    def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
         """Events only pass through, unless a reconfiguration holds them."""
         return not (message.__class__ in EVENTS and self.seam.is_idle)
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
-import msgspec
-
-from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
+from pleach.client_state import RENEW, ROUNDS_UNANSWERED_MAX, ClientMachineState, RenewalClock
+from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
 from pleach.errors import ProtocolError
 from pleach.events.event import Event, EventId, Value, check_content
 from pleach.events.filter import Filter
@@ -55,47 +54,14 @@ from pleach.messages import (
 from pleach.mobility.phases import ClientPhase
 from pleach.mobility.resettling import Resettling, taken_back
 from pleach.runs import Passed, Run
+from pleach.stabilise.clocks import phase_of
 
 FROM_BROKERS: frozenset[type] = frozenset((*get_args(ClientReply), Redirect, Halt, Resume))
-RENEW = "renew"  # the timer
-ROUNDS_UNANSWERED_MAX = 2  # of renewal: an answer that has not come by then is lost
 PASSING: frozenset[type] = frozenset((Deliver, Published, PublishRefused))  # the machine keeps nothing of them
 
 
-class RenewalClock(msgspec.Struct, frozen=True):
-    """When a client renews what it has leased: `every` so many seconds, for the first time after `phase`."""
-
-    every: float
-    phase: float
-
-    def first(self) -> SetTimer:
-        return SetTimer(RENEW, self.phase, is_upkeep=True)
-
-    def next(self) -> SetTimer:
-        return SetTimer(RENEW, self.every, is_upkeep=True)
-
-
-class ClientMachineState(msgspec.Struct, array_like=True):
-    broker: Node
-    sequence: int
-    local: list[str]  # subscriptions whose confirmation was asked for early, and promises less
-    unconfirmed: list[str]  # advertisements that are not yet in effect
-    waiting: list[Publish | Advertise | Unadvertise]  # what must not go out before they are, in order
-    subscriptions: dict[str, Filter]  # what the client has, to ask for it again of a broker that lost its memory
-    advertisements: dict[str, Filter]
-    early: dict[
-        Node, list[ClientReply | Redirect | Halt | Resume]
-    ]  # what brokers sent that this client has not been sent to yet
-    asked: dict[str, None] = {}  # subscriptions without a confirmation, and …
-    ended: dict[str, int] = {}  # … rounds of renewal for which one is that of a former life (both: with leases only)
-    phase: ClientPhase = ClientPhase.RUNNING
-    unsaid: list[ClientRequest] = []  # what waits until a halted client goes on
-    resettling: Resettling | None = None  # it moves by itself
-    left: Node = ""  # the broker that it has left so: what that one still sends is not read
-
-
 class Client:
-    """`lease`: how often the subscriptions are renewed, where the network wants that (stabilise/)."""
+    """`lease`: how often what it wants is renewed; None: as the broker says when it is attached (stabilise/)."""
 
     def __init__(
         self,
@@ -172,12 +138,10 @@ class Client:
         ]
 
     def advertise(self, advertisement: str, advertised: Filter) -> Sequence[Effect]:
-        self._state.advertisements[advertisement] = advertised
         observed = Observe(Observed.ADVERTISE, subscription=advertisement, filter=advertised.text)
         return [observed, *self._send_in_turn(Advertise(advertisement, advertised))]
 
     def unadvertise(self, advertisement: str) -> Sequence[Effect]:
-        self._state.advertisements.pop(advertisement, None)
         observed = Observe(Observed.UNADVERTISE, subscription=advertisement)
         return [observed, *self._send_in_turn(Unadvertise(advertisement))]
 
@@ -271,17 +235,40 @@ class Client:
             case Unsubscribed(name):
                 self._state.ended.pop(name, None)
                 return [Observe(Observed.UNSUBSCRIBE_ACK, subscription=name)]
-            case Advertised(name):
-                return self._confirmed(name)
-            case Attached() | Unadvertised():
-                return []
+            case Advertised() | Unadvertised():
+                return self._of_advertisement(reply)
+            case Attached(refresh):
+                return self._attached(refresh)
             case Refused(subject, reason):
                 refused = Observe(Observed.STATE, subscription=subject, detail=f"refused: {reason}")
                 return [refused, *self._confirmed(subject)]
 
+    def _of_advertisement(self, reply: Advertised | Unadvertised) -> Sequence[Effect]:
+        """Like `_subscribed`: a confirmation that is late must not be taken for another one's."""
+        name = reply.advertisement
+        if isinstance(reply, Unadvertised):
+            self._state.withdrawn.pop(name, None)
+            return []
+        return [] if name in self._state.withdrawn else self._confirmed(name)
+
     def handle_run(self, sender: Node, run: Run) -> Passed | None:  # noqa: ARG002
         """Here each event is observed by itself."""
         return None
+
+    def _attached(self, refresh: float) -> Sequence[Effect]:
+        """The broker says how often it wants to be told again. What was asked for before is not confirmed yet."""
+        if refresh <= 0.0 or (self._lease is not None and self._lease.every == refresh):
+            return []
+        is_first = self._lease is None
+        self._take_lease(refresh)
+        assert self._lease
+        if is_first:
+            self._state.asked = dict.fromkeys(self._state.subscriptions)
+        return [self._lease.first()]
+
+    def _take_lease(self, refresh: float) -> None:
+        self._state.refresh = refresh
+        self._lease = RenewalClock(refresh, phase_of(self.name, refresh))
 
     def _confirmed(self, advertisement: str) -> Sequence[Effect]:
         """Once nothing is outstanding, what waited goes out."""
@@ -325,6 +312,8 @@ class Client:
                 break
             count += 1
         released, state.waiting = state.waiting[:count], state.waiting[count:]
+        for message in released:
+            state.note_advertised(message, is_leased=self._lease is not None)
         return self._send_all(released)
 
     def _send_all(self, messages: Iterable[ClientRequest]) -> list[Send]:
@@ -364,28 +353,21 @@ class Client:
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
         assert self._lease, f"{self.name} has set no timer {name!r}"
-        return [*self._renewals(), self._lease.next()]
+        return [*self._send_all(self._state.renewals(own_events=self.own_events)), self._lease.next()]
 
-    def _renewals(self) -> list[Send]:
-        """Ask again for all that this client has: the broker may have forgotten any of it, and the client itself."""
-        state = self._state
-        state.ended = {name: rounds - 1 for name, rounds in state.ended.items() if rounds > 1}
-        again = sorted(state.subscriptions.items())
-        later = {message.advertisement for message in state.waiting if isinstance(message, Advertise)}
-        advertised = {name: each for name, each in sorted(state.advertisements.items()) if name not in later}
-        return [
-            *self._send(Attach(self.own_events)),
-            *self._send_all(Advertise(name, each, renews=True) for name, each in advertised.items()),
-            *self._send_all(Advertise(name, advertised[name]) for name in state.unconfirmed if name in advertised),
-            *self._send_all(Subscribe(name, wanted, renews=True) for name, wanted in again),
-            *self._send_all(Subscribe(name, state.subscriptions[name]) for name in sorted(state.asked)),
-        ]
+    def put_off(self) -> Sequence[Effect]:
+        """Nothing can be renewed now, since the broker cannot be reached; nor has it to be (routing/rounds.py)."""
+        return [self._lease.next()] if self._lease else []
+
+    def reconnected(self) -> Sequence[Effect]:
+        """The broker can be reached again: what was put off is done."""
+        return self.handle_timer(RENEW, now=0.0) if self._lease else []
 
     def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
-        """After a restart nothing has to be set going: the session sends again what was not confirmed."""
-        return ()
+        """After a restart the session sends again what was not confirmed; only renewals have to be set going."""
+        return [self._lease.first()] if self._lease else []
 
-    def is_changed_by(self, message: Message) -> bool:
+    def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
         """Deliveries go to the application; the machine keeps nothing of them."""
         return message.__class__ not in PASSING
 
@@ -396,3 +378,5 @@ class Client:
 
     def restore(self, data: bytes) -> None:
         self._state = unpack(data, ClientMachineState)
+        if self._state.refresh:
+            self._take_lease(self._state.refresh)

@@ -61,6 +61,10 @@ class RingError(InvalidInputError):
     """Keys, trees or periods that a ring cannot have."""
 
 
+class ColouringError(InvalidInputError):
+    """Periods of a coloured network that do not fit it: events would get lost while the colours change."""
+
+
 class ScheduleError(InvalidInputError):
     """A schedule that cannot be read, or that does not fit the scenario it is replayed on."""
 

@@ -51,7 +51,7 @@ class Relay:
     def resume(self, *, now: float) -> Sequence[Effect]:
         return []
 
-    def is_changed_by(self, message: Message) -> bool:
+    def is_changed_by(self, sender: Node, message: Message) -> bool:
         return True
 
     def capture(self) -> bytes:

@@ -166,7 +166,7 @@ def random_message(stream: Random, sender: str, number: int) -> Message:
 
 def check_honesty(machine, sender: str, message: Message) -> str:
     """What `is_changed_by` says must hold; and a message that is refused must have changed nothing."""
-    before, may_change = machine.capture(), machine.is_changed_by(message)
+    before, may_change = machine.capture(), machine.is_changed_by(sender, message)
     try:
         machine.handle(sender, message, now=0.0)
     except PleachError:

@@ -136,13 +136,13 @@ def test_after_that_it_is_forgotten_logged_and_counted(store, caplog, monkeypatc
     async def scenario(world):
         await world.visit("s", *SUBSCRIBED)
         await world.visit("p", Attach(), publish("p", 1))
-        assert world.node.outbox_bytes > 0
+        assert world.node.pressure.outbox_bytes > 0
         await world.wait(ABSENCE_SECONDS + 1)
         assert world.known == []
         assert world.node.broker.sessions.clients == []
         assert world.node.broker.sessions.names == 0
-        assert world.node.outbox_bytes == 0
-        assert world.node._outbox_bytes == {}
+        assert world.node.pressure.outbox_bytes == 0
+        assert world.node.pressure.of_peer == {}
         assert world.node.gate.publishers == {}
         assert world.node.counters.expired == 2
         assert store is None or store.load().sessions == {}
@@ -271,7 +271,7 @@ def test_while_too_much_waits_nothing_is_subscribed():
     async def scenario(world):
         await world.visit("s", *SUBSCRIBED)
         await world.visit("p", Attach(), *(publish("p", n) for n in range(1, 50)))
-        assert world.node.is_tight
+        assert world.node.pressure.is_tight
         refused = await world.visit("t", *SUBSCRIBED)
         assert "try again later" in refused.messages()[-1].reason
         again = await world.visit("p", publish("p", 50), peer_epoch=1, received=50, first=51)

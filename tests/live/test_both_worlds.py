@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "src" / "pleach" / "scenario" / "demo.toml"
 EXAMPLES = ROOT / "examples"
 SCENARIOS = [
-    *(EXAMPLES / f"{name}.toml" for name in ("churn", "advertisements", "reweave", "exchanges", "moves")),
+    *(EXAMPLES / f"{name}.toml" for name in ("churn", "advertisements", "reweave", "exchanges", "moves", "leases")),
     DEMO,
 ]
 

@@ -191,7 +191,7 @@ def test_a_restarted_node_goes_on_where_it_was(tmp_path):
         with Store.open(tmp_path, "b", epoch=2) as store:
             assert store.epoch == 1
             node = node_with(store)
-            assert node.outbox_bytes > 0
+            assert node.pressure.outbox_bytes > 0
             s = greet(node, "s", received=2)
             await until(lambda: len(s.messages()) == 1)
             assert s.messages() == [Deliver(event(1).event)]

@@ -8,6 +8,8 @@ from broker_process import ENVIRONMENT, PLEACH, chain, processes
 
 from pleach.errors import SettingsError
 from pleach.live.config import Limits, LogLevel, load_settings
+from pleach.live.leasing import LeaseSettings, mends_within
+from pleach.routing.router import RoutingConfig
 
 
 def run(*arguments, environment=()):
@@ -39,6 +41,27 @@ def test_flags_win_over_the_environment_which_wins_over_the_file(tmp_path):
     assert settings.log_level is LogLevel.INFO
 
 
+def test_periods_of_leases_fit_the_delays(tmp_path):
+    file = file_with(tmp_path, 'name = "b"\n[stabilise]\nperiod = 3.1\n')
+    settings = load_settings(file, {"PLEACH_STABILISE_REFRESH": "1"}, {})
+    assert settings.stabilise == LeaseSettings(refresh=1.0, period=3.1)
+    with pytest.raises(SettingsError, match=r"more than 3\.25 s is wanted"):
+        load_settings(file, {"PLEACH_STABILISE_REFRESH": "3"}, {})
+    slow = {"refresh": 1.0, "delay": [0.5, 2.7]}
+    with pytest.raises(SettingsError, match=r"more than 3.2 s is wanted \(refresh 1 \+ \(2.7 - 0.5\)\)"):
+        load_settings(file, {}, {"stabilise": slow})
+
+
+@pytest.mark.parametrize(
+    ("given", "within"), [({}, None), ({"diameter": 4}, 13.0), ({"delay": (0, 1), "diameter": 3}, 15)]
+)
+def test_a_broker_knows_how_long_it_takes_to_mend_if_it_knows_the_network(given, within):
+    settings = LeaseSettings(refresh=1.0, period=6.0, **given)
+    assert mends_within(settings, RoutingConfig()) == within
+    doubled = within and 2 * within
+    assert mends_within(settings, RoutingConfig(advertisements=True)) == doubled
+
+
 def test_lists_in_the_environment(tmp_path):
     environment = {"PLEACH_NAME": "b", "PLEACH_PEERS": "c=127.0.0.1:7,d=[::1]:8", "PLEACH_NEIGHBOURS": "a"}
     settings = load_settings(None, environment, {})
@@ -64,6 +87,13 @@ def test_lists_in_the_environment(tmp_path):
         ('name = "b"\nmerge_bound = 1.5', "merge_bound", "less than 1.0"),
         ('name = "b"\nlimits = { clients = 0 }', "limits.clients", "1 or more"),
         ('name = "b"\nlimits = { outbox_bytes_low = 9_000_000_000 }', "limits.outbox_bytes_low", "at most high"),
+        ('name = "b"\nstabilise = { refresh = 1.0 }', "stabilise", "missing required field `period`"),
+        ('name = "b"\nstabilise = { refresh = 1, period = 1.2 }', "stabilise.period", "more than 1.25 s is wanted"),
+        ('name = "b"\nstabilise = { refresh = 0, period = 9 }', "stabilise.refresh", "0.01 to"),
+        ('name = "b"\nstabilise = { refresh = 1, period = 9, delay = [2, 1] }', "stabilise.delay", "no delay"),
+        ('name = "b"\nstabilise = { refresh = 1, period = 9, diameter = -1 }', "stabilise.diameter", "links"),
+        ('name = "b"\nstabilise = { fresh = 1 }', "stabilise", "known keys: refresh, period"),
+        ('name = "b"\nzone = "a\\tb"', "zone", "printable"),
         ('name = "b"\nlog_level = "loud"', "log_level", "Invalid enum value"),
         ("name = ", "", "no TOML"),
     ],

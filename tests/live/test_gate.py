@@ -13,6 +13,7 @@ from pleach.events.language import parse_filter
 from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Data, Hello
 from pleach.live.gate import Gate
+from pleach.live.healing import Healing
 from pleach.live.metrics import Counters
 from pleach.messages import (
     Attach,
@@ -25,13 +26,17 @@ from pleach.messages import (
     Mark,
     Marked,
     Publish,
+    Renewed,
     RequestSwap,
+    Round,
     Said,
     Subscribe,
     Swap,
     encode,
 )
 from pleach.routing.router import RoutingConfig
+from pleach.stabilise.lease import Lease
+from pleach.stabilise.machine import RENEWAL, TICK, Leases
 
 WANTED = parse_filter("n > 0 AND topic = 'a'")
 
@@ -117,3 +122,48 @@ def test_the_gate_looks_at_every_field_that_carries_an_event():
         if {field.type, *get_args(field.type)} & {Event, Forward, Publish}
     }
     assert carriers == {"Publish", "Deliver", "Forward", "Marked", "Said"}
+
+
+# Leases ---------------------------------------------------------------------------------------------------------
+
+
+def leased_gate(**config):
+    broker = Broker("b", RoutingConfig(refresh=1.0, **config), neighbours=["n"], machines=[leases_of])
+    made = Gate(broker, Counters())
+    made.handle("c", Attach(), now=0.0)
+    made.handle("c", Subscribe("s", WANTED), now=0.0)
+    made.healing = Healing(broker, broker.machine(Leases), made._counters)
+    return made
+
+
+def leases_of(layers):
+    return Leases(layers, Lease(refresh=1.0, period=2.0))
+
+
+@pytest.mark.parametrize("is_tight", [False, True])
+def test_a_full_broker_takes_renewals_of_what_it_has_and_of_nothing_else(is_tight):
+    door = leased_gate()
+    door.names_max, door.is_tight = (None, True) if is_tight else (1, False)
+    known, unknown = Subscribe("s", WANTED, renews=True), Subscribe("more", WANTED, renews=True)
+    assert door.handle("c", known, now=0.0) == []
+    assert door.is_changed_by("c", known)
+    (refused,) = door.handle("c", unknown, now=0.0)
+    assert type(refused.message).__name__ == "Refused"
+    assert not door.is_changed_by("c", unknown)
+    assert not door.is_changed_by("stranger", known)
+    assert door.broker.sessions.subscriptions("c") == {"s": WANTED}
+
+
+def test_what_leases_do_is_counted():
+    door = leased_gate()
+    counters = door._counters
+    door.handle("c", Subscribe("s", WANTED, renews=True), now=0.0)
+    door.handle("n", Install(Layer.SUBSCRIPTIONS, 0, "", WANTED), now=0.0)
+    assert (counters.renewals_received, counters.lease_restored) == (2, 1), "the neighbour's entry was missing"
+    door.handle_timer(RENEWAL, now=0.0)
+    assert counters.renewals_sent == 1
+    door.handle_timer(TICK, now=0.0)
+    for sender, message in (("c", Attach()), ("c", Renewed()), ("n", Round(ends=False)), ("n", Round(ends=True))):
+        door.handle(sender, message, now=0.0)
+    door.handle_timer(TICK, now=0.0)
+    assert counters.lease_expired == 2

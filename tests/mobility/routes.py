@@ -19,7 +19,7 @@ from pleach.scenario.steps import MoveClient, Step
 from pleach.scenario.values import Span, Uniform
 
 MOVES_AT = 0.1
-DURATION = 0.4
+DURATION = 0.3
 BROKERS = ("s", "b", "c", "t", "u", "w")
 LINKS = (("s", "b"), ("b", "c"), ("c", "t"), ("b", "u"), ("c", "w"))
 PATH = ("s", "b", "c", "t")

@@ -7,7 +7,7 @@ of mobile clients and coordinators are allowed").
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from random import Random
 
 import msgspec
@@ -20,8 +20,10 @@ from pleach.mobility.source import PATIENCE_SECONDS
 from pleach.scenario.model import Ordering, Routing
 from pleach.scenario.steps import SubscribeStep, Swap
 
-OUTAGES = {"short": 0.004, "long": 1.5 * PATIENCE_SECONDS}  # seconds
-PAIRS = 30 * FACTOR  # of crashes
+OUTAGES = {"short": 0.004, "long": 5 * PATIENCE_SECONDS}  # seconds; longer than the target has patience, too
+if FACTOR > 1:
+    OUTAGES["a while"] = 1.5 * PATIENCE_SECONDS
+PAIRS = 15 * FACTOR  # of crashes
 DELAY_MAX = 0.05  # seconds: more than it takes from s to t
 
 MODES = {
@@ -39,6 +41,7 @@ STEPS = {
     "bounded": (msgspec.structs.replace(MOVE, delay_max=DELAY_MAX),),
     "and a swap": (MOVE, Swap(at=MOVES_AT + 0.001, brokers=("s", "b", "c"))),
 }
+CASES = list(product(("move", "change of mind"), MODES))[: None if FACTOR > 1 else 3]
 MESSAGES = {"Negotiate", "Approve", "Halted", "MoveState", "MoveAck", "MoveCommit"}
 
 
@@ -67,14 +70,13 @@ def check(name, mode, *mishaps):
 
 @pytest.mark.parametrize("outage", OUTAGES)
 @pytest.mark.parametrize("when", When)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["move", "change of mind"])
+@pytest.mark.parametrize(("name", "mode"), CASES)
 def test_a_crash_at_any_message_leaves_the_client_moved_or_not_moved(name, mode, when, outage):
     points = points_of(name, mode)
     assert {point.message for point in points} == MESSAGES
     moved = [check(name, mode, CrashAt(point.index, when, OUTAGES[outage])) for point in points]
     assert any(moved)
-    assert outage == "short" or not all(moved)
+    assert (outage == "short") == all(moved)
 
 
 @pytest.mark.parametrize("outage", OUTAGES)
@@ -89,8 +91,9 @@ def test_with_bounded_delays_a_crash_of_the_source_or_the_target_leaves_it_moved
 
 @pytest.mark.parametrize("outage", OUTAGES)
 def test_a_cut_of_each_link_of_the_path_at_each_message(outage):
+    links = [*pairwise(PATH), ("mover", "s")]
     for point in points_of("move"):
-        for link in [*pairwise(PATH), ("mover", "s")]:
+        for link in links if FACTOR > 1 else [links[point.index % len(links)]]:
             check("move", "covering", CutAt(point.index, link, OUTAGES[outage]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import get_args
 
+import msgspec
 import pytest
 
 from pleach.broker import Broker
@@ -153,6 +154,7 @@ def asked(*path, client="k"):
         (asked("here", "right", client="nobody"), "here has no client nobody"),
         (asked("here"), "k is at here already"),
         (asked("here", "far", "right"), "here and far are no neighbours"),
+        (asked("here", "right", "here"), "twice by one broker"),
     ],
 )
 def test_requests_that_cannot_be(effects, reason):
@@ -166,6 +168,8 @@ def test_requests_that_cannot_be(effects, reason):
     [
         (["left", "here", "gone"], "here and gone are no neighbours"),
         (["left", "elsewhere"], "find the path anew"),
+        (["here", "left"], "find the path anew"),
+        (["right", "here"], "find the path anew"),
         (["left", "here"], "here has a client k already"),
     ],
 )
@@ -177,6 +181,14 @@ def test_negotiations_that_cannot_be(path, says):
     assert says in rejected.message.reason
     assert not rejected.message.is_busy
     assert not broker.operation
+
+
+@pytest.mark.parametrize("name", ["here", "right"])
+def test_clients_are_not_named_like_brokers(name):
+    broker = Broker("here", RoutingConfig("simple"), neighbours=["left", "right"], machines=[Mobility])
+    named = msgspec.structs.replace(CLIENT, name=name)
+    [rejected] = broker.handle("left", Negotiate("1", named, ["left", "here"]), now=0.0)
+    assert f"{name} is the name of a broker" in rejected.message.reason
 
 
 def test_the_approval_follows_what_is_installed():

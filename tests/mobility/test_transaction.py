@@ -6,6 +6,7 @@ are the other two, in a network where everything is known beforehand.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise, product
 
 import msgspec
@@ -191,7 +192,7 @@ class ImpatientTrip(Trip):
             self.run.sim.perform("s", source.handle_timer(f"{TIMER}1", now=self.run.sim.now))
 
 
-@pytest.mark.parametrize("mode", MODES[::3], ids=lambda mode: "-".join(map(str, mode.values())))
+@pytest.mark.parametrize("mode", MODES[::7], ids=lambda mode: "-".join(map(str, mode.values())))
 def test_given_up_after_any_message_it_leaves_everything_as_it_was(mode):
     trip = Trip(route(MOVE, **mode))
     trip.finish()
@@ -226,3 +227,19 @@ def test_the_second_of_two_wishes_for_one_client_is_put_off_and_finds_it_gone():
     assert not trip.finish()
     assert [reason.partition(": ")[2] for reason in trip.watched.refused_moves] == ["s has no client mover"]
     assert trip.place == ["t"]
+
+
+# What it costs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("routing", Routing)
+def test_a_movement_takes_five_messages_per_link_and_three_with_the_client(routing):
+    """Whatever is subscribed to. Entries on top of that: at most one install and one withdrawal each per link."""
+    run = ScenarioRun(route(MOVE, routing=routing), 1)
+    sent = Counter(r.message for r in run.finish().records if r.kind is RecordKind.SEND and r.at >= MOVES_AT)
+    links = len(PATH) - 1
+    along = ("Negotiate", "Approve", "MoveState", "MoveAck", "MoveCommit")
+    assert [sent[message] for message in along] == [links] * len(along)
+    assert [sent[message] for message in ("Halt", "Halted", "Resume", "Reject", "MoveAbort")] == [1, 1, 1, 0, 0]
+    if routing is Routing.SIMPLE:
+        assert sent["Install"] == sent["Installed"] == sent["Withdraw"] == links * len(WANTED[MOVER])

@@ -69,7 +69,7 @@ def flaws_of(seeds):
 
 @pytest.fixture
 def some_seeds():
-    return range(0, len(SETTINGS), 7)
+    return range(0, len(SETTINGS), 11)
 
 
 def test_without_the_list_of_what_was_delivered_events_come_twice(monkeypatch, some_seeds):

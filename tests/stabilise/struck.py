@@ -24,6 +24,8 @@ from pleach.messages import Layer, Node
 from pleach.routing.entries import Entry
 from pleach.routing.relays import Relaying
 from pleach.routing.sessions import owner
+from pleach.scenario.advertisements import initial_advertisements
+from pleach.scenario.model import Client as ClientModel
 from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, Stabilise, Stabiliser
 from pleach.scenario.stabilising import check_stabilising, delays_of, period_min_of, stabilisation_of
 from pleach.scenario.steps import AdvertiseStep, Corrupt, Crash, Garble, Restart, Step, UnadvertiseStep
@@ -32,7 +34,7 @@ from pleach.sim.run import ScenarioRun
 from pleach.stabilise.lease import Renewal
 from pleach.stabilise.rebuild import SWITCH
 from pleach.stabilise.twin import TwinRouter
-from pleach.trace import RecordKind, judge
+from pleach.trace import Record, RecordKind, judge
 
 FAULT_AT = 2.5
 BROKERS_MAX = 8
@@ -59,9 +61,9 @@ class Setting:
     @property
     def name(self) -> str:
         by = "" if self.renewal is Renewal.HOP_BY_HOP else f"-relayed{self.variant}"
+        by += "-advertised" if self.advertisements else ""
         shape = "cyclic" if self.cyclic else "hierarchical" if self.hierarchical else "peer-to-peer"
-        advertised = "/advertisements" if self.advertisements else ""
-        return f"{f'{self.kind}-' if self.rebuilds else ''}{self.routing}{by}/{shape}{advertised}"
+        return f"{f'{self.kind}-' if self.rebuilds else ''}{self.routing}{by}/{shape}"
 
     @property
     def rebuilds(self) -> bool:
@@ -76,6 +78,7 @@ SETTINGS = tuple(
     for setting in (
         *(Setting(routing, hierarchical) for routing in Routing),
         *(Setting(routing, hierarchical, Renewal.RELAYED, variant) for routing, variant in _RELAYED),
+        *(Setting(routing, hierarchical, advertisements=True) for routing in Routing),
     )
 )
 REBUILT = tuple(
@@ -180,8 +183,7 @@ def _with_timeline(scenario: Scenario, stream: Random, *, is_struck: bool) -> Sc
             *_moments(stream, correct_at, end),
         ]
         steps += changes_of_mind(stream, client, index, moments)
-    if scenario.advertisements:
-        steps += _advertising(scenario, correct_at, end)
+        steps += _advertising(stream, scenario, client, correct_at, end)
     if is_struck:
         steps += _faults(stream, scenario)
     clients = tuple(
@@ -198,17 +200,15 @@ def _with_timeline(scenario: Scenario, stream: Random, *, is_struck: bool) -> Sc
     return msgspec.structs.replace(scenario, clients=clients, steps=ordered, duration=end)
 
 
-def _advertising(scenario: Scenario, correct_at: float, end: float) -> list[Step]:
-    """What clients advertise by the file goes, and comes again, before the fault and after."""
-    stream = Random(f"advertising/{scenario.name}")
-    steps: list[Step] = []
-    advertised = [(client.id, text) for client in scenario.clients for text in client.advertise]
-    for (client, text), (low, high) in itertools.product(advertised, ((0.2, FAULT_AT - 0.5), (correct_at, end))):
-        if stream.random() < 0.4:
-            gone, back = sorted((stream.uniform(low, high), stream.uniform(low, high)))
-            steps.append(UnadvertiseStep(at=gone, client=client, filter=text))
-            steps.append(AdvertiseStep(at=back, client=client, filter=text))
-    return steps
+def _advertising(stream: Random, scenario: Scenario, client: ClientModel, low: float, high: float) -> list[Step]:
+    """An advertisement is taken back and made again, before the fault and after it has been mended."""
+    texts = initial_advertisements(scenario, client)
+    if not texts or stream.random() < 0.5:
+        return []
+    moments = [*sorted(stream.uniform(0.2, FAULT_AT) for _ in range(2))]
+    moments += sorted(stream.uniform(low, high) for _ in range(2))
+    kinds = (UnadvertiseStep, AdvertiseStep, UnadvertiseStep, AdvertiseStep)
+    return [kind(at=at, client=client.id, filter=texts[0]) for kind, at in zip(kinds, moments, strict=True)]
 
 
 def _moments(stream: Random, low: float, high: float) -> list[float]:
@@ -254,6 +254,7 @@ def judge_struck(seed: int, setting: Setting, *, is_struck: bool = True, extreme
     result = run.finish()
     judgement.flaws += flaws_of_tables(run.brokers, run.clients)[:FLAWS_SHOWN_MAX]
     judgement.flaws += [f"{name} waits for the confirmation of {sorted(asked)}" for name, asked in _unconfirmed(run)]
+    judgement.flaws += _refused(result.records, scenario, correct_at)[:FLAWS_SHOWN_MAX]
     judgement.flaws += [f"refused: {refusal}" for refusal in result.refusals]
     lapses = [r for r in result.records if r.kind == RecordKind.STATE and "ran out" in r.detail]
     judged_from = correct_at if is_struck else 0.0
@@ -287,7 +288,16 @@ def push_to_extremes(run: ScenarioRun, seed: int) -> None:
 
 
 def _unconfirmed(run: ScenarioRun) -> list[tuple[Node, Sequence[str]]]:
-    return [(name, [*client._state.asked]) for name, client in run.clients.items() if client._state.asked]
+    waiting = ((name, [*client._state.asked, *client._state.unconfirmed]) for name, client in run.clients.items())
+    return [(name, asked) for name, asked in waiting if asked]
+
+
+def _refused(records: Sequence[Record], scenario: Scenario, since: float) -> list[str]:
+    """Events that were refused although their client had always advertised them, from `since` on."""
+    fickle = {step.client for step in scenario.steps if isinstance(step, UnadvertiseStep)}
+    fickle |= {client.id for client in scenario.clients if client.advertise}  # perhaps something else
+    refused = (r for r in records if r.kind == RecordKind.PUBLISH_FAIL and r.at > since)
+    return [f"{r.node} at {r.at:.3f}: {r.detail}" for r in refused if r.node not in fickle]
 
 
 def flaws_of_tables(brokers: dict[Node, Broker], clients: dict[Node, Client]) -> list[str]:
@@ -297,36 +307,45 @@ def flaws_of_tables(brokers: dict[Node, Broker], clients: dict[Node, Client]) ->
     """
     if any(isinstance(broker.router, TwinRouter) for broker in brokers.values()):
         return flaws_of_twins(brokers, clients)
-    flaws = []
+    flaws = [flaw for layer in Layer for flaw in _flaws_of_layer(layer, brokers, clients)]
     for name, client in sorted(clients.items()):
-        broker = brokers[client.broker]
-        wanted = client._state.subscriptions
-        entries = frozenset(Entry(owner(name, each), text) for each, text in wanted.items())
-        if frozenset(broker.router.received_from(Layer.SUBSCRIPTIONS, name)) != entries:
-            flaws.append(f"{client.broker} has other entries for {name} than it wants")
-        if name not in broker.sessions or broker.sessions.subscriptions(name) != wanted:
+        sessions, wanted = brokers[client.broker].sessions, client._state.subscriptions
+        if name not in sessions or sessions.subscriptions(name) != wanted:
             flaws.append(f"{client.broker} knows other names of {name} than it has")
-    for name, broker in sorted(brokers.items()):
-        for neighbour in broker.router.neighbours:
-            flaws += _flaws_of_link(broker, brokers[neighbour])
-        known = {*broker.router.neighbours, *broker.sessions.clients}
-        sources = {source for source, _ in broker.router._subscriptions.entries()}
-        flaws += [f"{name} has entries of {source}" for source in sorted(sources - known)]
     return flaws
 
 
-def _flaws_of_link(teller: Broker, hearer: Broker) -> list[str]:
+def _flaws_of_layer(layer: Layer, brokers: dict[Node, Broker], clients: dict[Node, Client]) -> list[str]:
+    flaws = []
+    for name, client in sorted(clients.items()):
+        state = client._state
+        wanted = state.subscriptions if layer is Layer.SUBSCRIPTIONS else state.advertisements
+        entries = frozenset(Entry(owner(name, each), text) for each, text in wanted.items())
+        if frozenset(brokers[client.broker].router.received_from(layer, name)) != entries:
+            flaws.append(f"{client.broker} has other {layer.name} for {name} than it has")
+    for name, broker in sorted(brokers.items()):
+        for neighbour in broker.router.neighbours:
+            flaws += _flaws_of_link(layer, broker, brokers[neighbour])
+        known = {*broker.router.neighbours, *broker.sessions.clients}
+        sources = {source for source, _ in broker.router._layers[layer].entries()}
+        flaws += [f"{name} has {layer.name} of {source}" for source in sorted(sources - known)]
+    return flaws
+
+
+def _flaws_of_link(layer: Layer, teller: Broker, hearer: Broker) -> list[str]:
     x, y = teller.name, hearer.name
     config = teller.router.config
-    expected = frozenset() if config.policy == "flooding" else expected_export(teller, y, Layer.SUBSCRIPTIONS)
-    received = frozenset(hearer.router.received_from(Layer.SUBSCRIPTIONS, x))
+    is_told = config.policy != "flooding" and (layer is Layer.SUBSCRIPTIONS or config.advertisements)
+    expected = expected_export(teller, y, layer) if is_told else frozenset()
+    received = frozenset(hearer.router.received_from(layer, x))
     if received != expected and config.relaying is Relaying.FRESH and _mean_the_same(received, expected):
         received = expected
     flaws = []
-    if teller.router.told(Layer.SUBSCRIPTIONS, y) != expected:
-        flaws.append(f"{x} told {y} other than follows from what it knows")
+    if teller.router.told(layer, y) != expected:
+        flaws.append(f"{x} told {y} other {layer.name} than follows from what it knows")
     if received != expected:
-        flaws.append(f"{y} has of {x}: missing {len(expected - received)}, superfluous {len(received - expected)}")
+        missing, more = len(expected - received), len(received - expected)
+        flaws.append(f"{y} has {layer.name} of {x}: missing {missing}, superfluous {more}")
     return flaws
 
 

@@ -97,7 +97,7 @@ def test_delays_and_diameter_can_be_given():
         ("period = 2.0\nrenewal = 'relaid'", "", 14, "did you mean `relayed`"),
         ("period = 2.0\nvariant = 3", "", 14, "a whole number from 1 to 2"),
         ("", "", 10, "`period` is missing in `stabilise`"),
-        ("period = 2.0", "advertisements = true", 10, "advertisements are not leased"),
+        ("period = 2.0\nrenewal = 'relayed'", "advertisements = true", 14, "advertisements are not renewed that way"),
         (
             "period = 2.0\nrenewal = 'relayed'",
             "steps = [{ at = 1.0, do = 'swap', brokers = ['a', 'b', 'c'] }]",

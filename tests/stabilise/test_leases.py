@@ -22,8 +22,11 @@ from struck import (
 )
 
 from pleach.broker import BrokerState
-from pleach.messages import Installed, Layer, pack, unpack
+from pleach.client_state import ClientMachineState
+from pleach.messages import Advertise, Installed, Layer, pack, unpack
 from pleach.routing.exports import NUMBER_MAX
+from pleach.routing.propagation import Propagation
+from pleach.routing.rounds import Rounds
 from pleach.routing.waits import Need, Ticket
 from pleach.scenario.stabilising import stabilisation_of
 from pleach.sim.run import ScenarioRun
@@ -31,14 +34,23 @@ from pleach.stabilise import bounds
 from pleach.stabilise.lease import Renewal
 from pleach.stabilise.machine import Leases
 
-HOP_BY_HOP = [setting for setting in SETTINGS if setting.renewal is Renewal.HOP_BY_HOP]
+HOP_BY_HOP = [s for s in SETTINGS if s.renewal is Renewal.HOP_BY_HOP and not s.advertisements]
+ADVERTISED = [setting for setting in SETTINGS if setting.advertisements]
 RELAYED = [setting for setting in SETTINGS if setting.renewal is Renewal.RELAYED]
 COVERING = BY_NAME["covering/peer-to-peer"]
+COVERING_ADVERTISED = BY_NAME["covering-advertised/peer-to-peer"]
 MUTANT_SEEDS = 6
 
 
 @pytest.mark.parametrize(("setting", "seed"), cases(HOP_BY_HOP, 5), ids=named)
 def test_it_finds_back_within_the_bound_from_any_damage(setting, seed):
+    judgement = judge_struck(seed, setting)
+    assert not judgement.flaws, replay(judgement)
+    assert judgement.faults
+
+
+@pytest.mark.parametrize(("setting", "seed"), cases(ADVERTISED, 2), ids=named)
+def test_so_does_routing_by_advertisements_within_the_bound_of_both_layers(setting, seed):
     judgement = judge_struck(seed, setting)
     assert not judgement.flaws, replay(judgement)
     assert judgement.faults
@@ -82,7 +94,25 @@ def test_much_less_time_than_stated_is_not_enough():
 
 def test_a_network_without_renewals_between_brokers_is_seen(monkeypatch):
     monkeypatch.setattr(Leases, "_renew", lambda leases: [leases._renewal_timer()])
-    assert flaws(is_struck=False)
+    assert flaws()
+
+
+def test_clients_that_do_not_renew_what_they_advertise_are_seen(monkeypatch):
+    renewals = ClientMachineState.renewals
+
+    def forgetful(state, *, own_events):
+        return [message for message in renewals(state, own_events=own_events) if not isinstance(message, Advertise)]
+
+    monkeypatch.setattr(ClientMachineState, "renewals", forgetful)
+    assert any("ADVERTISEMENTS" in flaw for flaw in flaws(setting=COVERING_ADVERTISED, is_struck=False))
+
+
+def test_advertisements_that_brokers_do_not_renew_are_seen(monkeypatch):
+    renew = Propagation.renew
+    monkeypatch.setattr(
+        Propagation, "renew", lambda p, away=(): [] if p._layer is Layer.ADVERTISEMENTS else renew(p, away)
+    )
+    assert flaws(setting=COVERING_ADVERTISED, is_struck=False)
 
 
 def test_a_network_in_which_nothing_runs_out_is_seen(monkeypatch):
@@ -90,10 +120,27 @@ def test_a_network_in_which_nothing_runs_out_is_seen(monkeypatch):
     assert flaws()
 
 
-def test_a_period_below_the_bound_lets_live_subscriptions_run_out(monkeypatch):
+@pytest.fixture
+def _too_short(monkeypatch):
     monkeypatch.setattr(struck, "TIGHT", 0.9)
     monkeypatch.setattr(bounds, "check", lambda *_: None)
     monkeypatch.setattr(struck, "check_stabilising", lambda _: None)
+
+
+@pytest.mark.usefixtures("_too_short")
+def test_a_period_below_the_bound_lets_live_subscriptions_run_out_where_time_alone_tells():
+    assert any("ran out" in flaw for flaw in flaws(setting=BY_NAME["simple-relayed1/peer-to-peer"], is_struck=False))
+
+
+@pytest.mark.usefixtures("_too_short")
+@pytest.mark.parametrize("setting", [COVERING, COVERING_ADVERTISED], ids=named)
+def test_where_rounds_tell_nothing_runs_out_whatever_the_period(setting):
+    assert not flaws(setting=setting, is_struck=False)
+
+
+@pytest.mark.usefixtures("_too_short")
+def test_where_anything_after_a_tick_counts_as_a_round_it_does(monkeypatch):
+    monkeypatch.setattr(Rounds, "is_whole", lambda *_: True)
     assert any("ran out" in flaw for flaw in flaws(is_struck=False))
 
 

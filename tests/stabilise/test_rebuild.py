@@ -34,7 +34,7 @@ from pleach.stabilise.twin import TwinRouter
 from pleach.trace import judge
 
 COVERING = BY_NAME["rebuild-covering/peer-to-peer"]
-ADVERTISED = BY_NAME["rebuild-identity/peer-to-peer/advertisements"]
+ADVERTISED = BY_NAME["rebuild-identity-advertised/peer-to-peer"]
 CYCLIC = BY_NAME["rebuild-simple/cyclic"]
 MUTANT_SEEDS = 4
 
@@ -106,7 +106,7 @@ def test_requests_that_concern_one_table_alone_are_seen_where_there_are_advertis
 
 def test_on_a_cycle_two_rounds_are_not_enough():
     """A broker that already builds the table of the round, by a damaged flag, answers from it before it is emptied."""
-    seed, setting = 290_000, BY_NAME["rebuild-covering/cyclic/advertisements"]
+    seed, setting = 290_033, BY_NAME["rebuild-covering-advertised/cyclic"]
     scenario = struck_scenario(seed, setting)
     run = ScenarioRun(scenario, seed, KINDS)
     struck.push_to_extremes(run, seed)

@@ -6,9 +6,9 @@ import pytest
 
 from pleach.broker import BrokerState
 from pleach.errors import ScenarioError
+from pleach.faults.damage import PARTS
 from pleach.messages import Layer, unpack
 from pleach.scenario.load import parse_scenario
-from pleach.sim.damage import PARTS
 from pleach.sim.run import ScenarioRun, run_scenario
 from pleach.trace import RecordKind, judge
 

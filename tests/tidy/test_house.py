@@ -15,6 +15,7 @@ CORE = [
     in {
         "broker.py",
         "client.py",
+        "client_state.py",
         "messages",
         "effects.py",
         "errors.py",
@@ -24,6 +25,7 @@ CORE = [
         "ring",
         "stabilise",
         "mobility",
+        "optimise",
     }
 ]
 FUNCTION_LINES_MAX = 60

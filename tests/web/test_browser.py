@@ -215,6 +215,24 @@ def test_it_fits_a_phone(browser, network, scheme):
     assert not watched.complaints
 
 
+def test_less_motion_is_none(browser, network):
+    """A frame for each change of the picture, and none in between."""
+    brokers, _ = network
+    url = f"http://{brokers['fra1'].ready['admin']}/dashboard/"
+    watched = Watched(browser, url, reduced_motion="reduce")
+    watched.until("p.links['fra1\\niad1']?.there > 0 && pleach.tree.isSettled")
+    frames, changes = watched.page.evaluate("""() => new Promise((resolve) => {
+        const { store, tree } = pleach;
+        const [before, changes] = [tree.frames, []];
+        store.addEventListener("change", () => {
+            changes.push(0);
+            if (changes.length === 3) resolve([tree.frames - before, changes.length]);
+        });
+    })""")
+    watched.close()
+    assert frames <= changes + 1
+
+
 def test_replay_moves(browser, lake):
     process, url = dashboard("--trace", lake, "--listen", "127.0.0.1:0")
     try:

@@ -32,11 +32,14 @@ def broker(
     merge_bound: Annotated[float | None, typer.Option(help="Share of a merged filter nobody asked for.")] = None,
     ordering: Annotated[str | None, typer.Option(help="none, fifo or causal: kept by reconfigurations.")] = None,
     exchange: Annotated[str | None, typer.Option(help="The protocol of reconfigurations that name none.")] = None,
+    refresh: Annotated[float | None, typer.Option(help="Leases: seconds between renewals.")] = None,
+    period: Annotated[float | None, typer.Option(help="Leases: seconds until what is not renewed goes.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
     zone: Annotated[str | None, typer.Option(help="Where it stands, for the dashboard.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     json_logs: Annotated[bool | None, typer.Option("--json-logs", help="Logs as JSON objects, on stderr.")] = None,
+    debug_faults: Annotated[bool | None, typer.Option("--debug-faults", help="Operators may damage it.")] = None,
     validate: Annotated[bool, typer.Option("--validate", help="Print the effective settings and exit.")] = False,
 ) -> None:
     """Run a broker until SIGTERM. One JSON line on stdout says where it listens.
@@ -61,19 +64,27 @@ def broker(
         "merge_bound": merge_bound,
         "ordering": ordering,
         "exchange": exchange,
+        "stabilise": _given({"refresh": refresh, "period": period}) or None,
         "data_dir": str(data_dir) if data_dir else None,
         "heartbeat": heartbeat,
         "zone": zone,
         "log_level": log_level,
         "json_logs": json_logs,
+        "debug_faults": debug_faults,
     }
-    flags = {key: value for key, value in given.items() if value is not None}
-    settings = load_settings(config, os.environ, flags)
-    if validate:
+    _validate_or_run(lambda: load_settings(config, os.environ, _given(given)), is_run=not validate)
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _validate_or_run(load: Callable[[], BrokerSettings], *, is_run: bool) -> None:
+    settings = load()
+    if not is_run:
         typer.echo(effective(settings))
         return
-    code = _run(settings, lambda: load_settings(config, os.environ, flags))
-    raise typer.Exit(code)
+    raise typer.Exit(_run(settings, load))
 
 
 def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:

@@ -11,11 +11,13 @@ import msgspec
 import typer
 from rich.console import Console
 
-from pleach.cli.show import explaining, show_tree, show_verdict
+from pleach.cli.show import explaining, show_leases, show_tree, show_verdict
 from pleach.lake.arrow import load_arrow
 from pleach.live.run import LiveResult, run_live
+from pleach.live.suffering import lived
 from pleach.scenario.load import load_scenario
 from pleach.scenario.outline import OUTLINE, outline
+from pleach.scenario.stabilising import stabilisation_of
 from pleach.trace import Verdict, judge, write_trace
 from pleach.trace.store import About
 
@@ -41,6 +43,7 @@ def live(
     console = Console()
     if not as_json:
         show_tree(console, scenario)
+        show_leases(console, lived(scenario))
     with tempfile.TemporaryDirectory(prefix="pleach-live-") as scratch:
         place = keep or Path(scratch)
         place.mkdir(parents=True, exist_ok=True)
@@ -67,5 +70,6 @@ def _summary(result: LiveResult, verdict: Verdict, path: Path | None) -> dict[st
         "quiet": result.quiet,
         "refusals": list(result.refusals),
         "trace": str(path) if path else None,
+        "stabilises_within": stabilisation_of(result.scenario) if result.scenario.stabilise else None,
         "verdict": verdict.to_dict(),
     }

@@ -13,7 +13,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.tree import Tree
 
+from pleach.overlay.coloured import bounds
+from pleach.overlay.coloured.bounds import Colouring
 from pleach.scenario.assemble import tree_of
+from pleach.scenario.colouring import colouring_of, is_coloured
 from pleach.scenario.model import Scenario, Stabiliser
 from pleach.scenario.stabilising import delays_of, period_min_of, stabilisation_of
 from pleach.sim.run import SimResult
@@ -47,6 +50,9 @@ def show_leases(console: Console, scenario: Scenario) -> None:
     """The periods of a network that finds back by itself, and how long it may take for it."""
     if scenario.stabilise is None:
         return
+    if is_coloured(scenario):
+        _show_colouring(console, colouring_of(scenario))
+        return
     stabilise, delays = scenario.stabilise, delays_of(scenario)
     how = (
         stabilise.renewal.value if stabilise.kind is Stabiliser.LEASES else "cyclic" if stabilise.cyclic else "acyclic"
@@ -56,6 +62,15 @@ def show_leases(console: Console, scenario: Scenario) -> None:
         f" period {stabilise.period:g} s (above {period_min_of(scenario):g} s),"
         f" {delays.hops} links of {delays.low:g} to {delays.high:g} s:"
         f" correct again {stabilisation_of(scenario):g} s after any fault"
+    )
+
+
+def _show_colouring(console: Console, colouring: Colouring) -> None:
+    console.print(
+        f"coloured: refresh {colouring.refresh:g} s, period {colouring.period:g} s (above"
+        f" {bounds.period_min(colouring):g} s), up to {colouring.height} links of {colouring.low:g} to"
+        f" {colouring.high:g} s from the root; {', '.join(colouring.group)} may be root:"
+        f" correct again {bounds.stabilisation(colouring):g} s after any fault"
     )
 
 

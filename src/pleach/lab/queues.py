@@ -16,7 +16,8 @@ class Queues:
     def __init__(self, run: ScenarioRun) -> None:
         self.waited: list[float] = []  # seconds, of each event that was held, in the order in which they went on
         for name, broker in run.brokers.items():
-            run.sim.add(name, _Watched(broker, self.waited))
+            if isinstance(broker, Broker):  # those of a coloured network hold without a seam
+                run.sim.add(name, _Watched(broker, self.waited))
 
 
 class _Watched:

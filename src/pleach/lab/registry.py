@@ -5,7 +5,20 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from pleach.errors import ExperimentError
-from pleach.lab import hops, s0_primitives, s1_exchange, s1_filtering, s2_path, s3_tree, swap_or_cycle, table1
+from pleach.lab import (
+    hops,
+    s0_primitives,
+    s1_course,
+    s1_exchange,
+    s1_filtering,
+    s1_tuning,
+    s1_variations,
+    s2_path,
+    s3_tree,
+    settling,
+    swap_or_cycle,
+    table1,
+)
 from pleach.lab.experiment import Experiment
 
 ALL = (
@@ -17,6 +30,14 @@ ALL = (
     s1_exchange.EXCHANGE_ON_A_CYCLE,
     s1_filtering.FILTERING,
     s3_tree.S3_TREE,
+    s1_tuning.RADIUS,
+    s1_tuning.CACHE,
+    s1_course.PERFORMANCE,
+    s1_course.ADAPTIVITY,
+    s1_variations.WEIGHTS,
+    s1_variations.LOCALITY,
+    settling.SETTLES,
+    settling.OPTIMUM,
 )
 EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType({each.name: each for each in ALL})
 

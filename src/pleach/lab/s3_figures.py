@@ -104,9 +104,9 @@ def draw_scale(axes: Any, summaries: Sequence[Summary]) -> None:
         logarithmic_x(panel, [float(point.case["hosts"]) for point in points[BINARY]])
         panel.set_title(label)
         panel.set_xlabel("hosts")
-    logarithmic_y(axes[0])
+    axes[0].set_ylim(bottom=0.0)
     logarithmic_y(axes[3])
-    axes[0].legend(loc="upper left")
+    axes[1].legend(loc="upper left")
 
 
 def judge_scale(summaries: Sequence[Summary]) -> Finding:

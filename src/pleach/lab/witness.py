@@ -36,6 +36,7 @@ from pleach.messages import (
     Withdraw,
     encode,
 )
+from pleach.scenario.plants import BrokerMachine
 from pleach.sim.run import ScenarioRun, SimResult
 
 ENTRIES: frozenset[type[Message]] = frozenset((Install, Withdraw))
@@ -181,9 +182,9 @@ class Witness:
         if node in self.run.brokers:
             self.look(node, self.run.brokers[node], at)
 
-    def look(self, name: Node, broker: Broker, now: float) -> None:
+    def look(self, name: Node, broker: BrokerMachine, now: float) -> None:
         """Whether the broker takes part in a reconfiguration, or holds something on account of one."""
-        is_locked = not broker.seam.is_idle
+        is_locked = isinstance(broker, Broker) and not broker.seam.is_idle
         if is_locked == (name in self._locked_since):
             return
         if is_locked:
@@ -196,7 +197,7 @@ class Witness:
 class _Eyes:
     """A broker, and the witness that sees what comes to it."""
 
-    def __init__(self, name: Node, broker: Broker, witness: Witness) -> None:
+    def __init__(self, name: Node, broker: BrokerMachine, witness: Witness) -> None:
         self._name, self._broker, self._witness = name, broker, witness
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:

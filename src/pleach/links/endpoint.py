@@ -85,7 +85,7 @@ class Machine(Protocol):
         """The peer has lost its memory, and with it what it knew of this machine."""
         ...
 
-    def is_changed_by(self, message: Message) -> bool:
+    def is_changed_by(self, sender: Node, message: Message) -> bool:
         """Whether handling the message may change what `capture` gives."""
         ...
 
@@ -278,7 +278,7 @@ class Endpoint:
             self._batch.hangups.append((peer, f"{type(error).__name__}: {error}"))
 
     def _take(self, peer: Node, message: Message, payload: bytes, now: float) -> None:
-        changed = self.machine.is_changed_by(message)
+        changed = self.machine.is_changed_by(peer, message)
         effects = self.machine.handle(peer, message, now=now)
         if changed:
             self._batch.journal.append(Journalled(peer, payload, now))

@@ -3,6 +3,7 @@
 /healthz   the process is alive                /metrics   Prometheus text
 /readyz    200 or 503, with reasons            /status    everything, as JSON
 /overlay/… reconfigurations: steering.py       /glance    what moves, as JSON: glance.py
+/debug/…   faults on purpose, where they are allowed: striking.py
 
 Whoever reaches this port may reconfigure the tree. A body must say that it is JSON, which no web page can make a
 visitor's browser say to another site without asking first.
@@ -21,6 +22,7 @@ from pleach.live.node import BrokerNode
 from pleach.live.page import JSON, Asked, Flow, Mount, Page, Site, failure, json_page
 from pleach.live.status import metrics, status, unready
 from pleach.live.steering import Steering
+from pleach.live.striking import Striking
 
 REQUEST_BYTES_MAX = 8_192  # of a head, and of a body
 REQUEST_SECONDS_MAX = 5.0  # to be heard, and again to take the answer
@@ -57,7 +59,8 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, 
         "/glance": what_moves,
     }
     steering = Steering(node)
-    return Site({**pages, **steering.pages}, steering.families, steering.actions, mounts or {})
+    actions = {**steering.actions, **Striking(node).actions}
+    return Site({**pages, **steering.pages}, steering.families, actions, mounts or {})
 
 
 class AdminServer:

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from pleach.client import ClientMachineState
+from pleach.client_state import ClientMachineState
 from pleach.effects import Effect
 from pleach.errors import (
     AdvertiseRefusedError,

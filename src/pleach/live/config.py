@@ -4,6 +4,7 @@
     neighbours = ["a"]                  PLEACH_NEIGHBOURS=a,d             --neighbour a --neighbour d
     peers = { c = "10.0.0.3:7200" }     PLEACH_PEERS=c=10.0.0.3:7200      --peer c=10.0.0.3:7200
     limits = { clients = 500 }          PLEACH_LIMIT_CLIENTS=500
+    stabilise = { refresh = 1, … }      PLEACH_STABILISE_REFRESH=1        --refresh 1
 
 An error says where the value came from, which key it is, what is wrong, and what would be right.
 """
@@ -14,11 +15,13 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
 from pleach.errors import SettingsError
+from pleach.live.leasing import LeaseSettings, lease_complaints
 from pleach.messages import Node
 from pleach.overlay.choice import CHOICES
 from pleach.routing.policies import POLICIES
@@ -29,7 +32,6 @@ NAME_BYTES_MAX = 255
 PORT_MAX = 65_535
 HEARTBEAT_SECONDS_MIN, HEARTBEAT_SECONDS_MAX = 0.01, 3_600.0
 ENVIRONMENT_PREFIX = "PLEACH_"
-LIMIT_PREFIX = "PLEACH_LIMIT_"
 
 
 class Address(NamedTuple):
@@ -82,6 +84,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hierarchical: bool = False
     advertisements: bool = False
     merge_bound: float = 0.0
+    stabilise: LeaseSettings | None = None  # None: nothing runs out, and nothing mends by itself
     ordering: str = "causal"
     exchange: str = "swaplink"  # the protocol of reconfigurations that name none
     data_dir: str = ""  # empty: in memory only
@@ -90,6 +93,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_level: LogLevel = LogLevel.INFO
     json_logs: bool = False
     limits: Limits = Limits()
+    debug_faults: bool = False  # whether operators may damage this broker's state: for tests, and for nothing else
 
     @property
     def all_neighbours(self) -> list[Node]:
@@ -97,12 +101,23 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def routing_config(self) -> RoutingConfig:
-        return RoutingConfig(self.routing, self.hierarchical, self.advertisements, self.merge_bound)
+        refresh = self.stabilise.refresh if self.stabilise else 0.0
+        return RoutingConfig(self.routing, self.hierarchical, self.advertisements, self.merge_bound, refresh=refresh)
+
+    @property
+    def lasting(self) -> dict[str, str]:
+        """What the state in a data directory rests on: it cannot be read with other values."""
+        kept = {key: str(getattr(self, key)) for key in LASTING}
+        return {**kept, "stabilise": "leases" if self.stabilise else "none"}
 
 
+# Settings that are tables, the prefix of their keys in the environment, and what they hold.
+TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
+    {"limits": ("PLEACH_LIMIT_", Limits), "stabilise": ("PLEACH_STABILISE_", LeaseSettings)}
+)
 # What a running broker takes over when it reads its file again; the rest waits for a restart.
 RELOADABLE = ("peers", "welcome", "exchange", "heartbeat", "zone", "log_level", "limits")
-# What the state in a data directory rests on: it cannot be read with other values.
+# What lasts as long as a data directory, besides whether there are leases.
 LASTING = ("routing", "hierarchical", "advertisements", "merge_bound", "ordering")
 
 
@@ -165,11 +180,15 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in BrokerSettings.__struct_fields__:
         text = environment.get(ENVIRONMENT_PREFIX + field.upper())
-        if text is not None and field != "limits":
+        if text is not None and field not in TABLES:
             found[field] = _structured(field, text)
-    limits = {f: environment.get(LIMIT_PREFIX + f.upper()) for f in Limits.__struct_fields__}
-    given = {field: text for field, text in limits.items() if text is not None}
-    return {**found, "limits": given} if given else found
+    for table, (prefix, kind) in TABLES.items():
+        given = {
+            f: environment[prefix + f.upper()] for f in kind.__struct_fields__ if prefix + f.upper() in environment
+        }
+        if given:
+            found[table] = given
+    return found
 
 
 def _structured(field: str, text: str) -> Any:
@@ -208,7 +227,7 @@ def _convert(merged: dict[str, Any], origin: dict[str, str]) -> BrokerSettings:
         if not key:  # msgspec names an unknown key in its text only
             unknown = sorted(set(merged) - set(BrokerSettings.__struct_fields__))
             key, source = (unknown[0], origin[unknown[0]]) if unknown else ("", "")
-        known = ", ".join(Limits.__struct_fields__ if key == "limits" else BrokerSettings.__struct_fields__)
+        known = ", ".join((TABLES[key][1] if key in TABLES else BrokerSettings).__struct_fields__)
         remedy = f"known keys: {known}" if "unknown field" in reason else "correct the value"
         raise SettingsError(key, reason, remedy, source=source) from None
 
@@ -233,7 +252,7 @@ def _complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
         yield "merge_bound", f"{settings.merge_bound} is no share", "0.0 or more, and less than 1.0"
     if not HEARTBEAT_SECONDS_MIN <= settings.heartbeat <= HEARTBEAT_SECONDS_MAX:
         yield "heartbeat", f"{settings.heartbeat} seconds", f"{HEARTBEAT_SECONDS_MIN} to {HEARTBEAT_SECONDS_MAX}"
-    yield from _limit_complaints(settings.limits)
+    yield from _table_complaints(settings)
 
 
 def _address_complaints(key: str, text: str, *, is_dialled: bool = False) -> Iterator[tuple[str, str, str]]:
@@ -258,6 +277,12 @@ def _name_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]
         yield "neighbours", f"{settings.name!r} is this broker itself", "name other brokers only"
     if settings.parent and settings.parent not in settings.all_neighbours:
         yield "parent", f"{settings.parent!r} is no neighbour", f"one of {', '.join(settings.all_neighbours) or 'none'}"
+
+
+def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
+    if settings.stabilise is not None:
+        yield from lease_complaints(settings.stabilise)
+    yield from _limit_complaints(settings.limits)
 
 
 def _limit_complaints(limits: Limits) -> Iterator[tuple[str, str, str]]:

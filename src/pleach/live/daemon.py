@@ -21,7 +21,7 @@ from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Probe
 from pleach.links.reading import READER
 from pleach.live.admin import AdminServer, site_of
 from pleach.live.bugs import end_on_bugs, watched
-from pleach.live.config import LASTING, RELOADABLE, BrokerSettings, parse_address
+from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
 from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
 from pleach.live.doom import Doom, DoomedStore
 from pleach.live.doorkeeper import Door
@@ -353,7 +353,7 @@ def _open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     store = kind.open(settings.data_dir, settings.name, epoch=born, bytes_max=settings.limits.data_bytes or None)
     if doom is not None and isinstance(store, DoomedStore):
         store.doom = doom
-    lasting = {key: str(getattr(settings, key)) for key in LASTING}
+    lasting = settings.lasting
     for key, value in store.made_with(lasting).items():
         if lasting.get(key, value) != value:
             store.close()

@@ -1,21 +1,22 @@
 """The door in front of a broker machine: counts what passes, and refuses what there is no room for.
 
 What is refused never reaches the broker, so that nothing of it has to be undone; nor is it journalled, since room may
-be judged otherwise when the journal is read again. That is why a full broker refuses every subscription, even one that
-it has: the journal is decided on without knowing who asks.
+be judged otherwise when the journal is read again. A full broker refuses every subscription, even one that it has; but
+never the renewal of one (stabilise/), which would take it away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter
-from typing import get_args
+from typing import Protocol, get_args
 
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
 from pleach.errors import ProtocolError
 from pleach.events.event import checked
 from pleach.live.config import NAME_BYTES_MAX
+from pleach.live.healing import Healing
 from pleach.live.metrics import Counters
 from pleach.messages import (
     Advertise,
@@ -26,9 +27,11 @@ from pleach.messages import (
     Farewell,
     Forward,
     Halted,
+    Layer,
     Marked,
     Message,
     Node,
+    Presence,
     Publish,
     PublishRefused,
     Refused,
@@ -36,9 +39,19 @@ from pleach.messages import (
     Subscribe,
 )
 from pleach.overlay.membership import Membership
+from pleach.routing.entries import Entry
+from pleach.routing.sessions import owner
 from pleach.runs import Passed, Run
 
 FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell, Halted))
+
+
+class Spoiler(Protocol):
+    """Makes something else of what is sent to a peer, for a time."""
+
+    def is_over(self, now: float) -> bool: ...
+
+    def passed(self, effects: Sequence[Effect]) -> Sequence[Effect]: ...
 
 
 class Gate:
@@ -54,6 +67,8 @@ class Gate:
         self._guests: dict[Node, None] = {}  # who came by the clients' door
         self._counters = counters
         self.membership = broker.machine(Membership)
+        self.healing: Healing | None = None  # counts what leases do; not in a recovery
+        self.garblers: dict[Node, Spoiler] = {}  # by neighbour: faults on purpose (striking.py)
 
     @property
     def departing(self) -> Sequence[Node]:
@@ -65,6 +80,20 @@ class Gate:
         return self.broker.name
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        if self.healing is not None:
+            self.healing.heard(sender, message)
+        effects = self._handle(sender, message, now)
+        if self.healing is not None and isinstance(message, Presence):
+            self.healing.did(effects)
+        return self._garbled(effects, now) if self.garblers else effects
+
+    def _garbled(self, effects: Sequence[Effect], now: float) -> Sequence[Effect]:
+        self.garblers = {peer: garbler for peer, garbler in self.garblers.items() if not garbler.is_over(now)}
+        for garbler in self.garblers.values():
+            effects = garbler.passed(effects)
+        return effects
+
+    def _handle(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         match message:
             case Publish(event) if self.closed:
                 self._counters.refused += 1
@@ -75,9 +104,9 @@ class Gate:
             case Forward(event):
                 checked(event)  # once, here: matching relies on it
                 return self._route(sender, message, now)
-            case Subscribe(name) | Advertise(name) if reason := self._why_not(name):
+            case Subscribe() | Advertise() if reason := self._why_not(sender, message):
                 self._counters.names_refused += 1
-                return [Send(sender, Refused(name, reason))]
+                return [Send(sender, Refused(_name(message), reason))]
             case Attach() | Detach():
                 self._note_attached(sender, is_attached=isinstance(message, Attach))
                 return self._pass_on(sender, message, now)
@@ -108,6 +137,8 @@ class Gate:
             self.detached[client] = None
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        if self.garblers:
+            return None
         if run.kind is Publish:
             if self.closed:
                 return None
@@ -123,15 +154,22 @@ class Gate:
         counters.publishes += run.count if run.kind is Publish else 0
         return passed
 
-    def _why_not(self, name: str) -> str:
+    def _why_not(self, sender: Node, message: Subscribe | Advertise) -> str:
         """Why nothing can be subscribed or advertised under a name; empty where it can."""
-        if len(name.encode()) > NAME_BYTES_MAX:
+        if len(_name(message).encode()) > NAME_BYTES_MAX:
             return f"its name is longer than {NAME_BYTES_MAX} bytes"
+        if message.renews and self._has(sender, message):
+            return ""
         if self.names_max is not None and self.broker.sessions.names >= self.names_max:
             return f"{self.name} has {self.names_max:,} subscriptions and advertisements, its limit: try another broker"
         if self.is_tight:
             return f"too much waits to be taken at {self.name}: try again later"
         return ""
+
+    def _has(self, sender: Node, message: Subscribe | Advertise) -> bool:
+        layer = Layer.SUBSCRIPTIONS if isinstance(message, Subscribe) else Layer.ADVERTISEMENTS
+        entry = Entry(owner(sender, _name(message)), message.filter)
+        return self.broker.router.has(layer, sender, entry)
 
     def _route(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         started = perf_counter()
@@ -148,7 +186,10 @@ class Gate:
         return effects
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
-        return self.broker.handle_timer(name, now=now)
+        effects = self.broker.handle_timer(name, now=now)
+        if self.healing is not None:
+            self.healing.did(effects)
+        return self._garbled(effects, now) if self.garblers else effects
 
     def resume(self, *, now: float) -> Sequence[Effect]:
         return self.broker.resume(now=now)
@@ -162,18 +203,22 @@ class Gate:
         self.publishers.pop(peer, None)
         self._guests.pop(peer, None)
 
-    def is_changed_by(self, message: Message) -> bool:
+    def is_changed_by(self, sender: Node, message: Message) -> bool:
         """What is refused here changes nothing, and must not be handled when the journal is read again."""
         match message:
             case Publish() if self.closed:
                 return False
-            case Subscribe(name) | Advertise(name) if self._why_not(name):
+            case Subscribe() | Advertise() if self._why_not(sender, message):
                 return False
             case _:
-                return self.broker.is_changed_by(message)
+                return self.broker.is_changed_by(sender, message)
 
     def capture(self) -> bytes:
         return self.broker.capture()
 
     def restore(self, data: bytes) -> None:
         self.broker.restore(data)
+
+
+def _name(message: Subscribe | Advertise) -> str:
+    return message.subscription if isinstance(message, Subscribe) else message.advertisement

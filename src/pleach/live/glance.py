@@ -37,7 +37,7 @@ def glance(node: BrokerNode) -> dict[str, object]:
         "leaving": {"waits_for": node.leaving.waits_for[:CLIENTS_SHOWN_MAX], "has_left": node.leaving.has_left},
         "clients": {client: _client(node, client) for client in islice(clients, CLIENTS_SHOWN_MAX)},
         "clients_count": len(clients),
-        "outbox_bytes": node.outbox_bytes,
+        "outbox_bytes": node.pressure.outbox_bytes,
         "held": node.broker.seam.held_count,
         "counters": node.counters,
         "operations": node.operations.recent[:OPERATIONS_SHOWN_MAX],

@@ -28,8 +28,8 @@ from pleach.events.event import Event, Value
 from pleach.links.endpoint import Batch, Endpoint, Progress, Saved
 from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, Hello
 from pleach.links.session import HEARTBEATS_MISSED_MAX, Phase, Session, SessionConfig
-from pleach.links.upkeep import LinkPhase
 from pleach.live.addresses import backoff
+from pleach.live.alarm import Alarm
 from pleach.live.cursor import Change, Cursor
 from pleach.live.listener import Hearer, Listener, Options
 from pleach.live.strand import Owner, Strand
@@ -46,6 +46,7 @@ class Lifeline:
         self._cursor: Cursor | None = None
         self._listener: Listener | None = None
         self._endpoint: Endpoint | None = None
+        self._alarm: Alarm | None = None  # of the machine's timers
         self._epoch = time.time_ns()
         self._confirmed = 0  # how far the broker was told that we have got
         self._skip = 0  # messages of the next payload that are consumed, as our disk has it
@@ -61,9 +62,13 @@ class Lifeline:
         return self._listener.inner
 
     @property
-    def session(self) -> Session:
+    def endpoint(self) -> Endpoint:
         assert self._endpoint is not None, "not started"
-        return self._endpoint.sessions[self.machine.broker]
+        return self._endpoint
+
+    @property
+    def session(self) -> Session:
+        return self.endpoint.sessions[self.machine.broker]
 
     @property
     def has_session(self) -> bool:
@@ -104,7 +109,7 @@ class Lifeline:
             await asyncio.sleep(pause)
         self._strands.keep(self._strands.current)
         self._strands.spawn(self._keep_ticking())
-        self._recall_formers()
+        self._strands.recall_formers(self.endpoint)
 
     async def stop(self, reason: str) -> None:
         """Say goodbye and end. Unless this is called, the session waits for us to come back."""
@@ -115,6 +120,7 @@ class Lifeline:
         if self._endpoint is not None:
             self._endpoint.leave(reason)
             self.settle()
+        self._silence()
         for strand in self._strands.all:
             await strand.ended(reason)
         if self._cursor is not None:
@@ -122,8 +128,7 @@ class Lifeline:
 
     def perform(self, effects: Sequence[Effect]) -> None:
         """Carry out what the machine wants done, with all else that happens in this turn."""
-        assert self._endpoint is not None, "not started"
-        self._endpoint.perform(effects, now=time.monotonic())
+        self.endpoint.perform(effects, now=time.monotonic())
         self.settle_soon()
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes) -> Event:
@@ -179,6 +184,8 @@ class Lifeline:
             return
         self._observe(batch)
         self._transmit(batch, position)
+        assert self._alarm is not None
+        self._alarm.set()
         for peer, reason in batch.hangups:
             log.info("%s leaves the connection: %s", self._options.name, reason)
             if strand := self._strands.to(peer):
@@ -189,6 +196,8 @@ class Lifeline:
         for peer in batch.up:
             if strand := self._strands.to(peer):
                 strand.greeted()
+            if peer == self.machine.broker:
+                self.perform(self.machine.reconnected())
         self._strands.let_go(batch.retired)
 
     def _observe(self, batch: Batch) -> None:
@@ -249,8 +258,13 @@ class Lifeline:
         if self._error is not None:
             return
         self._error = error
+        self._silence()
         self._strands.end(str(error))
         self._hearer.hear_end(error)
+
+    def _silence(self) -> None:
+        if self._alarm is not None:
+            self._alarm.end()
 
     async def _keep_ticking(self) -> None:
         """Our signs of life, and the watch over the broker's."""
@@ -275,20 +289,8 @@ class Lifeline:
 
     def _told(self, broker: Node) -> str:
         """Where a broker was said to be; empty if that was not said."""
-        assert self._endpoint is not None
-        note = self._endpoint.upkeep.links.get(broker)
+        note = self.endpoint.upkeep.links.get(broker)
         return note.address if note is not None else ""
-
-    def _recall_formers(self) -> None:
-        """Brokers that a former process had not said farewell to in full."""
-        assert self._endpoint is not None
-        for peer, note in self._endpoint.upkeep.links.items():
-            if note.phase is LinkPhase.RETIRING and peer not in self._strands.formers and not self._is_done(peer):
-                self._strands.remember(peer, note.address)
-
-    def _is_done(self, peer: Node) -> bool:
-        assert self._endpoint is not None
-        return not self._endpoint.sessions[peer].unconfirmed
 
     # What strands tell ---------------------------------------------------------------------------------------
 
@@ -334,7 +336,7 @@ class Lifeline:
             return  # there is another one to that broker by now
         self._endpoint.disconnected(strand.peer)
         self.settle()
-        if strand is not self._strands.current and self._is_done(strand.peer):
+        if strand is not self._strands.current and not self._endpoint.sessions[strand.peer].unconfirmed:
             self._strands.let_go([strand.peer])
 
     # The broker ----------------------------------------------------------------------------------------------
@@ -363,6 +365,7 @@ class Lifeline:
         self._listener = Listener(machine)
         config = SessionConfig(heartbeat=options.patience / HEARTBEATS_MISSED_MAX)
         self._endpoint = self._listener.endpoint = Endpoint(self._listener, self._epoch, config)
+        self._alarm = Alarm(self._endpoint, time.monotonic, self.settle_soon)
         return self._endpoint
 
     def _new_life(self, strand: Strand, *, is_first: bool) -> None:

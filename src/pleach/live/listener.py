@@ -13,6 +13,7 @@ from pleach.effects import Effect, Observe
 from pleach.errors import ClientError
 from pleach.events.event import Event
 from pleach.links.endpoint import Endpoint
+from pleach.links.session import Phase
 from pleach.live.addresses import Address
 from pleach.messages import Deliver, Message, Node
 from pleach.runs import Passed, Run
@@ -75,7 +76,6 @@ class Listener:
         self.capture = machine.capture
         self.is_changed_by = machine.is_changed_by
         self.peer_reborn = machine.peer_reborn
-        self.handle_timer = machine.handle_timer
         self.resume = machine.resume
         self.endpoint: Endpoint | None = None  # around this machine
         self.heard: list[tuple[Message | list[Event], int]] = []  # with the number of the payload in the session
@@ -85,6 +85,14 @@ class Listener:
         assert self.endpoint is not None
         self.heard.append((message, self.endpoint.sessions[sender].received))
         return effects
+
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
+        """Renewals that the broker cannot hear would only pile up: they wait until it can."""
+        assert self.endpoint is not None
+        session = self.endpoint.sessions.get(self.inner.broker)
+        if session is None or session.phase is not Phase.UP:
+            return self.inner.put_off()
+        return self.inner.handle_timer(name, now=now)
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:
         """Where nobody observes, deliveries are heard as they came; the machine keeps nothing of them."""

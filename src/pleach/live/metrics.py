@@ -24,6 +24,10 @@ class Counters(msgspec.Struct):
     forgotten: int = 0
     names_refused: int = 0
     strangers_closed: int = 0
+    renewals_sent: int = 0
+    renewals_received: int = 0
+    lease_expired: int = 0
+    lease_restored: int = 0
     commits: int = 0
     commit_seconds: float = 0.0
     snapshots: int = 0
@@ -56,6 +60,10 @@ COUNTER_HELP = {
     "forgotten": "Absent clients that were forgotten since they had asked for nothing and were too many.",
     "names_refused": "Subscriptions and advertisements that were refused for want of room.",
     "strangers_closed": "Connections that were refused or ended for what they sent, or did not send.",
+    "renewals_sent": "Entries that neighbours were told again, for their leases.",
+    "renewals_received": "Entries that neighbours and clients have asked for again, for their leases.",
+    "lease_expired": "Entries that a tick took away, although those whom they came from are connected.",
+    "lease_restored": "Entries that a renewal brought back: they were missing, and should not have been.",
     "commits": "Commits to the data directory.",
     "commit_seconds": "Time spent in commits.",
     "snapshots": "Snapshots that replaced the journal.",

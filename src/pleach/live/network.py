@@ -142,6 +142,7 @@ class LiveNetwork:
         command += ["--advertise", self._front(broker, "peer"), "--client-advertise", self._front(broker, "client")]
         command += ["--hierarchical"] if scenario.hierarchical else []
         command += ["--advertisements"] if scenario.advertisements else []
+        command += self._lease_flags()
         command += ["--merge-bound", str(scenario.merge_bound)] if scenario.merge_bound else []
         parent = self._tree.parent.get(broker)
         command += ["--parent", parent] if scenario.hierarchical and parent is not None else []
@@ -151,6 +152,14 @@ class LiveNetwork:
             else:
                 command += ["--neighbour", neighbour]
         return command
+
+    def _lease_flags(self) -> list[str]:
+        stabilise = self.scenario.stabilise
+        if stabilise is None:
+            return []
+        flags = ["--refresh", str(stabilise.refresh), "--period", str(stabilise.period)]
+        is_struck = any(isinstance(step, steps.Corrupt | steps.Garble) for step in self.scenario.steps)
+        return [*flags, *(["--debug-faults"] if is_struck else [])]
 
     async def kill(self, broker: Node) -> None:
         """`kill -9`."""

@@ -6,9 +6,7 @@ Rule 1: at the end of each turn of the loop what happened in it is sealed into a
         transmitted at once; with one, after its commit, and what happens during a commit makes up the next one.
 Rule 2: parts are also sealed before a link changes, so that no frame goes to a connection it was not made for.
 Rule 3: a newer life of a peer displaces an older one, which is told; a ghost is told so and displaces nobody.
-Rule 4: a client whose outbox is above its limit is sent away; above the limit of all outboxes together nobody who
-        publishes is read from, until it has come down. Clients that take nothing meanwhile are sent away, the fullest
-        first; a publisher that has much to take is read from in short breaths, as its confirmations come behind that.
+Rule 4: what waits for slow peers is bounded (pressure.py).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from dataclasses import dataclass
 
 from pleach.broker import Broker
 from pleach.links.endpoint import Endpoint
-from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Ping
+from pleach.links.frames import Bye, Data, Farewell, Frame, Hello
 from pleach.links.session import Phase, SessionConfig
 from pleach.live.absence import Absence
 from pleach.live.alarm import Alarm
@@ -30,19 +28,21 @@ from pleach.live.config import BrokerSettings
 from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
 from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.gate import Gate
+from pleach.live.healing import Healing
 from pleach.live.leaving import Leaving
 from pleach.live.metrics import Counters
 from pleach.live.operations import Operations
+from pleach.live.presence import Attendance
+from pleach.live.pressure import Pressure
 from pleach.live.roads import Roads, first_broker
-from pleach.live.standstill import Standstill
 from pleach.live.store import Store
-from pleach.messages import Node, OperatorRequest
+from pleach.messages import Node, OperatorRequest, Presence
+from pleach.stabilise.machine import Leases
 
 __all__ = ["BrokerNode", "Door"]
 
 PART_BYTES_MAX = 262_144  # taken in: what is little fits sooner where space is short
 FULL_RETRY_SECONDS = 0.25
-BREATH_SECONDS = 0.05
 EXIT_DISK, EXIT_FENCED = 70, 71
 
 log = logging.getLogger(__name__)
@@ -74,18 +74,16 @@ class BrokerNode:
         self.roads = Roads(broker, self.endpoint, lambda: self.settings)
         self.on_roads: Callable[[], None] | None = None  # called when whom to dial may have changed
         self.links: dict[Node, Link] = {}
-        self.outbox_bytes = 0  # of all links together
-        self.is_tight = False
+        self.pressure = Pressure(self)
         self.complaint = ""  # of what makes this broker unfit, besides links and disk
-        self._standstill = Standstill()
         self._wires: dict[Node, Wire] = {}  # never changed in place: parts keep it
-        self._outbox_bytes: dict[Node, int] = {}
         self._parts: list[Part] = []
         self._taken_bytes = 0  # since the last part was sealed
         self._store = store
         self._worker = ThreadPoolExecutor(1, "disk") if store else None
         self._commit: asyncio.Task[None] | None = None
         self._is_flush_due = False
+        self._is_snapshot_due = False  # the journal does not tell how the state came about
         self._clock = clock
         self._on_fatal = on_fatal
         self._doorkeeper = Doorkeeper(self)
@@ -93,6 +91,12 @@ class BrokerNode:
         self._alarm = Alarm(self.endpoint, clock, self._touch)
         if store is not None:
             self._recover(store)
+        else:
+            self.endpoint.perform(self.gate.resume(now=clock()), now=clock())
+        if (leases := broker.machine(Leases)) is not None:
+            self.gate.healing = Healing(broker, leases, self.counters)
+        self.attendance = Attendance(broker, self.endpoint)
+        self.attendance.look(clock())
         self.durable = Durable(self.endpoint)
         self.gate.names_max = settings.limits.subscriptions
         self.absence = Absence(self.endpoint, self.gate, self.roads, self.counters, now=clock())
@@ -105,6 +109,10 @@ class BrokerNode:
     @property
     def broker(self) -> Broker:
         return self.gate.broker
+
+    @property
+    def now(self) -> float:
+        return self._clock()
 
     @property
     def is_durable(self) -> bool:
@@ -124,8 +132,7 @@ class BrokerNode:
         self.operations.recall(saved.journal, batch.concluded)
         self.roads.forget_clients()
         store.commit(batch, self.endpoint.capture())
-        for peer in self.endpoint.sessions:
-            self._weigh(peer)
+        self.pressure.weigh(self.endpoint.sessions)
 
     # Connections ---------------------------------------------------------------------------------------------
 
@@ -197,13 +204,10 @@ class BrokerNode:
 
     def tick(self) -> None:
         now = self._clock()
-        for peer, link in self.links.items():
-            if link.is_paused and self.is_up(peer):  # we do not read from it: its silence says nothing
-                self.endpoint.receive(peer, Ping(), now=now)
-                self._let_breathe(peer, link, now)
+        self.pressure.tick(now)
         self.endpoint.tick(now=now)
-        if self.is_tight:
-            self._send_idle_away(now)
+        self.pressure.send_idle_away(now)
+        self.attendance.look(now)
         self.leaving.tick(self.settings.limits.leave_seconds, now)
         if self.absence.expire(self.settings.limits, now):
             self._seal()
@@ -214,7 +218,7 @@ class BrokerNode:
         self.settings = settings
         self.gate.names_max = settings.limits.subscriptions
         self.endpoint.configure(SessionConfig(heartbeat=settings.heartbeat))
-        self._relieve_pressure()
+        self.pressure.relieve(self._clock())
 
     # Batches -------------------------------------------------------------------------------------------------
 
@@ -240,10 +244,9 @@ class BrokerNode:
         for peer, reason in batch.fenced:
             self._fenced(peer, reason)
         grown = {queued.peer for queued in batch.queued}
-        for peer in sorted(grown | batch.progress.keys() | {*batch.forgotten}):
-            self._weigh(peer)
-        self._evict(sorted(grown))
-        self._relieve_pressure()
+        self.pressure.weigh(sorted(grown | batch.progress.keys() | {*batch.forgotten}))
+        self.pressure.evict(sorted(grown))
+        self.pressure.relieve(self._clock())
         self._alarm.set()
 
     def _carry_out(self, part: Part) -> None:
@@ -269,7 +272,8 @@ class BrokerNode:
         assert self._store is not None
         parts, relief = tuple(self._parts), self.durable.relief() if self.gate.closed else None
         entries = self._store.journal_length + sum(len(part.batch.journal) for part in parts)
-        state = self.endpoint.capture() if entries > JOURNAL_ENTRIES_MAX else None
+        is_due = self._is_snapshot_due or entries > JOURNAL_ENTRIES_MAX
+        state, self._is_snapshot_due = self.endpoint.capture() if is_due else None, False
         work = asyncio.get_running_loop().run_in_executor(self._worker, write, self._store, relief, parts, state)
         self._commit = watched(self._await_commit(work, snapshot=state is not None))
 
@@ -288,6 +292,7 @@ class BrokerNode:
         del self._parts[: done.parts]
         self._note_space(shortage(done, self.settings.limits.data_bytes, is_short=bool(self.gate.closed)))
         if done.full:
+            self._is_snapshot_due |= snapshot
             self._seal()
             self._parts = self.durable.release(self._parts)
             await asyncio.sleep(FULL_RETRY_SECONDS)
@@ -307,10 +312,27 @@ class BrokerNode:
         self.endpoint.request(request, now=self._clock())
         self._touch()
 
+    def strike(self, state: bytes, *, with_clocks: bool) -> None:
+        """Go on with this state, as after a fault. `with_clocks`: timers are due when it says."""
+        self._seal()
+        self.gate.restore(state)
+        self.endpoint.request(Presence([], []), now=self._clock())  # says nothing, but is committed, and the state too
+        if with_clocks:
+            self.endpoint.perform(self.gate.resume(now=self._clock()), now=self._clock())
+        self._is_snapshot_due = True
+        self._touch()
+
     def detach(self, clients: Sequence[Node], reason: str) -> None:
         """Let clients' sessions go; whoever comes back is told."""
         for client in clients:
             self.endpoint.expel(client, reason, now=self._clock())
+        self._touch()
+
+    def expel(self, peer: Node, reason: str) -> None:
+        """End what there is with a peer that cannot be waited for."""
+        self.endpoint.expel(peer, reason, now=self._clock())
+        if peer not in self.links:
+            self.absence.left(peer, self._clock())
         self._touch()
 
     def confirm(self, peer: Node, upto: int) -> None:
@@ -318,74 +340,11 @@ class BrokerNode:
         self.endpoint.confirm(peer, upto)
         self._touch()
 
-    # Limits --------------------------------------------------------------------------------------------------
-
-    def _weigh(self, peer: Node) -> None:
-        session = self.endpoint.sessions.get(peer)
-        self.outbox_bytes -= self._outbox_bytes.pop(peer, 0)
-        if session is not None:
-            self.outbox_bytes += session.outbox_bytes
-            self._outbox_bytes[peer] = session.outbox_bytes
-
-    def _evict(self, grown: list[Node]) -> None:
-        limit = self.settings.limits.outbox_bytes_per_client
-        for peer in grown:
-            if self._outbox_bytes[peer] <= limit or self.roads.is_broker(peer):
-                continue
-            self._send_away(peer, f"{limit:,} are kept for a client")
-
-    def _send_idle_away(self, now: float) -> None:
-        idle = self._standstill.idle(self.endpoint.sessions, now)
-        for peer in idle:
-            if self.outbox_bytes > self.settings.limits.outbox_bytes_low:
-                self._send_away(peer, "publishers cannot wait for it any longer")
-        if idle:
-            self._standstill.begin(self.endpoint.sessions, self.broker.router.neighbours, now)
-
-    def _send_away(self, peer: Node, why: str) -> None:
-        reason = f"{peer} has not taken {self._outbox_bytes[peer]:,} bytes; {why}"
-        log.warning("sent away: %s", reason)
-        self.counters.evicted += 1
-        self.endpoint.expel(peer, reason, now=self._clock())
-        self._weigh(peer)
-        if peer not in self.links:
-            self.absence.left(peer, self._clock())
-        self._touch()
-
-    def _relieve_pressure(self) -> None:
-        limits = self.settings.limits
-        if self.outbox_bytes > limits.outbox_bytes_high and not self.is_tight:
-            self.is_tight = self.gate.is_tight = True
-            self._standstill.begin(self.endpoint.sessions, self.broker.router.neighbours, self._clock())
-            log.warning("%s bytes wait to be taken: publishers are not read from", f"{self.outbox_bytes:,}")
-        elif self.outbox_bytes <= limits.outbox_bytes_low and self.is_tight:
-            self.is_tight = self.gate.is_tight = False
-            log.info("publishers are read from again")
-            for link in self.links.values():
-                link.wire.resume_reading()
-                link.is_paused = False
-        if self.is_tight:
-            self._pause_publishers()
-
-    def _let_breathe(self, peer: Node, link: Link, now: float) -> None:
-        share = self.settings.limits.outbox_bytes_low // (len(self.gate.publishers) + 1)
-        if self._outbox_bytes[peer] > share:  # else it would not be tight for its sake
-            link.breath_until = now + BREATH_SECONDS
-            link.is_paused = False
-            link.wire.resume_reading()
-
-    def _pause_publishers(self) -> None:
-        now = self._clock()
-        for peer in self.gate.publishers:
-            link = self.links.get(peer)
-            if link is not None and not link.is_paused and link.breath_until <= now and self.is_up(peer):
-                link.is_paused = True
-                link.wire.pause_reading()
-
     # The end -------------------------------------------------------------------------------------------------
 
     async def leave(self, reason: str) -> None:
         """Say goodbye on all links, once everything before is on disk. Bound the time with `asyncio.timeout`."""
+        self._alarm.end()
         self.endpoint.leave(reason)
         self._flush()
         while self._commit is not None and not self._commit.done():

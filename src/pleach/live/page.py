@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 JSON = "application/json"
+Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class Asked(NamedTuple):
@@ -66,3 +67,14 @@ def json_page(code: HTTPStatus, value: object) -> Page:
 def failure(code: HTTPStatus, remedy: str, error: str = "", **more: object) -> Page:
     """What is wrong, what would be right, and whatever else is known."""
     return json_page(code, {"error": error or code.phrase, "remedy": remedy, **more})
+
+
+def decoded(data: bytes, kind: type[Body]) -> Body | Page:
+    """What was sent, or the page that says what would be right."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        wanted = ", ".join(
+            f"{field.name} ({'required' if field.required else 'optional'})" for field in msgspec.structs.fields(kind)
+        )
+        return failure(HTTPStatus.BAD_REQUEST, f"send a JSON object with {wanted or 'nothing in it'}", str(error))

@@ -150,5 +150,9 @@ def first_broker(settings: BrokerSettings) -> Broker:
         settings.routing_config,
         neighbours=settings.all_neighbours,
         parent=settings.parent or None,
-        machines=[*machines(settings.ordering), partial(Mobility, admit=_admission(settings))],
+        machines=[
+            *machines(settings.ordering),
+            partial(Mobility, admit=_admission(settings)),
+            *([settings.stabilise.machine] if settings.stabilise else []),
+        ],
     )

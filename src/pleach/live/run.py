@@ -8,19 +8,21 @@ until no queue of any broker holds anything and nothing moves any more; loads wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pleach.effects import Observe, Observed
-from pleach.errors import ClientError, InvalidInputError
+from pleach.errors import ClientError
 from pleach.events.event import Event
 from pleach.events.language import parse_filter
 from pleach.live.client import Client
 from pleach.live.connect import connect
 from pleach.live.network import LiveNetwork
+from pleach.live.quiet import Quiet
+from pleach.live.suffering import StateFaults, lived
 from pleach.live.timeline import Operations
 from pleach.messages import Node
 from pleach.scenario import model, steps
@@ -30,7 +32,6 @@ from pleach.scenario.behaviour import Publication, Replies, publications
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 DRAIN_SECONDS_MAX = 60.0
-QUIET_POLLS = 3  # in a row, with nothing queued and nothing moved
 POLL_SECONDS = 0.1
 WINDOW = 10_000
 QUEUE_MAX = 100_000
@@ -46,12 +47,33 @@ class LiveResult:
     unrest: tuple[str, ...] = ()  # why the run did not become quiet, if it did not
 
 
-async def run_live(scenario: model.Scenario, directory: Path, *, seed: int = 1) -> LiveResult:
-    """Start everything, run the timeline, wait until all is quiet, stop everything."""
-    if scenario.stabilise:
-        raise InvalidInputError("[stabilise] runs in the simulator only, so far; leave it out")
-    async with LiveNetwork(scenario, directory) as network:
+async def run_live(
+    scenario: model.Scenario,
+    directory: Path,
+    *,
+    seed: int = 1,
+    watch: Callable[[LiveNetwork], Coroutine[Any, Any, None]] | None = None,
+) -> LiveResult:
+    """Start everything, run the timeline, wait until all is quiet, stop everything.
+
+    `watch` goes on beside the timeline, and is cancelled at its end.
+    """
+    scenario = lived(scenario)
+    async with LiveNetwork(scenario, directory) as network, _beside(network, watch):
         return await _LiveRun(scenario, network, seed).go()
+
+
+@asynccontextmanager
+async def _beside(
+    network: LiveNetwork, watch: Callable[[LiveNetwork], Coroutine[Any, Any, None]] | None
+) -> AsyncIterator[None]:
+    task = asyncio.get_running_loop().create_task(watch(network)) if watch else None
+    try:
+        yield
+    finally:
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
 
 
 @dataclass
@@ -73,7 +95,8 @@ class _LiveRun:
         self.names = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
         self.subscriptions: dict[tuple[Node, str], Any] = {}
         self.under_way: set[asyncio.Task[Any]] = set()
-        self.operations = Operations(self.network, self._refuse, self._note)
+        self.operations = Operations(self.network, self.refuse, self._note)
+        self.faults = StateFaults(self)
         self.may_act = asyncio.Event()  # cleared while a drain waits
         self.may_act.set()
 
@@ -82,7 +105,7 @@ class _LiveRun:
         return self.clock() - self.started
 
     async def go(self) -> LiveResult:
-        self._record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
+        self.record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
         async with AsyncExitStack() as stack:
             for client in self.scenario.clients:
                 self.clients[client.id] = await stack.enter_async_context(self._connect(client))
@@ -179,10 +202,10 @@ class _LiveRun:
             case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
                 self._spawn(self.operations.carry_out(step))
             case steps.Crash(broker=broker):
-                self._record(RecordKind.FAULT, broker, detail="crash")
+                self.record(RecordKind.FAULT, broker, detail="crash")
                 await self.network.kill(broker)
             case steps.Restart(broker=broker):
-                self._record(RecordKind.FAULT, broker, detail="restart")
+                self.record(RecordKind.FAULT, broker, detail="restart")
                 await self.network.start_broker(broker)
             case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
                 self._change_link(step, link)
@@ -191,24 +214,24 @@ class _LiveRun:
             case steps.MoveClient():
                 self._spawn(self.operations.move(step))
             case steps.Corrupt() | steps.Garble():
-                self._refuse(step, "no protocol for this is installed")
+                await self.faults.strike(step)
             case _:
                 act(self, step, now=self.now)
 
     def _note(self, broker: Node, detail: str) -> None:
-        self._record(RecordKind.STATE, broker, detail=detail)
+        self.record(RecordKind.STATE, broker, detail=detail)
 
-    def _refuse(self, step: steps.Step, reason: str) -> None:
+    def refuse(self, step: steps.Step, reason: str) -> None:
         text = f"{type(step).__struct_config__.tag}: {reason}"
         self.refusals.append(text)
-        self._record(RecordKind.STATE, NETWORK, detail=f"refused: {text}")
+        self.record(RecordKind.STATE, NETWORK, detail=f"refused: {text}")
 
     def _change_link(self, step: steps.Cut | steps.Heal | steps.Slow, ends: tuple[Node, Node]) -> None:
         proxy = self.network.proxy(*ends)
         if proxy is None:
-            self._refuse(step, f"there is no link {ends[0]}-{ends[1]}")
+            self.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
             return
-        self._record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
+        self.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
         match step:
             case steps.Cut():
                 proxy.cut()
@@ -231,35 +254,22 @@ class _LiveRun:
             return False
         finally:
             self.may_act.set()
-        self._record(RecordKind.DRAIN, NETWORK)
+        self.record(RecordKind.DRAIN, NETWORK)
         return True
 
     async def _until_quiet(self) -> None:
-        quiet_polls = 0
-        before: tuple[Any, ...] = ()
-        while quiet_polls < QUIET_POLLS:
+        quiet = Quiet(is_leased=self.scenario.stabilise is not None)
+        while not quiet.is_reached:
             await asyncio.sleep(POLL_SECONDS)
-            moved = await self._look_around()
-            is_quiet = not self.unrest and moved == before
-            quiet_polls = quiet_polls + 1 if is_quiet else 0
-            before = moved
-
-    async def _look_around(self) -> tuple[Any, ...]:
-        """Note what is queued, down or unanswered anywhere; returns how much has moved so far."""
-        self.unrest = [f"broker {b} is down" for b in self.network.members if b not in self.network.running]
-        found = await asyncio.gather(*(self.network.status(broker) for broker in self.network.running))
-        for status in found:
-            links = {**status["neighbours"], **status["clients"]}
-            for peer, link in links.items():
-                if link["queued"] or not link["up"]:
-                    self.unrest.append(f"{status['name']}-{peer}: {link['queued']} queued, up: {link['up']}")
-        self.unrest += [f"no answer yet: {task.get_coro()}" for task in self.under_way]
-        moved = [(s["counters"]["publishes"], s["counters"]["matches"], s["counters"]["deliveries"]) for s in found]
-        return (len(self.recorder.records), *moved)
+            down = [f"broker {b} is down" for b in self.network.members if b not in self.network.running]
+            found = await asyncio.gather(*(self.network.status(broker) for broker in self.network.running))
+            unanswered = [f"no answer yet: {task.get_coro()}" for task in self.under_way]
+            quiet.look(found, len(self.recorder.records), [*down, *unanswered])
+            self.unrest = quiet.unrest
 
     # The trace -----------------------------------------------------------------------------------------------
 
-    def _record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None:
+    def record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None:
         self.recorder.add(kind, at=self.now, node=node, detail=detail, peer=peer)
 
     def _observe(self, client: Node, seen: Observe) -> None:

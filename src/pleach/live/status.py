@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pleach.live.leasing import mends_within
 from pleach.live.metrics import Metric, Sample, counted
 from pleach.live.node import BrokerNode
 from pleach.live.operations import asked_name
@@ -34,6 +35,7 @@ def status(node: BrokerNode) -> dict[str, object]:
             "merge_bound": router.config.merge_bound,
             "parent": router.parent,
         },
+        "leases": _leases(node),
         "ordering": node.settings.ordering,
         "exchange": node.settings.exchange,
         "neighbours": {n: _neighbour(node, n, roads.get(n, "")) for n in sorted(router.neighbours)},
@@ -41,12 +43,21 @@ def status(node: BrokerNode) -> dict[str, object]:
         "leaving": {"waits_for": node.leaving.waits_for, "has_left": node.leaving.has_left},
         "clients": {client: _client(node, client) for client in clients},
         "remote_entries": router.remote_entries(),
-        "outbox_bytes": node.outbox_bytes,
+        "outbox_bytes": node.pressure.outbox_bytes,
         "held": _held(node),
-        "publishers_paused": node.is_tight,
+        "publishers_paused": node.pressure.is_tight,
         "publishes_refused": node.gate.closed,
         "counters": node.counters,
     }
+
+
+def _leases(node: BrokerNode) -> dict[str, object] | None:
+    settings = node.settings.stabilise
+    if settings is None:
+        return None
+    bound = mends_within(settings, node.broker.router.config)
+    away = sorted(node.attendance.away)
+    return {"refresh": settings.refresh, "period": settings.period, "mends_within": bound, "away": away}
 
 
 def _link(node: BrokerNode, peer: Node) -> dict[str, object]:
@@ -91,7 +102,9 @@ def metrics(node: BrokerNode) -> list[Metric]:
         Metric("pleach_clients_up", "gauge", "Clients that are connected.", [Sample(sum(map(node.is_up, clients)))]),
         Metric("pleach_sessions", "gauge", "Peers that something is known of.", [Sample(len(sessions))]),
         Metric("pleach_names", "gauge", "Subscriptions and advertisements of all clients.", [_names(node)]),
-        Metric("pleach_outbox_bytes", "gauge", "Bytes that wait to be confirmed.", [Sample(node.outbox_bytes)]),
+        Metric(
+            "pleach_outbox_bytes", "gauge", "Bytes that wait to be confirmed.", [Sample(node.pressure.outbox_bytes)]
+        ),
         Metric("pleach_held_messages", "gauge", "Messages that a reconfiguration holds.", [Sample(_held(node))]),
         Metric(
             "pleach_remote_entries",
@@ -99,8 +112,13 @@ def metrics(node: BrokerNode) -> list[Metric]:
             "Subscriptions held for neighbours.",
             [Sample(node.broker.router.remote_entries())],
         ),
+        Metric("pleach_lease_away", "gauge", "Peers that are away: nothing of them runs out.", [_away(node)]),
         *counted(node.counters),
     ]
+
+
+def _away(node: BrokerNode) -> Sample:
+    return Sample(len(node.attendance.away))
 
 
 def _names(node: BrokerNode) -> Sample:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -25,7 +25,7 @@ from pleach.errors import ProtocolError, SettingsError
 from pleach.live.config import NAME_BYTES_MAX, parse_address
 from pleach.live.node import BrokerNode
 from pleach.live.operations import Operation, State, asked_name, described, fresh_name
-from pleach.live.page import Page, failure, json_page
+from pleach.live.page import Page, decoded, failure, json_page
 from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestMove, RequestRemove
 from pleach.overlay.choice import CHOICES
 from pleach.overlay.exchange.cycle import Cycle
@@ -89,9 +89,6 @@ class RemoveBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     detach_absent: bool = False
 
 
-Body = TypeVar("Body", bound=msgspec.Struct)
-
-
 class Steering:
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
@@ -135,7 +132,7 @@ class Steering:
     # Asking ----------------------------------------------------------------------------------------------------
 
     async def _swap(self, data: bytes) -> Page:
-        body = _decoded(data, SwapBody)
+        body = decoded(data, SwapBody)
         if isinstance(body, Page):
             return body
         if body.a != self._node.name:
@@ -146,7 +143,7 @@ class Steering:
         return await self._carry_out(swap_request(protocol, name, body.a, body.b, body.c), body.timeout)
 
     async def _exchange(self, data: bytes) -> Page:
-        body = _decoded(data, ExchangeBody)
+        body = decoded(data, ExchangeBody)
         if isinstance(body, Page):
             return body
         if body.path[0] != self._node.name:
@@ -157,7 +154,7 @@ class Steering:
         return await self._carry_out(request, body.timeout)
 
     async def _expect(self, data: bytes) -> Page:
-        body = _decoded(data, ExpectBody)
+        body = decoded(data, ExpectBody)
         if isinstance(body, Page):
             return body
         node = self._node
@@ -168,7 +165,7 @@ class Steering:
         return json_page(HTTPStatus.OK, {"expected": body.broker})
 
     async def _add(self, data: bytes) -> Page:
-        body = _decoded(data, AddBody)
+        body = decoded(data, AddBody)
         if isinstance(body, Page):
             return body
         try:
@@ -178,7 +175,7 @@ class Steering:
         return await self._carry_out(RequestAdd(body.operation or fresh_name(), body.to, body.address), body.timeout)
 
     async def _remove(self, data: bytes) -> Page:
-        body = _decoded(data, RemoveBody)
+        body = decoded(data, RemoveBody)
         if isinstance(body, Page):
             return body
         node = self._node
@@ -194,7 +191,7 @@ class Steering:
         return await self._carry_out(RequestRemove(body.operation or fresh_name(), body.broker), body.timeout)
 
     async def _move(self, data: bytes) -> Page:
-        body = _decoded(data, MoveBody)
+        body = decoded(data, MoveBody)
         if isinstance(body, Page):
             return body
         if body.path[0] != self._node.name:
@@ -225,16 +222,6 @@ class Steering:
             except ProtocolError as error:
                 return failure(HTTPStatus.CONFLICT, "this broker has no protocol for it", str(error))
         return _page_of(await operations.ended(name, seconds), seconds)
-
-
-def _decoded(data: bytes, kind: type[Body]) -> Body | Page:
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        wanted = ", ".join(
-            f"{field.name} ({'required' if field.required else 'optional'})" for field in msgspec.structs.fields(kind)
-        )
-        return failure(HTTPStatus.BAD_REQUEST, f"send a JSON object with {wanted}", str(error))
 
 
 def _absent_page(absent: list[Node]) -> Page:

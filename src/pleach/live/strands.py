@@ -9,7 +9,9 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from pleach.errors import AddressError
+from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Frame, Ping
+from pleach.links.upkeep import LinkPhase
 from pleach.live.addresses import ADDRESSES_MAX, Address, parse_addresses
 from pleach.live.strand import Owner, Strand
 from pleach.messages import Node
@@ -59,8 +61,14 @@ class Strands:
         self.current = self._made(broker, told)
         self.keep(self.current)
 
-    def remember(self, former: Node, told: str) -> None:
-        """A broker that a former process had not said farewell to in full."""
+    def recall_formers(self, endpoint: Endpoint) -> None:
+        """Brokers that a former process had not said farewell to in full."""
+        for peer, note in endpoint.upkeep.links.items():
+            is_retiring = note.phase is LinkPhase.RETIRING and peer not in self.formers
+            if is_retiring and endpoint.sessions[peer].unconfirmed:
+                self._remember(peer, note.address)
+
+    def _remember(self, former: Node, told: str) -> None:
         strand = self.formers[former] = self._made(former, told)
         strand.patience = FORMER_SECONDS_MAX
         self.keep(strand)

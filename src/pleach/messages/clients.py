@@ -42,7 +42,7 @@ class Unsubscribe(Message, frozen=True):
 
 
 class Advertise(Message, frozen=True):
-    """`renews`: as for subscriptions; it is answered only if the advertisement was not in effect."""
+    """`renews`: as in `Subscribe`; it is answered only where the broker had no such advertisement in effect."""
 
     advertisement: str
     filter: Filter
@@ -53,11 +53,17 @@ class Unadvertise(Message, frozen=True):
     advertisement: str
 
 
+class Renewed(Message, frozen=True):
+    """Since its last `Attach` the client has said again all that it wants (stabilise/)."""
+
+
 # Broker to client ----------------------------------------------------------------------------------------------
 
 
 class Attached(Message, frozen=True):
-    pass
+    """`refresh`: the seconds after which the client has to say again what it wants; 0: it need not (stabilise/)."""
+
+    refresh: float = 0.0
 
 
 class Deliver(Message, frozen=True):
@@ -111,7 +117,7 @@ class Refused(Message, frozen=True):
     reason: str
 
 
-ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
+ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise | Renewed
 
 
 ClientReply: TypeAlias = (

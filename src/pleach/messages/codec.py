@@ -12,11 +12,12 @@ from pleach.events.filter import Filter
 from pleach.events.language import parse_asked, parse_internal
 from pleach.messages.base import Message
 from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliver, Publish, Subscribe
+from pleach.messages.coloured import ColouredMessage
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.movement import Halt, MovementMessage, Resume
 from pleach.messages.rebuild import RebuildMessage
-from pleach.messages.requests import Seek, Sought
+from pleach.messages.requests import Presence, Seek, Sought
 from pleach.messages.ring import RingMessage
 from pleach.messages.routing import Forward, Marked, PubSub
 from pleach.messages.swaplink import SwapLinkMessage
@@ -36,7 +37,9 @@ AnyMessage: TypeAlias = (
     | RebuildMessage
     | Seek
     | Sought
+    | Presence
     | Redirect
+    | ColouredMessage
 )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from pleach.events.filter import Filter
 from pleach.messages.base import Layer, Message, Node
-from pleach.messages.clients import Advertise, Attach, Detach, Publish, Subscribe, Unadvertise, Unsubscribe
+from pleach.messages.clients import Advertise, Attach, Detach, Publish, Renewed, Subscribe, Unadvertise, Unsubscribe
 from pleach.messages.requests import RequestAdd, RequestRemove
 from pleach.messages.swaplink import Told
 
@@ -90,7 +90,7 @@ class Said(Message, frozen=True):
     """b → a: what a client still sent to b."""
 
     client: Node
-    request: Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise
+    request: Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise | Renewed
 
 
 class ClientLeft(Message, frozen=True):

@@ -96,4 +96,14 @@ class Sought(Message, frozen=True):
     is_found: bool
 
 
+class Presence(Message, frozen=True):
+    """From the driver of a broker whose links may be down: who of its peers cannot be reached now, and who can again.
+
+    Where state is leased (stabilise/), nothing runs out of those who are away, and nothing is renewed to them.
+    """
+
+    away: list[Node]
+    back: list[Node]
+
+
 OperatorRequest: TypeAlias = RequestSwap | RequestExchange | RequestAdd | RequestRemove | RequestMove

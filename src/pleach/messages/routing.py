@@ -54,6 +54,12 @@ class Settle(Message, frozen=True):
     beyond: list[Node] = msgspec.field(default_factory=list)
 
 
+class Round(Message, frozen=True):
+    """A broker says again all that it wants of a neighbour: what is said between two of these (stabilise/)."""
+
+    ends: bool
+
+
 class Mark(IntEnum):
     FLOOD = 0  # sent to both others of a swap: not to be sent on among the three (S0 §IV-A, state 2)
     RELAY = 1  # sent on for another of the three: waits until the old path is closed (S0 §IV-A, ChangePath)
@@ -69,4 +75,4 @@ class Marked(Message, frozen=True):
     message: Forward
 
 
-PubSub: TypeAlias = Forward | Install | Withdraw | Installed | Settle
+PubSub: TypeAlias = Forward | Install | Withdraw | Installed | Settle | Round

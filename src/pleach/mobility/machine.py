@@ -135,6 +135,8 @@ class Mobility:
         name, client, path = self._layers.name, request.client, request.path
         if client not in self._layers.sessions:
             return Handled([Concluded(request.operation, f"{name} has no client {client}")])
+        if len({*path}) < len(path):
+            return Handled([Concluded(request.operation, f"the path goes twice by one broker: {', '.join(path)}")])
         if path[-1] == name:
             return Handled([Concluded(request.operation, f"{client} is at {name} already")])
         if path[1] not in self._layers.router.neighbours:
@@ -164,9 +166,9 @@ class Mobility:
 
     def _why_not(self, sender: Node, message: Negotiate) -> Reject | None:
         name, path, client = self._layers.name, message.path, message.client
-        if name not in path or sender not in self._layers.router.neighbours:
+        place = path.index(name) if name in path else 0
+        if not place or path[place - 1] != sender or sender not in self._layers.router.neighbours:
             return Reject(message.operation, self._no_way(sender))
-        place = path.index(name)
         if place + 1 < len(path):
             after = path[place + 1]
             if after not in self._layers.router.neighbours:
@@ -181,6 +183,8 @@ class Mobility:
 
     def _not_admitted(self, message: Negotiate) -> str:
         sessions, client = self._layers.sessions, message.client
+        if client.name == self._layers.name or client.name in self._layers.router.neighbours:
+            return f"{client.name} is the name of a broker"
         if client.name in sessions:
             return f"{self._layers.name} has a client {client.name} already"
         coming = [m.handed for m in self.movements if isinstance(m, Entering) and m.client not in sessions]

@@ -6,8 +6,9 @@
     path     LOCKED ─ approve ─▶ SHADOWED ─ state ─▶ CARRIED ─ ack ─▶ ANSWERED ─ commit ─▶ over
     client   RUNNING ─ halt ─▶ HALTED ─ resume ─▶ RUNNING
 
-Before it has sent the state the source may give up (ABORTING); the target decides after that. A phase changes only
-along these tables. What is not in them is a fault of whoever sent it. No two roles have a state of the same name.
+Before it has sent the state the source may give up (ABORTING); until that has come the target may, and so decides. A
+phase changes only along these tables. What is not in them is a fault of whoever sent it. No two roles have a state of
+the same name.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ TRANSITIONS: Mapping[tuple[Phase, Input], tuple[Phase | None, ...]] = MappingPro
         (_T.APPROVED, Negotiate): (_T.APPROVED,),
         (_T.APPROVED, MoveState): (_T.COMMITTED,),
         (_T.APPROVED, MoveAbort): (OVER,),
-        (_T.APPROVED, Late): (OVER,),  # where delays are bounded: the source has sent nothing
+        (_T.APPROVED, Late): (OVER,),
         (_T.COMMITTED, MoveCommit): (OVER,),
         (_P.LOCKED, Approve): (_P.SHADOWED,),
         (_P.LOCKED, MoveAbort): (_P.LOCKED,),

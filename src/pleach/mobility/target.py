@@ -23,7 +23,7 @@ from pleach.messages import (
 )
 from pleach.mobility.movements import Entering
 from pleach.mobility.phases import TargetPhase
-from pleach.mobility.source import ROUND_TRIP, TIMER
+from pleach.mobility.source import PATIENCE_SECONDS, ROUND_TRIP, TIMER
 from pleach.overlay.handover import confirm, tables_of
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled
@@ -33,10 +33,11 @@ LAYERS = (Layer.ADVERTISEMENTS, Layer.SUBSCRIPTIONS)  # in this order: advertise
 
 
 def timers(movement: Entering) -> list[SetTimer]:
-    """Only where delays are bounded: else the source says what becomes of it, however late."""
-    if not movement.delay_ms_max or movement.phase is not TargetPhase.APPROVED:
+    """The queue must not grow for ever. Until the state has come it is ours to say no, whatever the source has done."""
+    if movement.phase is not TargetPhase.APPROVED:
         return []
-    return [SetTimer(TIMER + movement.operation, WAITS * movement.delay_ms_max / 1_000)]
+    delay = movement.delay_ms_max / 1_000 or PATIENCE_SECONDS / ROUND_TRIP
+    return [SetTimer(TIMER + movement.operation, WAITS * delay)]
 
 
 def nobody(name: str) -> HandedClient:
@@ -67,6 +68,8 @@ class Target:
     def handle_late(self) -> Handled:
         """If the client comes all the same, since delays were longer than promised, it has to hear that it is lost."""
         dropped = self._drop("the state of the client has not come in time")
+        if not self._movement.delay_ms_max:
+            return dropped
         client = self._movement.client
         return dropped._replace(effects=[*dropped.effects, LinkUp(client)], released=[client])
 

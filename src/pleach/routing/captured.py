@@ -26,3 +26,4 @@ class RouterState(msgspec.Struct, frozen=True, array_like=True):
     neighbours: list[Node]
     subscriptions: PropagationState
     advertisements: PropagationState
+    rounds: dict[Node, bool] = {}  # of renewals, since the last tick: whether they are whole (leases)

@@ -16,7 +16,7 @@ should have, and has it confirm (`Settle`) in place of all that was unanswered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from pleach.effects import Send
@@ -159,6 +159,9 @@ class Propagation:
         suspended = [neighbour for neighbour, export in self._exports.items() if export.is_suspended]
         return [(source, entry) for source, entry in self._received.stale() if source not in suspended]
 
+    def is_suspended(self, neighbour: Node) -> bool:
+        return self._exports[neighbour].is_suspended
+
     def age(self) -> list[Send]:
         """A tick: from now on everything has to be renewed again."""
         self._received.age()
@@ -166,14 +169,14 @@ class Propagation:
             return []
         return [send for n, export in self._exports.items() for send in self._relays.tick(n, export.told)]
 
-    def renew(self, only: Node | None = None) -> list[Send]:
-        """Tell the neighbours, or one of them, again what they should have, and ask again for answers that are due.
+    def renew(self, away: Collection[Node] = ()) -> list[Send]:
+        """Tell the neighbours again what they should have, and ask again for answers that are due.
 
         Nothing is lost between neighbours but in a fault; whatever it was, this mends it.
         """
         sends: list[Send] = []
         for neighbour, export in self._exports.items():
-            if export.is_suspended or only not in (None, neighbour):
+            if export.is_suspended or neighbour in away:
                 continue
             if not self._relays:
                 told = sorted(export.told)

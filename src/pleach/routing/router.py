@@ -14,14 +14,14 @@ The router knows nothing of reconfigurations, clocks or sessions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pleach.effects import Send
 from pleach.events.filter import Filter
 from pleach.events.index import MatchingIndex
-from pleach.messages import Install, Installed, Layer, Node, Settle, Withdraw
+from pleach.messages import Install, Installed, Layer, Node, Round, Settle, Withdraw
 from pleach.routing.captured import RouterState
 from pleach.routing.entries import Change, Entry
 from pleach.routing.exports import Export
@@ -30,6 +30,7 @@ from pleach.routing.policies import POLICIES
 from pleach.routing.propagation import Propagation
 from pleach.routing.relays import UNANSWERED, Relaying
 from pleach.routing.rewiring import LayerLink, Rewiring
+from pleach.routing.rounds import Rounds
 from pleach.routing.stages import Stage
 from pleach.routing.waits import Ticket
 
@@ -43,6 +44,7 @@ class RoutingConfig:
     advertisements: bool = False
     merge_bound: float = 0.0  # share of a merged filter that nobody asked for (policy merging)
     relaying: Relaying = Relaying.NEVER  # of renewals, where subscriptions are leased
+    refresh: float = 0.0  # seconds after which clients have to renew what they want; 0: never
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Router:
         self._subscriptions = Propagation(Layer.SUBSCRIPTIONS, self._stages, self._subscription_gate, config.relaying)
         self._advertisements = Propagation(Layer.ADVERTISEMENTS, self._stages, self._advertisement_gate)
         self._layers = {Layer.SUBSCRIPTIONS: self._subscriptions, Layer.ADVERTISEMENTS: self._advertisements}
+        self._rounds = Rounds()
         self._wanted: FilterMap[tuple[Node, Entry]] = FilterMap()  # subscriptions by filter, to find what overlaps
         self._advertised: dict[Node, FilterMap[Entry]] = {}  # advertisements by the destination they came from
 
@@ -114,7 +117,7 @@ class Router:
         sends += self._note_removed(layer, source, entry)
         return Outcome(sends)
 
-    def handle(self, sender: Node, message: Install | Withdraw | Installed | Settle) -> Outcome:
+    def handle(self, sender: Node, message: Install | Withdraw | Installed | Settle | Round) -> Outcome:
         match message:
             case Install(layer, number, owner, wanted):
                 ticket = Ticket(layer, sender, number) if number != UNANSWERED else None
@@ -125,6 +128,9 @@ class Router:
                 return self.remove(layer, sender, Entry(owner, wanted))
             case Installed(layer, number):
                 return self._outcome([], self._layers[layer].installed(sender, number))
+            case Round(ends):
+                (self.end_round if ends else self.begin_round)(sender)
+                return Outcome()
 
     def wait_for_all(self, ticket: Ticket) -> Outcome:
         """Have the ticket wait for whatever is unanswered now."""
@@ -193,20 +199,42 @@ class Router:
 
     # Leases (stabilise/) -------------------------------------------------------------------------------------
 
+    def begin_round(self, source: Node) -> None:
+        self._rounds.begin(source)
+
+    def end_round(self, source: Node) -> None:
+        """All that this one wants has come again since the round began."""
+        self._rounds.end(source)
+
+    def _is_judged(self, source: Node) -> bool:
+        """Renewals that are relayed come in no rounds: there only time tells (S1 §3.3.2)."""
+        return self.config.relaying is not Relaying.NEVER or self._rounds.is_whole(source)
+
     def lapse(self) -> tuple[Outcome, int]:
         """A tick of the leases: what was not renewed since the last one goes. Returns how much that was, too."""
         sends: list[Send] = []
         count = 0
         for layer, propagation in self._layers.items():
             for source, entry in propagation.stale():
-                sends += self.remove(layer, source, entry).sends
-                count += 1
+                if self._is_judged(source):
+                    sends += self.remove(layer, source, entry).sends
+                    count += 1
             sends += propagation.age()
+        self._rounds.tick()
         return Outcome(sends), count
 
-    def renew(self, only: Node | None = None) -> Outcome:
-        """Tell the neighbours, or one of them, again what they should have."""
-        return Outcome([send for propagation in self._layers.values() for send in propagation.renew(only)])
+    def renew(self, away: Collection[Node] = ()) -> Outcome:
+        """Tell the neighbours again what they should have, as a whole round; those `away` could not hear it."""
+        told = [n for n in self.neighbours if n not in away and not self._subscriptions.is_suspended(n)]
+        again = self.told_again(away)
+        if self.config.relaying is not Relaying.NEVER:
+            return Outcome(again)
+        begins, ends = ([Send(n, Round(ends=is_end)) for n in sorted(told)] for is_end in (False, True))
+        return Outcome([*begins, *again, *ends])
+
+    def told_again(self, away: Collection[Node] = ()) -> list[Send]:
+        """What the neighbours should have, but for those who are away."""
+        return [send for propagation in self._layers.values() for send in propagation.renew(away)]
 
     def mend(self, clients: Iterable[Node]) -> None:
         """Forget what a fault has left that cannot be."""
@@ -307,6 +335,9 @@ class Router:
 
     # Looking in ----------------------------------------------------------------------------------------------
 
+    def has(self, layer: Layer, source: Node, entry: Entry) -> bool:
+        return self._layers[layer].has(source, entry)
+
     def received_from(self, layer: Layer, source: Node) -> Sequence[Entry]:
         return self._layers[layer].received_from(source)
 
@@ -319,12 +350,17 @@ class Router:
 
     def capture(self) -> RouterState:
         return RouterState(
-            self.parent, list(self.neighbours), self._subscriptions.capture(), self._advertisements.capture()
+            self.parent,
+            list(self.neighbours),
+            self._subscriptions.capture(),
+            self._advertisements.capture(),
+            self._rounds.capture(),
         )
 
     def restore(self, state: RouterState) -> None:
         self.parent = state.parent
         self.neighbours = list(state.neighbours)
+        self._rounds.restore(state.rounds)
         self._advertisements.restore(state.advertisements)
         for source, entry in self._advertisements.entries():
             self._enter(Layer.ADVERTISEMENTS, source, entry)

@@ -35,6 +35,7 @@ from pleach.messages import (
     Published,
     PublishRefused,
     Refused,
+    Renewed,
     Subscribe,
     Subscribed,
     Unadvertise,
@@ -123,10 +124,11 @@ class Sessions:
                 return self._add(Layer.SUBSCRIPTIONS, client, name, wanted, wait=network_wide)
             case Advertise(name, advertised):
                 return self._add(Layer.ADVERTISEMENTS, client, name, advertised, wait=True)
-            case Unsubscribe(name):
-                return [*self._remove(Layer.SUBSCRIPTIONS, client, name), Send(client, Unsubscribed(name))]
-            case Unadvertise(name):
-                return [*self._remove(Layer.ADVERTISEMENTS, client, name), Send(client, Unadvertised(name))]
+            case Unsubscribe() | Unadvertise():
+                return self._take_back(client, message)
+            case Renewed():
+                self._router.end_round(client)
+                return []
             case Detach():
                 return self._detach(client)
 
@@ -175,11 +177,12 @@ class Sessions:
     # Requests ------------------------------------------------------------------------------------------------
 
     def _attach(self, client: Node, *, own_events: bool) -> list[Send]:
+        self._router.begin_round(client)
         if client in self._clients:
             self._clients[client].own_events = own_events
         else:
             self._clients[client] = ClientState(own_events, {}, {}, {})
-        return [Send(client, Attached())]
+        return [Send(client, Attached(self._router.config.refresh))]
 
     def _detach(self, client: Node) -> list[Send]:
         state = self._clients[client]
@@ -207,7 +210,8 @@ class Sessions:
         state = self._clients[client]
         if not self._router.config.advertisements:
             return ""
-        if any(state.advertisements[name].matches(event.attributes) for name in state.confirmed):
+        in_effect = (wanted for name, wanted in state.advertisements.items() if name in state.confirmed)
+        if any(wanted.matches(event.attributes) for wanted in in_effect):
             return ""
         return "no confirmed advertisement matches it: advertise first, and wait for the confirmation"
 
@@ -228,20 +232,20 @@ class Sessions:
     def _renew(self, layer: Layer, client: Node, name: str, wanted: Filter) -> list[Send]:
         """The client knows what it has: where the broker knows otherwise, it has forgotten, or never should have known.
 
-        Before an entry comes, any other of that name goes (S1 §3.3.1): names and filters can be damaged, too.
+        Before an entry comes, any other of that name goes (S1 §3.3.1): names and filters can be damaged, too. What is
+        advertised must be in effect before events are taken for it, so that one which is not is confirmed again.
         """
         state = self._clients[client]
         names = state.names(layer)
         sends = [] if names.get(name, wanted) == wanted else self._remove(layer, client, name)
+        if layer is Layer.ADVERTISEMENTS and not (name in names and name in state.confirmed):
+            return [*sends, *self._add(layer, client, name, wanted, wait=True)]
         if name not in names:
             if len(names) == NAMES_PER_CLIENT_MAX:
                 return [Send(client, Refused(name, TOO_MANY_NAMES))]
             names[name] = wanted
             self.names += weight(wanted)
-        is_in_effect = layer is Layer.SUBSCRIPTIONS or name in state.confirmed
-        ticket = None if is_in_effect else Ticket(layer, client, name)
-        outcome = self._router.add(layer, client, Entry(owner(client, name), wanted), ticket)
-        return [*sends, *outcome.sends, *self.settle(outcome.due)]
+        return [*sends, *self._router.add(layer, client, Entry(owner(client, name), wanted), None).sends]
 
     def lapse(self) -> int:
         """Names go with the entries that they stand for, once these have run out. Returns how many."""
@@ -252,7 +256,17 @@ class Sessions:
                 if Entry(owner(client, name), wanted) not in held:
                     self._remove(layer, client, name)
                     count += 1
+        for state in self._clients.values():
+            for name in state.confirmed.keys() - state.advertisements.keys():  # a fault has made it up
+                del state.confirmed[name]
         return count
+
+    def _take_back(self, client: Node, message: Unsubscribe | Unadvertise) -> list[Send]:
+        match message:
+            case Unsubscribe(name):
+                return [*self._remove(Layer.SUBSCRIPTIONS, client, name), Send(client, Unsubscribed(name))]
+            case Unadvertise(name):
+                return [*self._remove(Layer.ADVERTISEMENTS, client, name), Send(client, Unadvertised(name))]
 
     def _remove(self, layer: Layer, client: Node, name: str) -> Sequence[Send]:
         state = self._clients[client]

@@ -8,14 +8,19 @@ from dataclasses import dataclass
 from functools import partial
 
 from pleach.broker import Broker, MachineMaker
-from pleach.client import Client, RenewalClock
+from pleach.client import Client
+from pleach.client_state import RenewalClock
 from pleach.messages import Node
 from pleach.mobility.machine import Mobility
+from pleach.overlay.coloured.broker import ColouredBroker
+from pleach.overlay.coloured.holding import Order
 from pleach.overlay.layers import RouterMaker
 from pleach.overlay.registry import machines
 from pleach.routing.relays import Relaying
 from pleach.routing.router import Router, RoutingConfig
+from pleach.scenario.colouring import colouring_of, is_coloured
 from pleach.scenario.model import Scenario, Stabilise, Stabiliser
+from pleach.scenario.plants import BrokerMachine
 from pleach.stabilise.clocks import phase_of
 from pleach.stabilise.machine import Leases
 from pleach.stabilise.rebuild import Rebuild
@@ -54,6 +59,7 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
         hierarchical=scenario.hierarchical,
         advertisements=scenario.advertisements,
         merge_bound=scenario.merge_bound,
+        refresh=scenario.stabilise.refresh if scenario.stabilise else 0.0,
         relaying=scenario.stabilise.lease.relaying(scenario.routing.value) if scenario.stabilise else Relaying.NEVER,
     )
 
@@ -102,6 +108,26 @@ def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
         machines=broker_machines(scenario),
         make_router=router_maker(scenario, tree, name),
     )
+
+
+def make_machine(scenario: Scenario, tree: Tree, name: Node) -> BrokerMachine:
+    """As `make_broker`, whatever kind of broker the network has."""
+    if not is_coloured(scenario):
+        return make_broker(scenario, tree, name)
+    parent = tree.parent.get(name)
+    return ColouredBroker(
+        name,
+        routing_config(scenario),
+        colouring_of(scenario),
+        order=Order(scenario.ordering.value),
+        parent=parent,
+        children=[neighbour for neighbour in tree.neighbours.get(name, ()) if neighbour != parent],
+    )
+
+
+def make_machines(scenario: Scenario) -> dict[Node, BrokerMachine]:
+    tree = tree_of(scenario)
+    return {name: make_machine(scenario, tree, name) for name in scenario.brokers}
 
 
 def make_brokers(scenario: Scenario) -> dict[Node, Broker]:

@@ -88,17 +88,19 @@ class Stabiliser(StrEnum):
     LEASES = "leases"
     REBUILD = "rebuild"
     REBUILD_PRINTED = "rebuild-printed"  # as S1 has it, with its errors
+    COLOURED = "coloured"  # the tree as well as the tables: overlay/coloured/
 
     @property
     def rebuilds(self) -> bool:
-        return self is not Stabiliser.LEASES
+        return self in (Stabiliser.REBUILD, Stabiliser.REBUILD_PRINTED)
 
 
 class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
     """How the network finds back by itself from faults that damage its state; see stabilise/ for the names.
 
     `renewal` and `variant` are of leases, `cyclic` of rebuilding: links may then form cycles. `delay` and `diameter`
-    are what the periods reckon with: by default what [latency] and the tree say.
+    are what the periods reckon with: by default what [latency] and the tree say. With colours
+    `height` stands in place of `diameter`, `group` says who is root, and who follows, and `degree` who takes in others.
     """
 
     kind: Stabiliser
@@ -109,6 +111,9 @@ class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
     cyclic: bool = False
     delay: Span | None = None
     diameter: Count | None = None
+    height: Count | None = None
+    group: Names = ()
+    degree: Count | None = None
 
     @property
     def lease(self) -> Lease:

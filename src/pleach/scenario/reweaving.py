@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, assert_never
 
+from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove, RequestSwap
 from pleach.overlay.choice import Circumstances, planned_exchange
 from pleach.overlay.plans import AddStep, Plan, RemoveStep, Step, SwapStep, Topology, remove_broker
 from pleach.scenario import model, steps
@@ -22,6 +23,21 @@ def single(step: TreeStep, *, is_leaf: bool) -> Step | None:
             return RemoveStep(broker) if is_leaf else None
         case steps.Exchange():
             return None
+        case _:
+            assert_never(step)
+
+
+def in_colours(step: TreeStep, operation: str) -> tuple[Node, OperatorRequest]:
+    """Whom to ask in a coloured network, and for what: one request for anything. Its root knows the tree, and plans."""
+    match step:
+        case steps.Swap(brokers=(a, b, c)):
+            return a, RequestSwap(operation, a, b, c)
+        case steps.Exchange(remove=(x, y), add=(u, v)):
+            return u, RequestExchange(operation, [u, x, y, v], 1, "coloured")
+        case steps.AddBroker(broker=broker, to=to):
+            return broker, RequestAdd(operation, to)
+        case steps.RemoveBroker(broker=broker):
+            return broker, RequestRemove(operation, broker)
         case _:
             assert_never(step)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 
 from pleach.errors import LeaseError
+from pleach.overlay.coloured import bounds as colours
+from pleach.scenario.colouring import check_colouring, colouring_of, is_coloured, widest_latency
 from pleach.scenario.locate import FlawError
 from pleach.scenario.model import Ordering, Scenario, Stabilise, Stabiliser
 from pleach.scenario.steps import AddBroker, Exchange, MoveClient, RemoveBroker, Swap
-from pleach.scenario.values import Span
 from pleach.stabilise.bounds import Delays, check, flight, period_min, stabilisation
 from pleach.stabilise.lease import Renewal
 from pleach.stabilise.rounds import Rounds, check_rounds, rebuilt_within, round_min
@@ -20,6 +20,9 @@ CYCLIC_BROKERS_MAX = 100  # tables grow with the square of it
 def check_stabilising(scenario: Scenario) -> None:
     stabilise = scenario.stabilise
     if stabilise is None:
+        return
+    if is_coloured(scenario):
+        check_colouring(scenario)
         return
     rebuilds = stabilise.kind.rebuilds
     flaw = _flaw_of_rebuild(scenario, stabilise) if rebuilds else _flaw_of_leases(scenario, stabilise)
@@ -35,9 +38,9 @@ def check_stabilising(scenario: Scenario) -> None:
 
 
 def _flaw_of_leases(scenario: Scenario, stabilise: Stabilise) -> FlawError | None:
-    if scenario.advertisements:
-        reason = f'advertisements are not leased; leave them out, or set kind = "{Stabiliser.REBUILD}"'
-        return FlawError(("stabilise",), reason)
+    if stabilise.renewal is Renewal.RELAYED and scenario.advertisements:
+        reason = f'advertisements are not renewed that way; set renewal = "{Renewal.HOP_BY_HOP}"'
+        return FlawError(("stabilise", "renewal"), reason)
     if stabilise.renewal is Renewal.RELAYED and _changes_tree(scenario):
         reason = f'relayed renewals need a tree that stays; set renewal = "{Renewal.HOP_BY_HOP}"'
         return FlawError(("stabilise", "renewal"), reason)
@@ -71,7 +74,7 @@ def _changes_tree(scenario: Scenario) -> bool:
 def delays_of(scenario: Scenario) -> Delays:
     """What the file says, or what follows from its latencies and its tree; a client's own link counts as one more."""
     assert scenario.stabilise
-    span = scenario.stabilise.delay or _widest(_latencies(scenario))
+    span = scenario.stabilise.delay or widest_latency(scenario)
     return Delays(span.low, span.high, scenario.stabilise.diameter or _diameter(scenario) + 1)
 
 
@@ -97,23 +100,23 @@ def period_min_of(scenario: Scenario) -> float:
 def stabilisation_of(scenario: Scenario) -> float:
     """Seconds after a fault within which everything is correct again."""
     assert scenario.stabilise
+    if is_coloured(scenario):
+        return colours.stabilisation(colouring_of(scenario))
     if scenario.stabilise.kind.rebuilds:
         return rebuilt_within(rounds_of(scenario), delays_of(scenario))
-    return stabilisation(scenario.stabilise.lease, scenario.routing.value, delays_of(scenario))
+    lease, delays = scenario.stabilise.lease, delays_of(scenario)
+    return stabilisation(lease, scenario.routing.value, delays, advertisements=scenario.advertisements)
 
 
 def flight_of(scenario: Scenario) -> float:
+    if is_coloured(scenario):
+        return colours.flight(colouring_of(scenario))
     return flight(delays_of(scenario))
 
 
-def _latencies(scenario: Scenario) -> list[Span]:
-    links = [*scenario.links, *((client.id, client.broker) for client in scenario.clients)]
-    return [scenario.latency.of(a, b) for a, b in links] or [scenario.latency.default]
-
-
-def _widest(spans: Iterable[Span]) -> Span:
-    given = list(spans)
-    return Span(min(span.low for span in given), max(span.high for span in given))
+def fault_detail(scenario: Scenario, fault: str, *, lasts: float = 0.0) -> str:
+    """What the trace says of a fault that damages state: how long the checks are suspended."""
+    return f"{fault} stabilises={lasts + stabilisation_of(scenario):.9g} flight={flight_of(scenario):.9g}"
 
 
 def _diameter(scenario: Scenario) -> int:

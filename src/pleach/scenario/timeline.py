@@ -65,6 +65,7 @@ class _World:
         self._links = {frozenset(link) for link in scenario.links}
         self._links_known = True  # until the tree changes
         self._down: set[str] = set()
+        self._gone: set[str] = set()  # for good
         self._finds_back = scenario.stabilise is not None
         self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
         self._advertised = {
@@ -143,9 +144,13 @@ class _World:
                 if step.broker in self._down:
                     raise FlawError(where, f"broker {step.broker!r} has crashed already; restart it first")
                 self._down.add(step.broker)
+                if step.for_good:
+                    self._gone.add(step.broker)
             case Restart():
                 if step.broker not in self._down:
                     raise FlawError(where, f"broker {step.broker!r} is running; only a crashed one can restart")
+                if step.broker in self._gone:
+                    raise FlawError(where, f"broker {step.broker!r} has crashed for good; it does not come back")
                 self._down.remove(step.broker)
                 self._check_backup(step, (*path, "state_from"))
 

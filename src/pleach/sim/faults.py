@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
-from pleach.broker import Broker
 from pleach.client import Client
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
+from pleach.faults.coloured_damage import COLOURED_PARTS, damaged_coloured
+from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of
+from pleach.faults.garbling import coloured_ghost, garbled, ghost
 from pleach.messages import Node
 from pleach.scenario import steps
+from pleach.scenario.colouring import is_coloured
 from pleach.scenario.model import Scenario
-from pleach.scenario.stabilising import flight_of, stabilisation_of
-from pleach.sim.damage import PARTS, Hand, damaged
-from pleach.sim.garbling import garbled
+from pleach.scenario.plants import BrokerMachine
+from pleach.scenario.stabilising import fault_detail
 from pleach.sim.simulator import Simulator
 from pleach.stabilise.twin import ONLY_TREE
 from pleach.trace import NETWORK, RecordKind
-
-GHOST_FILTERS = ("TRUE", "EXISTS topic", "ghost = 1", "price > 3", "topic LIKE 'news%'")
 
 
 class Struck(Protocol):
@@ -29,7 +29,7 @@ class Struck(Protocol):
     scenario: Scenario
     stream: str
     sim: Simulator
-    brokers: dict[Node, Broker]
+    brokers: dict[Node, BrokerMachine]
     clients: dict[Node, Client]
     disks: dict[Node, bytes]
 
@@ -44,6 +44,8 @@ class StateFaults:
         self._draws = Random(f"{run.stream}/faults")
         self._filters = _filters(run.scenario)
         self._trees = _trees(run.scenario)
+        self._is_coloured = is_coloured(run.scenario)
+        self._parts = [*(COLOURED_PARTS if self._is_coloured else PARTS)]
 
     def strike(self, step: steps.Corrupt | steps.Garble) -> None:
         reason = self._why_not(step)
@@ -61,36 +63,43 @@ class StateFaults:
         match step:
             case steps.Garble(link=ends):
                 return "" if run.sim.has_link(*ends) else f"there is no link {ends[0]}-{ends[1]}"
-            case steps.Corrupt(what=what) if what not in PARTS:
-                return f"nothing is known of {what!r}; {', '.join(PARTS)} can be damaged"
+            case steps.Corrupt(what=what) if what not in self._parts:
+                return f"nothing is known of {what!r}; {', '.join(self._parts)} can be damaged"
             case steps.Corrupt(broker=broker):
                 return "" if broker in run.brokers and broker not in run.disks else f"broker {broker} is not running"
 
     def _corrupt(self, step: steps.Corrupt) -> None:
         run, broker = self._run, self._run.brokers[step.broker]
-        run.record(RecordKind.FAULT, step.broker, detail=self.detail(f"corrupt {step.what}"))
-        broker.restore(damaged(broker.capture(), step.what, self._hand(step.broker, step.share)))
-        if step.what in ("clock", "all"):
+        run.record(RecordKind.FAULT, step.broker, detail=fault_detail(run.scenario, f"corrupt {step.what}"))
+        hand = self._hand(step.broker, step.share)
+        strike = damaged_coloured if self._is_coloured else damaged
+        broker.restore(strike(broker.capture(), step.what, hand))
+        if step.what in ("clock", "all") or self._is_coloured:  # where links follow from what was damaged
             run.sim.perform(step.broker, broker.resume(now=run.sim.now))
 
     def _garble(self, step: steps.Garble) -> None:
         run = self._run
-        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=self.detail("garble"))
+        run.record(RecordKind.FAULT, NETWORK, peer="-".join(step.link), detail=fault_detail(run.scenario, "garble"))
         ends = [node for node in step.link if node in run.clients]
         for link in run.sim.links_between(*step.link):
-            hand = Hand(self._draws, step.share, step.link, ends, self._filters, self._trees)
-            messages = garbled(run.sim.take_in_flight(link), link.sender, link.receiver, hand)
+            hand = self._hand_for(step.share, step.link, ends)
+            ghosts = coloured_ghost if self._is_coloured else ghost
+            messages = garbled(run.sim.take_in_flight(link), link.sender, link.receiver, hand, ghosts)
             run.sim.resend(link, messages)
 
-    def detail(self, fault: str) -> str:
-        """How the trace says what happened, and for how long it may show."""
-        scenario = self._run.scenario
-        return f"{fault} stabilises={stabilisation_of(scenario):.9g} flight={flight_of(scenario):.9g}"
+    def outage(self, fault: str) -> str:
+        """The same of something that stops for a while: in a coloured network that is mended, too."""
+        return fault_detail(self._run.scenario, fault) if self._is_coloured else fault
 
     def _hand(self, broker: Node, share: float) -> Hand:
         clients = [name for name, client in self._run.clients.items() if client.broker == broker]
         nodes = [*self._run.brokers[broker].router.neighbours, *clients]
-        return Hand(self._draws, share, nodes, clients, self._filters, self._trees)
+        return self._hand_for(share, nodes, clients)
+
+    def _hand_for(self, share: float, nodes: Sequence[Node], clients: Sequence[Node]) -> Hand:
+        scenario, brokers = self._run.scenario, sorted(self._run.brokers)
+        layers = layers_of(advertisements=scenario.advertisements)
+        return Hand(self._draws, share, nodes, clients, self._filters, layers, self._trees, brokers)
 
 
 def _trees(scenario: Scenario) -> Sequence[Node]:

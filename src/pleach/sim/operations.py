@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pleach.broker import Broker
 from pleach.client import Client
 from pleach.effects import Concluded
 from pleach.errors import PlanError, ProtocolError, TopologyError
@@ -23,7 +22,9 @@ from pleach.overlay.plans import Operation as PlanOperation
 from pleach.overlay.plans import Plan, PlanRun, Topology, asked, request_of
 from pleach.scenario import model, steps
 from pleach.scenario.asked import described
-from pleach.scenario.reweaving import TreeStep, planned, single
+from pleach.scenario.colouring import is_coloured
+from pleach.scenario.plants import BrokerMachine
+from pleach.scenario.reweaving import TreeStep, in_colours, planned, single
 from pleach.sim.simulator import Simulator
 
 
@@ -32,8 +33,8 @@ class Surroundings:
     """What operations work on, and whom they tell."""
 
     sim: Simulator
-    brokers: dict[Node, Broker]  # those of the tree: operations add and remove some
-    make_broker: Callable[[Node], Broker]
+    brokers: dict[Node, BrokerMachine]  # those of the tree: operations add and remove some
+    make_broker: Callable[[Node], BrokerMachine]
     is_down: Callable[[Node], bool]
     scenario: model.Scenario
     refuse: Callable[[steps.Step, str], None]
@@ -70,6 +71,9 @@ class Operations:
                 self._around.refuse(step, f"there is no broker {step.to}")
                 return
             self._bring_in(step.broker)
+        if is_coloured(self._around.scenario):
+            self._ask(Operation(step, *in_colours(step, name)))
+            return
         is_leaf = not isinstance(step, steps.RemoveBroker) or self._is_leaf(step.broker)
         only = single(step, is_leaf=is_leaf)
         if only is not None:

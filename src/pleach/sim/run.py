@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from pleach.broker import Broker
 from pleach.client import Client
 from pleach.effects import Concluded, Observe, Observed
 from pleach.events.event import Event
 from pleach.events.language import parse_filter
 from pleach.messages import Node
+from pleach.overlay.coloured.broker import ColouredBroker
 from pleach.scenario import model, steps
 from pleach.scenario.acting import act
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
-from pleach.scenario.assemble import make_broker, make_brokers, make_clients, tree_of
+from pleach.scenario.assemble import make_clients, make_machine, make_machines, tree_of
 from pleach.scenario.behaviour import Publication, Replies, publications
+from pleach.scenario.colouring import is_coloured
+from pleach.scenario.plants import BrokerMachine
+from pleach.scenario.stabilising import fault_detail
 from pleach.sim.faults import StateFaults
 from pleach.sim.links import Link
 from pleach.sim.operations import Operations, Surroundings
@@ -24,6 +27,8 @@ from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 PROGRESS_TICKS = 100
+LINGER_PERIODS_MAX = 12
+LOSES_ALL = 2.0  # above any draw
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ def run_scenario(
     seed: int,
     *,
     kinds: frozenset[RecordKind] | None = None,
-    watch: Callable[[dict[Node, Broker]], None] | None = None,
+    watch: Callable[[dict[Node, BrokerMachine]], None] | None = None,
     on_progress: Callable[[float], None] | None = None,
 ) -> SimResult:
     """Run to the end: all of the timeline, then until all is quiet.
@@ -72,15 +77,16 @@ class ScenarioRun:
     scenario: model.Scenario
     seed: int
     kinds: frozenset[RecordKind] | None = None
-    watch: Callable[[dict[Node, Broker]], None] | None = None
+    watch: Callable[[dict[Node, BrokerMachine]], None] | None = None
     refusals: list[Refusal] = field(default_factory=list)
     disks: dict[Node, bytes] = field(default_factory=dict)  # states of brokers that are down
+    buried: dict[Node, None] = field(default_factory=dict)  # those of them that will not come back
 
     def __post_init__(self) -> None:
         self.stream = f"{self.scenario.name}/{self.seed}"
         self.recorder = Recorder(run_name(self.scenario, self.seed), kinds=self.kinds)
         self.sim = Simulator(self.stream)
-        self.brokers: dict[Node, Broker] = make_brokers(self.scenario)
+        self.brokers: dict[Node, BrokerMachine] = make_machines(self.scenario)
         self.clients: dict[Node, Client] = make_clients(self.scenario)
         self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
         self.subscriptions = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
@@ -99,6 +105,7 @@ class ScenarioRun:
 
     def finish(self) -> SimResult:
         self.sim.run()
+        self._linger()
         quiet = self._drain()
         for operation in self.operations.under_way:
             self.refuse(operation.step, "it has not come to an end")
@@ -111,6 +118,19 @@ class ScenarioRun:
             quiet,
             tuple(self.refusals),
         )
+
+    @property
+    def _is_holding(self) -> bool:
+        """Whether events wait for a recolouring."""
+        return any(isinstance(broker, ColouredBroker) and broker.held_count for broker in self.brokers.values())
+
+    def _linger(self) -> None:
+        """In a coloured network what is under way may wait for a recolouring, and that for its time."""
+        for _ in range(LINGER_PERIODS_MAX if is_coloured(self.scenario) else 0):
+            if not self._is_holding and not self.operations.under_way:
+                return
+            assert self.scenario.stabilise
+            self.sim.run(self.sim.now + self.scenario.stabilise.period)
 
     def report_to(self, on_progress: Callable[[float], None]) -> None:
         for tick in range(PROGRESS_TICKS):
@@ -140,13 +160,13 @@ class ScenarioRun:
         ends = (link.sender, link.receiver)
         latency = self._latencies.get(ends, self.scenario.latency.default)
         link.set_latency((latency.low, latency.high))
-        link.loss = self._losses.get(ends, self.scenario.loss.default)
+        link.loss = LOSES_ALL if link.receiver in self.buried else self._losses.get(ends, self.scenario.loss.default)
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
             self.sim,
             self.brokers,
-            make_broker=partial(make_broker, self.scenario, tree_of(self.scenario)),
+            make_broker=partial(make_machine, self.scenario, tree_of(self.scenario)),
             is_down=self.disks.__contains__,
             scenario=self.scenario,
             refuse=self.refuse,
@@ -219,8 +239,8 @@ class ScenarioRun:
                 self.operations.start(step)
             case steps.Crash(broker=broker) if broker not in self.brokers:
                 self.refuse(step, f"there is no broker {broker} any more")
-            case steps.Crash(broker=broker):
-                self._crash(broker)
+            case steps.Crash(broker=broker, for_good=for_good):
+                self._crash(broker, for_good=for_good)
             case steps.Restart(broker=broker) if broker not in self.disks:
                 self.refuse(step, f"broker {broker} is not down")
             case steps.Restart(broker=broker):
@@ -241,20 +261,31 @@ class ScenarioRun:
         self.refusals.append(Refusal(self.sim.now, str(name), reason))
         self.record(RecordKind.STATE, NETWORK, detail=f"refused: {name}: {reason}")
 
-    def _crash(self, broker: Node) -> None:
+    def _crash(self, broker: Node, *, for_good: bool = False) -> None:
         """The broker's memory is gone. Each step of it was committed, so its disk holds all."""
-        self.record(RecordKind.FAULT, broker, detail="crash")
+        self.record(RecordKind.FAULT, broker, detail=self.faults.outage("crash"))
         self.disks[broker] = self.brokers[broker].capture()
         self.sim.crash(broker)
+        if for_good:
+            self._bury(broker)
+
+    def _bury(self, broker: Node) -> None:
+        """It will not come back: nothing that is sent to it waits."""
+        self.buried[broker] = None
+        for node in (*self.brokers, *self.clients):
+            for link in self.sim.links_between(node, broker)[:1]:
+                self.sim.take_in_flight(link)
+                link.loss = LOSES_ALL
 
     def _restart(self, step: steps.Restart) -> None:
         broker, disk = step.broker, self.disks.pop(step.broker)
         if step.state_from is None:
-            self.record(RecordKind.FAULT, broker, detail="restart")
+            self.record(RecordKind.FAULT, broker, detail=self.faults.outage("restart"))
         else:
-            self.record(RecordKind.FAULT, broker, detail=self.faults.detail(f"restart state_from={step.state_from:g}"))
+            detail = fault_detail(self.scenario, f"restart state_from={step.state_from:g}")
+            self.record(RecordKind.FAULT, broker, detail=detail)
             disk = self._backups[broker, step.state_from]
-        fresh = make_broker(self.scenario, tree_of(self.scenario), broker)
+        fresh = make_machine(self.scenario, tree_of(self.scenario), broker)
         fresh.restore(disk)
         self.brokers[broker] = fresh
         self.sim.restart(broker, fresh)
@@ -272,7 +303,8 @@ class ScenarioRun:
         if not self.sim.has_link(*ends):
             self.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
             return
-        self.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
+        detail = self.faults.outage(str(type(step).__struct_config__.tag))
+        self.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=detail)
         match step:
             case steps.Cut():
                 self.sim.cut(*ends)
@@ -283,7 +315,7 @@ class ScenarioRun:
                     link.set_latency((latency.low, latency.high))
 
     def _drain(self) -> bool:
-        quiet = self.sim.drain() and not self.operations.under_way
+        quiet = self.sim.drain() and not self.operations.under_way and not self._is_holding
         if quiet:
             self.record(RecordKind.DRAIN, NETWORK)
         if quiet and self.watch:

@@ -10,6 +10,8 @@ there it takes no time). Every message takes δmin to δmax on each of them.
     relayed, others    ρ + d·δmax, and all clocks agree     2π + d·δmax                  (3.5), (3.6), (3.8)
     … second variant   ρ + d·δmax, and all clocks agree     2π + ρ + d·δmax              (3.7), (3.9)
 
+With advertisements, which are leased as well, it is correct again after twice the time: one layer after the other.
+
 For relayed renewals but those of simple routing S1 has (3.3) too; no π is long enough for them where clocks differ
 (decision 12, tests/stabilise/test_printed_bound.py).
 """
@@ -41,8 +43,15 @@ def period_min(lease: Lease, policy: str, delays: Delays) -> float:
     return lease.refresh + hops * (delays.high - delays.low)
 
 
-def stabilisation(lease: Lease, policy: str, delays: Delays) -> float:
-    """After a fault everything is correct again by then (the paper's Δ)."""
+def stabilisation(lease: Lease, policy: str, delays: Delays, *, advertisements: bool = False) -> float:
+    """After a fault everything is correct again by then (the paper's Δ).
+
+    With advertisements: these have to be right first, and then what they let through.
+    """
+    return (2 if advertisements else 1) * _of_one_layer(lease, policy, delays)
+
+
+def _of_one_layer(lease: Lease, policy: str, delays: Delays) -> float:
     through = delays.hops * delays.high
     if POLICIES[policy].floods:
         return max(2 * lease.period + delays.high, through)

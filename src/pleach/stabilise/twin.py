@@ -21,7 +21,7 @@ from itertools import product
 from typing import Any, NamedTuple, TypeAlias
 
 from pleach.effects import Send
-from pleach.messages import Install, Installed, InTable, Layer, Node, Parity, Settle, Withdraw
+from pleach.messages import Install, Installed, InTable, Layer, Node, Parity, Round, Settle, Withdraw
 from pleach.routing.captured import RouterState
 from pleach.routing.entries import Entry
 from pleach.routing.router import Outcome, Router, RoutingConfig
@@ -86,12 +86,12 @@ class TwinRouter(Router):
 
     def again(self, parity: Parity, neighbour: Node) -> list[Send]:
         """All that a neighbour should have of this table."""
-        return [
-            send
-            for tree, branch in self.wiring.branches.items()
-            if neighbour in branch.neighbours
-            for send in _tagged((tree, parity), self.tables[tree, parity].renew(neighbour).sends)
-        ]
+        sends: list[Send] = []
+        for tree, branch in self.wiring.branches.items():
+            if neighbour in branch.neighbours:
+                others = {*branch.neighbours} - {neighbour}
+                sends += _tagged((tree, parity), self.tables[tree, parity].told_again(others))
+        return sends
 
     # Events --------------------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class TwinRouter(Router):
     def remove(self, layer: Layer, source: Node, entry: Entry) -> Outcome:
         return self._joined([(key, table.remove(layer, source, entry)) for key, table in self.tables.items()])
 
-    def handle(self, sender: Node, message: Install | Withdraw | Installed | Settle) -> Outcome:  # noqa: ARG002
+    def handle(self, sender: Node, message: Install | Withdraw | Installed | Settle | Round) -> Outcome:  # noqa: ARG002
         """What belongs to no table was made up by a fault."""
         return Outcome()
 

@@ -18,6 +18,7 @@ from pleach.web.stage import Stage, inferred
 EVEN_FRAMES = 300
 EVENTFUL_FRAMES_MAX = 1_500
 ENTRIES_MAX = 150_000  # links in all frames together: larger trees have fewer of them
+SECONDS_MIN = 1e-9  # of a step: a run may be over at once
 EVENTFUL = frozenset({RecordKind.STATE, RecordKind.FAULT})
 
 
@@ -26,21 +27,12 @@ def film_of(run: str, records: Sequence[Record], outline: Outline | None) -> dic
     began, ended = records[0].at, records[-1].at
     tree = outline or inferred(records)
     stage = Stage(tree, has_sends=any(record.kind == RecordKind.SEND for record in records))
-    source = Source(Kind.REPLAY, run)
+    source, verdict = Source(Kind.REPLAY, run), _verdict(records)
     even = max(20, min(EVEN_FRAMES, ENTRIES_MAX // max(1, len(tree.links))))
-    step = max((ended - began) / even, 1e-9)
+    step = max((ended - began) / even, SECONDS_MIN)
     frames: list[dict[str, Any]] = []
-    shown: dict[str, Any] = {"verdict": _verdict(records)}
-    whole: dict[str, Any] = dict(shown)
-    taken = 0
-    due = began
-
-    def show(at: float) -> None:
-        nonlocal shown, whole
-        now = {**plain(stage.picture(source, at)), "verdict": whole["verdict"]}
-        frames.append({"at": at, "patch": difference(shown, now) if frames else now})
-        shown = now
-
+    shown: dict[str, Any] = {}
+    taken, due = 0, began
     for moment in _moments(records, began, step, even):
         while taken < len(records) and records[taken].at <= moment:
             stage.take(records[taken])
@@ -48,7 +40,9 @@ def film_of(run: str, records: Sequence[Record], outline: Outline | None) -> dic
         if moment >= due:
             stage.read_rates(step)
             due += step
-        show(moment)
+        now = {**plain(stage.picture(source, moment)), "verdict": verdict}
+        frames.append({"at": moment, "patch": difference(shown, now)})
+        shown = now
     return {"run": run, "from": began, "to": ended, "frames": frames}
 
 

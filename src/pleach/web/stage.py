@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 
 from pleach.live.operations import asked_name
 from pleach.messages import Node
+from pleach.overlay.plans import Link
+from pleach.overlay.plans.topology import link
 from pleach.scenario.outline import Outline
 from pleach.trace import Record, RecordKind
 from pleach.web.picture import (
     Broker,
     Client,
     Counters,
-    Link,
     Notice,
     Operation,
     Picture,
@@ -27,6 +28,7 @@ from pleach.web.picture import (
     Step,
     link_key,
 )
+from pleach.web.picture import Link as LinkShown
 
 NOTICES_MAX = 60
 OPERATIONS_MAX = 60
@@ -39,37 +41,37 @@ BETWEEN_BROKERS = frozenset({"Forward", "Install", "Installed", "Withdraw", MARK
 
 def inferred(records: Iterable[Record]) -> Outline:
     """The tree that a run began with, as far as records tell: links that carried something, and were not made later."""
-    links: dict[tuple[Node, Node], None] = {}
-    made: set[tuple[Node, Node]] = set()
+    links: dict[Link, None] = {}
+    made: set[Link] = set()
     homes: dict[Node, Node] = {}
     for record in records:
-        pair = (record.node, record.peer) if record.node < record.peer else (record.peer, record.node)
+        pair = link(record.node, record.peer)
         if record.kind == RecordKind.SEND and record.message in BETWEEN_BROKERS and pair not in made:
             links[pair] = None
         elif record.kind == RecordKind.SEND and record.message in FROM_CLIENTS:
             homes.setdefault(record.node, record.peer)
-        elif asked := ASKED.fullmatch(record.detail):
-            for _, a, b in changes(record.node, asked[2]):
-                made.add((a, b) if a < b else (b, a))
+        elif (asked := ASKED.fullmatch(record.detail)) and (new := added(record.node, asked[2])):
+            made.add(link(*new))
     brokers = sorted({name for link in links for name in link} | {*homes.values()})
     return Outline(tuple(brokers), tuple(links), homes)
 
 
-def changes(broker: Node, what: str) -> list[tuple[str, Node, Node]]:
-    """Links that come (`+`) when an operation is done; which one goes with it is for `removed` to say."""
+def added(broker: Node, what: str) -> Link | None:
+    """The link that comes with an operation that `broker` was asked for."""
     match what.split(" "):
         case ["swap", a, _, c]:
-            return [("+", a, c)]
+            return a, c
         case ["exchange", _, "for", new] if new.count("-") == 1:
             u, v = new.split("-")
-            return [("+", u, v)]
+            return u, v
         case ["add_broker", "to", to]:
-            return [("+", broker, to)]
+            return broker, to
         case _:
-            return []
+            return None
 
 
-def removed(what: str) -> tuple[Node, Node] | None:
+def removed(what: str) -> Link | None:
+    """The link that goes; a broker takes all of its links along."""
     match what.split(" "):
         case ["swap", a, b, _]:
             return a, b
@@ -100,7 +102,7 @@ class Story:
 class Stage:
     def __init__(self, outline: Outline, *, has_sends: bool) -> None:
         self.brokers = dict.fromkeys(outline.brokers)
-        self.links = {link_key(a, b): (a, b) if a < b else (b, a) for a, b in outline.links}
+        self.links = {link_key(a, b): link(a, b) for a, b in outline.links}
         self.homes = dict(outline.homes)
         self._has_sends = has_sends
         self._down: set[str] = set()
@@ -164,9 +166,9 @@ class Stage:
             self._change(story)
 
     def _change(self, story: Story) -> None:
-        for _, a, b in changes(story.broker, story.what):
-            self.brokers.update(dict.fromkeys((a, b)))
-            self.links[link_key(a, b)] = (a, b) if a < b else (b, a)
+        if new := added(story.broker, story.what):
+            self.brokers.update(dict.fromkeys(new))
+            self.links[link_key(*new)] = link(*new)
         if gone := removed(story.what):
             self.links.pop(link_key(*gone), None)
         match story.what.split(" "):
@@ -176,8 +178,8 @@ class Stage:
 
     def _fault(self, record: Record) -> None:
         word = record.detail.partition(" ")[0]
-        ends = next((ends for ends in self.links.values() if "-".join(ends) == record.peer), None)
-        ends = ends or next((ends for ends in self.links.values() if "-".join(reversed(ends)) == record.peer), None)
+        named = {f"{x}-{y}": (a, b) for a, b in self.links.values() for x, y in ((a, b), (b, a))}
+        ends = named.get(record.peer)
         match word:
             case "crash":
                 self._silent.add(record.node)
@@ -229,9 +231,9 @@ class Stage:
         trouble = "it has crashed" if is_silent else ""
         return Broker(answers=not is_silent, trouble=trouble, operation=self._locked.get(name, ""), clients=clients)
 
-    def _link(self, key: str, a: Node, b: Node) -> Link:
+    def _link(self, key: str, a: Node, b: Node) -> LinkShown:
         up = key not in self._down and not {a, b} & self._silent
-        return Link(a, b, up=up, there=self._rates[a, b], back=self._rates[b, a])
+        return LinkShown(a, b, up=up, there=self._rates[a, b], back=self._rates[b, a])
 
     def _operation(self, story: Story) -> Operation:
         return Operation(

@@ -1,4 +1,4 @@
-// Buttons that change the tree. Each is a small form; its plan is shown, in words and in the picture, before anything is done.
+// Buttons that change the tree. Each is a small form, whose plan is shown, in words and drawn, before anything is done.
 // Another action is another entry of ACTIONS, and a wish of the same name in wishes.py.
 
 import { ask } from "./ask.js";
@@ -14,7 +14,11 @@ const ACTIONS = {
     fields: [
       { name: "a", label: "the link of", options: ({ brokers }) => brokers },
       { name: "b", label: "to", options: ({ around, chosen }) => around(chosen.a) },
-      { name: "c", label: "moves to", options: ({ around, chosen }) => around(chosen.b).filter((name) => name !== chosen.a) },
+      {
+        name: "c",
+        label: "moves to",
+        options: ({ around, chosen }) => around(chosen.b).filter((name) => name !== chosen.a),
+      },
     ],
     wish: ({ a, b, c }) => ({ a, b, c }),
   },
@@ -104,7 +108,16 @@ class WishForm {
     const fields = action.fields.map((field) => this.#field(field));
     const title = el("h2", { id: "wish-title", textContent: action.label });
     const about = el("p", { className: "note", textContent: action.about });
-    this.node = el("form", {}, title, about, ...fields, this.error, this.plan, el("div", { className: "line end" }, cancel, this.preview, this.confirm));
+    this.node = el(
+      "form",
+      {},
+      title,
+      about,
+      ...fields,
+      this.error,
+      this.plan,
+      el("div", { className: "line end" }, cancel, this.preview, this.confirm),
+    );
     this.node.addEventListener("submit", (event) => this.#preview(event));
     this.confirm.addEventListener("click", () => this.#carryOut());
     cancel.addEventListener("click", () => owner.close());
@@ -112,12 +125,20 @@ class WishForm {
   }
 
   #field({ name, label, text, check }) {
-    const control = text ? el("input", { placeholder: text, required: true, spellcheck: false }) : check ? el("input", { type: "checkbox" }) : el("select");
+    const control = text
+      ? el("input", { placeholder: text, required: true, spellcheck: false })
+      : check
+        ? el("input", { type: "checkbox" })
+        : el("select");
     control.name = name;
     control.addEventListener("input", () => this.#refill());
     this.#controls.set(name, control);
     const caption = el("span", { textContent: label });
-    return el("label", { className: check ? "field check" : "field" }, ...(check ? [control, caption] : [caption, control]));
+    return el(
+      "label",
+      { className: check ? "field check" : "field" },
+      ...(check ? [control, caption] : [caption, control]),
+    );
   }
 
   // Each choice out of what the ones before it leave; a plan that was made for others is off.
@@ -151,7 +172,8 @@ class WishForm {
   async #preview(event) {
     event.preventDefault();
     const wish = this.action.wish(this.#refill());
-    if (!isFilled({ ...wish, detach_absent: true })) return this.#fail("there is no such choice in this tree: choose other brokers");
+    if (!isFilled({ ...wish, detach_absent: true }))
+      return this.#fail("there is no such choice in this tree: choose other brokers");
     try {
       this.#propose(await ask("plan", { do: this.name, ...wish }));
       this.confirm.focus();

@@ -20,14 +20,21 @@ const NAMES_OFFERED_MAX = 40;
 
 const store = new Store();
 const palette = new Palette(() => tree.wake());
-const tree = new TreeView(byId("tree"), store, palette, { onRead: () => tabs.focus(), say: (text) => setText(byId("said"), text) });
+const tree = new TreeView(byId("tree"), store, palette, {
+  onRead: () => tabs.focus(),
+  say: (text) => setText(byId("said"), text),
+});
 const panels = {
   selection: new SelectionPanel(byId("panel-selection"), store),
   changes: new ChangesPanel(byId("panel-changes"), store),
   clients: new ClientsPanel(byId("panel-clients"), store),
   queues: new QueuesPanel(byId("panel-queues"), store),
 };
-const tabs = new Tabs(byId("tabs"), { selection: "Selection", changes: "Changes", clients: "Clients", queues: "Queues" }, (name) => panels[name].render());
+const tabs = new Tabs(
+  byId("tabs"),
+  { selection: "Selection", changes: "Changes", clients: "Clients", queues: "Queues" },
+  (name) => panels[name].render(),
+);
 const timeline = new Timeline(byId("timeline"), byId("axis"), store, (operation, at) => {
   if (operation) tabs.show("changes");
   if (isReplaying) replay.goTo(at);
@@ -39,7 +46,10 @@ const actions = new Actions(byId("actions"), byId("wish"), store, {
   },
   onBegun: () => tabs.show("changes"),
 });
-const replay = new Replay(byId("replay"), store, { onLoad: (film) => (timeline.film = film), onFail: (text) => alarm(text) });
+const replay = new Replay(byId("replay"), store, {
+  onLoad: (film) => (timeline.film = film),
+  onFail: (text) => alarm(text),
+});
 
 function alarm(text) {
   setText(byId("alarm"), text);
@@ -57,7 +67,12 @@ function render() {
   actions.render();
   setText(byId("title"), picture.source.title);
   alarm(picture.source.trouble);
-  keyed(byId("legend"), palette.zones.map((zone) => [zone, zone]), makeZone, (node, zone) => node.style.setProperty("--zone", palette.zone(zone)));
+  keyed(
+    byId("legend"),
+    palette.zones.map((zone) => [zone, zone]),
+    makeZone,
+    (node, zone) => node.style.setProperty("--zone", palette.zone(zone)),
+  );
 }
 
 function makeZone(zone) {
@@ -78,7 +93,9 @@ store.addEventListener("select", () => {
 const find = byId("find");
 find.addEventListener("input", () => {
   const names = [...Object.keys(store.picture.brokers), ...Object.keys(store.picture.clients)];
-  const offered = names.filter((name) => name.toLowerCase().includes(find.value.toLowerCase())).slice(0, NAMES_OFFERED_MAX);
+  const offered = names
+    .filter((name) => name.toLowerCase().includes(find.value.toLowerCase()))
+    .slice(0, NAMES_OFFERED_MAX);
   byId("names").replaceChildren(...offered.map((value) => el("option", { value })));
   if (find.value in store.picture.brokers || find.value in store.picture.clients) found(find.value);
 });

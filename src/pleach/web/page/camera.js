@@ -18,7 +18,9 @@ export class Camera {
     const wanted = fitted(places, width, height, margin);
     const share = still || !this.#isPlaced ? 1 : FOLLOW;
     this.#isPlaced = true;
-    const moves = Math.abs(Math.log(wanted.scale / this.scale)) > 0.001 || Math.hypot(wanted.x - this.x, wanted.y - this.y) * this.scale > 0.3;
+    const moves =
+      Math.abs(Math.log(wanted.scale / this.scale)) > 0.001 ||
+      Math.hypot(wanted.x - this.x, wanted.y - this.y) * this.scale > 0.3;
     this.scale *= (wanted.scale / this.scale) ** share;
     this.x += (wanted.x - this.x) * share;
     this.y += (wanted.y - this.y) * share;
@@ -60,6 +62,10 @@ function fitted(places, width, height, margin) {
     bottom = Math.max(bottom, y);
   }
   const room = { width: Math.max(50, width - 2 * margin), height: Math.max(50, height - 2 * margin) };
-  const scale = Math.min(SCALE_FITTED_MAX, room.width / Math.max(1, right - left), room.height / Math.max(1, bottom - top));
+  const scale = Math.min(
+    SCALE_FITTED_MAX,
+    room.width / Math.max(1, right - left),
+    room.height / Math.max(1, bottom - top),
+  );
   return { x: (left + right) / 2, y: (top + bottom) / 2, scale };
 }

@@ -4,9 +4,11 @@ import { el, keyed, setText } from "./dom.js";
 import { count, duration, moment } from "./format.js";
 
 const SHOWN_MAX = 30;
-const OPEN_STATES = new Set(["running"]);
+const RUNNING = "running"; // such cards are open, and so is the newest
 
 export class ChangesPanel {
+  #isWatched = false; // whether somebody has looked here before: then what is new is opened
+
   constructor(panel, store) {
     this.store = store;
     this.runs = el("ul", { className: "cards" });
@@ -20,20 +22,22 @@ export class ChangesPanel {
     const active = Object.entries(runs).filter(([, run]) => run.state !== "done");
     const latest = Object.entries(operations).sort((one, other) => other[1].asked_at - one[1].asked_at);
     this.none.hidden = latest.length + active.length > 0;
-    keyed(this.runs, active.reverse(), makeCard, updateRun);
-    keyed(this.list, latest.slice(0, SHOWN_MAX), makeCard, (node, operation, name) => {
-      const word = node.querySelector(".state");
-      const hasEnded = OPEN_STATES.has(word.dataset.state) && !OPEN_STATES.has(operation.state);
-      if (hasEnded && name !== latest[0][0]) node.querySelector("details").open = false; // there is something newer to see
+    const newest = latest[0]?.[0];
+    const make = (name, { state }) => makeCard(state === RUNNING || (this.#isWatched && name === newest));
+    keyed(this.runs, active.reverse(), make, updateRun);
+    keyed(this.list, latest.slice(0, SHOWN_MAX), make, (node, operation, name) => {
+      const hasEnded = node.querySelector(".state").dataset.state === RUNNING && operation.state !== RUNNING;
+      if (hasEnded && name !== newest) node.querySelector("details").open = false;
       updateOperation(node, operation);
     });
+    this.#isWatched = true;
   }
 }
 
-function makeCard(key, { state }) {
+function makeCard(isOpen) {
   const steps = el("ol", { className: "steps" });
   const summary = el("summary", {}, el("b"), el("span", { className: "state" }), el("small"));
-  return el("li", {}, el("details", { open: OPEN_STATES.has(state) }, summary, el("p", { className: "note" }), steps));
+  return el("li", {}, el("details", { open: isOpen }, summary, el("p", { className: "note" }), steps));
 }
 
 function updateCard(node, { title, state, small, note, steps }) {
@@ -43,24 +47,35 @@ function updateCard(node, { title, state, small, note, steps }) {
   word.dataset.state = state;
   setText(node.querySelector("small"), small);
   setText(node.querySelector(".note"), note);
-  keyed(node.querySelector(".steps"), steps, () => el("li", {}, el("span"), el("small")), (item, [text, detail]) => {
-    setText(item.querySelector("span"), text);
-    setText(item.querySelector("small"), detail);
-  });
+  keyed(
+    node.querySelector(".steps"),
+    steps,
+    () => el("li", {}, el("span"), el("small")),
+    (item, [text, detail]) => {
+      setText(item.querySelector("span"), text);
+      setText(item.querySelector("small"), detail);
+    },
+  );
 }
 
-export const titleOf = ({ what, brokers }) => `${what} ${brokers.join(" ")}`;
+export const titleOf = ({ what, brokers }) => `${what} ${brokers.join(" ")}`.trim();
 
 function updateOperation(node, operation) {
   const { asked_at, ended_at, held, flooded, reason, state, steps } = operation;
-  const counts = [held === undefined ? "" : `${count(held)} held`, flooded === undefined ? "" : `${count(flooded)} flooded`].filter(Boolean);
+  const counts = [
+    held === undefined ? "" : `${count(held)} held`,
+    flooded === undefined ? "" : `${count(flooded)} flooded`,
+  ].filter(Boolean);
   const took = ended_at === undefined ? "" : ` · ${duration(ended_at - asked_at)}`;
   updateCard(node, {
     title: titleOf(operation),
     state,
     small: `${moment(asked_at)}${took}${counts.length ? ` · ${counts.join(", ")}` : ""}`,
     note: reason,
-    steps: Object.entries(steps).map(([key, step]) => [key, [stepText(step), `+${duration(Math.max(0, step.at - asked_at))}`]]),
+    steps: Object.entries(steps).map(([key, step]) => [
+      key,
+      [stepText(step), `+${duration(Math.max(0, step.at - asked_at))}`],
+    ]),
   });
 }
 
@@ -76,6 +91,9 @@ function updateRun(node, run) {
     state: run.state,
     small: run.title,
     note: "",
-    steps: Object.entries(run.steps).map(([key, step]) => [key, [step.text, step.reason ? `${step.state}: ${step.reason}` : step.state]]),
+    steps: Object.entries(run.steps).map(([key, step]) => [
+      key,
+      [step.text, step.reason ? `${step.state}: ${step.reason}` : step.state],
+    ]),
   });
 }

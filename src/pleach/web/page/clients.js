@@ -9,7 +9,13 @@ const SHOWN_MAX = 100;
 export class ClientsPanel {
   constructor(panel, store) {
     this.store = store;
-    this.input = el("input", { id: "filter", type: "text", spellcheck: false, autocomplete: "off", placeholder: "topic = 'orders' AND price > 50" });
+    this.input = el("input", {
+      id: "filter",
+      type: "text",
+      spellcheck: false,
+      autocomplete: "off",
+      placeholder: "topic = 'orders' AND price > 50",
+    });
     this.input.setAttribute("aria-describedby", "filter-answer");
     this.answer = el("output", { id: "filter-answer", className: "answer" });
     const form = el(
@@ -27,9 +33,25 @@ export class ClientsPanel {
 
   render() {
     const { picture, wanted } = this.store;
-    const all = Object.entries(picture.clients).filter(([name]) => !wanted || wanted.has(name)).sort(([one], [other]) => (one < other ? -1 : 1));
-    keyed(this.rows, all.slice(0, SHOWN_MAX), (name) => this.#make(name), (node, client) => update(node, client));
-    setText(this.more, all.length > SHOWN_MAX ? `and ${count(all.length - SHOWN_MAX)} more: find them by name` : all.length ? "" : wanted ? "" : "No client is attached.");
+    const all = Object.entries(picture.clients)
+      .filter(([name]) => !wanted || wanted.has(name))
+      .sort(([one], [other]) => (one < other ? -1 : 1));
+    keyed(
+      this.rows,
+      all.slice(0, SHOWN_MAX),
+      (name) => this.#make(name),
+      (node, client) => update(node, client),
+    );
+    setText(
+      this.more,
+      all.length > SHOWN_MAX
+        ? `and ${count(all.length - SHOWN_MAX)} more: find them by name`
+        : all.length
+          ? ""
+          : wanted
+            ? ""
+            : "No client is attached.",
+    );
   }
 
   async #ask(event) {
@@ -66,5 +88,7 @@ function caret(filter, { message, reason, column }) {
 
 function update(node, { broker, up, queued, subscriptions }) {
   const state = up ? "" : ", not connected";
-  setText(node.querySelector("small"), `at ${broker}${state} · ${plural(subscriptions, "subscription")}${queued ? ` · ${count(queued)} unconfirmed` : ""}`);
+  const wants = plural(subscriptions, "subscription");
+  const waits = queued ? ` · ${count(queued)} unconfirmed` : "";
+  setText(node.querySelector("small"), `at ${broker}${state} · ${wants}${waits}`);
 }

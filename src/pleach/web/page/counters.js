@@ -19,7 +19,12 @@ export function showCounters(list, picture) {
     ["queued", short(queued), held ? `${short(held)} held` : "", false],
     ...verdict(picture.verdict),
   ];
-  keyed(list, entries.map((entry) => [entry[0], entry]), make, update);
+  keyed(
+    list,
+    entries.map((entry) => [entry[0], entry]),
+    make,
+    update,
+  );
 }
 
 const rate = (perSecond) => (perSecond ? `${short(perSecond)}/s` : "");
@@ -28,7 +33,8 @@ const rate = (perSecond) => (perSecond ? `${short(perSecond)}/s` : "");
 function verdict(judged) {
   if (!judged) return [];
   const found = Object.entries(judged.found).filter(([, number]) => number);
-  const detail = found.map(([rule, number]) => `${number} ${rule}`).join(", ") || judged.unusable || "nothing lost or doubled";
+  const detail =
+    found.map(([rule, number]) => `${number} ${rule}`).join(", ") || judged.unusable || "nothing lost or doubled";
   return [["verdict", judged.outcome, detail, judged.outcome !== "clean"]];
 }
 

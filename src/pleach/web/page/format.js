@@ -18,7 +18,9 @@ export const bytes = (number) => `${short(number).replace(/(\D?)$/, " $1B")}`;
 export function duration(seconds) {
   if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;
   if (seconds < 1) return `${(seconds * 1000).toFixed(seconds < 0.01 ? 1 : 0)} ms`;
-  return seconds < 60 ? `${seconds.toFixed(seconds < 10 ? 2 : 1)} s` : `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  return seconds < 60
+    ? `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`
+    : `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
 }
 
 // Live times are seconds since 1970; those of a replay begin where the run did.

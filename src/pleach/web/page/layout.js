@@ -16,7 +16,7 @@ export function laidOut(neighbours, before, root) {
   return places;
 }
 
-// The broker whose largest branch is smallest; the one that is in the middle already stays there unless it is much worse.
+// The broker whose largest branch is smallest; the one that is in the middle now stays there unless it is much worse.
 export function centre(neighbours, current) {
   const first = neighbours.keys().next().value;
   if (first === undefined) return null;

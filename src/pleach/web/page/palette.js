@@ -23,8 +23,15 @@ export class Palette {
 
   // Zones keep their colours while they are there, whoever comes first in the alphabet later.
   learn(brokers) {
-    const found = new Set(Object.values(brokers).map(({ zone }) => zone).filter(Boolean));
-    this.#zones = [...this.#zones.filter((zone) => found.has(zone)), ...[...found].sort().filter((zone) => !this.#zones.includes(zone))];
+    const found = new Set(
+      Object.values(brokers)
+        .map(({ zone }) => zone)
+        .filter(Boolean),
+    );
+    this.#zones = [
+      ...this.#zones.filter((zone) => found.has(zone)),
+      ...[...found].sort().filter((zone) => !this.#zones.includes(zone)),
+    ];
   }
 
   get zones() {

@@ -11,13 +11,26 @@ export class QueuesPanel {
     this.store = store;
     this.body = el("tbody");
     const head = el("tr", {}, ...HEADS.map((text) => el("th", { scope: "col", textContent: text })));
-    panel.append(el("h2", { textContent: "Queues and traffic" }), el("table", { className: "queues" }, el("thead", {}, head), this.body));
+    panel.append(
+      el("h2", { textContent: "Queues and traffic" }),
+      el("table", { className: "queues" }, el("thead", {}, head), this.body),
+    );
   }
 
   render() {
-    const links = Object.entries(this.store.picture.links).map(([key, link]) => [key, link, link.queued_there + link.queued_back, link.there + link.back]);
+    const links = Object.entries(this.store.picture.links).map(([key, link]) => [
+      key,
+      link,
+      link.queued_there + link.queued_back,
+      link.there + link.back,
+    ]);
     links.sort((one, other) => one[1].up - other[1].up || other[2] - one[2] || other[3] - one[3]);
-    keyed(this.body, links.slice(0, SHOWN_MAX).map(([key, link]) => [key, link]), (key) => this.#make(key), update);
+    keyed(
+      this.body,
+      links.slice(0, SHOWN_MAX).map(([key, link]) => [key, link]),
+      (key) => this.#make(key),
+      update,
+    );
   }
 
   #make(key) {

@@ -110,7 +110,8 @@ export class Replay {
 
   #seek(at) {
     const next = this.#film.indexAt(at);
-    if (next > this.#index && this.#index >= 0) for (const patch of this.#film.patchesBetween(this.#index, next)) this.store.patch(patch);
+    if (next > this.#index && this.#index >= 0)
+      for (const patch of this.#film.patchesBetween(this.#index, next)) this.store.patch(patch);
     else if (next !== this.#index) this.store.whole(this.#film.pictureAt(next));
     this.#index = next;
     this.time.value = `${moment(at - this.#film.from)} of ${moment(this.#film.to - this.#film.from)}`;

@@ -1,5 +1,5 @@
 // One frame of the tree on a canvas, in a few milliseconds for a thousand brokers, without a graphics card:
-// a path of a thousand lines takes ten times as long as a thousand paths of one, and thin lines and squares take least.
+// a path of a thousand lines takes four times as long as a thousand paths of one; hairlines and squares take least.
 
 import { duration } from "./format.js";
 
@@ -69,11 +69,18 @@ export class Scene {
     const down = [];
     for (const line of lines) (line.link.up ? classes[widthClass(line.rate)] : down).push(line);
     const widest = size > ROUND_MIN ? WIDTHS.at(-1) : 1;
-    classes.forEach((alike, width) => this.#stroke(alike, width ? palette.flow : palette.line, Math.min(WIDTHS[width], widest)));
+    classes.forEach((alike, width) =>
+      this.#stroke(alike, width ? palette.flow : palette.line, Math.min(WIDTHS[width], widest)),
+    );
     c.setLineDash([5, 6]);
     this.#stroke(down, palette.bad, 2);
     c.setLineDash([]);
-    if (selected?.kind === "link") this.#stroke(lines.filter((line) => line.key === selected.key), palette.accent, 5);
+    if (selected?.kind === "link")
+      this.#stroke(
+        lines.filter((line) => line.key === selected.key),
+        palette.accent,
+        5,
+      );
   }
 
   #stroke(lines, colour, width) {
@@ -102,7 +109,8 @@ export class Scene {
   #preview({ preview }, at) {
     if (!preview) return;
     const { context: c, palette } = this;
-    const drawn = (links) => links.filter(([a, b]) => at.has(a) && at.has(b)).map(([a, b]) => ({ from: at.get(a), to: at.get(b) }));
+    const drawn = (links) =>
+      links.filter(([a, b]) => at.has(a) && at.has(b)).map(([a, b]) => ({ from: at.get(a), to: at.get(b) }));
     this.#stroke(drawn(preview.links_removed), palette.bad, 4);
     c.setLineDash([10, 7]);
     c.beginPath();
@@ -151,12 +159,19 @@ export class Scene {
       }
       if (broker.operation) circle(busy, x, y, size + 4 + (still ? 0 : 2 * Math.sin(now / 160)));
     }
-    for (const [path, colour, width] of [[busy, palette.warn, 3], [unready, palette.bad, 2], [silent, palette.bad, 3]]) {
+    for (const [path, colour, width] of [
+      [busy, palette.warn, 3],
+      [unready, palette.bad, 2],
+      [silent, palette.bad, 3],
+    ]) {
       c.strokeStyle = colour;
       c.lineWidth = width;
       c.stroke(path);
     }
-    for (const [which, width] of [[hovered, 1.5], [selected, 3]]) {
+    for (const [which, width] of [
+      [hovered, 1.5],
+      [selected, 3],
+    ]) {
       const place = which && at.get(which.kind === "client" ? picture.clients[which.key]?.broker : which.key);
       if (!place) continue;
       const path = new Path2D();
@@ -199,7 +214,12 @@ export class Scene {
       left -= 1;
       const below = crossed.has(`${name} above`) && !crossed.has(`${name} below`);
       const y = below ? place[1] + size + 16 : place[1] - size - 7;
-      this.#label(name.length > 24 ? `${name.slice(0, 23)}…` : name, place[0], y, broker.answers ? palette.ink : palette.bad);
+      this.#label(
+        name.length > 24 ? `${name.slice(0, 23)}…` : name,
+        place[0],
+        y,
+        broker.answers ? palette.ink : palette.bad,
+      );
     }
   }
 
@@ -207,7 +227,9 @@ export class Scene {
     const { context: c, palette } = this;
     const roomy = spacing * camera.scale > 2 * LABEL_SCALE_MIN;
     c.font = `${size > 9 ? 12 : 11}px ${palette.font}`;
-    const waiting = lines.filter(({ link }) => queuedOn(link) >= QUEUE_MIN).sort((one, other) => queuedOn(other.link) - queuedOn(one.link));
+    const waiting = lines
+      .filter(({ link }) => queuedOn(link) >= QUEUE_MIN)
+      .sort((one, other) => queuedOn(other.link) - queuedOn(one.link));
     const numbered = new Set(roomy ? waiting : waiting.slice(0, QUEUES_CROWDED_MAX));
     for (const line of roomy ? lines : numbered) {
       const { link } = line;
@@ -223,7 +245,10 @@ export class Scene {
     const middle = [(from[0] + to[0]) / 2, (from[1] + to[1]) / 2];
     if (!this.#isSeen(middle)) return;
     const length = Math.hypot(to[0] - from[0], to[1] - from[1]) || 1;
-    const [nx, ny] = [Math.abs(to[1] - from[1]) / length, ((to[0] - from[0]) * Math.sign(to[1] - from[1] || 1)) / -length];
+    const [nx, ny] = [
+      Math.abs(to[1] - from[1]) / length,
+      ((to[0] - from[0]) * Math.sign(to[1] - from[1] || 1)) / -length,
+    ];
     const wide = Math.max(...texts.map(([text]) => this.context.measureText(text).width)) / 2;
     const away = nx * wide + Math.abs(ny) * (LINE_PX / 2) * texts.length + 6;
     const top = middle[1] + ny * away - (LINE_PX * (texts.length - 1)) / 2 + 4;
@@ -271,7 +296,12 @@ function dot(context, from, to, now, phase, rate, room) {
   const pace = (0.5 + 0.25 * widthClass(rate)) / (DOT_SPACE * 1000);
   const share = (now * pace + phase * 0.618) % 1;
   const size = Math.min(room / 2, 2) + (room > 6 ? 0.8 * widthClass(rate) : 0);
-  context.fillRect(from[0] + (to[0] - from[0]) * share - size / 2, from[1] + (to[1] - from[1]) * share - size / 2, size, size);
+  context.fillRect(
+    from[0] + (to[0] - from[0]) * share - size / 2,
+    from[1] + (to[1] - from[1]) * share - size / 2,
+    size,
+    size,
+  );
 }
 
 const queuedOn = (link) => link.queued_there + link.queued_back;

@@ -25,7 +25,12 @@ export class SelectionPanel {
   // A broker's subscriptions are not in the picture: they are asked for when somebody wants to see them.
   async #learn() {
     const { selected } = this.store;
-    const broker = selected?.kind === "broker" ? selected.key : selected?.kind === "client" ? this.store.picture.clients[selected.key].broker : "";
+    const broker =
+      selected?.kind === "broker"
+        ? selected.key
+        : selected?.kind === "client"
+          ? this.store.picture.clients[selected.key].broker
+          : "";
     this.#detail = null;
     this.#asked = broker;
     this.render();
@@ -38,15 +43,36 @@ export class SelectionPanel {
 
   render() {
     const { selected, picture } = this.store;
-    const shown = { broker: () => this.#broker(selected.key), link: () => this.#link(selected.key), client: () => this.#client(selected.key) };
-    const { title, note = "", isBad = false, facts, sub = "", rows = [] } = selected ? shown[selected.kind]() : this.#whole(picture);
+    const shown = {
+      broker: () => this.#broker(selected.key),
+      link: () => this.#link(selected.key),
+      client: () => this.#client(selected.key),
+    };
+    const {
+      title,
+      note = "",
+      isBad = false,
+      facts,
+      sub = "",
+      rows = [],
+    } = selected ? shown[selected.kind]() : this.#whole(picture);
     setText(this.heading, title);
     setText(this.note, note);
     this.note.classList.toggle("bad", isBad);
-    keyed(this.facts, facts.map((fact) => [fact[0], fact]), makeFact, (node, [, value]) => setText(node.querySelector("dd"), value));
+    keyed(
+      this.facts,
+      facts.map((fact) => [fact[0], fact]),
+      makeFact,
+      (node, [, value]) => setText(node.querySelector("dd"), value),
+    );
     setText(this.sub, sub);
     this.sub.hidden = !sub;
-    keyed(this.rows, rows.slice(0, ROWS_MAX).map((row) => [row.key, row]), (key, row) => this.#makeRow(row), updateRow);
+    keyed(
+      this.rows,
+      rows.slice(0, ROWS_MAX).map((row) => [row.key, row]),
+      (key, row) => this.#makeRow(row),
+      updateRow,
+    );
   }
 
   #whole(picture) {
@@ -64,7 +90,14 @@ export class SelectionPanel {
         ["counted since", picture.source.kind === "replay" ? "the run began" : "each broker's start"],
       ],
       sub: silent.length ? "In trouble" : "",
-      rows: silent.map(([name, broker]) => ({ key: name, kind: "broker", target: name, text: name, detail: broker.answers ? broker.trouble : `does not answer: ${broker.trouble}`, isBad: true })),
+      rows: silent.map(([name, broker]) => ({
+        key: name,
+        kind: "broker",
+        target: name,
+        text: name,
+        detail: broker.answers ? broker.trouble : `does not answer: ${broker.trouble}`,
+        isBad: true,
+      })),
     };
   }
 
@@ -75,11 +108,20 @@ export class SelectionPanel {
     const clients = (guests.get(name) ?? []).map((client) => clientRow(client, picture.clients[client], this.#detail));
     return {
       title: name,
-      note: broker.answers ? broker.trouble || (broker.operation ? `takes part in operation ${broker.operation}` : "ready") : `does not answer: ${broker.trouble}`,
+      note: broker.answers
+        ? broker.trouble || (broker.operation ? `takes part in operation ${broker.operation}` : "ready")
+        : `does not answer: ${broker.trouble}`,
       isBad: !broker.answers || Boolean(broker.trouble),
       facts: [
         ["zone", broker.zone || "none given"],
-        ["keeps its state", broker.durable ? "on disk" : picture.source.kind === "live" && broker.answers ? "in memory only" : "not known"],
+        [
+          "keeps its state",
+          broker.durable
+            ? "on disk"
+            : picture.source.kind === "live" && broker.answers
+              ? "in memory only"
+              : "not known",
+        ],
         ["clients", count(broker.clients)],
         ["waiting to be sent", bytes(broker.queued_bytes)],
         ["held by changes", count(broker.held)],
@@ -102,7 +144,13 @@ export class SelectionPanel {
         [`${link.b} → ${link.a}`, `${bytes(link.back)}/s, ${count(link.queued_back)} queued`],
       ],
       sub: "Brokers",
-      rows: [link.a, link.b].map((name) => ({ key: name, kind: "broker", target: name, text: name, detail: this.store.picture.brokers[name]?.zone ?? "" })),
+      rows: [link.a, link.b].map((name) => ({
+        key: name,
+        kind: "broker",
+        target: name,
+        text: name,
+        detail: this.store.picture.brokers[name]?.zone ?? "",
+      })),
     };
   }
 
@@ -146,12 +194,27 @@ function updateRow(node, { text, detail, isBad }) {
 function linkRow(name, other, link) {
   const trip = link.round_trip === undefined ? "" : `, ${duration(link.round_trip)}`;
   const queued = link.queued_there + link.queued_back;
-  const detail = link.up ? `${bytes(link.there + link.back)}/s${trip}${queued ? `, ${count(queued)} queued` : ""}` : "down";
-  return { key: `link ${other}`, kind: "link", target: linkKey(name, other), text: `link to ${other}`, detail, isBad: !link.up };
+  const detail = link.up
+    ? `${bytes(link.there + link.back)}/s${trip}${queued ? `, ${count(queued)} queued` : ""}`
+    : "down";
+  return {
+    key: `link ${other}`,
+    kind: "link",
+    target: linkKey(name, other),
+    text: `link to ${other}`,
+    detail,
+    isBad: !link.up,
+  };
 }
 
 function clientRow(name, client, detail) {
   const filters = Object.values(detail?.clients?.[name]?.subscriptions ?? {});
   const wants = filters.length ? filters.slice(0, 2).join("; ") : plural(client.subscriptions, "subscription");
-  return { key: `client ${name}`, kind: "client", target: name, text: name, detail: client.up ? wants : `not connected; ${wants}` };
+  return {
+    key: `client ${name}`,
+    kind: "client",
+    target: name,
+    text: name,
+    detail: client.up ? wants : `not connected; ${wants}`,
+  };
 }

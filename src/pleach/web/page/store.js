@@ -2,7 +2,17 @@
 
 import { merge, table } from "./merge.js";
 
-const EMPTY = { source: { kind: "", title: "", can: [], runs: [], trouble: "" }, at: 0, brokers: {}, links: {}, clients: {}, operations: {}, runs: {}, notices: {}, counters: {} };
+const EMPTY = {
+  source: { kind: "", title: "", can: [], runs: [], trouble: "" },
+  at: 0,
+  brokers: {},
+  links: {},
+  clients: {},
+  operations: {},
+  runs: {},
+  notices: {},
+  counters: {},
+};
 const TABLES = { broker: "brokers", client: "clients", link: "links" };
 
 export class Store extends EventTarget {
@@ -38,7 +48,11 @@ export class Store extends EventTarget {
 
   #reshape() {
     this.shapeVersion += 1;
-    const neighbours = new Map(Object.keys(this.picture.brokers).sort().map((name) => [name, []]));
+    const neighbours = new Map(
+      Object.keys(this.picture.brokers)
+        .sort()
+        .map((name) => [name, []]),
+    );
     for (const { a, b } of Object.values(this.picture.links)) {
       neighbours.get(a)?.push(b);
       neighbours.get(b)?.push(a);

@@ -1,4 +1,4 @@
-// What happened when: operations as bars, and what befell brokers as marks. A window of the last minutes, or a whole run.
+// What happened when: operations as bars, and what befell brokers as marks, of the last minutes or of a whole run.
 
 import { titleOf } from "./changes.js";
 import { el, keyed, setText } from "./dom.js";
@@ -19,17 +19,39 @@ export class Timeline {
 
   render() {
     const { picture } = this.store;
-    const { from, to, operations: all, notices: news } = this.film ?? { from: picture.at - WINDOW_SECONDS, to: picture.at, ...picture };
+    const {
+      from,
+      to,
+      operations: all,
+      notices: news,
+    } = this.film ?? { from: picture.at - WINDOW_SECONDS, to: picture.at, ...picture };
     const scale = (at) => Math.max(0, Math.min(100, (100 * (at - from)) / (to - from || 1)));
     const operations = Object.entries(all).filter(([, operation]) => (operation.ended_at ?? to) >= from);
     const notices = Object.entries(news).filter(([, notice]) => notice.at >= from);
     const entries = [
-      ...operations.map(([name, operation]) => [`o${name}`, { name, at: operation.asked_at, end: operation.ended_at ?? to, text: `${titleOf(operation)}: ${operation.state}`, state: operation.state }]),
-      ...notices.map(([number, notice]) => [`n${number}`, { at: notice.at, text: notice.text, state: notice.is_bad ? "trouble" : "news" }]),
+      ...operations.map(([name, operation]) => [
+        `o${name}`,
+        {
+          name,
+          at: operation.asked_at,
+          end: operation.ended_at ?? to,
+          text: `${titleOf(operation)}: ${operation.state}`,
+          state: operation.state,
+        },
+      ]),
+      ...notices.map(([number, notice]) => [
+        `n${number}`,
+        { at: notice.at, text: notice.text, state: notice.is_bad ? "trouble" : "news" },
+      ]),
     ].sort((one, other) => one[1].at - other[1].at);
     this.list.classList.toggle("empty", entries.length === 0);
     const lanes = new Array(LANES).fill(-Infinity);
-    keyed(this.list, entries, (key, entry) => this.#make(entry), (node, entry) => place(node, entry, scale, lanes));
+    keyed(
+      this.list,
+      entries,
+      (key, entry) => this.#make(entry),
+      (node, entry) => place(node, entry, scale, lanes),
+    );
     this.#ticks(from, to);
   }
 
@@ -41,7 +63,12 @@ export class Timeline {
 
   #ticks(from, to) {
     const times = Array.from({ length: TICKS }, (_, i) => from + ((to - from) * i) / (TICKS - 1));
-    keyed(this.axis, times.map((at, i) => [String(i), at]), () => el("span"), (node, at) => setText(node, this.film ? moment(at - from) : at === to ? "now" : `−${Math.round(to - at)} s`));
+    keyed(
+      this.axis,
+      times.map((at, i) => [String(i), at]),
+      () => el("span"),
+      (node, at) => setText(node, this.film ? moment(at - from) : at === to ? "now" : `−${Math.round(to - at)} s`),
+    );
   }
 }
 

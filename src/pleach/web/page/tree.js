@@ -81,9 +81,26 @@ export class TreeView {
     const still = prefersStill.matches;
     const { picture, guests, selected, wanted } = this.store;
     const places = this.#motion.places;
-    const room = { width: this.scene.width, height: this.scene.height, margin: Math.min(MARGIN, this.scene.width / 8), still };
+    const room = {
+      width: this.scene.width,
+      height: this.scene.height,
+      margin: Math.min(MARGIN, this.scene.width / 8),
+      still,
+    };
     const glides = this.#camera.follow(this.#targets, room);
-    const view = { picture, places, guests, selected, wanted, still, now, camera: this.#camera, hovered: this.#hovered, preview: this.preview, spacing: this.#spacing };
+    const view = {
+      picture,
+      places,
+      guests,
+      selected,
+      wanted,
+      still,
+      now,
+      camera: this.#camera,
+      hovered: this.#hovered,
+      preview: this.preview,
+      spacing: this.#spacing,
+    };
     this.scene.draw(view);
     this.isSettled = !this.#motion.isMoving && !glides;
     if (!this.isSettled || (!still && flows(picture))) this.wake();
@@ -144,7 +161,11 @@ export class TreeView {
 
   #wheel(event) {
     event.preventDefault();
-    this.zoom(Math.exp(-event.deltaY * WHEEL), event.offsetX - this.scene.width / 2, event.offsetY - this.scene.height / 2);
+    this.zoom(
+      Math.exp(-event.deltaY * WHEEL),
+      event.offsetX - this.scene.width / 2,
+      event.offsetY - this.scene.height / 2,
+    );
   }
 
   #hover(found) {
@@ -167,7 +188,8 @@ export class TreeView {
   #findLink(x, y) {
     for (const [key, { a, b }] of Object.entries(this.store.picture.links)) {
       const [from, to] = [this.#motion.places.get(a), this.#motion.places.get(b)];
-      if (from && to && distanceTo(this.#onScreen(from), this.#onScreen(to), x, y) < NEAR_PX / 2) return { kind: "link", key };
+      if (from && to && distanceTo(this.#onScreen(from), this.#onScreen(to), x, y) < NEAR_PX / 2)
+        return { kind: "link", key };
     }
     return null;
   }
@@ -181,7 +203,14 @@ export class TreeView {
   // Keys -------------------------------------------------------------------------------------------------------
 
   #key(event) {
-    const acts = { "+": () => this.zoom(1.25), "=": () => this.zoom(1.25), "-": () => this.zoom(0.8), 0: () => this.fit(), Escape: () => this.store.select(null), Enter: () => this.onRead() };
+    const acts = {
+      "+": () => this.zoom(1.25),
+      "=": () => this.zoom(1.25),
+      "-": () => this.zoom(0.8),
+      0: () => this.fit(),
+      Escape: () => this.store.select(null),
+      Enter: () => this.onRead(),
+    };
     const act = DIRECTIONS[event.key] ? () => this.#walk(DIRECTIONS[event.key]) : acts[event.key];
     if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -216,7 +245,9 @@ export class TreeView {
   }
 }
 
-const flows = (picture) => Object.values(picture.links).some(({ there, back }) => there > 0 || back > 0) || Object.values(picture.brokers).some(({ operation }) => operation);
+const flows = (picture) =>
+  Object.values(picture.links).some(({ there, back }) => there > 0 || back > 0) ||
+  Object.values(picture.brokers).some(({ operation }) => operation);
 
 // The usual distance of neighbours: the median, so that a few long links do not matter.
 function usualSpacing(targets) {

@@ -26,6 +26,7 @@ from pleach.stabilise.rebuild import Rebuild, RebuildState
 
 GHOSTS_MAX = 4  # entries, names or numbers that come from nowhere, at a share of 1
 NUMBER_STRANGE_MAX = 2**63 - 1
+GHOST_FILTERS = ("TRUE", "EXISTS topic", "ghost = 1", "price > 3", "topic LIKE 'news%'")  # some cover everything
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,9 @@ class Hand:
     nodes: Sequence[Node]  # to whom the broker has links
     clients: Sequence[Node]  # those of them that are clients
     filters: Sequence[Filter]
+    layers: Sequence[Layer] = (Layer.SUBSCRIPTIONS,)  # that the network uses
     trees: Sequence[Node] = ()  # for which tables are rebuilt in turn
+    brokers: Sequence[Node] = ()  # all of the network, for pointers that lead anywhere
 
     @property
     def strikes(self) -> bool:
@@ -45,6 +48,9 @@ class Hand:
 
     def some(self) -> range:
         return range(round(self.stream.random() * self.share * GHOSTS_MAX))
+
+    def layer(self) -> Layer:
+        return self.layers[0] if len(self.layers) == 1 else self.stream.choice(self.layers)
 
     def entry(self) -> Entry:
         owner = self.stream.choice(("", "", "4/gone/s1", *(f"{len(c)}/{c}/s1" for c in self.clients)))
@@ -57,12 +63,38 @@ class Hand:
         return self.stream.choice(tuple(Parity))
 
 
+FIELDS: Mapping[Layer, str] = MappingProxyType(
+    {Layer.SUBSCRIPTIONS: "subscriptions", Layer.ADVERTISEMENTS: "advertisements"}
+)
+
 Damage: TypeAlias = Callable[[BrokerState, Hand], BrokerState]
 LayerDamage: TypeAlias = Callable[[Layer, PropagationState, Hand], PropagationState]
 
 
 def damaged(state: bytes, what: str, hand: Hand) -> bytes:
     return pack(PARTS[what](unpack(state, BrokerState), hand))
+
+
+def rewound(state: bytes, former: bytes) -> bytes:
+    """The state as it once was, but for what is out of reach: neighbours, their number, protocols under way."""
+    present, past = unpack(state, BrokerState), unpack(former, BrokerState)
+    for layer in Layer:
+        now, then = _layer(present, layer), _layer(past, layer)
+        present = _with(
+            present,
+            layer,
+            received=then.received,
+            stale=then.stale,
+            waits=then.waits,
+            installs={n: then.installs.get(n, installs) for n, installs in now.installs.items()},
+            unanswered={n: then.unanswered.get(n, []) for n in now.installs},
+            settles={n: then.settles.get(n, []) for n in now.installs},
+        )
+    return pack(replace(present, clients=past.clients))
+
+
+def layers_of(*, advertisements: bool) -> Sequence[Layer]:
+    return tuple(Layer) if advertisements else (Layer.SUBSCRIPTIONS,)
 
 
 # Tables, and what follows from them ---------------------------------------------------------------------------
@@ -74,15 +106,19 @@ def table(state: BrokerState, hand: Hand) -> BrokerState:
 
 
 def _struck_entries(_layer: Layer, former: PropagationState, hand: Hand) -> PropagationState:
+    return replace(former, received=damaged_entries(former.received, hand))
+
+
+def damaged_entries(known: Mapping[Node, Sequence[Entry]], hand: Hand) -> dict[Node, list[Entry]]:
     received: dict[Node, dict[Entry, None]] = {}
-    for source, entries in former.received.items():
+    for source, entries in known.items():
         for entry in entries:
             kept_at, kept = _struck(source, entry, hand) if hand.strikes else (source, entry)
             if kept:
                 received.setdefault(kept_at, {})[kept] = None
-    for _ in hand.some():
+    for _ in hand.some() if hand.nodes else ():
         received.setdefault(hand.stream.choice(hand.nodes), {})[hand.entry()] = None
-    return replace(former, received={source: sorted(entries) for source, entries in sorted(received.items())})
+    return {source: sorted(entries) for source, entries in sorted(received.items())}
 
 
 def _struck(source: Node, entry: Entry, hand: Hand) -> tuple[Node, Entry | None]:
@@ -96,13 +132,15 @@ def _struck(source: Node, entry: Entry, hand: Hand) -> tuple[Node, Entry | None]
 
 
 def flags(state: BrokerState, hand: Hand) -> BrokerState:
-    """Any flag may be toggled: of leased entries; or which table is being built, and who is fenced off."""
+    """Any flag may be toggled: of leased entries, and of rounds; or which table is built, and who is fenced off."""
     if hand.trees:
         former = _rebuild_of(state)
         fenced = [[node for node in hand.nodes if hand.strikes] for _ in Parity]
         building = hand.parity() if hand.strikes else former.building
         return _with_machine(state, Rebuild.name, replace(former, building=building, fenced=fenced))
-    return _in_all_tables(state, hand, _toggled)
+    state = _in_all_tables(state, hand, _toggled)
+    rounds = {node: hand.stream.random() < 0.5 for node in hand.nodes if hand.strikes}
+    return replace(state, router=replace(state.router, rounds={**state.router.rounds, **rounds}))
 
 
 def _toggled(_layer: Layer, former: PropagationState, hand: Hand) -> PropagationState:
@@ -142,25 +180,37 @@ def _left(numbers: Sequence[int], hand: Hand) -> list[int]:
 
 def clock(state: BrokerState, hand: Hand) -> BrokerState:
     """The timers are due at any time."""
-    strange = [float("nan"), float("inf"), -1.0, 0.0, 1e300]
-    times = [hand.stream.choice((*strange, *(hand.stream.uniform(0.0, 10.0) for _ in strange))) for _ in range(2)]
+    times = [any_time(hand) for _ in range(2)]
     if hand.trees:
         return _with_machine(state, Rebuild.name, replace(_rebuild_of(state), switch_after=times[0]))
-    return _with_machine(state, Leases.name, LeasesState(*times))
+    away = unpack(state.machines[Leases.name], LeasesState).away
+    return _with_machine(state, Leases.name, LeasesState(times[0], times[1], away))
+
+
+def any_time(hand: Hand) -> float:
+    strange = [float("nan"), float("inf"), -1.0, 0.0, 1e300]
+    return hand.stream.choice((*strange, *(hand.stream.uniform(0.0, 10.0) for _ in strange)))
 
 
 def clients(state: BrokerState, hand: Hand) -> BrokerState:
     """Clients are forgotten; names are gone, stand for something else, or come from nowhere."""
+    return replace(state, clients=damaged_clients(state.clients, hand))
+
+
+def damaged_clients(known: Mapping[Node, ClientState], hand: Hand) -> dict[Node, ClientState]:
     sessions: dict[Node, ClientState] = {}
     for client in hand.clients:
-        former = state.clients.get(client, ClientState(True, {}, {}, {}))  # noqa: FBT003 the struct is positional
+        former = known.get(client, ClientState(True, {}, {}, {}))  # noqa: FBT003 the struct is positional
         if hand.strikes and hand.stream.random() < 0.3:
             continue
-        names = _struck_names(former.subscriptions, hand)
-        advertised = _struck_names(former.advertisements, hand) if former.advertisements else {}
-        confirmed = {name: None for name in former.confirmed if name in advertised and not hand.strikes}
-        sessions[client] = ClientState(former.own_events != hand.strikes, names, advertised, confirmed)
-    return replace(state, clients=sessions)
+        wanted = _struck_names(former.subscriptions, hand)
+        own = former.own_events != hand.strikes
+        advertised, confirmed = former.advertisements, former.confirmed
+        if Layer.ADVERTISEMENTS in hand.layers:
+            advertised = _struck_names(advertised, hand)
+            confirmed = {name: None for name in ("ghost0", *advertised) if (name in confirmed) != hand.strikes}
+        sessions[client] = ClientState(own, wanted, advertised, confirmed)
+    return sessions
 
 
 def _struck_names(former: Mapping[str, Filter], hand: Hand) -> dict[str, Filter]:
@@ -192,15 +242,11 @@ def _in_all_tables(state: BrokerState, hand: Hand, damage: LayerDamage) -> Broke
 
 
 def _in_layers(router: RouterState, hand: Hand, damage: LayerDamage) -> RouterState:
-    """Advertisements only where there are tables of them: elsewhere S1 has no such state."""
-    subscriptions = damage(Layer.SUBSCRIPTIONS, router.subscriptions, hand)
-    if not hand.trees:
-        return replace(router, subscriptions=subscriptions)
-    return replace(
-        router,
-        subscriptions=subscriptions,
-        advertisements=damage(Layer.ADVERTISEMENTS, router.advertisements, hand),
-    )
+    """Where tables are rebuilt there are those of advertisements, used or not."""
+    for layer in Layer if hand.trees else hand.layers:
+        former = router.subscriptions if layer is Layer.SUBSCRIPTIONS else router.advertisements
+        router = replace(router, **{FIELDS[layer]: damage(layer, former, hand)})
+    return router
 
 
 def _rebuild_of(state: BrokerState) -> RebuildState:
@@ -209,6 +255,15 @@ def _rebuild_of(state: BrokerState) -> RebuildState:
 
 def _with_machine(state: BrokerState, name: str, machine: object) -> BrokerState:
     return replace(state, machines={**state.machines, name: pack(machine)})
+
+
+def _layer(state: BrokerState, layer: Layer) -> PropagationState:
+    return state.router.subscriptions if layer is Layer.SUBSCRIPTIONS else state.router.advertisements
+
+
+def _with(state: BrokerState, layer: Layer, **changes: object) -> BrokerState:
+    changed: PropagationState = replace(_layer(state, layer), **changes)
+    return replace(state, router=replace(state.router, **{FIELDS[layer]: changed}))
 
 
 PARTS: Mapping[str, Damage] = MappingProxyType(

@@ -1,0 +1,86 @@
+"""The cheapest tree of a small network, by counting through all of them: 8 brokers have 8^6 = 262,144 trees.
+
+An event pays p at its publisher, and on every link of its delivery tree c and p of the broker that it comes to. So for
+a link u–v with the brokers V on v's side, the events that cross it towards v pay c + p_v each; how many those are
+depends on nothing but V. With D(V) in a table of all 2^n sets, a tree costs n - 1 lookups:
+
+    cost(T) = Σ p_publisher + Σ over links u–v of D(V)·(c + p_v) + D(rest)·(c + p_u)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pleach.optimise.cost import Costs, Flow
+from pleach.overlay.plans.topology import Topology
+
+BROKERS_MAX = 8
+
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+
+
+class AllTrees(NamedTuple):
+    """One row per tree, one column per link: its ends, and the brokers on `leaf`'s side as bits."""
+
+    leaf: Ints
+    rest: Ints
+    side: Ints
+
+
+def cheapest_tree(flows: Sequence[Flow], costs: Costs) -> Topology:
+    brokers = costs.brokers
+    assert 2 < len(brokers) <= BROKERS_MAX
+    trees = all_trees(len(brokers))
+    best = int(np.argmin(_costs_of_all(trees, flows, costs)))
+    pairs = zip(trees.leaf[best], trees.rest[best], strict=True)
+    return Topology.of((brokers[a], brokers[b]) for a, b in pairs)
+
+
+def _costs_of_all(trees: AllTrees, flows: Sequence[Flow], costs: Costs) -> Floats:
+    """But for the publishers' own processing, which all trees have alike."""
+    brokers = costs.brokers
+    demand = _demand(flows, brokers)
+    p = np.array([costs.processing[broker] for broker in brokers])
+    c = np.array([[costs.of_link(a, b) if a != b else 0.0 for b in brokers] for a in brokers])
+    everyone = (1 << len(brokers)) - 1
+    links = c[trees.leaf, trees.rest]
+    inwards, outwards = demand[trees.side], demand[everyone ^ trees.side]
+    total: Floats = (inwards * (links + p[trees.leaf]) + outwards * (links + p[trees.rest])).sum(axis=1)
+    return total
+
+
+def _demand(flows: Sequence[Flow], brokers: Sequence[str]) -> Floats:
+    """D(V): events published outside V and wanted inside, for every V."""
+    bit = {broker: 1 << i for i, broker in enumerate(brokers)}
+    sets = np.arange(1 << len(brokers))
+    demand = np.zeros(len(sets))
+    for flow in flows:
+        wanted = sum(bit[broker] for broker in flow.subscribers)
+        demand += flow.events * ((sets & bit[flow.publisher] == 0) & (sets & wanted != 0))
+    return demand
+
+
+@lru_cache(maxsize=BROKERS_MAX)
+def all_trees(count: int) -> AllTrees:
+    """Every labelled tree, from its Prüfer sequence; all sequences are decoded side by side."""
+    codes = np.indices((count,) * (count - 2)).reshape(count - 2, -1).T
+    rows = np.arange(len(codes))
+    degree = 1 + (codes[:, :, None] == np.arange(count)).sum(axis=1)
+    below = np.tile(1 << np.arange(count), (len(codes), 1))  # what hangs at each broker so far, and itself
+    links = []
+    for column in range(count - 2):
+        leaf, parent = np.argmax(degree == 1, axis=1), codes[:, column]
+        links.append((leaf, parent, below[rows, leaf]))
+        below[rows, parent] |= below[rows, leaf]
+        degree[rows, leaf] = 0
+        degree[rows, parent] -= 1
+    last = np.argmax(degree == 1, axis=1)
+    degree[rows, last] = 0
+    links.append((last, np.argmax(degree == 1, axis=1), below[rows, last]))
+    return AllTrees(*(np.stack(each, axis=1) for each in zip(*links, strict=True)))

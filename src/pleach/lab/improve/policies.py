@@ -1,0 +1,151 @@
+"""Who asks for an exchange, and what the brokers of the cycle answer: S1's heuristics, and one that settles.
+
+*Settling* asks as CI does (5.11), and decides by the ledgers of the last 5,000 ticks, as `optimise.settling` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from pleach.lab.improve.decisions import (
+    Known,
+    cost_and_interest,
+    decided,
+    heaviest_goes,
+    is_promising,
+    ledger,
+)
+from pleach.lab.improve.setting import Costs, Floats, Ints
+from pleach.lab.improve.traffic import Common, Flows
+from pleach.lab.improve.trees import Bools, Rooted
+from pleach.optimise.settling import DEVIATIONS, EXCHANGE_PASSES, INTERVAL_MAX, PATIENCE_MAX
+
+LEDGER_SLOTS = 20  # 5,000 ticks
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What is known in a slot, and the tree in one of its steps."""
+
+    slot: int
+    costs: Costs
+    common: Common
+    lately: Flows  # what ledgers have
+    tree: Rooted
+
+    @property
+    def known(self) -> Known:
+        return Known(self.costs, self.common)
+
+
+class Answers(NamedTuple):
+    """For each path: whether its first broker asks, and which link goes; the link is -1 where the answer is no."""
+
+    asked: Bools
+    place: Ints
+
+
+class Policy(Protocol):
+    def broadcasting(self, slot: int, brokers: Sequence[int]) -> list[int]:
+        """Who of these broadcasts in this slot."""
+        ...
+
+    def answers(self, paths: Ints, moment: Moment) -> Answers: ...
+
+    def exchanged(self, slot: int, cycle: Sequence[int]) -> None:
+        """An exchange has been carried out."""
+        ...
+
+
+class Memoryless:
+    """CI, ℓMST, ℓMIT: as published."""
+
+    def __init__(self, promising: Callable[[Ints, Known], Bools], totals: Callable[[Ints, Known], Floats]) -> None:
+        self._promising, self._totals = promising, totals
+
+    def broadcasting(self, slot: int, brokers: Sequence[int]) -> list[int]:
+        del slot
+        return list(brokers)
+
+    def answers(self, paths: Ints, moment: Moment) -> Answers:
+        asked = self._promising(paths, moment.known)
+        place, gain = decided(self._totals(paths[asked], moment.known))
+        return _answers(asked, place, gain > 0)
+
+    def exchanged(self, slot: int, cycle: Sequence[int]) -> None:
+        pass
+
+
+def _answers(asked: Bools, place: Ints, agreed: Bools) -> Answers:
+    answered = np.full(len(asked), -1)
+    answered[asked] = np.where(agreed, place, -1)
+    return Answers(asked, answered)
+
+
+class Settling:
+    def __init__(self, brokers: int) -> None:
+        self._wait = np.ones((brokers, brokers), dtype=np.int64)  # after the next refusal
+        self._not_before = np.zeros((brokers, brokers), dtype=np.int64)
+        self._interval = [1] * brokers
+        self._broadcast_at = [0] * brokers
+
+    def broadcasting(self, slot: int, brokers: Sequence[int]) -> list[int]:
+        due = [broker for broker in brokers if self._broadcast_at[broker] <= slot]
+        for broker in due:
+            self._broadcast_at[broker] = slot + self._interval[broker]
+            self._interval[broker] = min(2 * self._interval[broker], INTERVAL_MAX)
+        return due
+
+    def answers(self, paths: Ints, moment: Moment) -> Answers:
+        ends = paths[:, 0], paths[:, -1]
+        asked = is_promising(paths, moment.known) & (self._not_before[ends] <= moment.slot)
+        chosen = paths[asked]
+        found = ledger(chosen, moment.tree, moment.lately, moment.costs)
+        pays = found.gain > EXCHANGE_PASSES * along(chosen, moment.costs)
+        agreed = pays & (found.gain > DEVIATIONS * found.chance)
+        self._refuse(chosen[~agreed], moment.slot)
+        return _answers(asked, found.place, agreed)
+
+    def _refuse(self, paths: Ints, slot: int) -> None:
+        ends = paths[:, 0], paths[:, -1]
+        self._not_before[ends] = slot + self._wait[ends]
+        self._wait[ends] = np.minimum(2 * self._wait[ends], PATIENCE_MAX)
+
+    def exchanged(self, slot: int, cycle: Sequence[int]) -> None:
+        """Its brokers see another neighbourhood: what they were refused may be right now."""
+        for broker in cycle:
+            self._wait[broker], self._not_before[broker] = 1, 0
+            self._interval[broker] = 1
+            self._broadcast_at[broker] = min(self._broadcast_at[broker], slot + 1)
+
+
+def along(paths: Ints, costs: Costs) -> Floats:
+    """What a message costs from one end of each path to the other."""
+    total: Floats = costs.processing[paths].sum(axis=1) + costs.communication[paths[:, :-1], paths[:, 1:]].sum(axis=1)
+    return total
+
+
+def _is_cheaper_than_one(paths: Ints, known: Known) -> Bools:
+    weights = known.costs.communication[paths, np.roll(paths, -1, axis=1)]
+    found: Bools = weights[:, -1] < weights[:, :-1].max(axis=1)
+    return found
+
+
+def _has_traffic(paths: Ints, known: Known) -> Bools:
+    found: Bools = known.common.pairs[paths[:, 0], paths[:, -1]] > 0
+    return found
+
+
+POLICIES: MappingProxyType[str, Callable[[int], Policy]] = MappingProxyType(
+    {
+        "ci": lambda _: Memoryless(is_promising, cost_and_interest),
+        "lmst": lambda _: Memoryless(_is_cheaper_than_one, lambda ps, k: heaviest_goes(ps, k.costs.communication)),
+        "lmit": lambda _: Memoryless(_has_traffic, lambda ps, k: heaviest_goes(ps, -k.common.pairs)),
+        "settling": Settling,
+    }
+)

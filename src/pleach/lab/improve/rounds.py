@@ -1,0 +1,139 @@
+"""A tree that improves itself, round by round: every broker broadcasts once in a slot, others decide, links change.
+
+A slot has `STEPS` steps of 50 ticks, about what a broadcast, a request and an exchange take (S1: up to 10 ticks per
+hop and message). A fifth of the brokers broadcasts in each. All that hear it decide by the tree as it was then;
+requests are carried out one after the other, and dropped where the path is no longer there (S1 §5.5.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+
+from pleach.lab.improve.policies import LEDGER_SLOTS, POLICIES, Moment, along
+from pleach.lab.improve.setting import TICKS_PER_SLOT, Costs, Setting
+from pleach.lab.improve.traffic import Common, Flows, traffic_of
+from pleach.lab.improve.trees import Path, Tree, flow_costs, grouped, rooted
+from pleach.lab.waxman import random_tree
+from pleach.optimise.cache import CACHE_SIZE
+from pleach.optimise.settling import EXCHANGE_PASSES
+
+STEPS = 5
+STATIC = "static"
+INTEREST_OF = {"lmst": 0, "lmit": 2}  # of how many brokers together a heuristic wants to know; the others of three
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Table 5.2, and which heuristic it is for."""
+
+    heuristic: str
+    radius: int = 3
+    cache_size: int = CACHE_SIZE
+    starts: int = 1_000  # ticks: until then costs of the random tree are measured
+
+
+class Spent(NamedTuple):
+    """Costs of a while, by what caused them; links exchanged, requests sent (whole numbers)."""
+
+    forwarding: float = 0.0
+    broadcasts: float = 0.0
+    requests: float = 0.0
+    exchanging: float = 0.0
+    exchanges: float = 0.0
+    asked: float = 0.0
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+@dataclass(frozen=True)
+class Run:
+    slots: tuple[Spent, ...]
+    tree: Tree
+
+
+def simulate(setting: Setting, seed: int, tuning: Tuning) -> Run:
+    network = Improving(setting, seed, tuning)
+    return Run(tuple(network.slot(slot) for slot in range(setting.slots)), network.tree)
+
+
+def first_tree(setting: Setting, draw: Random) -> Tree:
+    everyone = [str(i) for i in range(setting.brokers)]
+    return Tree(setting.brokers, [(int(a), int(b)) for a, b in random_tree(draw, everyone)])
+
+
+class Improving:
+    """The network of one run. All heuristics meet the same traffic, costs, first tree and order of broadcasts."""
+
+    def __init__(self, setting: Setting, seed: int, tuning: Tuning) -> None:
+        draw = Random(f"tree/{seed}")
+        self.tree = first_tree(setting, draw)
+        self._tuning = tuning
+        self._traffic = traffic_of(setting, seed)
+        self._since = self._traffic.remembered_since(tuning.cache_size)
+        self._told_at = np.full(setting.brokers, tuning.starts // TICKS_PER_SLOT - 1)
+        self._policy = POLICIES[tuning.heuristic](setting.brokers) if tuning.heuristic != STATIC else None
+        phases = list(range(setting.brokers))
+        draw.shuffle(phases)
+        self._groups = [phases[step::STEPS] for step in range(STEPS)]
+
+    def slot(self, slot: int) -> Spent:
+        costs, flows = self._traffic.era(slot).costs, self._traffic.between(slot, slot + 1)
+        if self._policy is None or slot * TICKS_PER_SLOT < self._tuning.starts:
+            return Spent(forwarding=self._forwarding(flows, costs))
+        lately = self._traffic.between(max(0, slot - LEDGER_SLOTS), slot)
+        spent = Spent()
+        for group in self._groups:
+            if origins := self._policy.broadcasting(slot, group):
+                self._told_at[origins] = slot
+                moment = Moment(slot, costs, self._common(slot), lately, rooted(self.tree))
+                spent = spent.plus(self._step(origins, moment))
+            spent = spent.plus(Spent(forwarding=self._forwarding(flows, costs) / STEPS))
+        return spent
+
+    def _common(self, slot: int) -> Common:
+        return self._traffic.in_common(
+            slot, self._since, self._told_at, up_to=INTEREST_OF.get(self._tuning.heuristic, 3)
+        )
+
+    def _forwarding(self, flows: Flows, costs: Costs) -> float:
+        return float(flow_costs(self.tree, flows, costs) @ flows.events)
+
+    def _step(self, origins: Sequence[int], moment: Moment) -> Spent:
+        paths = list(chain.from_iterable(chain(*self.tree.wave(origin, self._tuning.radius)) for origin in origins))
+        return self._requested([path for path in paths if len(path) > 2], moment)._replace(
+            broadcasts=_broadcast_cost(origins, paths, moment.costs)
+        )
+
+    def _requested(self, paths: Sequence[Path], moment: Moment) -> Spent:
+        """In the order of the paths: nearer brokers hear a broadcast first."""
+        assert self._policy is not None
+        agreed: list[tuple[int, int]] = []
+        requests, asked = 0.0, 0
+        for numbers, same_length in grouped(paths):
+            answers = self._policy.answers(same_length, moment)
+            requests += float(along(same_length[answers.asked], moment.costs).sum())
+            asked += int(answers.asked.sum())
+            yes = answers.place >= 0
+            agreed += zip(numbers[yes].tolist(), answers.place[yes].tolist(), strict=True)
+        exchanging, exchanges = 0.0, 0
+        for number, place in sorted(agreed):
+            path = paths[number]
+            if self.tree.has(path):
+                self.tree.exchange(path, place)
+                self._policy.exchanged(moment.slot, path)
+                exchanges += 1
+                exchanging += EXCHANGE_PASSES * float(along(np.array([path]), moment.costs)[0])
+        return Spent(requests=requests, asked=asked, exchanging=exchanging, exchanges=exchanges)
+
+
+def _broadcast_cost(origins: Sequence[int], paths: Sequence[Path], costs: Costs) -> float:
+    heard = np.array([path[:2] for path in paths])
+    links = costs.communication[heard[:, 0], heard[:, 1]].sum()
+    return float(costs.processing[list(origins)].sum() + costs.processing[heard[:, 0]].sum() + links)

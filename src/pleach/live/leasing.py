@@ -1,0 +1,72 @@
+"""[stabilise] of a broker's settings: leases (stabilise/) among real processes.
+
+Nothing runs out but on the evidence of a whole round of renewals (routing/rounds.py), so that no delay, however long,
+takes away what is still wanted. How long messages take says only how long mending does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import msgspec
+
+from pleach.broker import MachineMaker
+from pleach.errors import LeaseError
+from pleach.routing.router import RoutingConfig
+from pleach.stabilise.bounds import Delays, check, stabilisation
+from pleach.stabilise.lease import Lease
+from pleach.stabilise.machine import Leases
+
+PROCESS_SECONDS = 0.25  # that a message takes on a link, at most, besides what the network adds; on a busy machine
+SECONDS_MIN, SECONDS_MAX = 0.01, 86_400.0
+HOPS_MAX = 10_000
+EVERY_POLICY = "covering"  # renewals hop by hop have the same bounds in all but flooding, which has shorter ones
+
+
+class LeaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The same for all brokers of a network.
+
+    `refresh` is ρ, `period` is π. `delay`: what a message takes on a link, the least and the most, and `diameter`: the
+    links from a client to the farthest broker; where it is given, the broker can say how long a fault takes to mend.
+    """
+
+    refresh: float
+    period: float
+    delay: tuple[float, float] = (0.0, PROCESS_SECONDS)
+    diameter: int = 0
+
+    @property
+    def lease(self) -> Lease:
+        return Lease(refresh=self.refresh, period=self.period)
+
+    @property
+    def delays(self) -> Delays:
+        return Delays(*self.delay, hops=self.diameter or 1)
+
+    @property
+    def machine(self) -> MachineMaker:
+        return partial(Leases, lease=self.lease)
+
+
+def mends_within(settings: LeaseSettings, routing: RoutingConfig) -> float | None:
+    """Seconds after which a fault has left no trace; None where the diameter of the network is not given."""
+    if not settings.diameter:
+        return None
+    return stabilisation(settings.lease, routing.policy, settings.delays, advertisements=routing.advertisements)
+
+
+def lease_complaints(settings: LeaseSettings) -> Iterator[tuple[str, str, str]]:
+    """(key, reason, remedy) of what is wrong with the settings."""
+    low, high = settings.delay
+    for key, seconds in (("refresh", settings.refresh), ("period", settings.period)):
+        if not SECONDS_MIN <= seconds <= SECONDS_MAX:
+            yield f"stabilise.{key}", f"{seconds:g} seconds", f"{SECONDS_MIN:g} to {SECONDS_MAX:g}"
+    if not 0.0 <= low <= high <= SECONDS_MAX:
+        yield "stabilise.delay", f"[{low:g}, {high:g}] is no delay", "the least and the most seconds of a message"
+    if not 0 <= settings.diameter <= HOPS_MAX:
+        yield "stabilise.diameter", f"{settings.diameter} links", f"1 to {HOPS_MAX:,}, or 0 where it is not known"
+    try:
+        check(settings.lease, EVERY_POLICY, settings.delays)
+    except LeaseError as error:
+        yield "stabilise.period", str(error), "a longer period, or a shorter refresh"

@@ -1,0 +1,6 @@
+"""A tree that improves itself (S1 chapter 5): what a tree costs, how brokers find a cheaper one, and when they stop.
+
+Read `cost.py` first, then `indirect.py` and `heuristics.py` (what is exchanged), `ledger.py` (what an exchange saves,
+exactly), `settling.py` (when it is worth it), `agent.py` (the messages around it). `reference.py` has what needs to
+know everything.
+"""

@@ -1,0 +1,37 @@
+"""The ids of the events that a broker's own clients published or got lately (S1 §5.5.4): a ring of bounded size."""
+
+from __future__ import annotations
+
+from pleach.optimise.bloom import Bloom, Positions, Shape, shape_for
+
+CACHE_SIZE = 4_608  # S1 Table 5.2
+
+
+class Cache:
+    """The oldest go first. An id comes once, however many clients of the broker want the event."""
+
+    def __init__(self, size: int = CACHE_SIZE) -> None:
+        self._size = size
+        self._shape = shape_for(size)
+        self._positions: dict[str, Positions] = {}  # in the order in which they came
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    def consumed(self, event_id: str) -> None:
+        if event_id in self._positions:
+            return
+        self._positions[event_id] = self._shape.positions(event_id)
+        if len(self._positions) > self._size:
+            del self._positions[next(iter(self._positions))]
+
+    def summary(self) -> Bloom:
+        return Bloom.of(self._shape, self._positions.values())
+
+    def common(self, other: Bloom) -> int:
+        """How many of these ids the other has too; a few more than there are, as Bloom filters go."""
+        return sum(map(other.has, self._positions.values()))

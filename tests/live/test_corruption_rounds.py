@@ -1,0 +1,19 @@
+"""A damaged broker among nine processes under load: a sample of what `corruption_rounds.py` does over and over."""
+
+from corruption_rounds import run_rounds
+
+from pleach.trace import explain
+
+
+def test_deliveries_are_right_again_within_the_bound_and_the_metrics_show_it(tmp_path):
+    found = run_rounds(1, 1, tmp_path)
+    verdict, watch, struck = found.verdict, found.watch, found.rounds[0]
+    assert found.result.quiet
+    assert verdict.clean, explain(verdict, found.result.records)
+    assert verdict.counts.suspensions == 1
+    assert verdict.counts.clients == 30
+    assert verdict.counts.deliveries > 300
+    assert struck.last_after <= found.bound
+    assert watch.rise("lease_expired", 0.0, struck.at) == 0
+    assert watch.rise("lease_restored", struck.at, struck.until) > 0
+    assert watch.rise("renewals_received", struck.at, struck.until) > 100
