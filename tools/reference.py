@@ -13,6 +13,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -22,12 +23,13 @@ from typer.core import TyperCommand, TyperOption
 
 from pleach.cli.main import app
 from pleach.live import status
-from pleach.live.config import LASTING, RELOADABLE, BrokerSettings, Limits, effective
+from pleach.live.config import ENVIRONMENT_PREFIX, LASTING, RELOADABLE, TABLES, BrokerSettings
 from pleach.live.metrics import COUNTER_HELP
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
 FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour"})  # which are called otherwise than their keys
+TWO_NUMBERS = "two numbers"
 TYPES = MappingProxyType(
     {"str": "text", "int": "integer", "float": "number", "bool": "boolean", "Node": "name", "Path": "path"}
 )
@@ -51,17 +53,34 @@ def settings_table() -> str:
 
 
 def _settings() -> Iterator[list[str]]:
-    comments, flags = field_comments(BrokerSettings), _flags("broker")
-    defaults = msgspec.json.decode(effective(BrokerSettings(name="")))
-    types = field_types(BrokerSettings)
     for key in BrokerSettings.__struct_fields__:
-        if key == "limits":
-            continue
-        flag = flags[FLAGS.get(key, key)]
-        meaning = _meaning(comments.get(key, ""), flag.help or "")
-        default = "required" if key == "name" else f"`{msgspec.json.encode(defaults[key]).decode()}`"
-        names = [f"`{key}`", types[key], default, f"`PLEACH_{key.upper()}`", f"`{flag.opts[0]}`"]
-        yield [*names, meaning, _moment(key)]
+        if key not in TABLES:
+            name, kind, default, variable, flag, meaning = _row(BrokerSettings, key, ENVIRONMENT_PREFIX)
+            yield [name, kind, default, variable, flag, meaning, _moment(key)]
+
+
+def inner_table(name: str) -> str:
+    """Of a setting that is a table itself."""
+    prefix, struct = TABLES[name]
+    return table(
+        "key|type|default|environment|flag|meaning", (_row(struct, k, prefix) for k in struct.__struct_fields__)
+    )
+
+
+def _row(struct: type[msgspec.Struct], key: str, prefix: str) -> list[str]:
+    flag = _flags("broker").get(FLAGS.get(key, key))
+    meaning = _meaning(field_comments(struct).get(key, ""), flag.help or "" if flag else "")
+    kind = field_types(struct)[key]
+    variable = "" if kind == TWO_NUMBERS else f"`{prefix}{key.upper()}`"  # the environment has no spelling for them
+    return [f"`{key}`", kind, _default_of(struct, key), variable, f"`{flag.opts[0]}`" if flag else "", meaning]
+
+
+def _default_of(struct: type[msgspec.Struct], key: str) -> str:
+    field = next(field for field in msgspec.structs.fields(struct) if field.name == key)
+    if field.required:
+        return "required"
+    value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()  # type: ignore[operator]
+    return f"`{msgspec.json.encode(value).decode()}`"
 
 
 def _meaning(comment: str, flag_help: str) -> str:
@@ -77,17 +96,6 @@ def _moment(key: str) -> str:
     return "SIGHUP" if key in RELOADABLE else "restart"
 
 
-def limits_table() -> str:
-    return table("key|default|environment|meaning", _limits())
-
-
-def _limits() -> Iterator[list[str]]:
-    comments = field_comments(Limits)
-    for key in Limits.__struct_fields__:
-        default = f"{getattr(Limits(), key):,}"
-        yield [f"`{key}`", default, f"`PLEACH_LIMIT_{key.upper()}`", _sentence(comments[key])]
-
-
 def field_comments(struct: type[msgspec.Struct]) -> dict[str, str]:
     """What stands behind a field, where something does."""
     fields = re.finditer(r"^    (\w+): [^#\n]*  # (.*)$", inspect.getsource(struct), re.MULTILINE)
@@ -100,11 +108,11 @@ def field_types(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def _type(text: str) -> str:
-    match text.split("[")[0]:
+    match text.partition("[")[0]:
         case "dict":
             return "table of addresses"
         case "tuple":
-            return "list of names"
+            return "list of names" if "Node" in text else TWO_NUMBERS
         case "LogLevel":
             return "debug, info, warning, error"
     return TYPES.get(text, text)
@@ -215,7 +223,7 @@ def gauges() -> Iterator[tuple[str, str, str]]:
 PLACES: Mapping[str, tuple[str, Callable[[], str]]] = MappingProxyType(
     {
         "settings": ("configuration.md", settings_table),
-        "limits": ("configuration.md", limits_table),
+        **{name: ("configuration.md", partial(inner_table, name)) for name in TABLES},
         "commands": ("cli.md", commands),
         "metrics": ("metrics.md", metrics_table),
     }

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 from random import Random
 
-import pleach
 from blocks import ROOT
+
+import pleach
 
 PORTS_OF_A_TENS = 10
 TRIES_MAX = 1_000

@@ -4,12 +4,12 @@ import inspect
 import re
 
 import pytest
-import reference
 from blocks import ROOT
 
+import reference
 from pleach import errors
 from pleach.links.frames import FRAME_BYTES_MAX, PROTOCOL_VERSION, Farewell, Kind
-from pleach.live.config import BrokerSettings, Limits
+from pleach.live.config import TABLES, BrokerSettings
 from pleach.live.metrics import Counters
 from pleach.runs import RUN_EVENTS_MAX
 
@@ -25,7 +25,13 @@ def test_what_is_made_from_the_code_is_up_to_date(name):
 
 def test_every_setting_is_there_once():
     keys = re.findall(r"^\| `(\w+)` ", (PAGES / "configuration.md").read_text(), re.MULTILINE)
-    assert sorted(keys) == sorted({*BrokerSettings.__struct_fields__, *Limits.__struct_fields__} - {"limits"})
+    inner = [key for _, struct in TABLES.values() for key in struct.__struct_fields__]
+    assert sorted(keys) == sorted([*({*BrokerSettings.__struct_fields__} - {*TABLES}), *inner])
+
+
+def test_every_setting_says_what_it_means():
+    rows = re.findall(r"^\| `(\w+)` (.*)$", (PAGES / "configuration.md").read_text(), re.MULTILINE)
+    assert not [key for key, rest in rows if not rest.split(" | ")[4].strip(" |")]
 
 
 def test_every_command_has_its_options_and_an_example():

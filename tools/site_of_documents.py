@@ -1,4 +1,4 @@
-"""The documents as a site: `python tools/site.py` puts it into build/site.
+"""The documents as a site: `python tools/site_of_documents.py` puts it into build/site.
 
     docs/**, README.md, …  ──▶  build/pages  ──▶  ProperDocs, strictly  ──▶  build/site
 
@@ -176,6 +176,7 @@ def settings(pages: Path, site: Path) -> dict[str, object]:
             "palette": palette,
             "features": ["navigation.tabs", "navigation.indexes", "content.code.copy", "toc.follow"],
         },
+        "extra": {"generator": False},
         "plugins": ["search"],
         "markdown_extensions": ["tables", "fenced_code", "toc", "pymdownx.highlight", "pymdownx.superfences"],
         "validation": {"links": {"anchors": "warn", "absolute_links": "warn"}},
@@ -185,14 +186,22 @@ def settings(pages: Path, site: Path) -> dict[str, object]:
 
 def build(pages: Path = PAGES, site: Path = SITE) -> int:
     """The exit code of the generator: 0, or 1 where something in the pages is wrong."""
-    import yaml  # noqa: PLC0415 comes with the generator
-
     assemble(pages)
     write_indexes(pages)
+    return generate(pages, site)
+
+
+def generate(pages: Path, site: Path) -> int:
+    import yaml  # noqa: PLC0415 comes with the generator
+
     config = pages.with_suffix(".yml")
     config.write_text(yaml.safe_dump(settings(pages, site), sort_keys=False), encoding="utf-8")
-    command = [sys.executable, "-m", "properdocs", "build", "--strict", "--quiet", "--config-file", str(config)]
-    return subprocess.run(command, check=False).returncode  # noqa: S603
+    # Not `--quiet`: what is not said is not counted, and strict no more.
+    command = [sys.executable, "-m", "properdocs", "build", "--strict", "--config-file", str(config)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
+    if done.returncode:
+        sys.stderr.write(done.stdout + done.stderr)
+    return done.returncode
 
 
 def main() -> None:
