@@ -1,7 +1,7 @@
 """The parts of the reference that are made from the code: `python tools/reference.py` writes them anew.
 
 A page has places for them, `<!-- begin NAME -->` … `<!-- end NAME -->`; all else in it is written by hand. A test says
-which place has gone stale (tests/docs/test_reference.py).
+which place has gone stale (tests/docs/test_reference_pages.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 import msgspec
 import typer.main
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from pleach.cli.main import app
 from pleach.live import status
@@ -79,7 +79,7 @@ def _default_of(struct: type[msgspec.Struct], key: str) -> str:
     field = next(field for field in msgspec.structs.fields(struct) if field.name == key)
     if field.required:
         return "required"
-    value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()  # type: ignore[operator]
+    value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
     return f"`{msgspec.json.encode(value).decode()}`"
 
 
@@ -132,23 +132,26 @@ def commands() -> str:
 
 def walk() -> Iterator[tuple[str, TyperCommand]]:
     """Every command that does something, with its full name."""
-    root = typer.main.get_command(app)
-    yield from _walk("pleach", root)
+    yield from _walk("pleach", typer.main.get_command(app))
 
 
-def _walk(name: str, command: TyperCommand) -> Iterator[tuple[str, TyperCommand]]:
-    below: Mapping[str, TyperCommand] | None = getattr(command, "commands", None)
-    if below is None:
-        yield name, command
-        return
-    for word, inner in below.items():
-        yield from _walk(f"{name} {word}", inner)
+def _walk(name: str, command: object) -> Iterator[tuple[str, TyperCommand]]:
+    if isinstance(command, TyperGroup):
+        for word, inner in command.commands.items():
+            yield from _walk(f"{name} {word}", inner)
+    else:
+        yield name, typing.cast("TyperCommand", command)
+
+
+def parameters(command: TyperCommand) -> list[TyperOption]:
+    """Arguments too: they have all that is asked for here."""
+    return typing.cast("list[TyperOption]", command.params)
 
 
 def _command(name: str, command: TyperCommand) -> str:
-    usage = " ".join([name, *(shown_name(p) for p in command.params if _is_argument(p)), "[OPTION]..."])
+    usage = " ".join([name, *(shown_name(p) for p in parameters(command) if _is_argument(p)), "[OPTION]..."])
     about = inspect.cleandoc(command.help or "")
-    rows = ([_names(p), _kind(p), _default(p), p.help or ""] for p in command.params)
+    rows = ([_names(p), _kind(p), _default(p), p.help or ""] for p in parameters(command))
     return f"## `{name}`\n\n`{usage}`\n\n{about}\n\n" + table("option|value|default|meaning", rows)
 
 
@@ -171,11 +174,9 @@ def _names(parameter: TyperOption) -> str:
 def _kind(parameter: TyperOption) -> str:
     if getattr(parameter, "is_flag", False):
         return "a flag"
-    kind = parameter.type_descriptor.annotation
-    inner = typing.get_args(kind)
-    if typing.get_origin(kind) is list:
-        return f"{_kind_name(inner[0])}, may be repeated"
-    return _kind_name(kind)
+    kind: type = parameter.type_descriptor.annotation
+    several = typing.get_args(kind)
+    return f"{_kind_name(several[0])}, may be repeated" if several else _kind_name(kind)
 
 
 def _kind_name(kind: type) -> str:
@@ -193,7 +194,7 @@ def _default(parameter: TyperOption) -> str:
 
 def _flags(name: str) -> dict[str, TyperOption]:
     command = dict(walk())[f"pleach {name}"]
-    return {option.name or "": option for option in command.params}
+    return {option.name or "": option for option in parameters(command)}
 
 
 # Metrics -------------------------------------------------------------------------------------------------------

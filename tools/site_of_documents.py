@@ -9,6 +9,7 @@ page is in it by being there. A link that leads nowhere ends the build.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -21,6 +22,11 @@ PAGES, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
 SECTIONS = ("tutorials", "how-to", "reference", "explanation", "protocols", "results", "decisions")
 FIRST = {"tutorials": ("first-subscription.md", "swap-under-load.md", "stream-into-spark.md", "reproduce-a-figure.md")}
 BESIDE = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md")
+STYLE = """\
+.md-grid { max-width: 80rem; }
+.md-typeset table:not([class]) { font-size: .62rem; }
+.md-typeset table:not([class]) code { white-space: nowrap; }
+"""  # tables are wide here
 FILES = "files"  # where copies of files that are no pages are
 LINK = re.compile(r"(\]\()(?!https?:|mailto:|#)([^)#\s]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
@@ -48,6 +54,8 @@ def sources() -> list[Place]:
 def assemble(pages: Path) -> None:
     """Write all pages, and the files that they lead to, into a folder."""
     shutil.rmtree(pages, ignore_errors=True)
+    pages.mkdir(parents=True)
+    (pages / "site.css").write_text(STYLE, encoding="utf-8")
     placed = {place.source: place.target for place in sources()}
     for source, target in placed.items():
         (pages / target).parent.mkdir(parents=True, exist_ok=True)
@@ -177,7 +185,8 @@ def settings(pages: Path, site: Path) -> dict[str, object]:
             "features": ["navigation.tabs", "navigation.indexes", "content.code.copy", "toc.follow"],
         },
         "extra": {"generator": False},
-        "plugins": ["search"],
+        "extra_css": ["site.css"],
+        "plugins": ["material/search"],
         "markdown_extensions": ["tables", "fenced_code", "toc", "pymdownx.highlight", "pymdownx.superfences"],
         "validation": {"links": {"anchors": "warn", "absolute_links": "warn"}},
         "nav": navigation(pages),
@@ -192,10 +201,8 @@ def build(pages: Path = PAGES, site: Path = SITE) -> int:
 
 
 def generate(pages: Path, site: Path) -> int:
-    import yaml  # noqa: PLC0415 comes with the generator
-
     config = pages.with_suffix(".yml")
-    config.write_text(yaml.safe_dump(settings(pages, site), sort_keys=False), encoding="utf-8")
+    config.write_text(json.dumps(settings(pages, site)), encoding="utf-8")  # JSON is YAML
     # Not `--quiet`: what is not said is not counted, and strict no more.
     command = [sys.executable, "-m", "properdocs", "build", "--strict", "--config-file", str(config)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603

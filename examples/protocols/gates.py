@@ -17,7 +17,7 @@ from pleach.overlay.seam import EVENTS, Handled, Hold, Passing, Verdict
 
 class GateEnds(Ends):
     is_closed: bool = False
-    waiting: dict[Node, None] = {}  # whose events are held here
+    waiting: tuple[Node, ...] = ()  # whose events are held here
 
 
 class Gate(Crossing):
@@ -27,7 +27,7 @@ class Gate(Crossing):
 
     def arriving(self, sender: Node, message: Passing) -> Verdict:
         if self.ends.is_closed and type(message) in EVENTS and sender not in self.inside:
-            self.ends.waiting[sender] = None
+            self.ends.waiting = tuple(sorted({*self.ends.waiting, sender}))
             return Hold()
         return super().arriving(sender, message)
 
@@ -55,7 +55,7 @@ class Gates(Coordinated):
             case Begun():
                 return Handled([Send(self._beside(-1), message)])
         handled = super().handle(sender, message)
-        return handled._replace(released=sorted(self.ends.waiting)) if self.is_over else handled
+        return handled._replace(released=self.ends.waiting) if self.is_over else handled
 
     def _close(self) -> list[Effect]:
         self.ends.is_closed = True

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from blocks import CHECKED, COMMANDS, ROOT, RUN, Fate, blocks_of, pages
 from expectations import EXPECTED
-from scripts import SAID, console_lines, furnish, missing_lines, run, script_of
+from page_scripts import SAID, console_lines, furnish, missing_lines, run, script_of
 
 from pleach.live.config import load_settings
 from pleach.scenario import parse_scenario
