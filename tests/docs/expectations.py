@@ -23,7 +23,29 @@ def dashboard(_place, said):
     assert "load the dashboard again" in said
 
 
+def first_subscription(place, said):
+    got = (place / "net" / "got").read_text()
+    assert [f"price={price}" in got for price in (130, 99, 125)] == [True, False, True], said
+    assert "{'symbol': 'IBM', 'price': 140} b'whatever you like'" in said
+
+
+def swap_under_load(place, said):
+    assert "nothing lost, nothing doubled, nothing out of order" in said
+    assert "done: the tree is as planned" in said
+    assert said.count("verdict: clean") == 4, said  # of both worlds, said by the run and by the audit
+    assert "violated" not in said
+    assert "causal" in (place / "net" / "explored").read_text()
+
+
+def own_protocol(_place, said):
+    assert said.count("verdict: clean") == 6, said  # five seeds, and one run of processes
+    assert said.count("verdict: violated") == 1, said  # by the protocol that is to be outdone
+
+
 EXPECTED = {
+    "first-subscription.md": first_subscription,
+    "swap-under-load.md": swap_under_load,
+    "own-protocol.md": own_protocol,
     "run-brokers.md": run_brokers,
     "reweave.md": reweave,
     "dashboard.md": dashboard,

@@ -16,7 +16,6 @@ import pleach
 
 PORTS_OF_A_TENS = 10
 TRIES_MAX = 1_000
-SECONDS_MAX = 280
 SAID = "said-{}"  # where a console block leaves what it prints
 RUNNER = """\
 import ast, asyncio, inspect, sys
@@ -128,7 +127,7 @@ def furnish(place):
     return environment
 
 
-def run(script, place, environment):
+def run(script, place, environment, *, seconds_max):
     """Runs it in a session of its own, of which nothing is left afterwards."""
     with (place / "stdout").open("w") as out, (place / "stderr").open("w") as err:
         process = subprocess.Popen(
@@ -141,7 +140,7 @@ def run(script, place, environment):
             start_new_session=True,
         )
     try:
-        return process.wait(SECONDS_MAX)
+        return process.wait(seconds_max)
     except subprocess.TimeoutExpired:
         return None
     finally:

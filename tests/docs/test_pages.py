@@ -28,9 +28,9 @@ BRISK = [p for p in pages() if runnable(p, {Fate.RUN})]
 SLOW = [p for p in pages() if runnable(p, {Fate.SLOW})]
 
 
-def carried_out(page, blocks, place):
+def carried_out(blocks, place, *, seconds_max):
     environment = furnish(place)
-    code = run(script_of(blocks, place), place, environment)
+    code = run(script_of(blocks, place), place, environment, seconds_max=seconds_max)
     logs = sorted(place.glob("*/*.log"))
     said = (place / "stdout").read_text() + (place / "stderr").read_text()
     said += "".join(f"\n{file.name}: {file.read_text()}" for file in logs)
@@ -44,15 +44,16 @@ def carried_out(page, blocks, place):
 
 @pytest.mark.parametrize("page", BRISK, ids=name)
 def test_the_blocks_of_a_page_run(page, tmp_path):
-    said = carried_out(page, runnable(page, {Fate.RUN}), tmp_path)
+    said = carried_out(runnable(page, {Fate.RUN}), tmp_path, seconds_max=280)
     if page.name in EXPECTED:
         EXPECTED[page.name](tmp_path, said)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3_700)
 @pytest.mark.parametrize("page", SLOW, ids=name)
 def test_the_slow_blocks_of_a_page_run(page, tmp_path):
-    carried_out(page, runnable(page, {Fate.RUN, Fate.SLOW}), tmp_path)
+    carried_out(runnable(page, {Fate.RUN, Fate.SLOW}), tmp_path, seconds_max=3_600)
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "toml" and b.fate is Fate.RUN], ids=str)
