@@ -13,7 +13,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -192,6 +192,7 @@ def _default(parameter: TyperOption) -> str:
     return f"`{value}`" if value not in (None, False, (), [], "") and not callable(value) else ""
 
 
+@cache
 def _flags(name: str) -> dict[str, TyperOption]:
     command = dict(walk())[f"pleach {name}"]
     return {option.name or "": option for option in parameters(command)}
