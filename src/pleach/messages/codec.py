@@ -13,6 +13,7 @@ from pleach.events.language import parse_asked, parse_internal
 from pleach.messages.base import Message
 from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliver, Publish, Subscribe
 from pleach.messages.exchange import ExchangeMessage
+from pleach.messages.healing import HealingMessage
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.movement import Halt, MovementMessage, Resume
 from pleach.messages.rebuild import RebuildMessage
@@ -34,6 +35,7 @@ AnyMessage: TypeAlias = (
     | Halt
     | Resume
     | RebuildMessage
+    | HealingMessage
     | Seek
     | Sought
     | Redirect
