@@ -89,7 +89,7 @@ class SettingsError(InvalidInputError):
 
 
 class HealingError(PleachError):
-    """A dead broker that nobody can stand in for as asked: what is missing, or contradicts itself, and what would help."""
+    """A dead broker that nobody can stand in for: what is missing or contradicts itself, and what would help."""
 
 
 class TopologyError(InvalidInputError):

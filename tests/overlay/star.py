@@ -1,4 +1,4 @@
-"""A star around a broker that dies: random causal histories, and what is left of them. A model for the merge of journals.
+"""A star around a broker that dies: random causal histories, and what is left of them, to merge journals of.
 
 Everything that is wanted is known from the start, so that what each neighbour must get can be told exactly.
 """

@@ -4,9 +4,9 @@ Rule 1: what a witness sent, in its order.
 Rule 2: an event that a witness had got before it sent another one comes before that: what is marked, before all.
 Rule 3: events of one publisher in rising order, whoever sent them.
 
-Each rule puts first what was sent earlier in fact: whoever had got an event had got it from the dead broker, to which it
-had been sent before. So there is always a next event. Which one, if there are several, is decided by the names of the
-witnesses: everyone who merges the same journals gets the same history.
+Each rule puts first what was sent earlier in fact: whoever had got an event had got it from the dead broker, to which
+it had been sent before. So there is always a next event. Which one, if there are several, is decided by the names of
+the witnesses: everyone who merges the same journals gets the same history.
 """
 
 from __future__ import annotations

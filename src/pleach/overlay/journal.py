@@ -94,8 +94,3 @@ class Journal:
         self._entries.clear()
         self._confirmed = 0
         return marks, entries
-
-    def adopt(self, marks: Iterable[EventId]) -> None:
-        """What a stand-in has taken over from its predecessor counts as received."""
-        for event in marks:
-            note(self._marks, event)

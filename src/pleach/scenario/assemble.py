@@ -13,6 +13,8 @@ from pleach.messages import Node
 from pleach.mobility.machine import Mobility
 from pleach.overlay.layers import RouterMaker
 from pleach.overlay.registry import machines
+from pleach.overlay.standin import StandIn
+from pleach.returning import ReturningClient
 from pleach.routing.relays import Relaying
 from pleach.routing.router import Router, RoutingConfig
 from pleach.scenario.model import Scenario, Stabilise, Stabiliser
@@ -60,6 +62,8 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
 
 def broker_machines(scenario: Scenario) -> Sequence[MachineMaker]:
     reweaving = [*machines(scenario.ordering.value), Mobility]
+    if scenario.heal:
+        reweaving.append(partial(StandIn, ordering=scenario.ordering.value, grace=scenario.heal.grace))
     match scenario.stabilise:
         case None:
             return reweaving
@@ -110,8 +114,9 @@ def make_brokers(scenario: Scenario) -> dict[Node, Broker]:
 
 
 def make_clients(scenario: Scenario) -> dict[Node, Client]:
+    make = ReturningClient if scenario.heal else Client
     return {
-        c.id: Client(c.id, c.broker, own_events=c.own_events, lease=renewal_clock(scenario, c.id))
+        c.id: make(c.id, c.broker, own_events=c.own_events, lease=renewal_clock(scenario, c.id))
         for c in scenario.clients
     }
 

@@ -289,6 +289,8 @@ def _check(scenario: model.Scenario, options: Options) -> None:
         raise ScenarioError(
             "leases run out by a clock, as rounds begin by one, and there is none; leave [stabilise] out"
         )
+    if scenario.heal:
+        raise ScenarioError("a broker is dead for good after a time, and there is no clock; leave [heal] out")
     for client in scenario.clients:
         for reply in client.reply:
             if reply.probability != 1.0:

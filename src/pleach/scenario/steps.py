@@ -85,9 +85,10 @@ class PublishStep(StepBase, frozen=True, tag="publish"):
 
 
 class Crash(StepBase, frozen=True, tag="crash"):
-    """The broker loses its memory and keeps its disk."""
+    """The broker loses its memory and keeps its disk. `for_good`: the disk too, and it never comes back."""
 
     broker: Name
+    for_good: bool = False
 
 
 class Restart(StepBase, frozen=True, tag="restart"):

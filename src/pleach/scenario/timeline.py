@@ -66,6 +66,7 @@ class _World:
         self._links_known = True  # until the tree changes
         self._down: set[str] = set()
         self._finds_back = scenario.stabilise is not None
+        self._heals = scenario.heal is not None
         self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
         self._advertised = {
             client.id: _filters(initial_advertisements(scenario, client)) for client in scenario.clients
@@ -142,6 +143,8 @@ class _World:
             case Crash():
                 if step.broker in self._down:
                     raise FlawError(where, f"broker {step.broker!r} has crashed already; restart it first")
+                if step.for_good and not self._heals:
+                    raise FlawError((*path, "for_good"), "nobody takes the place of a dead broker here; add [heal]")
                 self._down.add(step.broker)
             case Restart():
                 if step.broker not in self._down:
