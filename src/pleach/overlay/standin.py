@@ -210,15 +210,14 @@ class StandIn:
 
     def _rewire(self, pool: Pool) -> list[Effect]:
         """Tables as the dead broker had them; in place of its clients' wishes, what it had told others of them."""
-        links = {}
+        links, orphaned = {}, pool.orphaned()
         for neighbour in pool.neighbours:
             witness = pool.witnesses.get(neighbour)
             if witness:
                 links[neighbour] = NewLink(received=unpacked(witness.told), told=unpacked(witness.has))
             else:
                 links[neighbour] = NewLink(pool.told_behind(neighbour), pool.told_elsewhere(neighbour))
-        absent = {ABSENT: pool.orphaned()}
-        return self._layers.rewire(Rewiring((), links, absent, parent=self._state.parent or None, settle=True))
+        return self._layers.rewire(Rewiring((), links, {ABSENT: orphaned}, parent=self._state.parent or None, settle=True))
 
     def _replay(self, pool: Pool) -> list[Effect]:
         """What the dead broker had not confirmed, to those who have not got it. Stand-ins next to us do the same."""

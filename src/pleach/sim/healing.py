@@ -146,10 +146,18 @@ class Healing:
         router = run.brokers[broker].router
         self._kin[broker] = StandFor(list(router.neighbours), router.parent or "")
         self._unaware.pop(broker, None)
+        self.crashed(broker)
         run.sim.crash(broker)
         for node in (*run.brokers, *run.clients):
             self._tear(broker, node)
         run.sim.at(run.sim.now + self._config.after, partial(self._replace, broker))
+
+    def crashed(self, broker: Node) -> None:
+        """What dead brokers had on the way to it does not arrive any more: nobody sends it again."""
+        for dead in self._kin:
+            for link in self._run.sim.links_between(dead, broker)[:1]:
+                under_way, link.kept = [*link.kept, *self._run.sim.take_in_flight(link)], []
+                self._note_died(dead, broker, under_way)
 
     def _tear(self, broker: Node, node: Node) -> None:
         """Of what was under way to a node, a first part arrives, but nothing where it cannot be reached."""
@@ -160,9 +168,11 @@ class Healing:
         under_way, link.kept = [*link.kept, *self._run.sim.take_in_flight(link)], []
         count = 0 if link.blocked else self._draws.randint(0, len(under_way))
         self._run.sim.resend(link, under_way[:count])
-        for message in under_way[count:]:
-            for event in _events_in(message):
-                self._record(RecordKind.FAULT, broker, peer=node, event=str(event), detail=DIED)
+        self._note_died(broker, node, under_way[count:])
+
+    def _note_died(self, broker: Node, to: Node, messages: Sequence[Message]) -> None:
+        for event in (event for message in messages for event in _events_in(message)):
+            self._record(RecordKind.FAULT, broker, peer=to, event=str(event), detail=DIED)
 
     # Stand-ins -----------------------------------------------------------------------------------------------
 

@@ -268,6 +268,8 @@ class ScenarioRun:
         """The broker's memory is gone. Each step of it was committed, so its disk holds all."""
         self.record(RecordKind.FAULT, broker, detail="crash")
         self.disks[broker] = self.brokers[broker].capture()
+        if self.healing:
+            self.healing.crashed(broker)
         self.sim.crash(broker)
 
     def _restart(self, step: steps.Restart) -> None:
