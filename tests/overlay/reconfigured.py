@@ -241,7 +241,9 @@ def _during(stream: Random, at: float) -> float:
 # Latencies --------------------------------------------------------------------------------------------------
 
 
-def latencies_of(stream: Random, brokers: Sequence[str], clients: Sequence[Client]) -> tuple[tuple[str, str, Span], ...]:
+def latencies_of(
+    stream: Random, brokers: Sequence[str], clients: Sequence[Client]
+) -> tuple[tuple[str, str, Span], ...]:
     """Of every two nodes that may come to be linked."""
     between = [(a, b, _latency(stream)) for a, b in combinations(brokers, 2)]
     attached = [(c.id, broker, _client_latency(stream)) for c in clients for broker in brokers]

@@ -74,16 +74,11 @@ class Pool(msgspec.Struct, array_like=True):
         return frozenset(found - {self.name})
 
     def told_behind(self, neighbour: Node) -> dict[Layer, frozenset[Entry]]:
-        """What a stand-in next to us begins with for others: what the witnesses on its side want, and absent clients."""
-        return self._with_orphaned(each for each in self.testimonies if self.hop(each) == neighbour)
+        """What the witnesses on that side had told the dead part."""
+        return _union(each.told for each in self.testimonies if self.hop(each) == neighbour)
 
     def told_elsewhere(self, neighbour: Node) -> dict[Layer, frozenset[Entry]]:
-        """The same of us, for that stand-in."""
-        return self._with_orphaned(each for each in self.testimonies if self.hop(each) != neighbour)
-
-    def _with_orphaned(self, testimonies: Iterable[Testimony]) -> dict[Layer, frozenset[Entry]]:
-        told, orphaned = _union(each.told for each in testimonies), self.orphaned()
-        return {layer: told[layer] | orphaned[layer] for layer in Layer}
+        return _union(each.told for each in self.testimonies if self.hop(each) != neighbour)
 
     def orphaned(self) -> dict[Layer, frozenset[Entry]]:
         """What the dead part had told a witness, and no other witness had asked for: its own clients had."""

@@ -14,6 +14,8 @@ Rule 4: an event is not sent to a neighbour that has got it, or a later one of i
 Rule 5: while SERVING every event that passes is kept, for the clients that come back.
 Rule 6: where causal order is promised, an event that its publisher sends again and somebody has got is sent to nobody:
         answers to it may be under way, and it would come after them.
+Rule 7: stand-ins next to each other send each other every event while they serve: what the clients of one wanted of the
+        other, only the two dead brokers knew.
 """
 
 from __future__ import annotations
@@ -210,14 +212,16 @@ class StandIn:
 
     def _rewire(self, pool: Pool) -> list[Effect]:
         """Tables as the dead broker had them; in place of its clients' wishes, what it had told others of them."""
-        links, orphaned = {}, pool.orphaned()
+        links = {}
         for neighbour in pool.neighbours:
             witness = pool.witnesses.get(neighbour)
             if witness:
                 links[neighbour] = NewLink(received=unpacked(witness.told), told=unpacked(witness.has))
             else:
                 links[neighbour] = NewLink(pool.told_behind(neighbour), pool.told_elsewhere(neighbour))
-        return self._layers.rewire(Rewiring((), links, {ABSENT: orphaned}, parent=self._state.parent or None, settle=True))
+        return self._layers.rewire(
+            Rewiring((), links, {ABSENT: pool.orphaned()}, parent=self._state.parent or None, settle=True)
+        )
 
     def _replay(self, pool: Pool) -> list[Effect]:
         """What the dead broker had not confirmed, to those who have not got it. Stand-ins next to us do the same."""
@@ -298,8 +302,8 @@ class StandIn:
             return Hold()
         return stale(sender, message)
 
-    def leaving(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:  # noqa: ARG002
-        """Absent clients get nothing now; neighbours nothing twice."""
+    def leaving(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
+        """Absent clients get nothing now, neighbours nothing twice, and stand-ins next to us everything (rule 7)."""
         sends = [send for send in sends if send.to != ABSENT]
         if not isinstance(cause, Forward | Publish):
             return sends
@@ -311,7 +315,9 @@ class StandIn:
                 self._state.given_up.append(cause.event.id)
                 return confirmed
         self._keep(cause.event)
-        return [send for send in sends if not self._is_had(send)]
+        told_all = [mate for mate in self._state.mates if mate != source]
+        others = [send for send in sends if send.to not in told_all and not self._is_had(send)]
+        return [*others, *(Send(mate, Forward(cause.event)) for mate in told_all)]
 
     def _is_had(self, send: Send) -> bool:
         has = self._has.get(send.to)
