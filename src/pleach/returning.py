@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pleach.client import Client, RenewalClock
-from pleach.effects import Effect, Send
+from pleach.effects import Effect, Observe, Observed, Send
 from pleach.events.event import EventId
 from pleach.messages import (
     Advertise,
@@ -35,6 +35,7 @@ from pleach.overlay.journal import Marks, covers, in_order, note
 class Memory(msgspec.Struct, array_like=True):
     unconfirmed: list[Publish | Unsubscribe] = []  # in order
     got: Marks = {}
+    has_returned: bool = False  # until then nothing comes twice, and nothing is dropped
 
 
 class ReturningState(msgspec.Struct, frozen=True, array_like=True):
@@ -62,14 +63,14 @@ class ReturningClient(Client):
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         if sender == self.broker and not self._is_new(message):
-            return []
+            return [Observe(Observed.STATE, detail=f"dropped: {message.event.id} came before")]  # type: ignore[attr-defined]
         return super().handle(sender, message, now=now)
 
     def _is_new(self, message: Message) -> bool:
         """Note what the broker says; False for an event that came before."""
         memory = self._remembered
         match message:
-            case Deliver(event) if covers(memory.got, event.id):
+            case Deliver(event) if memory.has_returned and covers(memory.got, event.id):
                 return False
             case Deliver(event):
                 note(memory.got, event.id)
@@ -101,7 +102,7 @@ class ReturningClient(Client):
             return ()
         later = {message.advertisement for message in state.waiting if isinstance(message, Advertise)}
         unsaid = [each for each in self._unhalted() if isinstance(each, Unsubscribe)]
-        again, memory.unconfirmed = memory.unconfirmed, []
+        again, memory.unconfirmed, memory.has_returned = memory.unconfirmed, [], True
         state.waiting = [*(each for each in again if isinstance(each, Publish)), *state.waiting]
         advertised = {name: each for name, each in state.advertisements.items() if name not in later}
         state.unconfirmed = list(advertised)

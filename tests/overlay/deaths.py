@@ -1,7 +1,8 @@
 """Random networks under load in which up to a third of the brokers crash: some come back, some are dead for good.
 
 `plague(seed)` is a function of the seed alone; `afflicted` adds a way to route and an order to keep. Faults come in
-bursts, so that neighbours are dead or down together, and stand-ins wait for some who come back later.
+bursts, so that neighbours are dead or down together, and stand-ins wait for some who come back later. In half of the
+networks clients change their minds meanwhile.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from collections.abc import Sequence
 from random import Random
 
 import msgspec
-from networks import COMBINATIONS, combined
+from networks import COMBINATIONS, changes_of_mind, combined
 from reconfigured import Setting, clients_of, latencies_of
 
-from pleach.scenario.model import Healing, Ordering, PerLink, Routing, Scenario
+from pleach.scenario.model import Client, Healing, Ordering, PerLink, Routing, Scenario
 from pleach.scenario.steps import Crash, Restart, Step
 from pleach.scenario.values import Span
 
 BROKERS_MIN, BROKERS_MAX = 3, 9
-DURATION = 2.0  # seconds
+DURATION = 2.5  # seconds
 FAULTS_FROM, FAULTS_UNTIL = 0.3, 1.2
 LOAD_UNTIL = 1.8
 AFTER = 0.3  # from a death to the stand-in: longer than what is under way takes to arrive
@@ -52,7 +53,7 @@ def plague(seed: int) -> Scenario:
         latency=PerLink(Span(0.001, 0.001), latencies_of(stream, brokers, clients)),
         heal=Healing(after=AFTER, grace=GRACE),
         clients=tuple(clients),
-        steps=tuple(sorted(_faults(stream, links, brokers), key=lambda step: step.at)),
+        steps=tuple(sorted([*_faults(stream, links, brokers), *_unrest(stream, clients)], key=lambda step: step.at)),
     )
 
 
@@ -67,6 +68,15 @@ def _faults(stream: Random, links: Sequence[tuple[str, str]], brokers: Sequence[
             steps += [Crash(at=at, broker=broker), Restart(at=at + _outage(stream), broker=broker)]
         if stream.random() < 0.3:
             burst = stream.uniform(FAULTS_FROM, FAULTS_UNTIL)
+    return steps
+
+
+def _unrest(stream: Random, clients: Sequence[Client]) -> list[Step]:
+    steps: list[Step] = []
+    is_restless = stream.random() < 0.5
+    for index, client in enumerate(clients if is_restless else ()):
+        moments = sorted(round(stream.uniform(0.2, LOAD_UNTIL), 4) for _ in range(stream.randint(0, 4)))
+        steps += changes_of_mind(stream, client, index, moments)
     return steps
 
 

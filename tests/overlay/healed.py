@@ -11,7 +11,7 @@ from judgement import FLAWS_SHOWN_MAX
 from reconfigured import Setting
 
 from pleach.scenario.assemble import tree_of
-from pleach.scenario.model import Scenario
+from pleach.scenario.model import Ordering, Scenario
 from pleach.scenario.steps import Crash, Restart
 from pleach.trace import Record, RecordKind, Verdict
 from pleach.trace.departed import IsBehind, set_apart
@@ -49,6 +49,9 @@ def assess(scenario: Scenario, seed: int, setting: Setting, watched: Watched) ->
     healed.crashes = sum(isinstance(step, Restart) for step in scenario.steps)
     healed.published, healed.deliveries = verdict.counts.published, verdict.counts.deliveries
     _part(healed, scenario, watched.run.recorder.records, verdict)
+    if setting.ordering is Ordering.CAUSAL:
+        dropped = [r for r in watched.run.recorder.records if r.detail.startswith("dropped: ")]
+        healed.flaws += [f"{r.node} was sent something twice: {r.detail}" for r in dropped[:FLAWS_SHOWN_MAX]]
     healed.mended_after = mended_after(scenario, watched.run.recorder.records)
     if healed.mended_after > MENDED_WITHIN:
         healed.flaws.append(f"mended only {healed.mended_after:.3f} s after the last fault")

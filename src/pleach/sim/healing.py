@@ -44,6 +44,7 @@ from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Recorder, RecordKind
 from pleach.trace.departed import DIED, HELD
 
+CONFIRMED_WITHIN = 5.0  # latencies: a confirmation may come late, but the next one says as much
 Direction = tuple[Node, Node]
 
 
@@ -118,7 +119,7 @@ class Healing:
         self._journals[receiver, sender].got(event)
         self._taken[sender, receiver] += 1
         latency = self._run.scenario.latency.of(sender, receiver)
-        due = self._run.sim.now + self._draws.uniform(latency.low, latency.high)
+        due = self._run.sim.now + self._draws.uniform(latency.low, CONFIRMED_WITHIN * latency.high)
         lives = self._lives[sender], self._lives[receiver]
         self._run.sim.at(due, partial(self._confirm, sender, receiver, self._taken[sender, receiver], lives))
 
