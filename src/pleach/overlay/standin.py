@@ -60,6 +60,9 @@ from pleach.routing.rewiring import NewLink, Rewiring, packed, unpacked
 
 ABSENT: Final = " absent clients"  # no node is named like this: it has a blank
 GRACE: Final = "standin:grace"
+FREE: Final = "standin:free"
+FREE_SECONDS = 0.2  # until a locked broker looks again whether it is free …
+FREE_LOOKS_MAX = 100  # … for as long as any operation takes that comes to an end at all
 KEPT_MAX = 100_000  # events for clients that come back; beyond them the oldest go
 NOTHING = Handled()
 
@@ -83,6 +86,8 @@ class StandInState(msgspec.Struct, array_like=True):
     seen: list[EventId] = []  # by anybody, when the dead broker died
     given_up: list[EventId] = []  # by rule 6
     inherited: dict[Node, list[EventId]] = {}  # per neighbour, what the dead broker must have got from it
+    put_off: list[Bereaved] = []  # we are locked, and testify later
+    looks: int = 0
 
 
 class StandIn:
@@ -141,6 +146,9 @@ class StandIn:
                 return []
             self._befriend(peer)
             return [Send(peer, self._share(state.pool))]
+        if self._layers.locked_for() not in ("", self.operation):
+            state.put_off.append(message)
+            return [SetTimer(FREE, FREE_SECONDS)]
         if peer not in self._layers.router.neighbours:
             return []
         marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
@@ -274,8 +282,24 @@ class StandIn:
             del self._state.kept[0]
 
     def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+        return self._end() if name == GRACE else Handled(self._look_again())
+
+    def _look_again(self) -> list[Effect]:
+        """Tables change hands while an operation is under way; a testimony has to wait until it is over."""
+        state = self._state
+        state.looks += 1
+        if self._layers.locked_for() in ("", self.operation):
+            waiting, state.put_off, state.looks = state.put_off, [], 0
+            return [effect for message in waiting for effect in self._bereaved(message)]
+        if state.looks < FREE_LOOKS_MAX:
+            return [SetTimer(FREE, FREE_SECONDS)]
+        locked = f"locked for {self._layers.locked_for()}, which does not end"
+        return [
+            Observe(Observed.STATE, detail=f"standin: no testimony of {each.peer}: {locked}") for each in state.put_off
+        ]
+
+    def _end(self) -> Handled:
         """Grace is over: who has not come back has ended its subscriptions."""
-        assert name == GRACE, name
         state, router = self._state, self._layers.router
         effects: list[Effect] = []
         for layer in reversed(Layer):
@@ -285,7 +309,7 @@ class StandIn:
             Observe(Observed.STATE, event_id=str(event), detail="given up: it would come after answers to it")
             for event in state.given_up
         ]
-        self._state = StandInState(inherited=state.inherited)
+        self._state = StandInState(inherited=state.inherited, put_off=state.put_off, looks=state.looks)
         self._derive()
         return Handled([*effects, *given_up, _seen_as(Phase.IDLE)])
 
@@ -332,7 +356,8 @@ class StandIn:
         self._seen = marks_of(self._state.seen)
 
     def resume(self) -> Sequence[Effect]:
-        return [SetTimer(GRACE, self._grace)] if self.phase is Phase.SERVING else []
+        grace = [SetTimer(GRACE, self._grace)] if self.phase is Phase.SERVING else []
+        return [*grace, *([SetTimer(FREE, FREE_SECONDS)] if self._state.put_off else [])]
 
     def capture(self) -> bytes:
         return pack(self._state)

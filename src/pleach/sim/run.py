@@ -252,6 +252,7 @@ class ScenarioRun:
             self.refuse(step, f"broker {broker} is down already")
         elif step.for_good and healing:
             healing.die(broker)
+            self.operations.died(broker)
         else:
             self._crash(broker)
 
