@@ -9,7 +9,7 @@ from pleach.messages import (
     Publish,
     Published,
     PublishRefused,
-    Return,
+    Returning,
     Unsubscribe,
     Unsubscribed,
     decode,
@@ -46,13 +46,13 @@ def test_it_says_what_it_has_and_sends_again_what_was_not_confirmed():
     tell(machine, Published(EventId("c", 0, 1)))
     tell(machine, Deliver(event(4)))
     first, *rest = sent(machine.peer_reborn("x"))
-    assert first == Return(True, [EventId("p", 0, 4)], {"s": WANTED}, {})
+    assert first == Returning(True, [EventId("p", 0, 4)], {"s": WANTED}, {})
     assert [message.event.id.sequence for message in rest] == [2, 3]
     assert [message.event.id.sequence for message in sent(machine.peer_reborn("x"))[1:]] == [2, 3]
 
 
 def test_a_return_travels():
-    message = Return(False, [EventId("p", 0, 4)], {"s": WANTED}, {"a": WANTED})
+    message = Returning(False, [EventId("p", 0, 4)], {"s": WANTED}, {"a": WANTED})
     assert decode(encode(message)) == message
 
 
@@ -85,7 +85,7 @@ def test_publications_wait_until_the_stand_in_knows_the_advertisements():
     machine.advertise("a", WANTED)
     tell(machine, Advertised("a"))
     machine.publish({"topic": "a"})
-    assert sent(machine.peer_reborn("x")) == [Return(True, [], {}, {"a": WANTED})]
+    assert sent(machine.peer_reborn("x")) == [Returning(True, [], {}, {"a": WANTED})]
     assert [type(message) for message in sent(tell(machine, Advertised("a")))] == [Publish]
 
 
@@ -93,9 +93,9 @@ def test_a_subscription_that_was_being_ended_is_ended_at_the_stand_in():
     machine = client()
     machine.subscribe("s", WANTED)
     machine.unsubscribe("s")
-    assert sent(machine.peer_reborn("x")) == [Return(True, [], {}, {}), Unsubscribe("s")]
+    assert sent(machine.peer_reborn("x")) == [Returning(True, [], {}, {}), Unsubscribe("s")]
     tell(machine, Unsubscribed("s"))
-    assert sent(machine.peer_reborn("x")) == [Return(True, [], {}, {})]
+    assert sent(machine.peer_reborn("x")) == [Returning(True, [], {}, {})]
 
 
 def test_another_brokers_fate_does_not_concern_it():

@@ -23,7 +23,7 @@ from pleach.messages import (
     Publish,
     Published,
     PublishRefused,
-    Return,
+    Returning,
     Unsubscribe,
     Unsubscribed,
     pack,
@@ -108,7 +108,7 @@ class ReturningClient(Client):
         state.unconfirmed = list(advertised)
         ended = [each for each in (*again, *unsaid) if isinstance(each, Unsubscribe)]
         return [
-            Send(peer, Return(self.own_events, in_order(memory.got), dict(state.subscriptions), advertised)),
+            Send(peer, Returning(self.own_events, in_order(memory.got), dict(state.subscriptions), advertised)),
             *self._send_all(each for each in ended if each.subscription not in state.subscriptions),
             *self._release(),
         ]

@@ -14,6 +14,7 @@ from pleach.scenario.validate import check_clients, check_settings, check_tree
 from pleach.sim.run import run_scenario
 from pleach.trace import Rule
 
+
 def found(*seeds: int) -> str:
     return "\n".join(flaw for seed in seeds for flaw in judge_plague(seed).flaws)
 
@@ -53,7 +54,7 @@ def test_who_is_behind_whom():
 
 
 class TestWhatTheChecksCatch:
-    """Each mutant leaves one rule of the protocol out; the merge of journals has its own (test_journal_and_merge.py)."""
+    """Each mutant leaves one rule of the protocol out; those of the merge are in test_journal_and_merge.py."""
 
     def test_events_sent_again_to_those_who_have_them(self, monkeypatch):
         """Rule 4."""

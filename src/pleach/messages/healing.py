@@ -2,7 +2,7 @@
 
 driver ── StandFor ──▶ stand-in ◀── Testimony ── neighbours of the dead broker ◀── Bereaved ── driver
                           ▲ └── Pooled ──▶ stand-ins next to it
-                          └── Return ── clients of the dead broker
+                          └── Returning ── clients of the dead broker
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Pooled(Message, frozen=True):
     testimonies: list[Testimony]
 
 
-class Return(Message, frozen=True):
+class Returning(Message, frozen=True):
     """A client of the dead broker is there: what it has, and per publisher the highest event that it got."""
 
     own_events: bool
@@ -79,4 +79,4 @@ class Return(Message, frozen=True):
     advertisements: dict[str, Filter]
 
 
-HealingMessage: TypeAlias = StandFor | Bereaved | Testimony | Pooled | Return
+HealingMessage: TypeAlias = StandFor | Bereaved | Testimony | Pooled | Returning

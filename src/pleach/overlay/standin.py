@@ -43,7 +43,7 @@ from pleach.messages import (
     Pooled,
     Publish,
     Published,
-    Return,
+    Returning,
     StandFor,
     Subscribe,
     Testimony,
@@ -80,7 +80,7 @@ class StandInState(msgspec.Struct, array_like=True):
     pool: Pool | None = None
     mates: list[Node] = []  # neighbours that are stand-ins as well, and gather
     bereft: list[Node] = []  # neighbours that died after they had testified, and wait for our testimony
-    returns: dict[Node, Return] = {}  # clients that were here before we could serve them
+    returns: dict[Node, Returning] = {}  # clients that were here before we could serve them
     held: dict[Node, None] = {}  # links of which something waits
     kept: list[Event] = []
     seen: list[EventId] = []  # by anybody, when the dead broker died
@@ -92,7 +92,7 @@ class StandInState(msgspec.Struct, array_like=True):
 
 class StandIn:
     name = "standin"
-    accepts: frozenset[type[Message]] = frozenset((StandFor, Bereaved, Testimony, Pooled, Return))
+    accepts: frozenset[type[Message]] = frozenset((StandFor, Bereaved, Testimony, Pooled, Returning))
     keeps_causal_order = True
 
     def __init__(self, layers: Layers, ordering: str, grace: float) -> None:
@@ -131,7 +131,7 @@ class StandIn:
                 return self._gather(sender, message, [], [message])
             case Pooled(members, testimonies):
                 return self._pooled(sender, message, members, testimonies)
-            case Return() if sender not in self._layers.router.neighbours:
+            case Returning() if sender not in self._layers.router.neighbours:
                 return Handled(self._returned(sender, message))
             case _:
                 raise ProtocolError(self._layers.name, sender, message, "neighbours do not send this")
@@ -257,7 +257,7 @@ class StandIn:
 
     # Serving -------------------------------------------------------------------------------------------------
 
-    def _returned(self, client: Node, message: Return) -> list[Effect]:
+    def _returned(self, client: Node, message: Returning) -> list[Effect]:
         """A client is back: it gets what has come for it meanwhile, in order, and is then a client like any other."""
         state = self._state
         if self.phase is Phase.GATHERING:
@@ -367,7 +367,7 @@ class StandIn:
         self._derive()
 
 
-def _misses(client: Node, message: Return, marks: Marks, event: Event) -> bool:
+def _misses(client: Node, message: Returning, marks: Marks, event: Event) -> bool:
     if covers(marks, event.id) or (client == event.id.publisher and not message.own_events):
         return False
     return any(wanted.matches(event.attributes) for wanted in message.subscriptions.values())
