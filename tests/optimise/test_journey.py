@@ -10,7 +10,7 @@ from pleach.optimise.cost import tree_cost
 from pleach.optimise.journey import Journey
 from pleach.optimise.search import Problem
 from pleach.overlay.choice import Circumstances
-from pleach.overlay.plans import ExchangeStep, SwapStep, Topology
+from pleach.overlay.plans import ExchangeStep, SwapStep, Topology, decode_plan, encode_plan
 
 EVERYTHING = 1_000
 
@@ -68,6 +68,7 @@ def test_as_a_plan_it_leads_to_the_same_tree(protocol):
     journey = Journey.of(start, goal, problem, exchanges_max=EVERYTHING)
     plan = journey.plan(protocol, Circumstances())
     assert (plan.start, plan.result) == (start, journey.end)
+    assert decode_plan(encode_plan(plan)) == plan
     kinds = {"auto": (SwapStep, ExchangeStep), "swaplink": SwapStep, "advanced-coordinated": ExchangeStep}
     assert all(isinstance(step, kinds[protocol]) for step in plan.steps)
 

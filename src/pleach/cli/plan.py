@@ -97,7 +97,14 @@ def _as_it_is(via: list[str] | None, tree: str) -> tuple[Topology | None, Circum
     if via:
         found = asyncio.run(settled_survey(places(via)))
         return found.topology(), circumstances_of(found)
-    return (wanted(tree, set()) if tree else None), Circumstances()
+    return (_named(tree) if tree else None), Circumstances()
+
+
+def _named(tree: str) -> Topology:
+    """Nobody knows the brokers yet, so that a dash can only be the one between two of them."""
+    if not Path(tree).is_file() and any(part.count("-") > 1 for part in tree.split(",")):
+        raise InvalidInputError(f"--tree: {tree!r} can be read in several ways; write the links into a file instead")
+    return wanted(tree, set())
 
 
 def _planned(
@@ -174,5 +181,5 @@ def _summary(found: Planned, made: Plan) -> dict[str, object]:
             for leg in journey.legs
         ],
         "starts": [{"start": end.name, "cost": end.found.rank.cost} for end in found.ends],
-        "plan": msgspec.Raw(encode_plan(made)),
+        "plan": msgspec.json.decode(encode_plan(made)),
     }
