@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long lint types imports pytest bench results clean
+.PHONY: demo test test-long lint types imports pytest bench results reference site clean
 
 demo: $(STAMP)
 	$(BIN)/pleach demo
@@ -47,6 +47,14 @@ bench: $(STAMP)
 results: $(STAMP)
 	$(BIN)/pleach lab run --size usual
 	$(BIN)/pleach lab report --size usual
+
+# What the reference has of settings, commands and metrics, made anew from the code.
+reference: $(STAMP)
+	$(BIN)/python tools/reference.py
+
+# The documents as a site, in build/site; a link that leads nowhere is an error.
+site: $(STAMP)
+	$(BIN)/python tools/site_of_documents.py
 
 $(STAMP): pyproject.toml requirements-dev.txt
 	$(PYTHON) -m venv $(VENV)

@@ -92,6 +92,10 @@ class SettingsError(InvalidInputError):
         return f"{place}: {self.reason}; {self.remedy}" if place else f"{self.reason}; {self.remedy}"
 
 
+class HealingError(PleachError):
+    """A dead broker that nobody can stand in for: what is missing or contradicts itself, and what would help."""
+
+
 class TopologyError(InvalidInputError):
     """Brokers and links that are no tree, or a broker that is not in it."""
 

@@ -96,7 +96,7 @@ def upheaval(seed: int) -> Scenario:
     manner = manner_of(seed)
     operations = _operations(stream, sketch, manner)
     moments = [step.at for step in operations]
-    clients = _clients(stream, brokers, max(moments, default=0.0) + LOAD_AFTER)
+    clients = clients_of(stream, brokers, max(moments, default=0.0) + LOAD_AFTER)
     steps: list[Step] = [*operations, *_drains(stream, moments, manner)]
     if manner is Manner.AMONG_FAULTS:
         lasting = [broker for broker in brokers if broker in sketch.brokers]
@@ -110,7 +110,7 @@ def upheaval(seed: int) -> Scenario:
         links=links,
         brokers=brokers,
         duration=DURATION_MAX,
-        latency=PerLink(Span(LATENCY_FASTEST, LATENCY_FASTEST), _latencies(stream, sketch.named, clients)),
+        latency=PerLink(Span(LATENCY_FASTEST, LATENCY_FASTEST), latencies_of(stream, sketch.named, clients)),
         clients=tuple(clients),
         steps=tuple(sorted(steps, key=lambda step: step.at)),
     )
@@ -241,7 +241,9 @@ def _during(stream: Random, at: float) -> float:
 # Latencies --------------------------------------------------------------------------------------------------
 
 
-def _latencies(stream: Random, brokers: Sequence[str], clients: Sequence[Client]) -> tuple[tuple[str, str, Span], ...]:
+def latencies_of(
+    stream: Random, brokers: Sequence[str], clients: Sequence[Client]
+) -> tuple[tuple[str, str, Span], ...]:
     """Of every two nodes that may come to be linked."""
     between = [(a, b, _latency(stream)) for a, b in combinations(brokers, 2)]
     attached = [(c.id, broker, _client_latency(stream)) for c in clients for broker in brokers]
@@ -261,7 +263,7 @@ def _client_latency(stream: Random) -> Span:
 # Clients ----------------------------------------------------------------------------------------------------
 
 
-def _clients(stream: Random, brokers: Sequence[str], load_until: float) -> list[Client]:
+def clients_of(stream: Random, brokers: Sequence[str], load_until: float) -> list[Client]:
     """Two publish, one sees all and answers, the rest draw what they want; everyone may answer."""
     count = stream.randint(CLIENTS_MIN, CLIENTS_MAX)
     lanes = LANES[:count]

@@ -46,7 +46,9 @@ class Tally(msgspec.Struct):
 
 def pub(
     to: Annotated[str, typer.Option(help="Where the broker listens for clients: HOST:PORT[,HOST:PORT…].")],
-    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE…", show_default=False)] = None,
+    pairs: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE…", help="The attributes of the event.", show_default=False)
+    ] = None,
     name: Annotated[str | None, typer.Option(help="The client's name in the network; made up if left out.")] = None,
     advertise: Annotated[
         str | None, typer.Option(help="Advertise this filter first (networks with advertisements want it).")

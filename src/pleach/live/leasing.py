@@ -33,8 +33,8 @@ class LeaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     refresh: float
     period: float
-    delay: tuple[float, float] = (0.0, PROCESS_SECONDS)
-    diameter: int = 0
+    delay: tuple[float, float] = (0.0, PROCESS_SECONDS)  # seconds that a message takes on a link: least, most
+    diameter: int = 0  # links from a client to the farthest broker; with it /status says how long mending takes
 
     @property
     def lease(self) -> Lease:

@@ -201,6 +201,8 @@ class _LiveRun:
         match step:
             case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
                 self._spawn(self.operations.carry_out(step))
+            case steps.Crash(for_good=True):
+                self.refuse(step, "stand-ins are not started here yet; run it in the simulator")
             case steps.Crash(broker=broker):
                 self.record(RecordKind.FAULT, broker, detail="crash")
                 await self.network.kill(broker)

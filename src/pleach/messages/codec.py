@@ -14,6 +14,7 @@ from pleach.messages.base import Message
 from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliver, Publish, Subscribe
 from pleach.messages.coloured import ColouredMessage
 from pleach.messages.exchange import ExchangeMessage
+from pleach.messages.healing import HealingMessage, Returning
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.movement import Halt, MovementMessage, Resume
 from pleach.messages.rebuild import RebuildMessage
@@ -35,6 +36,7 @@ AnyMessage: TypeAlias = (
     | Halt
     | Resume
     | RebuildMessage
+    | HealingMessage
     | Seek
     | Sought
     | Presence
@@ -64,13 +66,15 @@ def _text(kind: type, value: Any) -> str:
     return value
 
 
+ASKED: tuple[type[Message], ...] = (Subscribe, Advertise, Returning)
+
 _encoder = msgspec.msgpack.Encoder(enc_hook=_to_wire)
-_NOT_ASKED: Any = reduce(or_, (kind for kind in get_args(AnyMessage) if kind not in (Subscribe, Advertise)))
+_NOT_ASKED: Any = reduce(or_, (kind for kind in get_args(AnyMessage) if kind not in ASKED))
 _decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(_NOT_ASKED, dec_hook=_from_wire)
-_asked: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(Subscribe | Advertise, dec_hook=_from_client)
+_asked: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(reduce(or_, ASKED), dec_hook=_from_client)
 
 # How messages begin whose filters are a client's own; the other decoder does not know them, however they are written.
-_ASKED = frozenset(_encoder.encode(kind.__name__) for kind in (Subscribe, Advertise))
+_ASKED = frozenset(_encoder.encode(kind.__name__) for kind in ASKED)
 _ASKED_AT = slice(1, 11)
 assert {len(beginning) for beginning in _ASKED} == {10}
 

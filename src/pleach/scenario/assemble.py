@@ -16,6 +16,8 @@ from pleach.overlay.coloured.broker import ColouredBroker
 from pleach.overlay.coloured.holding import Order
 from pleach.overlay.layers import RouterMaker
 from pleach.overlay.registry import machines
+from pleach.overlay.standin import StandIn
+from pleach.returning import ReturningClient
 from pleach.routing.relays import Relaying
 from pleach.routing.router import Router, RoutingConfig
 from pleach.scenario.colouring import colouring_of, is_coloured
@@ -66,6 +68,8 @@ def routing_config(scenario: Scenario) -> RoutingConfig:
 
 def broker_machines(scenario: Scenario) -> Sequence[MachineMaker]:
     reweaving = [*machines(scenario.ordering.value), Mobility]
+    if scenario.heal:
+        reweaving.append(partial(StandIn, ordering=scenario.ordering.value, grace=scenario.heal.grace))
     match scenario.stabilise:
         case None:
             return reweaving
@@ -136,8 +140,9 @@ def make_brokers(scenario: Scenario) -> dict[Node, Broker]:
 
 
 def make_clients(scenario: Scenario) -> dict[Node, Client]:
+    make = ReturningClient if scenario.heal else Client
     return {
-        c.id: Client(c.id, c.broker, own_events=c.own_events, lease=renewal_clock(scenario, c.id))
+        c.id: make(c.id, c.broker, own_events=c.own_events, lease=renewal_clock(scenario, c.id))
         for c in scenario.clients
     }
 

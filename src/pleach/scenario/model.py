@@ -120,6 +120,16 @@ class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
         return Lease(refresh=self.refresh, period=self.period, renewal=self.renewal, variant=self.variant)
 
 
+class Healing(msgspec.Struct, frozen=True, kw_only=True):
+    """How the network goes on without brokers that are dead for good (overlay/standin.py).
+
+    `after`: seconds from a death to the stand-in. `grace`: seconds for which clients of the dead broker are waited for.
+    """
+
+    after: PositiveSeconds = 2.0
+    grace: PositiveSeconds = 30.0
+
+
 class PerLink(msgspec.Struct, Generic[T], frozen=True):
     """A value for every link: its own where the file gives one, else the default. Links have no direction."""
 
@@ -157,6 +167,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     latency: PerLink[Span] = PerLink(LATENCY_DEFAULT)
     loss: PerLink[float] = PerLink(0.0)
     stabilise: Stabilise | None = None
+    heal: Healing | None = None
     clients: tuple[Client, ...] = ()
     steps: tuple[Step, ...] = ()
 

@@ -20,6 +20,7 @@ from pleach.scenario import values
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import (
     Client,
+    Healing,
     Ordering,
     Publish,
     Publishes,
@@ -331,6 +332,7 @@ READERS: dict[Any, Reader] = {
     Stabiliser: one_of(Stabiliser),
     Renewal: one_of(Renewal),
     Stabilise | None: struct(Stabilise),
+    Healing | None: struct(Healing),
     Span | None: span,
     values.Bytes: whole(0, EVENT_BYTES_MAX),
     values.Constants: constants,

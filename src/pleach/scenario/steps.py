@@ -85,7 +85,7 @@ class PublishStep(StepBase, frozen=True, tag="publish"):
 
 
 class Crash(StepBase, frozen=True, tag="crash"):
-    """The broker loses its memory and keeps its disk. `for_good`: it will never be heard of again."""
+    """The broker loses its memory and keeps its disk. `for_good`: the disk too, and it is never heard of again."""
 
     broker: Name
     for_good: bool = False

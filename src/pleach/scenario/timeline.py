@@ -15,6 +15,7 @@ from pleach.events.language import parse_filter
 from pleach.mobility.resettling import MoveProtocol
 from pleach.overlay.choice import CHOICES
 from pleach.scenario.advertisements import initial_advertisements
+from pleach.scenario.colouring import is_coloured
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import Scenario
 from pleach.scenario.read import all_known, instead
@@ -67,6 +68,8 @@ class _World:
         self._down: set[str] = set()
         self._gone: set[str] = set()  # for good
         self._finds_back = scenario.stabilise is not None
+        self._heals = scenario.heal is not None
+        self._is_coloured = is_coloured(scenario)
         self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
         self._advertised = {
             client.id: _filters(initial_advertisements(scenario, client)) for client in scenario.clients
@@ -143,13 +146,15 @@ class _World:
             case Crash():
                 if step.broker in self._down:
                     raise FlawError(where, f"broker {step.broker!r} has crashed already; restart it first")
+                if step.for_good and not (self._heals or self._is_coloured):
+                    raise FlawError((*path, "for_good"), "nobody takes the place of a dead broker here; add [heal]")
                 self._down.add(step.broker)
                 if step.for_good:
                     self._gone.add(step.broker)
             case Restart():
                 if step.broker not in self._down:
                     raise FlawError(where, f"broker {step.broker!r} is running; only a crashed one can restart")
-                if step.broker in self._gone:
+                if step.broker in self._gone and not self._heals:  # else its stand-in refuses it
                     raise FlawError(where, f"broker {step.broker!r} has crashed for good; it does not come back")
                 self._down.remove(step.broker)
                 self._check_backup(step, (*path, "state_from"))

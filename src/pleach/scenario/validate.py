@@ -15,7 +15,7 @@ from pleach.events.language import parse_filter
 from pleach.overlay.choice import CHOICES
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
-from pleach.scenario.model import Client, Publish, Routing, Scenario, Stabiliser
+from pleach.scenario.model import Client, Ordering, Publish, Routing, Scenario, Stabiliser
 from pleach.scenario.read import instead
 
 LOAD_EVENTS_MAX = 10_000_000  # of one `publish`: more is a slip of the pen
@@ -106,6 +106,11 @@ def check_settings(scenario: Scenario) -> None:
     if scenario.merge_bound and scenario.routing is not Routing.MERGING:
         reason = f'`merge_bound` has no meaning with {scenario.routing} routing; set routing = "merging"'
         raise FlawError(("merge_bound",), reason)
+    if scenario.heal and scenario.ordering is Ordering.NONE:
+        reason = 'without order a stand-in cannot tell what was delivered; set ordering = "fifo" or "causal"'
+        raise FlawError(("heal",), reason)
+    if scenario.heal and scenario.stabilise:
+        raise FlawError(("heal",), "[heal] and [stabilise] do not know of each other; leave one of them out")
 
 
 # Clients ----------------------------------------------------------------------------------------------------

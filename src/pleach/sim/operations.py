@@ -168,6 +168,12 @@ class Operations:
 
     # Ends ----------------------------------------------------------------------------------------------------
 
+    def died(self, broker: Node) -> None:
+        """What this broker was asked for, nobody will conclude."""
+        for operation in self.under_way:
+            if operation.broker == broker and not isinstance(operation.request, RequestAdd):
+                self.concluded(broker, Concluded(operation.name, f"broker {broker} has died"))
+
     def concluded(self, node: Node, end: Concluded) -> None:
         """A broker says how an operation ended."""
         around = self._around

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from pleach.broker import Broker
 from pleach.client import Client
 from pleach.effects import Concluded, Observe, Observed
 from pleach.events.event import Event
 from pleach.events.language import parse_filter
-from pleach.messages import Node
+from pleach.messages import Message, Node
 from pleach.overlay.coloured.broker import ColouredBroker
 from pleach.scenario import model, steps
 from pleach.scenario.acting import act
@@ -21,9 +22,10 @@ from pleach.scenario.colouring import is_coloured
 from pleach.scenario.plants import BrokerMachine
 from pleach.scenario.stabilising import fault_detail
 from pleach.sim.faults import StateFaults
+from pleach.sim.healing import Healing
 from pleach.sim.links import Link
 from pleach.sim.operations import Operations, Surroundings
-from pleach.sim.simulator import Simulator
+from pleach.sim.simulator import Machine, Simulator
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 PROGRESS_TICKS = 100
@@ -92,6 +94,7 @@ class ScenarioRun:
         self.subscriptions = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
         self.operations = Operations(self._surroundings())
         self.faults = StateFaults(self)
+        self.healing = Healing(self, self.scenario.heal) if self.scenario.heal else None
         self._backups: dict[tuple[Node, float], bytes] = {}
         self._latencies = self.scenario.latency.by_link()
         self._losses = self.scenario.loss.by_link()
@@ -141,7 +144,7 @@ class ScenarioRun:
 
     def _build(self) -> None:
         for name, broker in self.brokers.items():
-            self.sim.add(name, broker)
+            self.sim.add(name, self._seated(broker))
         for name, client in self.clients.items():
             self.sim.add(name, client)
         self.sim.on_link = self._furnish
@@ -150,10 +153,15 @@ class ScenarioRun:
             self.sim.link(a, b)
         if self.replies or self.kinds != frozenset():
             self.sim.on_observe = self._observe
-        if self.recorder.wants(RecordKind.SEND):
+        if self.healing:
+            self.sim.on_send = self._sent
+        elif self.recorder.wants(RecordKind.SEND):
             self.sim.on_send = self.recorder.sent
         for name, broker in self.brokers.items():
             self.sim.perform(name, broker.resume(now=0.0))
+
+    def _seated(self, broker: BrokerMachine) -> Machine:
+        return self.healing.seated(broker) if self.healing and isinstance(broker, Broker) else broker
 
     def _furnish(self, link: Link) -> None:
         """The latency and the loss that the scenario gives to a link, of the beginning or a later one."""
@@ -237,14 +245,10 @@ class ScenarioRun:
         match step:
             case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
                 self.operations.start(step)
-            case steps.Crash(broker=broker) if broker not in self.brokers:
-                self.refuse(step, f"there is no broker {broker} any more")
-            case steps.Crash(broker=broker, for_good=for_good):
-                self._crash(broker, for_good=for_good)
-            case steps.Restart(broker=broker) if broker not in self.disks:
-                self.refuse(step, f"broker {broker} is not down")
-            case steps.Restart(broker=broker):
-                self._restart(step)
+            case steps.Crash():
+                self._take_crash(step)
+            case steps.Restart():
+                self._take_restart(step)
             case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
                 self._change_link(step, link)
             case steps.Drain():
@@ -261,10 +265,33 @@ class ScenarioRun:
         self.refusals.append(Refusal(self.sim.now, str(name), reason))
         self.record(RecordKind.STATE, NETWORK, detail=f"refused: {name}: {reason}")
 
+    def _take_crash(self, step: steps.Crash) -> None:
+        broker, healing = step.broker, self.healing
+        if broker not in self.brokers:
+            self.refuse(step, f"there is no broker {broker} any more")
+        elif broker in self.disks or (healing and healing.is_dead(broker)):
+            self.refuse(step, f"broker {broker} is down already")
+        elif step.for_good and healing:
+            healing.die(broker)
+            self.operations.died(broker)
+        else:
+            self._crash(broker, for_good=step.for_good)
+
+    def _take_restart(self, step: steps.Restart) -> None:
+        broker, healing = step.broker, self.healing
+        if broker in self.disks:
+            self._restart(step)
+        elif healing and healing.has_died(broker):
+            self.refuse(step, f"broker {broker} is fenced: its stand-in has a newer epoch; join as a new broker")
+        else:
+            self.refuse(step, f"broker {broker} is not down")
+
     def _crash(self, broker: Node, *, for_good: bool = False) -> None:
         """The broker's memory is gone. Each step of it was committed, so its disk holds all."""
         self.record(RecordKind.FAULT, broker, detail=self.faults.outage("crash"))
         self.disks[broker] = self.brokers[broker].capture()
+        if self.healing:
+            self.healing.crashed(broker)
         self.sim.crash(broker)
         if for_good:
             self._bury(broker)
@@ -288,8 +315,10 @@ class ScenarioRun:
         fresh = make_machine(self.scenario, tree_of(self.scenario), broker)
         fresh.restore(disk)
         self.brokers[broker] = fresh
-        self.sim.restart(broker, fresh)
+        self.sim.restart(broker, self._seated(fresh))
         self.sim.perform(broker, fresh.resume(now=self.sim.now))
+        if self.healing:
+            self.healing.restarted(broker)
 
     def _back_up(self, broker: Node, at: float) -> None:
         """What the disk has: of a broker that is down, what it had when it crashed."""
@@ -316,6 +345,7 @@ class ScenarioRun:
 
     def _drain(self) -> bool:
         quiet = self.sim.drain() and not self.operations.under_way and not self._is_holding
+        quiet = quiet and not (self.healing and self.healing.is_at_work)
         if quiet:
             self.record(RecordKind.DRAIN, NETWORK)
         if quiet and self.watch:
@@ -326,6 +356,12 @@ class ScenarioRun:
 
     def record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None:
         self.recorder.add(kind, at=self.sim.now, node=node, detail=detail, peer=peer)
+
+    def _sent(self, at: float, node: Node, to: Node, message: Message) -> None:
+        if self.recorder.wants(RecordKind.SEND):
+            self.recorder.sent(at, node, to, message)
+        if self.healing:
+            self.healing.sent(node, to, message)
 
     def _observe(self, at: float, node: Node, seen: Observe) -> None:
         self.recorder.observe(at, node, seen)

@@ -1,0 +1,129 @@
+"""What is known of a dead broker: the testimonies of its neighbours, and of those behind neighbours that are dead too.
+
+Dead brokers that are neighbours of each other have stand-ins that know nothing of each other. They pool what they
+have gathered, so that each has the testimonies of all living neighbours of the whole dead part, and computes from them
+alone what the dead part knew: as if it had been one broker. All get the same, since all have the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from pleach.events.event import EventId
+from pleach.messages import Got, Layer, Node, Sent, Testimony, Told
+from pleach.overlay.causal_merge import Account
+from pleach.overlay.journal import Marks, in_order, marks_of
+from pleach.routing.entries import Entry
+from pleach.routing.rewiring import unpacked
+
+
+class Pool(msgspec.Struct, array_like=True):
+    """`name`: the broker whose stand-in this is. `members`: the dead ones with their neighbours, as far as known."""
+
+    name: Node
+    members: dict[Node, list[Node]]
+    testimonies: list[Testimony] = []
+
+    def add(self, members: Iterable[tuple[Node, list[Node]]], testimonies: Iterable[Testimony]) -> bool:
+        """Whether anything of it is new. A witness that testifies again, of another life, is believed the last time."""
+        known = {(each.about, each.witness): each for each in self.testimonies}
+        more = {(each.about, each.witness): each for each in testimonies}
+        newcomers = {node: neighbours for node, neighbours in members if node not in self.members}
+        self.members = dict(sorted((self.members | newcomers).items()))
+        self.testimonies = [testimony for _, testimony in sorted((known | more).items(), key=_key)]
+        return bool(newcomers) or any(known.get(key) != each for key, each in more.items())
+
+    @property
+    def neighbours(self) -> list[Node]:
+        return self.members[self.name]
+
+    @property
+    def witnesses(self) -> dict[Node, Testimony]:
+        """The living neighbours of the broker itself."""
+        return {each.witness: each for each in self.testimonies if each.about == self.name}
+
+    @property
+    def awaited(self) -> list[tuple[Node, Node]]:
+        """Who has not testified yet, and of whom; nobody has to who is dead as well."""
+        heard = {(each.witness, each.about) for each in self.testimonies}
+        return [
+            (neighbour, member)
+            for member, neighbours in self.members.items()
+            for neighbour in neighbours
+            if (neighbour, member) not in heard and neighbour not in self.members
+        ]
+
+    # Tables --------------------------------------------------------------------------------------------------
+
+    def hop(self, testimony: Testimony) -> Node:
+        """The neighbour behind which the witness is, or which it is."""
+        if testimony.about == self.name:
+            return testimony.witness
+        return next(mate for mate in self.neighbours if testimony.about in self._behind(mate))
+
+    def _behind(self, mate: Node) -> frozenset[Node]:
+        """The dead brokers on that side."""
+        found, waiting = {self.name}, [mate]
+        while waiting:
+            member = waiting.pop()
+            if member in self.members and member not in found:
+                found.add(member)
+                waiting += self.members[member]
+        return frozenset(found - {self.name})
+
+    def told_behind(self, neighbour: Node) -> dict[Layer, frozenset[Entry]]:
+        """What the witnesses on that side had told the dead part."""
+        return _union(each.told for each in self.testimonies if self.hop(each) == neighbour)
+
+    def told_elsewhere(self, neighbour: Node) -> dict[Layer, frozenset[Entry]]:
+        return _union(each.told for each in self.testimonies if self.hop(each) != neighbour)
+
+    def orphaned(self) -> dict[Layer, frozenset[Entry]]:
+        """What the dead part had told a witness, and no other witness had asked for: its own clients had."""
+        found: dict[Layer, frozenset[Entry]] = dict.fromkeys(Layer, frozenset())
+        for testimony in self.testimonies:
+            others = _union(each.told for each in self.testimonies if each is not testimony)
+            for layer, entries in unpacked(testimony.has).items():
+                found[layer] |= entries - others[layer]
+        return found
+
+    # Events --------------------------------------------------------------------------------------------------
+
+    def accounts(self) -> dict[Node, Account]:
+        return {each.witness: Account(each.marks, each.entries) for each in self.testimonies}
+
+    def has(self) -> dict[Node, Marks]:
+        """Per witness what it has got of each publisher."""
+        return {each.witness: _got(each) for each in self.testimonies}
+
+    def seen(self) -> Marks:
+        """What anybody has got."""
+        return marks_of(event for each in self.testimonies for event in _got(each).values())
+
+    def inherited(self) -> Mapping[Node, list[EventId]]:
+        """What counts as received from each neighbour: what others have got, and what it has just handed over."""
+        return {neighbour: in_order(self._received_from(neighbour)) for neighbour in self.neighbours}
+
+    def _received_from(self, neighbour: Node) -> Marks:
+        elsewhere = [e for each in self.testimonies if self.hop(each) != neighbour for e in _got(each).values()]
+        behind = [each for each in self.testimonies if self.hop(each) == neighbour]
+        handed = [entry.event.id for each in behind for entry in each.entries if isinstance(entry, Sent)]
+        return marks_of([*elsewhere, *handed])
+
+
+def _key(item: tuple[tuple[Node, Node], Testimony]) -> tuple[Node, Node]:
+    return item[0]
+
+
+def _got(testimony: Testimony) -> Marks:
+    return marks_of([*testimony.marks, *(each.event for each in testimony.entries if isinstance(each, Got))])
+
+
+def _union(tables: Iterable[list[Told]]) -> dict[Layer, frozenset[Entry]]:
+    found: dict[Layer, frozenset[Entry]] = dict.fromkeys(Layer, frozenset())
+    for told in tables:
+        for layer, entries in unpacked(told).items():
+            found[layer] |= entries
+    return found

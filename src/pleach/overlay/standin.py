@@ -1,0 +1,377 @@
+"""A stand-in for a broker that is dead for good (docs/protocols/healing.md): the same name, and an empty memory.
+
+    IDLE ── StandFor ──▶ GATHERING ── the last Testimony ──▶ MERGING ──▶ SERVING ── grace is over ──▶ IDLE
+
+The tree stays as it is; only who is at this place changes. Every living neighbour tells what the dead broker had from
+it, and the journal of its link; from these come the tables, and the events that the dead one had not confirmed.
+
+Rule 1: while GATHERING everything waits, and nothing is sent but to other stand-ins.
+Rule 2: what a neighbour sends before its testimony is void: the testimony says it all. What follows it, follows.
+Rule 3: neighbours are told the difference between what they have and what they should have, installs first: nothing
+        that anyone wants is withdrawn on the way. What the dead broker's own clients wanted stays until they have come
+        back, or grace is over.
+Rule 4: an event is not sent to a neighbour that has got it, or a later one of its publisher, from the dead broker.
+Rule 5: while SERVING every event that passes is kept, for the clients that come back.
+Rule 6: where causal order is promised, an event that its publisher sends again and somebody has got is sent to nobody:
+        answers to it may be under way, and it would come after them.
+Rule 7: stand-ins next to each other send each other every event while they serve: what the clients of one wanted of the
+        other, only the two dead brokers knew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from pleach.effects import Effect, Observe, Observed, Send, SetTimer
+from pleach.errors import HealingError, ProtocolError
+from pleach.events.event import Event, EventId
+from pleach.messages import (
+    Advertise,
+    Attach,
+    Bereaved,
+    ClientRequest,
+    Deliver,
+    Forward,
+    JournalEntry,
+    Layer,
+    Message,
+    Node,
+    Pooled,
+    Publish,
+    Published,
+    Returning,
+    StandFor,
+    Subscribe,
+    Testimony,
+    pack,
+    unpack,
+)
+from pleach.overlay.causal_merge import merged
+from pleach.overlay.journal import Marks, covers, in_order, marks_of, note
+from pleach.overlay.layers import Layers
+from pleach.overlay.pool import Pool
+from pleach.overlay.seam import Handled, Hold, Passing, Reconfiguration, Verdict, stale
+from pleach.overlay.sides import received, told
+from pleach.routing.rewiring import NewLink, Rewiring, packed, unpacked
+
+ABSENT: Final = " absent clients"  # no node is named like this: it has a blank
+GRACE: Final = "standin:grace"
+FREE: Final = "standin:free"
+FREE_SECONDS = 0.2  # until a locked broker looks again whether it is free …
+FREE_LOOKS_MAX = 100  # … for as long as any operation takes that comes to an end at all
+KEPT_MAX = 100_000  # events for clients that come back; beyond them the oldest go
+NOTHING = Handled()
+
+
+class Phase(StrEnum):
+    IDLE = "idle"
+    GATHERING = "gathering"
+    MERGING = "merging"
+    SERVING = "serving"
+
+
+class StandInState(msgspec.Struct, array_like=True):
+    phase: Phase = Phase.IDLE
+    parent: Node = ""
+    pool: Pool | None = None
+    mates: list[Node] = []  # neighbours that are stand-ins as well, and gather
+    bereft: list[Node] = []  # neighbours that died after they had testified, and wait for our testimony
+    returns: dict[Node, Returning] = {}  # clients that were here before we could serve them
+    held: dict[Node, None] = {}  # links of which something waits
+    kept: list[Event] = []
+    seen: list[EventId] = []  # by anybody, when the dead broker died
+    given_up: list[EventId] = []  # by rule 6
+    inherited: dict[Node, list[EventId]] = {}  # per neighbour, what the dead broker must have got from it
+    put_off: list[Bereaved] = []  # we are locked, and testify later
+    looks: int = 0
+
+
+class StandIn:
+    name = "standin"
+    accepts: frozenset[type[Message]] = frozenset((StandFor, Bereaved, Testimony, Pooled, Returning))
+    keeps_causal_order = True
+
+    def __init__(self, layers: Layers, ordering: str, grace: float) -> None:
+        """`grace`: seconds for which what the dead broker's clients wanted is kept up for them."""
+        if ordering == "none":
+            raise HealingError(
+                "a network without order cannot heal: marks need the events of a publisher in rising order; "
+                'set ordering = "fifo" or "causal"'
+            )
+        self._layers = layers
+        self._is_causal = ordering == "causal"
+        self._grace = grace
+        self._state = StandInState()
+        self._has: Mapping[Node, Marks] = {}
+        self._seen: Marks = {}
+
+    @property
+    def phase(self) -> Phase:
+        return self._state.phase
+
+    @property
+    def under_way(self) -> Reconfiguration | None:
+        return None if self.phase is Phase.IDLE else self
+
+    @property
+    def operation(self) -> str:
+        return "" if self.phase is Phase.IDLE else f"stand-in for {self._layers.name}"
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+        match message:
+            case StandFor(neighbours, parent):
+                return self._begin(neighbours, parent)
+            case Bereaved():
+                return Handled(self._bereaved(message))
+            case Testimony():
+                return self._gather(sender, message, [], [message])
+            case Pooled(members, testimonies):
+                return self._pooled(sender, message, members, testimonies)
+            case Returning() if sender not in self._layers.router.neighbours:
+                return Handled(self._returned(sender, message))
+            case _:
+                raise ProtocolError(self._layers.name, sender, message, "neighbours do not send this")
+
+    # The neighbours of a dead broker -------------------------------------------------------------------------
+
+    def _bereaved(self, message: Bereaved) -> Sequence[Effect]:
+        state, peer = self._state, message.peer
+        if self.phase is Phase.GATHERING and state.pool:
+            if peer in state.pool.witnesses:
+                state.bereft.append(peer)  # it was alive for us: once we serve, we are a neighbour like any other
+                return []
+            self._befriend(peer)
+            return [Send(peer, self._share(state.pool))]
+        if self._layers.locked_for() not in ("", self.operation):
+            state.put_off.append(message)
+            return [SetTimer(FREE, FREE_SECONDS)]
+        if peer not in self._layers.router.neighbours:
+            return []
+        marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
+        return self._testify(peer, in_order(marks), message.entries)
+
+    def _testify(self, peer: Node, marks: list[EventId], entries: Sequence[JournalEntry]) -> list[Effect]:
+        """Say what we know, and ask again for what was not answered."""
+        router = self._layers.router
+        has, given = received(router, peer), told(router, peer)
+        testimony = Testimony(self._layers.name, peer, packed(given), packed(has), marks, list(entries))
+        link = NewLink(received=has, told=given)
+        return [
+            Send(peer, testimony),
+            *self._layers.rewire(Rewiring(links={peer: link}, parent=router.parent)),
+        ]
+
+    # Gathering -----------------------------------------------------------------------------------------------
+
+    def _begin(self, neighbours: Sequence[Node], parent: Node) -> Handled:
+        assert self.phase is Phase.IDLE
+        assert not self._layers.router.neighbours, "a stand-in begins with nothing"
+        self._state = StandInState(Phase.GATHERING, parent, Pool(self._layers.name, {self._layers.name: [*neighbours]}))
+        return self._merge_if_complete([_seen_as(Phase.GATHERING)])
+
+    def _gather(
+        self, sender: Node, message: Message, members: Sequence[tuple[Node, list[Node]]], heard: Sequence[Testimony]
+    ) -> Handled:
+        pool = self._state.pool
+        if self.phase is not Phase.GATHERING or pool is None:
+            raise ProtocolError(self._layers.name, sender, message, "nothing is gathered here")
+        if not pool.add(members, heard):
+            return NOTHING
+        shared = [Send(mate, self._share(pool)) for mate in self._state.mates if mate != sender]
+        return self._merge_if_complete(shared)
+
+    def _pooled(
+        self, sender: Node, message: Pooled, members: Sequence[tuple[Node, list[Node]]], heard: Sequence[Testimony]
+    ) -> Handled:
+        answer: list[Effect] = []
+        if self.phase is Phase.GATHERING and self._state.pool and sender not in self._state.mates:
+            self._befriend(sender)
+            answer = [Send(sender, self._share(self._state.pool))]
+        handled = self._gather(sender, message, members, heard)
+        return handled._replace(effects=[*answer, *handled.effects])
+
+    def _befriend(self, peer: Node) -> None:
+        self._state.mates = sorted({*self._state.mates, peer})
+
+    def _share(self, pool: Pool) -> Pooled:
+        return Pooled(list(pool.members.items()), pool.testimonies)
+
+    # Merging -------------------------------------------------------------------------------------------------
+
+    def _merge_if_complete(self, effects: Sequence[Effect]) -> Handled:
+        state, pool = self._state, self._state.pool
+        assert pool is not None
+        if pool.awaited:
+            return Handled(effects)
+        state.phase = Phase.MERGING
+        rewired = self._rewire(pool)
+        state.inherited = dict(pool.inherited())
+        state.seen = in_order(pool.seen())
+        self._derive()
+        for peer in state.bereft:
+            rewired = [each for each in rewired if not (isinstance(each, Send) and each.to == peer)]
+            rewired += self._testify(peer, state.inherited[peer], ())
+        history = self._replay(pool)
+        return self._serve([*effects, *rewired, *history])
+
+    def _rewire(self, pool: Pool) -> list[Effect]:
+        """Tables as the dead broker had them; in place of its clients' wishes, what it had told others of them."""
+        links = {}
+        for neighbour in pool.neighbours:
+            witness = pool.witnesses.get(neighbour)
+            if witness:
+                links[neighbour] = NewLink(received=unpacked(witness.told), told=unpacked(witness.has))
+            else:
+                links[neighbour] = NewLink(pool.told_behind(neighbour), pool.told_elsewhere(neighbour))
+        return self._layers.rewire(
+            Rewiring((), links, {ABSENT: pool.orphaned()}, parent=self._state.parent or None, settle=True)
+        )
+
+    def _replay(self, pool: Pool) -> list[Effect]:
+        """What the dead broker had not confirmed, to those who have not got it. Stand-ins next to us do the same."""
+        router, living = self._layers.router, pool.witnesses
+        hops = {each.witness: pool.hop(each) for each in pool.testimonies}
+        effects: list[Effect] = []
+        for witness, event in merged(pool.accounts()):
+            destinations = router.destinations(event.attributes, hops[witness])
+            lacking = [to for to in destinations if to in living and not covers(self._has[to], event.id)]
+            effects += [Send(to, Forward(event)) for to in lacking]
+            self._keep(event)
+        merged_away = Observe(Observed.STATE, detail=f"standin: {Phase.MERGING}: {len(self._state.kept)} events")
+        return [merged_away, *effects]
+
+    def _serve(self, effects: Sequence[Effect]) -> Handled:
+        state = self._state
+        state.phase = Phase.SERVING
+        returned = [effect for client, each in state.returns.items() for effect in self._returned(client, each)]
+        state.returns = {}
+        waiting, state.held = sorted(state.held), {}
+        neighbours = [link for link in waiting if link in self._layers.router.neighbours]
+        clients = [link for link in waiting if link not in neighbours]
+        grace = SetTimer(GRACE, self._grace)
+        return Handled([*effects, _seen_as(Phase.SERVING), *returned, grace], released=[*neighbours, *clients])
+
+    # Serving -------------------------------------------------------------------------------------------------
+
+    def _returned(self, client: Node, message: Returning) -> list[Effect]:
+        """A client is back: it gets what has come for it meanwhile, in order, and is then a client like any other."""
+        state = self._state
+        if self.phase is Phase.GATHERING:
+            state.returns[client] = message
+            return []
+        requests: list[ClientRequest] = [
+            Attach(message.own_events),
+            *(Advertise(name, wanted) for name, wanted in sorted(message.advertisements.items())),
+            *(Subscribe(name, wanted) for name, wanted in sorted(message.subscriptions.items())),
+        ]
+        marks = marks_of(message.marks)
+        for event_id in message.marks:
+            note(self._seen, event_id)
+        state.seen = in_order(self._seen)
+        answers = [send for request in requests for send in self._layers.sessions.handle(client, request)]
+        missed = [event for event in state.kept if _misses(client, message, marks, event)]
+        return [*answers, *(Send(client, Deliver(event)) for event in missed)]
+
+    def _keep(self, event: Event) -> None:
+        self._state.kept.append(event)
+        if len(self._state.kept) > KEPT_MAX:
+            del self._state.kept[0]
+
+    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+        return self._end() if name == GRACE else Handled(self._look_again())
+
+    def _look_again(self) -> list[Effect]:
+        """Tables change hands while an operation is under way; a testimony has to wait until it is over."""
+        state = self._state
+        state.looks += 1
+        if self._layers.locked_for() in ("", self.operation):
+            waiting, state.put_off, state.looks = state.put_off, [], 0
+            return [effect for message in waiting for effect in self._bereaved(message)]
+        if state.looks < FREE_LOOKS_MAX:
+            return [SetTimer(FREE, FREE_SECONDS)]
+        locked = f"locked for {self._layers.locked_for()}, which does not end"
+        return [
+            Observe(Observed.STATE, detail=f"standin: no testimony of {each.peer}: {locked}") for each in state.put_off
+        ]
+
+    def _end(self) -> Handled:
+        """Grace is over: who has not come back has ended its subscriptions."""
+        state, router = self._state, self._layers.router
+        effects: list[Effect] = []
+        for layer in reversed(Layer):
+            for entry in router.received_from(layer, ABSENT):
+                effects += self._layers.answered(router.remove(layer, ABSENT, entry))
+        given_up = [
+            Observe(Observed.STATE, event_id=str(event), detail="given up: it would come after answers to it")
+            for event in state.given_up
+        ]
+        self._state = StandInState(inherited=state.inherited, put_off=state.put_off, looks=state.looks)
+        self._derive()
+        return Handled([*effects, *given_up, _seen_as(Phase.IDLE)])
+
+    # At the seam ---------------------------------------------------------------------------------------------
+
+    @property
+    def peers(self) -> frozenset[Node]:
+        pool = self._state.pool
+        return frozenset(pool.neighbours) if self.phase is Phase.GATHERING and pool else frozenset()
+
+    def arriving(self, sender: Node, message: Passing) -> Verdict:
+        if self.phase is Phase.GATHERING:
+            self._state.held[sender] = None
+            return Hold()
+        return stale(sender, message)
+
+    def leaving(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
+        """Absent clients get nothing now, neighbours nothing twice, and stand-ins next to us everything (rule 7)."""
+        sends = [send for send in sends if send.to != ABSENT]
+        if not isinstance(cause, Forward | Publish):
+            return sends
+        if isinstance(cause, Publish):
+            confirmed = [send for send in sends if isinstance(send.message, Published)]
+            if not confirmed:
+                return sends  # it was refused
+            if self._is_causal and covers(self._seen, cause.event.id):
+                self._state.given_up.append(cause.event.id)
+                return confirmed
+        self._keep(cause.event)
+        told_all = [mate for mate in self._state.mates if mate != source]
+        others = [send for send in sends if send.to not in told_all and not self._is_had(send)]
+        return [*others, *(Send(mate, Forward(cause.event)) for mate in told_all)]
+
+    def _is_had(self, send: Send) -> bool:
+        has = self._has.get(send.to)
+        return has is not None and isinstance(send.message, Forward) and covers(has, send.message.event.id)
+
+    # State ---------------------------------------------------------------------------------------------------
+
+    def _derive(self) -> None:
+        """What follows from the rest of the state."""
+        pool = self._state.pool
+        self._has = pool.has() if pool else {}
+        self._seen = marks_of(self._state.seen)
+
+    def resume(self) -> Sequence[Effect]:
+        grace = [SetTimer(GRACE, self._grace)] if self.phase is Phase.SERVING else []
+        return [*grace, *([SetTimer(FREE, FREE_SECONDS)] if self._state.put_off else [])]
+
+    def capture(self) -> bytes:
+        return pack(self._state)
+
+    def restore(self, state: bytes) -> None:
+        self._state = unpack(state, StandInState)
+        self._derive()
+
+
+def _misses(client: Node, message: Returning, marks: Marks, event: Event) -> bool:
+    if covers(marks, event.id) or (client == event.id.publisher and not message.own_events):
+        return False
+    return any(wanted.matches(event.attributes) for wanted in message.subscriptions.values())
+
+
+def _seen_as(phase: Phase) -> Observe:
+    return Observe(Observed.STATE, detail=f"standin: {phase}")

@@ -1,0 +1,132 @@
+"""A client that can come back to a stand-in of its broker (overlay/standin.py), where the network heals.
+
+It remembers what its broker has not confirmed, and per publisher the highest event that it got: should the broker
+die for good, both sat on it alone otherwise. To the stand-in it says what it has and what it wants, sends again what
+was not confirmed, and drops what it has got before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pleach.client import Client
+from pleach.client_state import RenewalClock
+from pleach.effects import Effect, Observe, Observed, Send
+from pleach.events.event import EventId
+from pleach.messages import (
+    Advertise,
+    ClientRequest,
+    Deliver,
+    Message,
+    Node,
+    Publish,
+    Published,
+    PublishRefused,
+    Returning,
+    Unsubscribe,
+    Unsubscribed,
+    pack,
+    unpack,
+)
+from pleach.overlay.journal import Marks, covers, in_order, note
+
+
+class Memory(msgspec.Struct, array_like=True):
+    unconfirmed: list[Publish | Unsubscribe] = []  # in order
+    got: Marks = {}
+    has_returned: bool = False  # until then nothing comes twice, and nothing is dropped
+
+
+class ReturningState(msgspec.Struct, frozen=True, array_like=True):
+    client: bytes
+    memory: Memory
+
+
+class ReturningClient(Client):
+    def __init__(
+        self,
+        name: Node,
+        broker: Node,
+        *,
+        own_events: bool = True,
+        incarnation: int = 0,
+        lease: RenewalClock | None = None,
+    ) -> None:
+        super().__init__(name, broker, own_events=own_events, incarnation=incarnation, lease=lease)
+        self._remembered = Memory()
+
+    @property
+    def unconfirmed(self) -> list[EventId]:
+        """The events that the broker has not confirmed."""
+        return [each.event.id for each in self._remembered.unconfirmed if isinstance(each, Publish)]
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        if sender == self.broker and not self._is_new(message):
+            return [Observe(Observed.STATE, detail=f"dropped: {message.event.id} came before")]  # type: ignore[attr-defined]
+        return super().handle(sender, message, now=now)
+
+    def _is_new(self, message: Message) -> bool:
+        """Note what the broker says; False for an event that came before."""
+        memory = self._remembered
+        match message:
+            case Deliver(event) if memory.has_returned and covers(memory.got, event.id):
+                return False
+            case Deliver(event):
+                note(memory.got, event.id)
+            case Published(last):
+                memory.unconfirmed = [each for each in memory.unconfirmed if not _is_upto(each, last)]
+            case PublishRefused(refused):
+                memory.unconfirmed = [
+                    each for each in memory.unconfirmed if not (isinstance(each, Publish) and each.event.id == refused)
+                ]
+            case Unsubscribed(name):
+                memory.unconfirmed = [each for each in memory.unconfirmed if each != Unsubscribe(name)]
+        return True
+
+    def _send(self, message: ClientRequest) -> list[Send]:
+        return self._noted(super()._send(message))
+
+    def _say_unsaid(self) -> list[Send]:
+        return self._noted(super()._say_unsaid())
+
+    def _noted(self, sends: list[Send]) -> list[Send]:
+        said = [send.message for send in sends]
+        self._remembered.unconfirmed += [each for each in said if isinstance(each, Publish | Unsubscribe)]
+        return sends
+
+    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
+        """The broker has a stand-in: tell it all, and say again what was not confirmed."""
+        state, memory = self._state, self._remembered
+        if peer != state.broker:
+            return ()
+        later = {message.advertisement for message in state.waiting if isinstance(message, Advertise)}
+        unsaid = [each for each in self._unhalted() if isinstance(each, Unsubscribe)]
+        again, memory.unconfirmed, memory.has_returned = memory.unconfirmed, [], True
+        state.waiting = [*(each for each in again if isinstance(each, Publish)), *state.waiting]
+        advertised = {name: each for name, each in state.advertisements.items() if name not in later}
+        state.unconfirmed = list(advertised)
+        ended = [each for each in (*again, *unsaid) if isinstance(each, Unsubscribe)]
+        return [
+            Send(peer, Returning(self.own_events, in_order(memory.got), dict(state.subscriptions), advertised)),
+            *self._send_all(each for each in ended if each.subscription not in state.subscriptions),
+            *self._release(),
+        ]
+
+    def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
+        return True
+
+    # State ---------------------------------------------------------------------------------------------------
+
+    def capture(self) -> bytes:
+        return pack(ReturningState(super().capture(), self._remembered))
+
+    def restore(self, data: bytes) -> None:
+        state = unpack(data, ReturningState)
+        super().restore(state.client)
+        self._remembered = state.memory
+
+
+def _is_upto(said: Publish | Unsubscribe, last: EventId) -> bool:
+    return isinstance(said, Publish) and said.event.id <= last

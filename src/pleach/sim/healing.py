@@ -1,0 +1,253 @@
+"""Brokers that die for good in a run, and their stand-ins.
+
+The links of the simulator are reliable by themselves, and know no confirmations. Here they do: for each direction
+between two brokers there is a journal (overlay/journal.py), and what was handed over is confirmed a while later, unless
+its receiver is dead by then. So a broker may hold what the dead one has passed on long ago, as with real sessions.
+
+What dies with a broker is all that it had sent and nobody has got: of what was under way on each link, some first part
+still arrives. Each copy that dies is in the trace (`died with it`), and each event that somebody still has for the dead
+broker (`still has it`): from these trace/departed.py tells what was lost with brokers from what was lost by us.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from pleach.broker import Broker
+from pleach.client import Client
+from pleach.effects import Effect
+from pleach.events.event import EventId
+from pleach.messages import (
+    OPERATOR,
+    Bereaved,
+    Deliver,
+    Forward,
+    Message,
+    Node,
+    Pooled,
+    Publish,
+    Sent,
+    StandFor,
+    Testimony,
+)
+from pleach.overlay.journal import Journal
+from pleach.overlay.standin import Phase, StandIn
+from pleach.returning import ReturningClient
+from pleach.scenario import model
+from pleach.scenario.assemble import Tree, make_broker
+from pleach.scenario.plants import BrokerMachine
+from pleach.sim.simulator import Simulator
+from pleach.trace import NETWORK, Recorder, RecordKind
+from pleach.trace.departed import DIED, HELD
+
+CONFIRMED_WITHIN = 5.0  # latencies: a confirmation may come late, but the next one says as much
+Direction = tuple[Node, Node]
+
+
+def successor_of(broker: Node, living: Sequence[Node]) -> Node:
+    """Who hosts the stand-in: the next living broker by name, round and round. A ring says so by keys (ring/)."""
+    return next((node for node in sorted(living) if node > broker), min(living))
+
+
+class Struck(Protocol):
+    """The run in which brokers die."""
+
+    scenario: model.Scenario
+    stream: str
+    sim: Simulator
+    brokers: dict[Node, BrokerMachine]
+    clients: dict[Node, Client]
+    disks: dict[Node, bytes]
+    recorder: Recorder
+
+
+@dataclass(frozen=True)
+class Witnessed:
+    """A broker of which the journals know what it takes in."""
+
+    broker: Broker
+    on_taken: Callable[[Node, Node, EventId], None]
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        if message.__class__ is Forward:
+            self.on_taken(sender, self.broker.name, message.event.id)
+        return self.broker.handle(sender, message, now=now)
+
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
+        return self.broker.handle_timer(name, now=now)
+
+
+class Healing:
+    def __init__(self, run: Struck, config: model.Healing) -> None:
+        self._run = run
+        self._config = config
+        self._draws = Random(f"{run.stream}/healing")
+        self._journals: dict[Direction, Journal] = defaultdict(Journal)
+        self._taken: Counter[Direction] = Counter()  # events from the first, that the second has
+        self._lives: Counter[Node] = Counter()
+        self._kin: dict[Node, StandFor] = {}  # of the dead that have no stand-in yet
+        self._unaware: dict[Node, list[Node]] = defaultdict(list)  # who was down when a neighbour got a stand-in
+
+    def seated(self, broker: Broker) -> Witnessed:
+        """The broker as the simulator shall have it."""
+        return Witnessed(broker, self._taken_in)
+
+    def sent(self, node: Node, to: Node, message: Message) -> None:
+        """To be called with everything that is sent."""
+        if message.__class__ is Forward and to in self._run.brokers:
+            self._journals[node, to].sent(message.event)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether some place in the tree is empty, or its stand-in waits for neighbours that are down."""
+        stand_ins = (b.machine(StandIn) for b in self._run.brokers.values() if isinstance(b, Broker))
+        return bool(self._kin) or any(each and each.phase is Phase.GATHERING for each in stand_ins)
+
+    def is_dead(self, broker: Node) -> bool:
+        return broker in self._kin
+
+    def has_died(self, broker: Node) -> bool:
+        return broker in self._kin or self._lives[broker] > 0
+
+    # Confirmations -------------------------------------------------------------------------------------------
+
+    def _taken_in(self, sender: Node, receiver: Node, event: EventId) -> None:
+        self._journals[receiver, sender].got(event)
+        self._taken[sender, receiver] += 1
+        latency = self._run.scenario.latency.of(sender, receiver)
+        due = self._run.sim.now + self._draws.uniform(latency.low, CONFIRMED_WITHIN * latency.high)
+        lives = self._lives[sender], self._lives[receiver]
+        self._run.sim.at(due, partial(self._confirm, sender, receiver, self._taken[sender, receiver], lives))
+
+    def _confirm(self, sender: Node, receiver: Node, count: int, lives: tuple[int, int]) -> None:
+        is_gone = sender in self._run.disks or sender in self._kin or receiver in self._kin
+        if not is_gone and lives == (self._lives[sender], self._lives[receiver]):
+            self._journals[sender, receiver].confirmed(count)
+
+    def restarted(self, broker: Node) -> None:
+        """What happened to its neighbours while it was down, and how far its links are."""
+        for peer in self._unaware.pop(broker, ()):
+            self._bereave(broker, peer)
+        for sender, receiver in list(self._journals):
+            if broker in (sender, receiver):
+                lives = self._lives[sender], self._lives[receiver]
+                self._confirm(
+                    sender, receiver, 0 if receiver in self._run.disks else self._taken[sender, receiver], lives
+                )
+
+    # Deaths --------------------------------------------------------------------------------------------------
+
+    def die(self, broker: Node) -> None:
+        run = self._run
+        self._record(RecordKind.FAULT, broker, detail="crash for good")
+        router = run.brokers[broker].router
+        self._kin[broker] = StandFor(list(router.neighbours), router.parent or "")
+        self._unaware.pop(broker, None)
+        self.crashed(broker)
+        run.sim.crash(broker)
+        for node in (*run.brokers, *run.clients):
+            self._tear(broker, node)
+        run.sim.at(run.sim.now + self._config.after, partial(self._replace, broker))
+
+    def crashed(self, broker: Node) -> None:
+        """What dead brokers had on the way to it does not arrive any more: nobody sends it again."""
+        for dead in self._kin:
+            for link in self._run.sim.links_between(dead, broker)[:1]:
+                under_way, link.kept = [*link.kept, *self._run.sim.take_in_flight(link)], []
+                self._note_died(dead, broker, under_way)
+
+    def _tear(self, broker: Node, node: Node) -> None:
+        """Of what was under way to a node, a first part arrives, but nothing where it cannot be reached."""
+        between = self._run.sim.links_between(broker, node)
+        if not between:
+            return
+        link = between[0]
+        under_way, link.kept = [*link.kept, *self._run.sim.take_in_flight(link)], []
+        count = 0 if link.blocked else self._draws.randint(0, len(under_way))
+        self._run.sim.resend(link, under_way[:count])
+        self._note_died(broker, node, under_way[count:])
+
+    def _note_died(self, broker: Node, to: Node, messages: Sequence[Message]) -> None:
+        for event in (event for message in messages for event in _events_in(message)):
+            self._record(RecordKind.FAULT, broker, peer=to, event=str(event), detail=DIED)
+
+    # Stand-ins -----------------------------------------------------------------------------------------------
+
+    def _replace(self, broker: Node) -> None:
+        run, sim = self._run, self._run.sim
+        living = [node for node in run.brokers if node not in self._kin and node not in run.disks]
+        if not living:
+            self._try_again(broker)
+            return
+        kin = self._kin.pop(broker)
+        self._lives[broker] += 1
+        host = successor_of(broker, living)
+        self._record(RecordKind.STATE, broker, detail=f"stand-in at {host}, life {self._lives[broker]}")
+        self._forget_links(broker)
+        fresh = run.brokers[broker] = make_broker(run.scenario, Tree({}, {}), broker)
+        sim.restart(broker, self.seated(fresh))
+        sim.perform(broker, [*fresh.resume(now=sim.now), *fresh.handle(OPERATOR, kin, now=sim.now)])
+        for neighbour in kin.neighbours:
+            self._tell(neighbour, broker)
+        for name, client in sorted(run.clients.items()):
+            if client.broker == broker:
+                self._bring_back(name, client)
+
+    def _try_again(self, broker: Node) -> None:
+        """Nobody is there to host it; there may be later, if anybody is to come back at all."""
+        if self._run.disks:
+            self._run.sim.at(self._run.sim.now + self._config.after, partial(self._replace, broker))
+        else:
+            self._record(RecordKind.STATE, NETWORK, detail=f"no broker is left to host a stand-in for {broker}")
+
+    def _forget_links(self, broker: Node) -> None:
+        """What was sent to the dead one: neighbours have the events of it in their journals, and clients remember."""
+        for node in (*self._run.brokers, *self._run.clients):
+            for link in self._run.sim.links_between(node, broker)[:1]:
+                link.kept = []
+                self._run.sim.take_in_flight(link)
+        for node in self._run.brokers:
+            self._journals.pop((broker, node), None)
+            del self._taken[broker, node], self._taken[node, broker]
+
+    def _tell(self, neighbour: Node, broker: Node) -> None:
+        if neighbour in self._run.disks:
+            self._unaware[neighbour].append(broker)
+        elif neighbour not in self._kin:  # else its own stand-in hears of this one when it is there
+            self._bereave(neighbour, broker)
+
+    def _bereave(self, neighbour: Node, broker: Node) -> None:
+        sim = self._run.sim
+        marks, entries = self._journals[neighbour, broker].hand_over()
+        for entry in entries:
+            if isinstance(entry, Sent):
+                self._record(RecordKind.STATE, neighbour, peer=broker, event=str(entry.event.id), detail=HELD)
+        bereaved = Bereaved(broker, marks, entries)
+        sim.perform(neighbour, self._run.brokers[neighbour].handle(OPERATOR, bereaved, now=sim.now))
+
+    def _bring_back(self, name: Node, client: Client) -> None:
+        assert isinstance(client, ReturningClient)
+        for event in client.unconfirmed:
+            self._record(RecordKind.STATE, name, peer=client.broker, event=str(event), detail=HELD)
+        self._run.sim.perform(name, client.peer_reborn(client.broker))
+
+    def _record(self, kind: RecordKind, node: Node, *, peer: Node = "", event: str = "", detail: str) -> None:
+        self._run.recorder.add(kind, at=self._run.sim.now, node=node, peer=peer, event=event, detail=detail)
+
+
+def _events_in(message: Message) -> list[EventId]:
+    """The events of which a message is a copy."""
+    match message:
+        case Forward(event) | Deliver(event) | Publish(event):
+            return [event.id]
+        case Testimony(entries=entries):
+            return [entry.event.id for entry in entries if isinstance(entry, Sent)]
+        case Pooled(testimonies=testimonies):
+            return [event for each in testimonies for event in _events_in(each)]
+        case _:
+            return []
