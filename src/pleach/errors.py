@@ -121,6 +121,10 @@ class PlanError(InvalidInputError):
     """A plan that cannot be made, or cannot be read."""
 
 
+class PriceError(InvalidInputError):
+    """A list of what links and brokers cost that cannot be used: which file and key, and what would be right."""
+
+
 class StepError(PlanError):
     """A step that does not fit the tree on which its turn comes. `number` counts from 1; 0 where there is no plan."""
 

@@ -43,6 +43,13 @@ def drawn_tree(draw: Random, count: int) -> Topology:
     return Topology.of((draw.choice(everyone[:i]), everyone[i]) for i in range(1, count))
 
 
+def draws(stream):
+    """As a search wants them."""
+    draw = Random(stream)
+    while True:
+        yield draw.random()
+
+
 def kept(tree, events):
     """The ledgers that brokers would have: where each event came from and went to."""
     ledgers = {broker: {} for broker in tree.brokers}

@@ -1,4 +1,4 @@
-"""`pleach overlay swap|exchange|add|remove|plan|apply`: change the tree of running brokers.
+"""`pleach overlay swap|exchange|add|remove|apply`: change the tree of running brokers. Plans for it: plan.py.
 
 Exit codes: 0 done, 1 refused or not carried out in full, 2 what was asked for makes no sense.
 """
@@ -38,12 +38,10 @@ from pleach.overlay.plans import (
     encode_plan,
     insert_broker,
     remove_broker,
-    transform,
 )
 from pleach.overlay.plans import exchange as exchange_plan
 from pleach.overlay.plans.cycle import cycle_of
 from pleach.overlay.plans.steps import spelled
-from pleach.overlay.registry import EXCHANGES
 
 EXIT_REFUSED = 1
 VIA = "PLEACH_VIA"
@@ -81,7 +79,7 @@ def swap(
 
     Example: `pleach overlay swap a b c --via 127.0.0.1:7300`
     """
-    _check_protocol(protocol)
+    check_protocol(protocol)
     step = SwapStep(a, b, c, "" if protocol == AUTO else protocol)
     _change(via, lambda found: Plan.of(found.topology(), [step]), _Wish(dry_run, as_json, timeout))
 
@@ -99,7 +97,7 @@ def exchange(
 
     Example: `pleach overlay exchange --remove a-b --add a-d --protocol auto --via 127.0.0.1:7300`
     """
-    _check_protocol(protocol)
+    check_protocol(protocol)
 
     def planned(found: Survey) -> Plan:
         tree = found.topology()
@@ -154,23 +152,6 @@ def remove(
     _change(via, lambda found: remove_broker(found.topology(), broker, to=to), wish)
 
 
-def plan(
-    to: Annotated[str, typer.Option(help="The wanted tree: a file (a list of links), or a-b,b-c,…")],
-    protocol: Annotated[str, typer.Option(help="Exchange whole links by this, instead of swaps.")] = "",
-    via: Via = None,
-) -> None:
-    """Print a plan, as JSON, that turns the tree into another one. Look at it with `apply --dry-run`.
-
-    Example: `pleach overlay plan --to "a-b,a-c" --via 127.0.0.1:7301 > plan.json`
-    """
-    _check_protocol(protocol, EXCHANGES)
-    found = asyncio.run(settled_survey(places(via or [])))
-    now = found.topology()
-    made = transform(now, _wanted(to, {*now.brokers, *found.found}), protocol=protocol)
-    typer.echo(encode_plan(made).decode(), nl=False)
-    _explain(Console(stderr=True), made)
-
-
 def apply(
     file: Annotated[Path, typer.Argument(help="A plan, as `plan` prints it; - reads stdin.")],
     at: Annotated[list[str] | None, typer.Option(help="Admin addresses of brokers that join.")] = None,
@@ -221,7 +202,7 @@ def _change(via: list[str] | None, planned: Callable[[Survey], Plan], wish: _Wis
     if wish.dry_run:
         if wish.as_json:
             typer.echo(encode_plan(made).decode(), nl=False)
-        _explain(console, made)
+        explain(console, made)
         return
     ends: list[StepEnd] = []
     outcome = asyncio.run(_applied(made, found, wish, console, ends))
@@ -263,7 +244,7 @@ async def _applied(made: Plan, found: Survey, wish: _Wish, console: Console, end
     return await apply_plan(made, directory, detach_absent=wish.detach_absent, seconds_max=wish.timeout, watch=watch)
 
 
-def _explain(console: Console, made: Plan) -> None:
+def explain(console: Console, made: Plan) -> None:
     for line in describe(made):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     before = Panel(picture(made.start, other=made.result), title="before", expand=False)
@@ -311,7 +292,7 @@ def _summary(outcome: Outcome, changed: Difference, ends: list[StepEnd]) -> dict
 # What is given on the command line ---------------------------------------------------------------------------------
 
 
-def _check_protocol(name: str, known: Sequence[str] = CHOICES) -> None:
+def check_protocol(name: str, known: Sequence[str] = CHOICES) -> None:
     if name and name not in known:
         raise InvalidInputError(f"--protocol: there is no {name!r}; there are {', '.join(known)}")
 
@@ -328,7 +309,7 @@ def _link(text: str, brokers: tuple[Node, ...]) -> tuple[Node, Node]:
     return known[0] if known else splits[0]
 
 
-def _wanted(text: str, brokers: set[Node]) -> Topology:
+def wanted(text: str, brokers: set[Node]) -> Topology:
     path = Path(text)
     if path.suffix == ".json" or path.is_file():
         try:

@@ -2,5 +2,6 @@
 
 Read `cost.py` first, then `indirect.py` and `heuristics.py` (what is exchanged), `ledger.py` (what an exchange saves,
 exactly), `settling.py` (when it is worth it), `agent.py` (the messages around it). `reference.py` has what needs to
-know everything.
+know everything; so does the planner's part: `gains.py` and `search.py` look for a cheap tree, from `starts.py`,
+`journey.py` leads there, by `prices.py`.
 """

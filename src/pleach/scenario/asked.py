@@ -7,13 +7,14 @@ works along the cycle, else by a plan of swaps, each of which waits for those th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, assert_never
 
 from pleach.errors import PlanError, ScenarioError, StepError, TopologyError
 from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestMove, RequestRemove, RequestSwap
 from pleach.mobility.resettling import MoveProtocol
-from pleach.overlay.plans import Operation, Plan, PlanRun, Step, Topology, asked, request_of
+from pleach.overlay.plans import Link, Operation, Plan, PlanRun, Step, Topology, asked, request_of
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
 from pleach.scenario.reweaving import TreeStep, planned, single
@@ -102,3 +103,34 @@ def described(request: OperatorRequest) -> str:
             return f"move_client {client} to {path[-1]}"
         case _:
             assert_never(request)
+
+
+# And back: what a trace says of an operation that was asked for --------------------------------------------------
+
+ASKED = re.compile(r"operation (\S+): (.*)")  # its name, and what it is or how it ended
+
+
+def added(broker: Node, what: str) -> Link | None:
+    """The link that comes with an operation that `broker` was asked for, by its description."""
+    match what.split(" "):
+        case ["swap", a, _, c]:
+            return a, c
+        case ["exchange", _, "for", new] if new.count("-") == 1:
+            u, v = new.split("-")
+            return u, v
+        case ["add_broker", "to", to]:
+            return broker, to
+        case _:
+            return None
+
+
+def removed(what: str) -> Link | None:
+    """The link that goes; a broker takes all of its links along."""
+    match what.split(" "):
+        case ["swap", a, b, _]:
+            return a, b
+        case ["exchange", old, "for", _] if old.count("-") == 1:
+            x, y = old.split("-")
+            return x, y
+        case _:
+            return None

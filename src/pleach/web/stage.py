@@ -15,6 +15,7 @@ from pleach.live.operations import asked_name
 from pleach.messages import Node
 from pleach.overlay.plans import Link
 from pleach.overlay.plans.topology import link
+from pleach.scenario.asked import ASKED, added, removed
 from pleach.scenario.outline import Outline
 from pleach.trace import Record, RecordKind
 from pleach.web.picture import (
@@ -32,7 +33,6 @@ from pleach.web.picture import Link as LinkShown
 
 NOTICES_MAX = 60
 OPERATIONS_MAX = 60
-ASKED = re.compile(r"operation (\S+): (.*)")
 TAKEN = re.compile(r"\S+ (\S+): (.*)")  # `KIND OPERATION: PHASE`
 MARKED = "Marked"
 FROM_CLIENTS = frozenset({"Attach", "Publish", "Subscribe", "Unsubscribe"})
@@ -54,32 +54,6 @@ def inferred(records: Iterable[Record]) -> Outline:
             made.add(link(*new))
     brokers = sorted({name for link in links for name in link} | {*homes.values()})
     return Outline(tuple(brokers), tuple(links), homes)
-
-
-def added(broker: Node, what: str) -> Link | None:
-    """The link that comes with an operation that `broker` was asked for."""
-    match what.split(" "):
-        case ["swap", a, _, c]:
-            return a, c
-        case ["exchange", _, "for", new] if new.count("-") == 1:
-            u, v = new.split("-")
-            return u, v
-        case ["add_broker", "to", to]:
-            return broker, to
-        case _:
-            return None
-
-
-def removed(what: str) -> Link | None:
-    """The link that goes; a broker takes all of its links along."""
-    match what.split(" "):
-        case ["swap", a, b, _]:
-            return a, b
-        case ["exchange", old, "for", _] if old.count("-") == 1:
-            x, y = old.split("-")
-            return x, y
-        case _:
-            return None
 
 
 @dataclass

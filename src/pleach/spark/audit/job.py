@@ -62,7 +62,7 @@ def audit(
     """Judges all runs under a path. Raises TraceError or LakeError where there is nothing that can be read."""
     sources = sources_of(trace_files(path))
     promised = None if ordering is None else Ordering(ordering)
-    with explained("the audit"), _partitioned(spark, sum(source.rows for source in sources)):
+    with explained("the audit"), partitioned(spark, sum(source.rows for source in sources)):
         on_step(STEPS[0])
         places = inspect(spark, sources)
         if not places:
@@ -138,7 +138,7 @@ def _partitions(cores: int, rows: int) -> int:
 
 
 @contextmanager
-def _partitioned(spark: SparkSession, rows: int) -> Iterator[None]:
+def partitioned(spark: SparkSession, rows: int) -> Iterator[None]:
     """Partitions as the trace needs them; what is partitioned by event is not shuffled again by event and client."""
     cores = spark.sparkContext.defaultParallelism
     chosen = {

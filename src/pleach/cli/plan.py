@@ -1,0 +1,185 @@
+"""`pleach overlay plan`: a plan to a tree that is given, or to a cheaper one that the traffic of a lake asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from pleach.cli.reweave import AsJson, Via, check_protocol, circumstances_of, explain, places, wanted
+from pleach.errors import InvalidInputError
+from pleach.live.survey import settled_survey
+from pleach.optimise.prices import Prices, read_prices
+from pleach.overlay.choice import AUTO, CHOICES, Circumstances
+from pleach.overlay.plans import Plan, Topology, encode_plan, transform
+from pleach.overlay.registry import EXCHANGES
+from pleach.spark.planner.wish import DEGREE_MAX, EXCHANGES_MAX, STARTS, STARTS_MAX, Wish
+
+if TYPE_CHECKING:
+    from pleach.spark.planner.job import Planned
+
+BAR = 100.0
+
+
+def plan(
+    to: Annotated[str, typer.Option(help="The wanted tree: a file (a list of links), or a-b,b-c,…")] = "",
+    lake: Annotated[Path | None, typer.Option("--from", help="Or a lake: find a cheaper tree for its traffic.")] = None,
+    protocol: Annotated[str, typer.Option(help="Exchange whole links by this; --from: auto.")] = "",
+    via: Via = None,
+    tree: Annotated[str, typer.Option(help="--from: the tree as it is, if neither --via nor the runs tell.")] = "",
+    runs: Annotated[list[str] | None, typer.Option("--run", help="--from: only this run; may be repeated.")] = None,
+    costs: Annotated[Path | None, typer.Option(help="--from: what links and brokers cost (TOML).")] = None,
+    degree_max: Annotated[int, typer.Option(help="--from: neighbours of a broker.", min=2)] = DEGREE_MAX,
+    steps_max: Annotated[int, typer.Option(help="--from: exchanges.", min=1, max=EXCHANGES_MAX)] = EXCHANGES_MAX,
+    starts: Annotated[int, typer.Option(help="--from: searches.", min=1, max=STARTS_MAX)] = STARTS,
+    seed: Annotated[int, typer.Option(help="--from: the same seed finds the same plan.")] = 1,
+    master: Annotated[str, typer.Option(help="--from: Spark's master: local[*], spark://host:port, …")] = "local[*]",
+    as_json: AsJson = False,
+) -> None:
+    """Print a plan, as JSON, that turns the tree into another one. Look at it with `apply --dry-run`.
+
+    With --from, the tree is a cheaper one for the traffic of a lake; what each exchange saves is told on stderr. With
+    --json one object has all of it, the plan as `plan`.
+
+    Examples: `pleach overlay plan --to "a-b,a-c" --via 127.0.0.1:7301 > plan.json`,
+    `pleach overlay plan --from lake/ --costs costs.toml --degree-max 4 > plan.json`
+    """
+    if bool(to) == (lake is not None):
+        raise InvalidInputError("where to? give one of --to TREE and --from LAKE")
+    if lake is None:
+        _show_transformation(to, protocol, via, as_json=as_json)
+        return
+    check_protocol(protocol, CHOICES)
+    prices = _prices(costs)
+    current, circumstances = _as_it_is(via, tree)
+    wish = Wish(degree_max, starts, seed, steps_max)
+    found = _planned(lake, runs or [], current, prices, wish, master, quiet=as_json)
+    _show(found, found.journey.plan(protocol or AUTO, circumstances), as_json=as_json)
+
+
+# To a tree that is given ---------------------------------------------------------------------------------------------
+
+
+def _show_transformation(to: str, protocol: str, via: list[str] | None, *, as_json: bool) -> None:
+    check_protocol(protocol, EXCHANGES)
+    found = asyncio.run(settled_survey(places(via or [])))
+    now = found.topology()
+    made = transform(now, wanted(to, {*now.brokers, *found.found}), protocol=protocol)
+    typer.echo(encode_plan(made).decode(), nl=False)
+    if not as_json:
+        explain(Console(stderr=True), made)
+
+
+# To a cheaper one ----------------------------------------------------------------------------------------------------
+
+
+def _prices(file: Path | None) -> Prices:
+    if file is None:
+        return Prices()
+    try:
+        return read_prices(file.read_text(), source=str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{file} cannot be read: {error}") from None
+
+
+def _as_it_is(via: list[str] | None, tree: str) -> tuple[Topology | None, Circumstances]:
+    """The tree, if somebody but the lake tells; and what counts for the choice of a protocol."""
+    if tree and via:
+        raise InvalidInputError("--tree and --via both say which tree it is; give one of them")
+    if via:
+        found = asyncio.run(settled_survey(places(via)))
+        return found.topology(), circumstances_of(found)
+    return (_named(tree) if tree else None), Circumstances()
+
+
+def _named(tree: str) -> Topology:
+    """Nobody knows the brokers yet, so that a dash can only be the one between two of them."""
+    if not Path(tree).is_file() and any(part.count("-") > 1 for part in tree.split(",")):
+        raise InvalidInputError(f"--tree: {tree!r} can be read in several ways; write the links into a file instead")
+    return wanted(tree, set())
+
+
+def _planned(
+    lake: Path, runs: list[str], current: Topology | None, prices: Prices, wish: Wish, master: str, *, quiet: bool
+) -> Planned:
+    from pleach.spark.session import load_spark, spark_session  # noqa: PLC0415 an optional part, and slow to load
+
+    load_spark()
+    from pleach.spark.planner.job import planned, traffic_of  # noqa: PLC0415
+
+    with _progress(quiet=quiet) as on_step:
+        on_step("starting Spark", 0.0)
+        spark = spark_session(master)
+        traffic = traffic_of(spark, lake, runs, current, on_step)
+        return planned(spark, traffic, prices, wish, on_step)
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
+        task = progress.add_task("", total=BAR)
+
+        def on_step(name: str, share: float) -> None:
+            progress.update(task, description=name, completed=BAR * share)
+
+        yield on_step
+
+
+def _show(found: Planned, made: Plan, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(msgspec.json.encode(_summary(found, made)).decode())
+        return
+    typer.echo(encode_plan(made).decode(), nl=False)
+    console = Console(stderr=True)
+    explain(console, made)
+    console.print(_table(found), highlight=False)
+    console.print(_verdict(found), highlight=False, markup=False, soft_wrap=True)
+
+
+def _table(found: Planned) -> Table:
+    table = Table("exchange", "goes", "comes", "saves", "of the cost", "cost then", box=None)
+    whole = found.journey.rank.cost or 1.0
+    for number, leg in enumerate(found.journey.legs, start=1):
+        gone, new = "–".join(leg.remove), "–".join(leg.add)
+        share = f"{leg.saving / whole:.1%}"
+        table.add_row(str(number), gone, new, f"{leg.saving:,.1f}", share, f"{leg.rank.cost:,.1f}")
+    return table
+
+
+def _verdict(found: Planned) -> str:
+    journey = found.journey
+    now, then, whole = journey.rank.cost, journey.rank_then.cost, journey.rank.cost or 1.0
+    text = f"{found.events:,.0f} events cost {now:,.1f} now and {then:,.1f} then: {journey.saving / whole:.1%} less"
+    if found.yardstick:
+        text += f"; that is {then / found.yardstick:.2f} of what they would cost on trees of their own (S1 §5.6)"
+    limit, excess = found.problem.degree_max, journey.rank_then.excess
+    return text + (f"; {excess} links more than {limit} neighbours each allow are left" if excess else "")
+
+
+def _summary(found: Planned, made: Plan) -> dict[str, object]:
+    journey = found.journey
+    return {
+        "events": found.events,
+        "flows": len(found.problem.flows),
+        "cost_now": journey.rank.cost,
+        "cost_then": journey.rank_then.cost,
+        "saving": journey.saving,
+        "yardstick": found.yardstick,
+        "excess_now": journey.rank.excess,
+        "excess_then": journey.rank_then.excess,
+        "exchanges": [
+            {"remove": leg.remove, "add": leg.add, "saving": leg.saving, "cost_then": leg.rank.cost}
+            for leg in journey.legs
+        ],
+        "starts": [{"start": end.name, "cost": end.found.rank.cost} for end in found.ends],
+        "plan": msgspec.json.decode(encode_plan(made)),
+    }

@@ -1,0 +1,72 @@
+"""The trees at which a search for a cheap one begins: those that others would choose, then random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import MappingProxyType
+from typing import TypeAlias
+
+from pleach.optimise.gains import Growth, Move, Priced, View
+from pleach.optimise.heuristics import Exchange
+from pleach.optimise.ledger import Stretch
+from pleach.optimise.reference import maximum_interest_tree, minimum_spanning_tree
+from pleach.optimise.search import Draws, Problem, random_tree
+from pleach.optimise.settling import worthwhile
+from pleach.overlay.plans.topology import Topology, link
+
+RADIUS = 3  # hops that brokers look around themselves (S1 Table 5.2)
+RANDOM = "random"
+
+Start: TypeAlias = Callable[[Topology, Problem], Topology]
+
+
+def settled(tree: Topology, problem: Problem) -> Topology:
+    """Where brokers that settle come to rest, if each knows its neighbourhood: see `settling.py`. No limit is kept."""
+    priced = Priced.of(problem.flows, problem.costs)
+    growth = Growth(tree, priced.names)
+    while move := next(_worthwhile(growth, priced, problem), None):
+        growth.exchange(move)
+    return growth.topology(priced.names)
+
+
+def _worthwhile(growth: Growth, priced: Priced, problem: Problem) -> Iterator[Move]:
+    names = priced.names
+    for root in range(len(names)):
+        view = View(growth, root, priced)
+        for end in range(len(names)):
+            path = view.path(end)
+            if not 2 < len(path) <= RADIUS + 1:
+                continue
+            named = [names[broker] for broker in path]
+            exchange = _exchange(named, view.kinds(path), problem)
+            if exchange is not None:
+                yield Move(exchange.gain, path, _place(named, exchange))
+
+
+def _exchange(path: list[str], kinds: list[tuple[int, float]], problem: Problem) -> Exchange | None:
+    found = [Stretch(frozenset(i for i in range(len(path)) if kind >> i & 1), events) for kind, events in kinds]
+    return worthwhile(path, found, problem.costs) if found else None
+
+
+def _place(path: list[str], exchange: Exchange) -> int:
+    return next(i for i in range(len(path) - 1) if link(path[i], path[i + 1]) == exchange.remove)
+
+
+STARTS: MappingProxyType[str, Start] = MappingProxyType(
+    {
+        "current": lambda tree, _: tree,
+        "settling": settled,
+        "mst": lambda _, problem: minimum_spanning_tree(problem.costs),
+        "mit": lambda _, problem: maximum_interest_tree(problem.flows, problem.costs.brokers),
+    }
+)
+
+
+def name_of_start(number: int) -> str:
+    names = tuple(STARTS)
+    return names[number] if number < len(names) else RANDOM
+
+
+def start_tree(number: int, current: Topology, problem: Problem, draws: Draws) -> Topology:
+    name = name_of_start(number)
+    return random_tree(problem.costs.brokers, draws) if name == RANDOM else STARTS[name](current, problem)

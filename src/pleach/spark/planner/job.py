@@ -1,0 +1,145 @@
+"""From a lake to a journey: the traffic, the tree that it goes over, a cheaper one, and the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from pleach.errors import TraceError
+from pleach.messages import Node
+from pleach.optimise.cost import Flow
+from pleach.optimise.journey import Journey
+from pleach.optimise.prices import Prices
+from pleach.optimise.reference import lower_bound
+from pleach.optimise.search import Problem, best_of
+from pleach.overlay.plans.difference import Difference
+from pleach.overlay.plans.topology import Topology
+from pleach.scenario.outline import OUTLINE, Outline, read_outline, tree_after
+from pleach.spark.audit.checkpoints import kept
+from pleach.spark.audit.job import partitioned
+from pleach.spark.audit.sources import read_records, sources_of
+from pleach.spark.failures import explained
+from pleach.spark.planner.flows import HOMES_SCHEMA, at_brokers, flows_in
+from pleach.spark.planner.starts import End, Task, searched_on_spark
+from pleach.spark.planner.wish import Wish
+from pleach.trace.records import RecordKind
+from pleach.trace.store import trace_files, traces_in
+
+KINDS = tuple(
+    kind.value for kind in (RecordKind.PUBLISH, RecordKind.DELIVER, RecordKind.SEND, RecordKind.MOVE, RecordKind.STATE)
+)
+NEEDED = ("run", "at", "node", "n", "kind", "event", "client", "peer", "message", "detail")
+STEPS = ("reading the lake", "counting traffic", "searching")
+
+OnStep = Callable[[str, float], None]  # what, and how much of it is done, from 0 to 1
+
+
+@dataclass(frozen=True)
+class Planned:
+    """`yardstick`: every event on a tree of its own (S1 §5.6), which no single tree comes down to, as a rule."""
+
+    problem: Problem
+    ends: tuple[End, ...]  # of all starts
+    journey: Journey
+    yardstick: float
+
+    @property
+    def events(self) -> float:
+        return sum(flow.events for flow in self.problem.flows)
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """`tree`: at the end of the runs."""
+
+    flows: tuple[Flow, ...]
+    tree: Topology
+
+
+def traffic_of(
+    spark: SparkSession,
+    lake: Path,
+    runs: Collection[str] = (),
+    tree: Topology | None = None,
+    on_step: OnStep = lambda _name, _share: None,
+) -> Traffic:
+    """What the runs tell, all of them if none is named. Raises TraceError where they do not say enough.
+
+    `tree`: where it is known better than from the runs.
+    """
+    sources = sources_of(trace_files(lake))
+    with explained("planning"), partitioned(spark, sum(source.rows for source in sources)):
+        on_step(STEPS[0], 0.0)
+        records = kept(_chosen(read_records(spark, sources), runs))
+        outlines = _outlines(lake, runs)
+        known = tree or _tree(outlines, records)
+        homes = [(run, who, home) for run, begun in outlines.items() for who, home in sorted(begun.homes.items())]
+        on_step(STEPS[1], 0.0)
+        flows = flows_in(at_brokers(records, spark.createDataFrame(homes, HOMES_SCHEMA)))
+    _refuse_unknown(flows, known)
+    return Traffic(flows, known)
+
+
+def planned(
+    spark: SparkSession, traffic: Traffic, prices: Prices, wish: Wish, on_step: OnStep = lambda _name, _share: None
+) -> Planned:
+    """The best tree that many searches find, and the way to it."""
+    problem = Problem(traffic.flows, prices.costs(traffic.tree.brokers), wish.degree_max)
+    task = Task(problem, traffic.tree, wish.seed)
+    with explained("the search"):
+        ends = searched_on_spark(spark, task, wish.starts, lambda done: on_step(STEPS[2], done / wish.starts))
+    return concluded(task, ends, wish)
+
+
+def concluded(task: Task, ends: Sequence[End], wish: Wish) -> Planned:
+    best = best_of(end.found for end in ends)
+    journey = Journey.of(task.current, best.tree, task.problem, exchanges_max=wish.exchanges_max)
+    return Planned(task.problem, tuple(ends), journey, lower_bound(task.problem.flows, task.problem.costs))
+
+
+# What the lake says -------------------------------------------------------------------------------------------------
+
+
+def _chosen(records: DataFrame, runs: Collection[str]) -> DataFrame:
+    """The records that tell of traffic, of clients' brokers, and of the tree."""
+    needed = records.where(f.col("kind").isin(*KINDS)).select(*NEEDED)
+    return needed.where(f.col("run").isin(*sorted(runs))) if runs else needed
+
+
+def _outlines(lake: Path, runs: Collection[str]) -> dict[str, Outline]:
+    """By run; of those that have one."""
+    known = {each.run: read_outline(str(each.about.get(OUTLINE, ""))) for each in traces_in(lake).runs()}
+    missing = sorted(set(runs) - known.keys())
+    if missing:
+        raise TraceError(f"{lake}: has no finished run {missing[0]!r}; it has {', '.join(sorted(known)) or 'none'}")
+    return {run: begun for run, begun in known.items() if begun and (not runs or run in runs)}
+
+
+def _tree(outlines: dict[str, Outline], records: DataFrame) -> Topology:
+    """The one tree that all runs have ended with."""
+    if not outlines:
+        raise TraceError("the runs do not tell which tree they ran on; give --via, or --tree")
+    told = records.where((f.col("kind") == RecordKind.STATE.value) & f.col("detail").startswith("operation "))
+    notes: dict[str, list[tuple[Node, str]]] = {run: [] for run in outlines}
+    for row in told.orderBy("run", "at", "node", "n").select("run", "node", "detail").collect():
+        notes.setdefault(row["run"], []).append((row["node"], row["detail"]))
+    trees = {run: tree_after(begun, notes[run]) for run, begun in sorted(outlines.items())}
+    (first, tree), *others = trees.items()
+    for run, other in others:
+        if other != tree:
+            difference = Difference.of(planned=tree, found=other)
+            raise TraceError(
+                f"run {run!r} ended with another tree than {first!r} ({difference}); name one (--run), or --tree"
+            )
+    return tree
+
+
+def _refuse_unknown(flows: Sequence[Flow], tree: Topology) -> None:
+    if not flows:
+        raise TraceError("nothing was published in these runs, so that any tree is as good; choose others (--run)")
+    for name in sorted({member for flow in flows for member in flow.members} - {*tree.brokers}):
+        raise TraceError(f"clients were at broker {name!r}, which is not in the tree; leave that run out (--run)")
