@@ -38,3 +38,4 @@ def test_the_commands_of_the_page_reweave_a_tree_under_a_subscriber(shell):  # n
     assert len((place / "net" / "got").read_text().splitlines()) == 300, said + logs
     assert "c has ended with 0" in done.stdout, said + logs
     assert done.stdout.count("done: the tree is as planned") == 5, said + logs
+    assert "clients have left b" in done.stdout, said + logs
