@@ -141,7 +141,7 @@ class ScenarioRun:
 
     def _build(self) -> None:
         for name, broker in self.brokers.items():
-            self.sim.add(name, broker)
+            self.sim.add(name, broker, service=self.scenario.service)
         for name, client in self.clients.items():
             self.sim.add(name, client)
         self.sim.on_link = self._furnish
