@@ -273,7 +273,7 @@ class Simulator:
         if in_flight:
             self._network[:] = [item for item in self._network if item[2] is not link]
             heapify(self._network)
-        return [*waiting, *(message for _, _, _, message in sorted(in_flight))]  # type: ignore[misc]
+        return [*waiting, *(message for _, _, _, message in sorted(in_flight))]  # type: ignore[list-item]
 
     def resend(self, link: Link, messages: Sequence[Message]) -> None:
         """Send these now, as if nothing had been sent before."""
