@@ -144,7 +144,7 @@ def test_how_flat_a_curve_is():
     assert spread(points) == pytest.approx(1.5)
 
 
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
-def test_each_figure_is_drawn(figure, tmp_path):
+@pytest.mark.parametrize("name", ["s4-fig9", "s4-fig11", "s4-fig12"])
+def test_figures_of_each_kind_are_drawn(name, tmp_path):
     pytest.importorskip("matplotlib")
-    assert all(path.stat().st_size > 1_000 for path in save(figure, made_up(), tmp_path))
+    assert all(path.stat().st_size > 1_000 for path in save(FIGURE[name], made_up(), tmp_path))

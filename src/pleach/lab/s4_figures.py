@@ -111,10 +111,10 @@ def judge_workloads(summaries: Sequence[Summary], part: str = WORKLOADS) -> Find
 
 
 WHY = (
-    " What S4 saw is there where a root covers hundreds: when it goes it floods the tree, and all others wait behind it."
-    " Elsewhere the covering protocol is the faster one. An unsubscription is answered at once, so that it waits for"
-    " one way there and back, the transaction for two; and since brokers tell each other differences only, and equal"
-    " filters once, it handles fewer messages than the transaction, whose entries are confirmed link by link."
+    " What S4 saw is there where a root covers hundreds: when it goes it floods the tree, and all others wait behind"
+    " it. Elsewhere the covering protocol is the faster one. An unsubscription is answered at once, so that it waits"
+    " for one way there and back, the transaction for two; and since brokers tell each other differences only, and"
+    " equal filters once, it handles fewer messages than the transaction, whose entries are confirmed link by link."
 )
 
 
