@@ -120,7 +120,8 @@ def told(rounds: Rounds) -> Iterator[str]:
         return
     counts = rounds.verdict.counts
     yield f"{counts.published:,} events, {counts.deliveries:,} deliveries, clean: {rounds.verdict.clean}"
-    yield rounds.explained
+    if rounds.explained:
+        yield rounds.explained
 
 
 if __name__ == "__main__":
