@@ -11,10 +11,10 @@ from pleach.events.algebra import covers
 from pleach.events.language import parse_filter
 from pleach.lab.experiment import Size, Status
 from pleach.lab.look import save
-from pleach.lab.mover_runs import Course
+from pleach.lab.mover_runs import Course, measure
 from pleach.lab.movers import Movers, Workload, movers_scenario, order, shapes_of
 from pleach.lab.s4_figures import FIGURES, judge_workloads, spread
-from pleach.lab.s4_movement import MOVEMENT, cases, measure
+from pleach.lab.s4_movement import MOVEMENT, cases
 from pleach.mobility.resettling import MoveProtocol
 from pleach.overlay.plans import Topology
 

@@ -12,14 +12,32 @@ from functools import partial
 from random import Random
 
 from pleach.effects import Concluded
-from pleach.lab.experiment import Sample
-from pleach.lab.movers import PAUSE_SECONDS, SETTLE_SECONDS, Movers, movers_scenario, order, route_of
+from pleach.lab.experiment import Case, Sample
+from pleach.lab.movers import PAUSE_SECONDS, SETTLE_SECONDS, Movers, Workload, movers_scenario, order, route_of
 from pleach.messages import Message, Node
+from pleach.mobility.resettling import MoveProtocol
 from pleach.scenario.steps import MoveClient
 from pleach.sim.run import ScenarioRun
 
 BEGIN = SETTLE_SECONDS + PAUSE_SECONDS  # by then all have begun to move
 LATENCY, MESSAGES, MOVES, REFUSED = "latency", "messages per move", "moves per second", "refused"
+
+
+def measure(case: Case, seed: int) -> Iterator[Sample]:
+    """Seconds of each movement; messages per movement; movements per second."""
+    yield from Course(setting_of(case), seed, float(case["seconds"])).samples()
+
+
+def setting_of(case: Case) -> Movers:
+    return Movers(
+        Workload(str(case["workload"])),
+        MoveProtocol(str(case["protocol"])),
+        clients=int(case["clients"]),
+        family=int(case["family"]),
+        moving=int(case["moving"]),
+        brokers=int(case["brokers"]),
+        is_far=bool(case["is_far"]),
+    )
 
 
 class Course:

@@ -93,12 +93,12 @@ def draw_workloads(axes: Any, summaries: Sequence[Summary], part: str = WORKLOAD
     axes[0].legend()
 
 
-def judge_workloads(summaries: Sequence[Summary], part: str = WORKLOADS) -> Finding:
-    ours = _by_workload(summaries, part, LATENCY, TRANSACTION, wide=False)
-    narrow, wide = (_by_workload(summaries, part, LATENCY, COVERING, wide=wide) for wide in (False, True))
-    ratio = max(theirs.mean / our.mean for theirs, our in zip(wide, ours, strict=True))
+def judge_workloads(summaries: Sequence[Summary]) -> Finding:
+    ours = _by_workload(summaries, WORKLOADS, LATENCY, TRANSACTION, wide=False)
+    narrow, wide = (_by_workload(summaries, WORKLOADS, LATENCY, COVERING, wide=wide) for wide in (False, True))
+    ratio = _ratio_max(wide, ours)
     slowest = max(wide, key=lambda point: point.maximum)
-    messages = [_by_workload(summaries, part, MESSAGES, p, wide=True) for p in (TRANSACTION, COVERING)]
+    messages = [_by_workload(summaries, WORKLOADS, MESSAGES, p, wide=True) for p in (TRANSACTION, COVERING)]
     measured = (
         f"The transaction takes {_range(ours)} ms over the workloads, and {_range(messages[0], 1.0)} messages;"
         f" the covering protocol {_range(narrow)} ms in families of {narrow[0].case['family']},"
@@ -108,6 +108,27 @@ def judge_workloads(summaries: Sequence[Summary], part: str = WORKLOADS) -> Find
     )
     status = _status(flat=spread(ours) <= FLAT_MAX and spread(messages[0]) <= FLAT_MAX, ratio=ratio)
     return Finding(status, measured + ("" if status is Status.REPRODUCED else WHY))
+
+
+def judge_wide(summaries: Sequence[Summary]) -> Finding:
+    ours, theirs = (_by_workload(summaries, WIDE, LATENCY, p, wide=True) for p in (TRANSACTION, COVERING))
+    messages = [_by_workload(summaries, WIDE, MESSAGES, p, wide=True) for p in (TRANSACTION, COVERING)]
+    ratio = _ratio_max(theirs, ours)
+    measured = (
+        f"Over links of 20 to 80 ms the transaction takes {_range(ours)} ms and {_range(messages[0], 1.0)} messages,"
+        f" the covering protocol {_range(theirs)} ms and {_range(messages[1], 1.0)}."
+    )
+    if ratio < FASTER_MIN:
+        measured += (
+            " What counts here is how often the path is gone along: four times by the transaction, twice by the"
+            " covering protocol, whose unsubscription is answered at once; less where something covers. S4's machines"
+            " were slow and shared, so that messages counted there, too."
+        )
+    return Finding(_status(flat=spread(ours) <= FLAT_MAX, ratio=ratio), measured)
+
+
+def _ratio_max(theirs: Sequence[Summary], ours: Sequence[Summary]) -> float:
+    return max(their.mean / our.mean for their, our in zip(theirs, ours, strict=True))
 
 
 WHY = (
@@ -218,6 +239,6 @@ FIGURES = (
         "In a wide area",
         "100 clients on PlanetLab: the same trends, all of it slower; the transaction is faster, and sends less.",
         lambda axes, summaries: draw_workloads(axes, summaries, WIDE),
-        lambda summaries: judge_workloads(summaries, WIDE),
+        judge_wide,
     ),
 )

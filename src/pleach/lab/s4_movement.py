@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pleach.lab.experiment import Case, Experiment, Sample, Size
-from pleach.lab.mover_runs import Course
-from pleach.lab.movers import BROKERS, FAMILY, PAUSE_SECONDS, Movers, Workload
+from pleach.lab.experiment import Case, Experiment, Size
+from pleach.lab.mover_runs import measure
+from pleach.lab.movers import BROKERS, FAMILY, PAUSE_SECONDS, Workload
 from pleach.lab.s4_figures import CLIENTS, FIGURES, MOVING, SINGLE, TOPOLOGY, WIDE, WORKLOADS
 from pleach.mobility.resettling import MoveProtocol
 
@@ -34,6 +34,7 @@ def cases(size: Size) -> list[Case]:
 
 def _case(size: Size, part: str, protocol: MoveProtocol, workload: Workload, clients: int, **more: float) -> Case:
     known = {"part": part, "workload": workload.value, "protocol": protocol.value, "clients": clients}
+    known["is_far"] = part == WIDE
     usual = {"family": clients, "moving": clients, "brokers": BROKERS, "seconds": SECONDS[size]}
     return {**known, **usual, **more}
 
@@ -82,23 +83,6 @@ def _wide(size: Size) -> Iterator[Case]:
 
 def cost(case: Case) -> float:
     return float(case["moving"]) * float(case["seconds"]) * float(case["brokers"])
-
-
-def measure(case: Case, seed: int) -> Iterator[Sample]:
-    """Seconds of each movement; messages per movement; movements per second."""
-    yield from Course(setting_of(case), seed, float(case["seconds"])).samples()
-
-
-def setting_of(case: Case) -> Movers:
-    return Movers(
-        Workload(str(case["workload"])),
-        MoveProtocol(str(case["protocol"])),
-        clients=int(case["clients"]),
-        family=int(case["family"]),
-        moving=int(case["moving"]),
-        brokers=int(case["brokers"]),
-        is_far=case["part"] == WIDE,
-    )
 
 
 SEEDS = {Size.QUICK: 1, Size.USUAL: 2, Size.FULL: 5}
