@@ -97,7 +97,7 @@ def test_a_transaction_costs_eight_messages_per_link_whatever_is_covered():
         assert found["messages per move"] == [40.0]
 
 
-def test_a_root_that_moves_floods_the_tree_with_what_it_covers():
+def test_a_root_that_moves_floods_the_path_with_what_it_covers():
     few, many = (samples(movers(Workload.COVERED, clients=count, family=count, moving=1), 40.0) for count in (10, 40))
     assert many["messages per move"][0] > 3 * few["messages per move"][0] > 300
     assert min(many["latency"]) > 2 * max(few["latency"]), "they wait in line"
@@ -122,7 +122,7 @@ def made_up(ours=0.03, theirs=0.9, growth=0.0):
     return summarised(MOVEMENT, Size.USUAL, means)
 
 
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
+@pytest.mark.parametrize("figure", [f for f in FIGURES if f.name != "s4-fig13"], ids=lambda figure: figure.name)
 def test_ten_times_as_fast_and_flat_is_what_s4_says(figure):
     assert figure.judge(made_up()).status is Status.REPRODUCED
     assert figure.judge(made_up(theirs=0.1)).status is Status.DIFFERS
@@ -132,6 +132,12 @@ def test_ten_times_as_fast_and_flat_is_what_s4_says(figure):
 @pytest.mark.parametrize("name", ["s4-fig9", "s4-fig10", "s4-fig14"])
 def test_a_transaction_that_is_fast_and_not_flat_differs(name):
     assert FIGURE[name].judge(made_up(growth=1.0)).status is Status.DIFFERS
+
+
+def test_fig_13_only_the_size_of_the_tree_counts():
+    assert FIGURE["s4-fig13"].judge(made_up(theirs=0.02)).status is Status.REPRODUCED
+    larger = [s._replace(mean=s.mean * s.case["brokers"]) for s in made_up()]
+    assert FIGURE["s4-fig13"].judge(larger).status is Status.DIFFERS
 
 
 def test_where_it_is_less_than_ten_times_it_says_why():
