@@ -12,6 +12,7 @@ def reweave(place, said):
     assert len((place / "net" / "got").read_text().splitlines()) == 300, said
     assert "c has ended with 0" in said
     assert said.count("done: the tree is as planned") == 5, said
+    assert "clients have left b" in said
 
 
 def dashboard(_place, said):

@@ -166,6 +166,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     duration: PositiveSeconds
     latency: PerLink[Span] = PerLink(LATENCY_DEFAULT)
     loss: PerLink[float] = PerLink(0.0)
+    service: Seconds = 0.0  # of a broker, for each message, one after the other; in `sim` only
     stabilise: Stabilise | None = None
     heal: Healing | None = None
     clients: tuple[Client, ...] = ()

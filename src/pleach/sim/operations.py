@@ -116,7 +116,7 @@ class Operations:
 
     def _bring_in(self, broker: Node) -> None:
         fresh = self._around.brokers[broker] = self._around.make_broker(broker)
-        self._around.sim.add(broker, fresh)
+        self._around.sim.add(broker, fresh, service=self._around.scenario.service)
         self._around.sim.perform(broker, fresh.resume(now=self._around.sim.now))
 
     def _ask(self, operation: Operation) -> None:

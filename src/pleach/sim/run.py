@@ -144,7 +144,7 @@ class ScenarioRun:
 
     def _build(self) -> None:
         for name, broker in self.brokers.items():
-            self.sim.add(name, self._seated(broker))
+            self.sim.add(name, self._seated(broker), service=self.scenario.service)
         for name, client in self.clients.items():
             self.sim.add(name, client)
         self.sim.on_link = self._furnish

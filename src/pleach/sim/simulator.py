@@ -17,6 +17,7 @@ from typing import Protocol, TypeAlias, assert_never
 from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
 from pleach.errors import LinkError, LivenessError
 from pleach.messages import Message, Node
+from pleach.sim.desks import Desk
 from pleach.sim.links import Link, LinkListener, Links
 
 STEPS_MAX = 50_000_000
@@ -50,6 +51,7 @@ class Simulator:
         self._steps_left = steps_max
         self._serial = 0
         self._machines: dict[Node, Machine] = {}
+        self._desks: dict[Node, Desk] = {}
         self._links = Links(seed)
         self._network: list[tuple[float, int, Link | Node | Callable[[], None], Message | str]] = []
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
@@ -58,9 +60,11 @@ class Simulator:
 
     # Building ------------------------------------------------------------------------------------------------
 
-    def add(self, name: Node, machine: Machine) -> None:
-        """Also while running: a node that joins later."""
+    def add(self, name: Node, machine: Machine, *, service: float = 0.0) -> None:
+        """Also while running: a node that joins later. `service`: seconds for each message, one after the other."""
         self._machines[name] = machine
+        if service:
+            self._desks[name] = Desk(service, self._later, self.hand_over)
         self._links.add(name)
 
     def link(self, a: Node, b: Node, latency: tuple[float, float] | None = None) -> None:
@@ -88,7 +92,13 @@ class Simulator:
         if self._links.is_open(a, b):
             return True
         between = self._links.between(a, b)
-        return any(link.kept for link in between) or any(item[2] in between for item in self._network)
+        if any(link.kept or self._is_awaited(link) for link in between):
+            return True
+        return any(item[2] in between for item in self._network)
+
+    def _is_awaited(self, link: Link) -> bool:
+        """Whether something has come over a link, and is not handled yet."""
+        return link.receiver in self._desks and self._desks[link.receiver].has_waiting(link)
 
     def links_between(self, a: Node, b: Node) -> list[Link]:
         """Both directions, that from `a` first."""
@@ -101,8 +111,11 @@ class Simulator:
 
     def soon(self, action: Callable[[], None]) -> None:
         """Do this next: it counts as under way, and `drain` waits for it."""
+        self._later(0.0, action)
+
+    def _later(self, seconds: float, action: Callable[[], None]) -> None:
         self._serial += 1
-        heappush(self._network, (self.now, self._serial, action, ""))
+        heappush(self._network, (self.now + seconds, self._serial, action, ""))
 
     # Running -------------------------------------------------------------------------------------------------
 
@@ -153,7 +166,9 @@ class Simulator:
             self._step_aside(time, serial, target, what)  # type: ignore[arg-type]
             return
         self.now = time
-        if target.blocked:
+        if self._desks and target.receiver in self._desks:
+            self._desks[target.receiver].take(target, what)  # type: ignore[arg-type]
+        elif target.blocked:
             target.kept.append(what)  # type: ignore[arg-type]
         else:  # `hand_over`, written out: this is the inner loop
             self.hops += 1
@@ -252,12 +267,13 @@ class Simulator:
         self.resend(link, [*kept, *self.take_in_flight(link)])  # what was kept before what is still under way
 
     def take_in_flight(self, link: Link) -> list[Message]:
-        """Take off the link what is under way on it, in order."""
+        """Take off the link what is under way on it, in order: what waits at its end came before all else."""
+        waiting = self._desks[link.receiver].take_away(link) if link.receiver in self._desks else []
         in_flight = [item for item in self._network if item[2] is link]
         if in_flight:
             self._network[:] = [item for item in self._network if item[2] is not link]
             heapify(self._network)
-        return [message for _, _, _, message in sorted(in_flight)]  # type: ignore[misc]
+        return [*waiting, *(message for _, _, _, message in sorted(in_flight))]  # type: ignore[list-item]
 
     def resend(self, link: Link, messages: Sequence[Message]) -> None:
         """Send these now, as if nothing had been sent before."""

@@ -1,0 +1,86 @@
+"""`pleach overlay drain`: move every client of a broker away, at a given rate.
+
+Exit codes: 0 nobody is left, 1 someone could not be moved, 2 what was asked for makes no sense.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pleach.cli.reweave import EXIT_REFUSED, AsJson, DryRun, Timeout, Via, places
+from pleach.live.apply import STEP_SECONDS_MAX
+from pleach.live.draining import ABSENT, Draining, MoveEnd
+from pleach.live.operations import State
+from pleach.live.survey import settled_survey
+
+RATE = 10.0
+
+
+def drain(
+    broker: Annotated[str, typer.Argument(help="The broker that all clients shall leave.")],
+    to: Annotated[
+        list[str] | None, typer.Option(help="Where they go, in turn; may be repeated. By default its neighbours.")
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Clients per second, at most.", min=0.01, max=1_000.0)] = RATE,
+    via: Via = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Move every client of a broker to others, while events flow. Exits with 1 if one is left, and names it.
+
+    Example: `pleach overlay drain c --rate 5 --to a --to b --via 127.0.0.1:7300`
+    """
+    planned = Draining.planned(asyncio.run(settled_survey(places(via or []))), broker, to or ())
+    if dry_run:
+        _explain(planned, rate, as_json=as_json)
+        return
+    ends = asyncio.run(_drained(planned, rate, timeout))
+    _report(planned, ends, as_json=as_json)
+    if any(end.state is not State.DONE for end in ends):
+        raise typer.Exit(EXIT_REFUSED)
+
+
+async def _drained(planned: Draining, rate: float, seconds_max: float) -> list[MoveEnd]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(f"clients leave {escape(planned.broker)}", total=len(planned.moves))
+        ends = await planned.carry_out(rate=rate, seconds_max=seconds_max, ended=lambda _: progress.advance(bar))
+    return [*ends, *await planned.left()]
+
+
+def _explain(planned: Draining, rate: float, *, as_json: bool) -> None:
+    if as_json:
+        moves = [{"client": moving.client, "path": moving.path} for moving in planned.moves]
+        told = {"broker": planned.broker, "moves": moves, "absent": planned.absent}
+        typer.echo(msgspec.json.encode(told).decode())
+        return
+    for moving in planned.moves:
+        _say(f"{moving.client}: {' – '.join(moving.path)}")
+    for name in planned.absent:
+        _say(f"{name} stays: {ABSENT}")
+    _say(f"clients that would move: {len(planned.moves):,}, in {len(planned.moves) / rate:,.1f} s or more")
+
+
+def _report(planned: Draining, ends: list[MoveEnd], *, as_json: bool) -> None:
+    moved = [end for end in ends if end.state is State.DONE]
+    left = [end for end in ends if end.state is not State.DONE]
+    if as_json:
+        told = {"broker": planned.broker, "complete": not left, "moved": moved, "left": left}
+        typer.echo(msgspec.json.encode(told).decode())
+        return
+    for end in left:
+        _say(f"{end.client} {'stays' if end.state is State.REFUSED else 'has not been heard of'}: {end.reason}")
+    slowest = max((end.seconds for end in moved), default=0.0)
+    _say(f"{len(moved):,} of {len(ends):,} clients have left {planned.broker}, the slowest in {slowest:.2f} s")
+
+
+def _say(line: str) -> None:
+    Console().print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,137 @@
+"""Brokers that take a time for each message: they wait in line, and cuts, crashes and drains know of the line."""
+
+import pytest
+
+from pleach.effects import LinkDown, Send
+from pleach.errors import ScenarioError
+from pleach.messages import Unsubscribe
+from pleach.scenario.load import parse_scenario
+from pleach.sim.run import run_scenario
+from pleach.sim.simulator import Simulator
+from pleach.trace import RecordKind, judge
+
+SERVICE = 0.010
+
+
+class Sink:
+    def __init__(self):
+        self.got = []
+
+    def handle(self, _sender, message, *, now):
+        self.got.append((round(now, 6), message.subscription))
+        return []
+
+
+def counter(senders=("a",), latency=(0.001, 0.001)):
+    """A node that takes ten milliseconds per message, and others that write to it."""
+    sim, desk = Simulator("s"), Sink()
+    sim.add("desk", desk, service=SERVICE)
+    for name in senders:
+        sim.add(name, Sink())
+        sim.link(name, "desk", latency)
+    return sim, desk
+
+
+def send(sim, sender, *texts):
+    sim.perform(sender, [Send("desk", Unsubscribe(text)) for text in texts])
+
+
+def test_each_message_takes_its_time_one_after_the_other():
+    sim, desk = counter()
+    send(sim, "a", "1", "2", "3")
+    sim.at(0.1, lambda: send(sim, "a", "4"))
+    sim.run()
+    assert desk.got == [(0.011, "1"), (0.021, "2"), (0.031, "3"), (0.111, "4")]
+
+
+def test_who_comes_first_is_served_first_whoever_it_is():
+    sim, desk = counter("ab")
+    send(sim, "a", "a1", "a2")
+    sim.at(0.0005, lambda: send(sim, "b", "b1"))
+    sim.at(0.002, lambda: send(sim, "a", "a3"))
+    sim.run()
+    assert [text for _, text in desk.got] == ["a1", "a2", "b1", "a3"]
+
+
+def test_a_drain_waits_for_the_line():
+    sim, desk = counter()
+    send(sim, "a", *"12345")
+    assert sim.drain()
+    assert len(desk.got) == 5
+    assert sim.now == pytest.approx(0.051)
+
+
+@pytest.mark.parametrize(
+    ("stop", "go"),
+    [
+        (lambda sim: sim.crash("desk"), lambda sim, sink: sim.restart("desk", sink)),
+        (lambda sim: sim.cut("a", "desk"), lambda sim, _: sim.heal("a", "desk")),
+    ],
+    ids=["crash", "cut"],
+)
+@pytest.mark.parametrize("back_at", [0.018, 0.025, 0.2])
+def test_a_fault_in_the_middle_keeps_all_in_order(stop, go, back_at):
+    sim, desk = counter()
+    send(sim, "a", *"1234")
+    sim.at(0.015, lambda: stop(sim))
+    sim.at(0.016, lambda: send(sim, "a", "5"))
+    sim.at(back_at, lambda: go(sim, desk))
+    sim.at(back_at + 0.0001, lambda: send(sim, "a", "6"))
+    sim.run()
+    assert [text for _, text in desk.got] == list("123456")
+
+
+def test_a_link_over_which_something_came_that_waits_is_still_there():
+    sim, _ = counter()
+    send(sim, "a", "1", "2")
+    sim.run(until=0.005)
+    for ends in (("a", "desk"), ("desk", "a")):
+        sim.perform(ends[0], [LinkDown(ends[1])])
+    assert sim.has_link("a", "desk")
+    sim.run()
+    assert not sim.has_link("a", "desk")
+
+
+CHAIN = """
+name = "slow brokers"
+routing = "covering"
+links = [["a", "b"], ["b", "c"]]
+duration = 3.0
+{service}
+[latency]
+default = 0.001
+[[clients]]
+id = "p"
+broker = "a"
+publish = {{ every = 0.05, from = 0.5, until = 2.5, attributes = {{ n = 1 }} }}
+[[clients]]
+id = "s"
+broker = "c"
+subscribe = ["n = 1"]
+[[steps]]
+at = 1.0
+do = "move_client"
+client = "s"
+to = "a"
+"""
+
+
+def first_delay(scenario):
+    result = run_scenario(scenario, 1)
+    assert judge(result.records).clean
+    assert not result.refusals
+    published, delivered = (
+        next(record.at for record in result.records if record.kind is kind)
+        for kind in (RecordKind.PUBLISH, RecordKind.DELIVER)
+    )
+    return delivered - published
+
+
+def test_a_scenario_can_have_slow_brokers_and_nothing_is_lost_by_it():
+    assert first_delay(parse_scenario(CHAIN.format(service=""))) == pytest.approx(0.004)
+    assert first_delay(parse_scenario(CHAIN.format(service="service = 0.01"))) == pytest.approx(0.034)
+
+
+def test_a_service_time_below_zero_is_refused():
+    with pytest.raises(ScenarioError, match="service"):
+        parse_scenario(CHAIN.format(service="service = -0.01"))
