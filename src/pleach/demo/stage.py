@@ -65,7 +65,7 @@ class Performance:
 class Audience(Protocol):
     """Who is told how it goes."""
 
-    def starts(self, network: LiveNetwork) -> None: ...
+    async def starts(self, network: LiveNetwork) -> None: ...
 
     def begins(self, act: Act) -> None: ...
 
@@ -84,8 +84,8 @@ async def perform(
     scenes: list[Scene] = []
 
     async def direct(run: LiveRun) -> None:
+        await audience.starts(run.network)
         async with _ticking(lambda: audience.goes_on(len(run.recorder.records))):
-            audience.starts(run.network)
             before = await _tree(run)
             for act in acts:
                 audience.begins(act)
