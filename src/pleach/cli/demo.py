@@ -63,26 +63,26 @@ def _tell(seed: int, seconds: float, out: Path, engine: Engine, show: Show) -> b
     """Data and logs of the brokers are kept only where somebody may want to read them."""
     out.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix="pleach-demo-"))
-    is_clean = False
+    is_kept = True
     try:
         performance = _performed(place, seed, seconds, show)
         with show.auditing() as on_step:
             judged = judgement(performance, out, seed, engine, on_step)
-        is_clean = judged.is_clean
+        is_kept = not judged.is_clean
         report = write_report(performance, judged, out)
         if show.quiet:
             typer.echo(msgspec.json.encode(_summary(performance, judged, report)).decode())
         else:
             show_judgement(show.console, performance, judged, report)
     except KeyboardInterrupt:
-        is_clean = True  # as far as anybody knows
+        is_kept = False
         raise
     finally:
-        if is_clean:
-            shutil.rmtree(place, ignore_errors=True)
-        else:
+        if is_kept:
             show.console.print(f"logs and data of the brokers: {place}", highlight=False, soft_wrap=True)
-    return is_clean
+        else:
+            shutil.rmtree(place, ignore_errors=True)
+    return judged.is_clean
 
 
 def _performed(place: Path, seed: int, seconds: float, show: Show) -> Performance:

@@ -17,9 +17,9 @@ from rich.table import Table
 from pleach.cli.dashboard import opened
 from pleach.cli.show import explaining, show_verdict
 from pleach.demo.acts import Act
+from pleach.demo.gaps import spoken
 from pleach.demo.judgement import Engine, Judgement
-from pleach.demo.report import milliseconds
-from pleach.demo.stage import Performance, Scene
+from pleach.demo.stage import TICK_SECONDS, Performance, Scene
 from pleach.live.network import LiveNetwork
 from pleach.web.walk import LiveSource
 
@@ -69,7 +69,7 @@ class Show:
 
     def goes_on(self, records: int) -> None:
         task = self._progress.tasks[self._bar]
-        done = min((self._number - 1) * self._seconds + self._seconds, task.completed + 0.2)
+        done = min(self._number * self._seconds, task.completed + TICK_SECONDS)
         self._progress.update(self._bar, description=f"{records:,} records", completed=done)
 
     def ends(self, scene: Scene) -> None:
@@ -116,8 +116,10 @@ def show_judgement(console: Console, performance: Performance, judged: Judgement
         table.add_column(column, justify="left" if column in {"act", "at"} else "right")
     for scene, gap, delivered in zip(performance.scenes, judged.gaps, judged.delivered, strict=True):
         took = f"{scene.changed_at - scene.began_at:.2f} s"
-        table.add_row(scene.act.name, took, f"{delivered:,}", milliseconds(gap), escape(gap.client))
-    table.add_row("all", "", f"{sum(judged.delivered):,}", milliseconds(judged.longest_gap), judged.longest_gap.client)
+        table.add_row(scene.act.name, took, f"{delivered:,}", spoken(gap.seconds), escape(gap.client))
+    table.add_row(
+        "all", "", f"{sum(judged.delivered):,}", spoken(judged.longest_gap.seconds), judged.longest_gap.client
+    )
     console.print(table)
     judge = "Spark" if judged.engine is Engine.SPARK else "the reference oracle"
     console.print(f"\naudited by {judge}:" + (f" [yellow]{escape(judged.note)}[/]" if judged.note else ""))

@@ -6,7 +6,7 @@ scenario/demo.toml.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import combinations
@@ -32,7 +32,7 @@ DOWN_SECONDS = 0.8  # between `kill -9` and the restart: a supervisor's pause
 
 @dataclass(frozen=True)
 class Act:
-    """`steps`: `at` is in seconds after the act begins; those of one moment happen at once, later ones wait for them."""
+    """`steps`: `at` is in seconds after the act begins. Those of one moment go together; later ones wait for them."""
 
     name: str
     title: str
@@ -117,10 +117,6 @@ def zones(scenario: Scenario) -> dict[Node, str]:
 
 def zone_of(broker: Node) -> str:
     return broker[:ZONE_LETTERS]
-
-
-def homes(scenario: Scenario) -> Mapping[Node, Node]:
-    return {client.id: client.broker for client in scenario.clients}
 
 
 def _brokers(scenario: Scenario, taken: Sequence[steps.Step]) -> list[Node]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from math import cos, pi, sin
+from math import atan2, cos, pi, sin
 
 from pleach.demo.acts import ZONES, zone_of
-from pleach.demo.gaps import Gap
+from pleach.demo.gaps import Gap, spoken
 from pleach.demo.stage import Scene, Tree
 from pleach.messages import Node
 from pleach.scenario import steps
 from pleach.trace import Record, RecordKind
 
-WIDTH, HEIGHT = 480, 360
+WIDTH, HEIGHT = 480, 376
 CENTRES = {"fra": (115.0, 105.0), "nrt": (365.0, 105.0), "iad": (240.0, 262.0)}
+MIDDLE = (240.0, 157.0)
 ZONE_RADIUS, RING_RADIUS, BROKER_RADIUS, DOT_RADIUS, DOTS_RADIUS = 88.0, 52.0, 17.0, 3.2, 24.0
 DOT_ANGLE = 0.34  # between two clients of a broker
 TIMELINE_WIDTH, TIMELINE_HEIGHT = 980, 250
@@ -31,13 +32,17 @@ class Point:
 
 
 def places(brokers: Iterable[Node]) -> dict[Node, Point]:
-    """A place for each broker: its zone's circle, in order of names. The same in all pictures of a story."""
+    """A place for each broker: its zone's circle, in order of names, so that far links start at the inner side.
+
+    The same in all pictures of a story.
+    """
     found: dict[Node, Point] = {}
     named = sorted(set(brokers))
     for zone, (x, y) in CENTRES.items():
         inside = [broker for broker in named if zone_of(broker) == zone]
+        inwards = atan2(MIDDLE[1] - y, MIDDLE[0] - x)
         for index, broker in enumerate(inside):
-            angle = 2 * pi * index / len(inside) - pi / 2
+            angle = inwards + 2 * pi * index / len(inside)
             found[broker] = Point(x + RING_RADIUS * cos(angle), y + RING_RADIUS * sin(angle))
     return found
 
@@ -62,7 +67,7 @@ def tree_svg(tree: Tree, other: Tree, where: Mapping[Node, Point], *, mark: str,
 def _zones() -> Iterator[str]:
     for zone, (x, y) in CENTRES.items():
         yield f'<circle class="zone" cx="{x:.1f}" cy="{y:.1f}" r="{ZONE_RADIUS:.0f}"/>'
-        yield _text(x, y - ZONE_RADIUS - 4 if zone != "iad" else y + ZONE_RADIUS + 1, ZONES[zone], "zone-name")
+        yield _text(x, y - ZONE_RADIUS - 4 if zone != "iad" else y + ZONE_RADIUS + 18, ZONES[zone], "zone-name")
 
 
 def _broker(
@@ -136,7 +141,7 @@ def _gap(axis: _Axis, gap: Gap) -> Iterator[str]:
     left, right = axis.x(gap.began_at), axis.x(gap.ended_at)
     floor = TIMELINE_HEIGHT - BOTTOM
     yield _rect(left, floor + 12, max(right - left, 2.0), 7, "gap")
-    yield _text((left + right) / 2, floor + 34, f"{gap.seconds * 1000:,.0f} ms", "axis")
+    yield _text((left + right) / 2, floor + 34, spoken(gap.seconds), "axis")
 
 
 # SVG ----------------------------------------------------------------------------------------------------------

@@ -25,6 +25,10 @@ class Gap(NamedTuple):
         return self.ended_at - self.began_at
 
 
+def spoken(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
 NO_GAP = Gap(0.0, 0.0, "")
 
 
@@ -40,10 +44,23 @@ def gaps(records: Iterable[Record]) -> list[Gap]:
     return [gap for client in sorted(got) for gap in _of_one(client, got[client])]
 
 
-def longest(found: Iterable[Gap], began_at: float, ended_at: float) -> Gap:
-    """The longest one that falls into this time, if only in part."""
-    overlapping = (gap for gap in found if gap.began_at < ended_at and gap.ended_at > began_at)
-    return max(overlapping, key=lambda gap: gap.seconds, default=NO_GAP)
+def longest(found: Iterable[Gap], spans: Sequence[tuple[float, float]]) -> list[Gap]:
+    """The longest one of each span of time. A gap belongs to the span that the larger part of it lies in."""
+    chosen = [NO_GAP] * len(spans)
+    for gap in found:
+        shares = [min(gap.ended_at, end) - max(gap.began_at, start) for start, end in spans]
+        most = max(range(len(spans)), key=shares.__getitem__)
+        if shares[most] > 0:
+            chosen[most] = max(chosen[most], gap, key=_seconds)
+    return chosen
+
+
+def longest_of_all(found: Iterable[Gap]) -> Gap:
+    return max(found, key=_seconds, default=NO_GAP)
+
+
+def _seconds(gap: Gap) -> float:
+    return gap.seconds
 
 
 def _of_one(client: Node, got: Sequence[tuple[float, float]]) -> Iterator[Gap]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from pleach.demo.gaps import Gap, gaps, longest
+from pleach.demo.gaps import Gap, gaps, longest, longest_of_all
 from pleach.demo.stage import Performance
 from pleach.errors import MissingPartError, SparkError
 from pleach.scenario.outline import OUTLINE, outline
@@ -55,8 +55,8 @@ def judgement(
         judged_by,
         note or why,
         trace,
-        max(found, key=lambda gap: gap.seconds, default=longest((), 0.0, 0.0)),
-        tuple(longest(found, *span) for span in spans),
+        longest_of_all(found),
+        tuple(longest(found, spans)),
         tuple(_delivered(records, *span) for span in spans),
         _shortcomings(performance),
     )

@@ -8,13 +8,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from pleach.demo.drawing import places, struck_in, timeline_svg, tree_svg
-from pleach.demo.gaps import Gap
+from pleach.demo.gaps import spoken
 from pleach.demo.judgement import LAKE, Engine, Judgement
 from pleach.demo.stage import Performance, Scene
 from pleach.trace import Rule
 
 FILE = "report.html"
-JUDGES = {Engine.SPARK: "audited on Spark", Engine.REFERENCE: "audited by the reference oracle"}
+JUDGES = {Engine.SPARK: "Audited on Spark", Engine.REFERENCE: "Audited by the reference oracle"}
 
 
 def write_report(performance: Performance, judged: Judgement, out: Path) -> Path:
@@ -46,7 +46,7 @@ def _head(judged: Judgement) -> Iterator[str]:
     kind = "good" if judged.is_clean else "bad"
     outcome = judged.verdict.outcome.value if not judged.shortcomings else f"{judged.verdict.outcome.value}, but"
     yield f'<h1>Nine brokers, three zones, thirty clients: <span class="{kind}">{escape(outcome)}</span></h1>'
-    yield f'<p class="lead">{JUDGES[judged.engine].capitalize()}, with ordering {judged.verdict.ordering.value}.</p>'
+    yield f'<p class="lead">{JUDGES[judged.engine]}, with ordering {judged.verdict.ordering.value}.</p>'
     counts = judged.verdict.counts
     figures = {"published": counts.published, "delivered": counts.deliveries}
     figures |= {rule.value: judged.verdict.count(rule) for rule in Rule}
@@ -54,7 +54,7 @@ def _head(judged: Judgement) -> Iterator[str]:
     for name, count in figures.items():
         bad = ' class="bad"' if count and name in {*Rule} else ""
         yield f"<div><dt>{escape(name)}</dt><dd{bad}>{count:,}</dd></div>"
-    yield f"<div><dt>longest gap</dt><dd>{milliseconds(judged.longest_gap)}</dd></div></dl>"
+    yield f"<div><dt>longest gap</dt><dd>{spoken(judged.longest_gap.seconds)}</dd></div></dl>"
     for line in (*judged.shortcomings, judged.note):
         if line:
             yield f'<p class="note">{escape(line)}</p>'
@@ -65,7 +65,7 @@ def _table(scenes: Iterable[Scene], judged: Judgement) -> Iterator[str]:
     yield "<th>delivered meanwhile</th><th>longest gap</th><th>at</th></tr></thead><tbody>"
     for scene, gap, delivered in zip(scenes, judged.gaps, judged.delivered, strict=True):
         took = f"{scene.changed_at - scene.began_at:.2f} s"
-        cells = [scene.act.name, scene.act.title, took, f"{delivered:,}", milliseconds(gap), gap.client]
+        cells = [scene.act.name, scene.act.title, took, f"{delivered:,}", spoken(gap.seconds), gap.client]
         yield "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
     yield "</tbody></table></div><p>A gap is the longest time that a subscriber got nothing at all although something"
     yield " had been published for it; latency between zones (up to 130 ms a link) counts.</p>"
@@ -79,8 +79,9 @@ def _acts(scenes: tuple[Scene, ...]) -> Iterator[str]:
         yield f"<section><h2>{number}. {escape(scene.act.title)}</h2><p>{escape(scene.act.says)}</p>"
         before = tree_svg(scene.before, scene.after, where, mark="goes", struck=struck)
         after = tree_svg(scene.after, scene.before, where, mark="comes", struck=frozenset())
-        yield f'<div class="pair"><figure>{before}<figcaption>before</figcaption></figure>'
-        yield f"<figure>{after}<figcaption>after</figcaption></figure></div>"
+        pictures = {"before": before, "after": after} if before != after else {"before and after": after}
+        shown = (f"<figure>{svg}<figcaption>{caption}</figcaption></figure>" for caption, svg in pictures.items())
+        yield f'<div class="pair">{"".join(shown)}</div>'
         for refusal in scene.refusals:
             yield f'<p class="note">refused: {escape(refusal)}</p>'
         yield "</section>"
@@ -92,7 +93,3 @@ def _further(judged: Judgement) -> Iterator[str]:
     yield "<h2>Look closer</h2><p>From the folder of this page:</p>"
     yield f"<pre>pleach dashboard --trace {LAKE}    # the run again, with a slider"
     yield f"pleach audit {LAKE} --engine reference    # a second opinion</pre>"
-
-
-def milliseconds(gap: Gap) -> str:
-    return f"{gap.seconds * 1000:,.0f} ms"

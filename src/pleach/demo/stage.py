@@ -23,6 +23,7 @@ from pleach.messages import Node
 from pleach.overlay.plans import Topology
 
 TICK_SECONDS = 0.2
+BACK_SECONDS_MAX = 15.0
 
 
 @dataclass(frozen=True)
@@ -31,16 +32,17 @@ class Tree:
 
     topology: Topology
     homes: dict[Node, Node]  # client: broker
+    away: frozenset[Node]  # clients that no broker has a connection to
 
     @classmethod
     def of(cls, found: Survey) -> Tree:
         """A client that has just moved may be known in two places: where it is connected, it is."""
-        homes: dict[Node, Node] = {}
+        known: dict[Node, Node] = {}
+        connected: dict[Node, Node] = {}
         for broker, status in sorted(found.found.items()):
             for client, session in status.clients.items():
-                if session.up or client not in homes:
-                    homes[client] = broker
-        return cls(found.topology(), homes)
+                (connected if session.up else known)[client] = broker
+        return cls(found.topology(), known | connected, frozenset(known.keys() - connected.keys()))
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,19 @@ async def _played(run: LiveRun, act: Act, before: Tree, seconds: float) -> Scene
     for at, together in groupby(act.steps, key=attrgetter("at")):
         await _sleep_until(run, began + at)
         await asyncio.gather(*(run.carry_out(step) for step in together))
-    await run.network.until_ready()
+    await _until_all_are_back(run)
     changed = run.now
     await _sleep_until(run, began + seconds)
     after = await _tree(run)
     return Scene(act, began, changed, run.now, before, after, tuple(run.refusals[refused:]))
+
+
+async def _until_all_are_back(run: LiveRun) -> None:
+    """All links are up, and all clients connected. Who stays away longer than the bound is left to the verdict."""
+    await run.network.until_ready()
+    deadline = run.now + BACK_SECONDS_MAX
+    while (await _tree(run)).away and run.now < deadline:  # noqa: ASYNC110 - it is another process that changes
+        await asyncio.sleep(TICK_SECONDS)
 
 
 async def _tree(run: LiveRun) -> Tree:
