@@ -1,0 +1,123 @@
+"""`pleach demo` as a user starts it: the story on real processes, and nothing that stays behind, however it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pleach.demo.acts import ACTS
+from pleach.trace import judge, read_traces
+
+SECONDS_MAX = 280
+STORY = [act.name for act in ACTS]
+
+
+def start(*arguments, place):
+    """In a session of its own, which every process that it starts belongs to."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "pleach", "demo", "--quick", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "COLUMNS": "200", "TMPDIR": str(place), "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def members(session):
+    """Processes of a session that still run."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, of = stat.read_text().rpartition(")")[2].split()[:4]
+        except (OSError, ValueError):
+            continue
+        if int(of) == session and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def end(process):
+    """What it said; whatever it left behind is ended, and is an error."""
+    try:
+        out, err = process.communicate(timeout=SECONDS_MAX)
+        left = members(process.pid)
+    finally:
+        for number in members(process.pid):
+            os.kill(number, signal.SIGKILL)
+    assert not left
+    return out, err
+
+
+def test_processes_of_the_story_are_seen(tmp_path):
+    """The check for what is left behind would find it."""
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        assert members(process.pid) == [process.pid]
+    finally:
+        process.kill()
+        process.wait()
+    assert not members(process.pid)
+
+
+def test_the_story_is_told_and_the_verdict_is_clean(tmp_path):
+    process = start("--engine", "reference", "--out", tmp_path / "out", "--json", place=tmp_path)
+    out, err = end(process)
+    assert process.returncode == 0, (out, err)
+    told = json.loads(out)
+    assert told["clean"]
+    assert told["shortcomings"] == []
+    assert [act["act"] for act in told["acts"]] == STORY
+    assert all(act["delivered"] for act in told["acts"])
+    by_name = {act["act"]: act for act in told["acts"]}
+    assert by_name["kill"]["gap_seconds"] > by_name["kill"]["change_seconds"] / 4, "a broker was down, and somebody waited"
+    assert told["longest_gap_seconds"] == max(act["gap_seconds"] for act in told["acts"])
+    page = Path(told["report"]).read_text()
+    assert all(act.title in page for act in ACTS)
+    ((_, records),) = read_traces(tmp_path / "out" / "lake")
+    assert judge(records).to_dict() == told["verdict"]
+    assert {record.node for record in records if record.kind == "fault"} == {"fra1"}
+    assert not list(tmp_path.glob("pleach-demo-*")), "data of the brokers is gone"
+
+
+@pytest.mark.parametrize(
+    ("moment", "number", "whom"),
+    [("Nine brokers", signal.SIGTERM, os.kill), ("2/7", signal.SIGINT, os.killpg)],
+    ids=["while it starts", "in the middle, as a terminal does it"],
+)
+def test_whoever_ends_it_finds_nothing_left(tmp_path, moment, number, whom):
+    process = start("--engine", "reference", "--out", tmp_path / "out", place=tmp_path)
+    assert any(moment in line for line in process.stdout), process.stderr.read()
+    whom(process.pid, number)
+    out, err = end(process)
+    assert process.returncode == 130, (out, err)
+    assert "Traceback" not in err
+    assert "all brokers are stopped" in out
+    assert not list(tmp_path.glob("pleach-demo-*"))
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_story_that_fails_stops_what_it_started(tmp_path):
+    """The dashboard opens when all brokers run; that it cannot is an error like any other."""
+    process = start("--listen", "192.0.2.1:7800", "--out", tmp_path / "out", place=tmp_path)
+    out, err = end(process)
+    assert process.returncode == 2, (out, err)
+    assert "--listen" in err
+    assert "Traceback" not in err
+    (kept,) = tmp_path.glob("pleach-demo-*")
+    assert (kept / "fra1.log").exists(), "for whoever wants to know why"
+
+
+@pytest.mark.slow
+def test_spark_comes_to_the_same_verdict(tmp_path):
+    process = start("--engine", "spark", "--out", tmp_path / "out", "--json", place=tmp_path)
+    out, err = end(process)
+    assert process.returncode == 0, (out, err)
+    told = json.loads(out)
+    assert told["engine"] == "spark"
+    ((_, records),) = read_traces(tmp_path / "out" / "lake")
+    assert judge(records).to_dict() == told["verdict"]
