@@ -3,7 +3,7 @@
 import re
 import sys
 from html.parser import HTMLParser
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 from played import performance
@@ -54,7 +54,7 @@ def test_nothing_comes_from_elsewhere(page):
 
 
 def test_pictures_show_what_changed(page):
-    timeline, before, after, killed, restarted = map(ElementTree.fromstring, re.findall(r"<svg.*?</svg>", page, re.S))
+    timeline, before, after, killed, restarted = map(ET.fromstring, re.findall(r"<svg.*?</svg>", page, re.DOTALL))
     assert len(timeline.findall(".//rect[@class='gap']")) == 2
     assert [len(svg.findall(".//line[@class='link goes']")) for svg in (before, after)] == [1, 0]
     assert [len(svg.findall(".//line[@class='link comes']")) for svg in (before, after)] == [0, 1]

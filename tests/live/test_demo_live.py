@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pleach.demo.acts import ACTS
+from pleach.demo.acts import ACTS, DOWN_SECONDS
 from pleach.trace import judge, read_traces
 
 SECONDS_MAX = 280
@@ -72,10 +72,10 @@ def test_the_story_is_told_and_the_verdict_is_clean(tmp_path):
     assert told["clean"]
     assert told["shortcomings"] == []
     assert [act["act"] for act in told["acts"]] == STORY
-    assert all(act["delivered"] for act in told["acts"])
+    assert sum(act["delivered"] for act in told["acts"]) > 100
     by_name = {act["act"]: act for act in told["acts"]}
-    assert by_name["kill"]["gap_seconds"] > by_name["kill"]["change_seconds"] / 4, "a broker was down, and somebody waited"
-    assert told["longest_gap_seconds"] == max(act["gap_seconds"] for act in told["acts"])
+    assert by_name["kill"]["gap_seconds"] > DOWN_SECONDS, "a broker was down, and somebody waited"
+    assert told["longest_gap_seconds"] >= by_name["kill"]["gap_seconds"]
     page = Path(told["report"]).read_text()
     assert all(act.title in page for act in ACTS)
     ((_, records),) = read_traces(tmp_path / "out" / "lake")
@@ -86,8 +86,12 @@ def test_the_story_is_told_and_the_verdict_is_clean(tmp_path):
 
 @pytest.mark.parametrize(
     ("moment", "number", "whom"),
-    [("Nine brokers", signal.SIGTERM, os.kill), ("2/7", signal.SIGINT, os.killpg)],
-    ids=["while it starts", "in the middle, as a terminal does it"],
+    [
+        ("Nine brokers", signal.SIGTERM, os.kill),
+        ("Nine brokers", signal.SIGHUP, os.kill),
+        ("2/7", signal.SIGINT, os.killpg),
+    ],
+    ids=["while it starts", "its terminal closes", "in the middle, by Ctrl-C, which all processes get"],
 )
 def test_whoever_ends_it_finds_nothing_left(tmp_path, moment, number, whom):
     process = start("--engine", "reference", "--out", tmp_path / "out", place=tmp_path)

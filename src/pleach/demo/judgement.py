@@ -16,6 +16,12 @@ from pleach.trace.store import About
 
 MASTER = "local[*]"
 LAKE = "lake"
+WITHOUT_COMPILING = {  # for some thousand records compilers take longer than what they compile
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 class Engine(StrEnum):
@@ -89,14 +95,15 @@ def _judged(
 
 def _on_spark(trace: Path, on_step: Callable[[str], None]) -> Verdict:
     from pleach.spark.java import find_java  # noqa: PLC0415 an optional part, and slow to load
-    from pleach.spark.session import load_spark, spark_session  # noqa: PLC0415
+    from pleach.spark.session import default_settings, load_spark, spark_session  # noqa: PLC0415
 
     find_java()
     load_spark()
     from pleach.spark.audit import job  # noqa: PLC0415
 
     on_step("starting Spark")
-    spark = spark_session(MASTER, app="pleach demo")
+    options = f"{default_settings(MASTER)[JAVA_OPTIONS]} {FIRST_COMPILER_ONLY}"
+    spark = spark_session(MASTER, app="pleach demo", settings={JAVA_OPTIONS: options, **WITHOUT_COMPILING})
     try:
         (verdict,) = job.audit(spark, trace, on_step=on_step).verdicts
     finally:

@@ -111,8 +111,9 @@ class LiveRun:
     async def go(self, direct: Callable[[LiveRun], Coroutine[Any, Any, None]]) -> LiveResult:
         self.record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._part)
             for client in self.scenario.clients:
-                self.clients[client.id] = await stack.enter_async_context(self._connect(client))
+                self.clients[client.id] = await self._connect(client).__aenter__()
             for client in self.scenario.clients:
                 self._introduce(client)
             async with asyncio.TaskGroup() as acts:
@@ -143,6 +144,10 @@ class LiveRun:
             queue_max=QUEUE_MAX,
             observer=observe,
         )
+
+    async def _part(self) -> None:
+        """All at once: after Ctrl-C brokers may be gone, and whoever has asked them something waits for the answer."""
+        await asyncio.gather(*(client.close() for client in self.clients.values()))
 
     def _introduce(self, client: model.Client) -> None:
         for text in initial_advertisements(self.scenario, client):
