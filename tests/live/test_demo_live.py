@@ -105,15 +105,24 @@ def test_whoever_ends_it_finds_nothing_left(tmp_path, moment, number, whom):
     assert not (tmp_path / "out" / "report.html").exists()
 
 
-def test_a_story_that_fails_stops_what_it_started(tmp_path):
-    """The dashboard opens when all brokers run; that it cannot is an error like any other."""
+def test_an_address_that_the_dashboard_cannot_have_shows_at_once(tmp_path):
     process = start("--listen", "192.0.2.1:7800", "--out", tmp_path / "out", place=tmp_path)
     out, err = end(process)
     assert process.returncode == 2, (out, err)
     assert "--listen" in err
     assert "Traceback" not in err
+    assert not list(tmp_path.glob("pleach-demo-*"))
+
+
+def test_brokers_that_do_not_start_are_told_of_and_stopped(tmp_path, monkeypatch):
+    monkeypatch.setenv("PLEACH_HEARTBEAT", "never")
+    process = start("--out", tmp_path / "out", place=tmp_path)
+    out, err = end(process)
+    assert process.returncode == 2, (out, err)
+    assert "did not start" in err
+    assert "Traceback" not in err
     (kept,) = tmp_path.glob("pleach-demo-*")
-    assert (kept / "fra1.log").exists(), "for whoever wants to know why"
+    assert "heartbeat" in "".join(log.read_text() for log in sorted(kept.glob("*.log")))
 
 
 @pytest.mark.slow

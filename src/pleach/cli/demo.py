@@ -78,7 +78,7 @@ def _tell(seed: int, seconds: float, out: Path, engine: Engine, show: Show) -> b
         is_kept = False
         raise
     finally:
-        if is_kept:
+        if is_kept and any(place.iterdir()):
             show.console.print(f"logs and data of the brokers: {place}", highlight=False, soft_wrap=True)
         else:
             shutil.rmtree(place, ignore_errors=True)

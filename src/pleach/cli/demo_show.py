@@ -36,12 +36,16 @@ class Show:
         self._acts = acts
         self._seconds = seconds_per_act
         self._number = 0
+        self._network: LiveNetwork | None = None
         self._dashboard: asyncio.Server | None = None
+        self._url = ""
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
         self._progress = Progress(*columns, console=self.console, transient=True, disable=quiet)
         self._bar = self._progress.add_task("starting nine brokers", total=None)
 
     async def __aenter__(self) -> Self:
+        """The dashboard first: an address that it cannot have shows before any broker is started."""
+        self._dashboard, self._url = await opened(LiveSource(self._admins, "pleach demo"), self._listen)
         self._say("[bold]Nine brokers in three zones, thirty clients under load, one change after the other.[/]")
         self._progress.start()
         return self
@@ -55,12 +59,9 @@ class Show:
 
     # The story -----------------------------------------------------------------------------------------------
 
-    async def starts(self, network: LiveNetwork) -> None:
-        source = LiveSource(lambda: list(network.directory.admin.values()), "pleach demo")
-        self._dashboard, url = await opened(source, self._listen)
-        self._say(
-            f"watch it:  [bold]{url}[/]   (every broker shows the same: http://{_any_admin(network)}/dashboard/)\n"
-        )
+    def starts(self, network: LiveNetwork) -> None:
+        self._network = network
+        self._say(f"watch it:  [bold]{self._url}[/]   (or at any broker: http://{self._admins()[0]}/dashboard/)\n")
         self._progress.update(self._bar, total=self._acts * self._seconds)
 
     def begins(self, act: Act) -> None:
@@ -82,6 +83,9 @@ class Show:
         self._say("\nthe load ends; waiting until nothing is under way any more")
         self._progress.update(self._bar, description="draining", total=None)
 
+    def _admins(self) -> list[str]:
+        return list(self._network.directory.admin.values()) if self._network else []
+
     def _say(self, text: str) -> None:
         if not self.quiet:
             self.console.print(text, highlight=False, soft_wrap=True)
@@ -94,10 +98,6 @@ class Show:
         with Progress(*columns, console=self.console, transient=True, disable=self.quiet) as progress:
             task = progress.add_task("", total=AUDIT_STEPS)
             yield lambda name: progress.update(task, description=name, advance=1)
-
-
-def _any_admin(network: LiveNetwork) -> str:
-    return network.directory.admin[network.running[0]]
 
 
 def _difference(scene: Scene) -> str:

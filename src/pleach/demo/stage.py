@@ -67,7 +67,7 @@ class Performance:
 class Audience(Protocol):
     """Who is told how it goes."""
 
-    async def starts(self, network: LiveNetwork) -> None: ...
+    def starts(self, network: LiveNetwork) -> None: ...
 
     def begins(self, act: Act) -> None: ...
 
@@ -86,7 +86,7 @@ async def perform(
     scenes: list[Scene] = []
 
     async def direct(run: LiveRun) -> None:
-        await audience.starts(run.network)
+        audience.starts(run.network)
         async with _ticking(lambda: audience.goes_on(len(run.recorder.records))):
             before = await _tree(run)
             for act in acts:
