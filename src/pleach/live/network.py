@@ -101,7 +101,8 @@ class LiveNetwork:
 
     @property
     def running(self) -> list[Node]:
-        return sorted(self._processes)
+        """Those that listen; one that is just being started does not yet, and cannot be asked."""
+        return sorted(broker for broker in self._processes if broker in self._ready)
 
     @property
     def members(self) -> list[Node]:
@@ -170,6 +171,7 @@ class LiveNetwork:
     async def kill(self, broker: Node) -> None:
         """`kill -9`."""
         process = self._processes.pop(broker)
+        self._ready.pop(broker, None)
         process.kill()
         await process.wait()
         for (_, target), proxy in self._proxies.items():
