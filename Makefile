@@ -6,6 +6,7 @@ STAMP := $(VENV)/.installed
 
 .PHONY: demo test test-long lint types imports pytest bench results reference site clean
 
+# Nine broker processes, a story under load, the verdict and build/demo/report.html: about a minute.
 demo: $(STAMP)
 	$(BIN)/pleach demo
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -68,6 +69,16 @@ def _source(places: list[str], trace: Path | None, simulate: int, seed: int) -> 
 async def _serve(source: Source, places: list[str], listen: str, names: list[str], *, as_json: bool) -> None:
     if places:
         await _check_somebody_answers(places)
+    _, url = await opened(source, listen, names)
+    if as_json:
+        typer.echo(msgspec.json.encode({"ready": True, "url": url}).decode())
+    else:
+        Console().print(f"dashboard: [bold]{url}[/]   (Ctrl-C ends it)", highlight=False)
+    await asyncio.Event().wait()
+
+
+async def opened(source: Source, listen: str, names: Sequence[str] = ()) -> tuple[asyncio.Server, str]:
+    """A dashboard that listens, and where it is found."""
     address = parse_address(listen, key="--listen")
     page = Dashboard(source, [*names, address.host])
     try:
@@ -76,12 +87,7 @@ async def _serve(source: Source, places: list[str], listen: str, names: list[str
         remedy = "another dashboard may be there already; give a free one with --listen, or port 0 for any"
         raise SettingsError("--listen", f"{listen}: {error.strerror}", remedy) from None
     host, port, *_ = server.sockets[0].getsockname()
-    url = f"http://[{host}]:{port}/dashboard/" if ":" in host else f"http://{host}:{port}/dashboard/"
-    if as_json:
-        typer.echo(msgspec.json.encode({"ready": True, "url": url}).decode())
-    else:
-        Console().print(f"dashboard: [bold]{url}[/]   (Ctrl-C ends it)", highlight=False)
-    await asyncio.Event().wait()
+    return server, f"http://[{host}]:{port}/dashboard/" if ":" in host else f"http://{host}:{port}/dashboard/"
 
 
 async def _check_somebody_answers(places: list[str]) -> None:

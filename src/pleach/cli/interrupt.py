@@ -1,4 +1,4 @@
-"""Commands that run until they are interrupted: SIGINT and SIGTERM end them in good order."""
+"""Commands that run until they are interrupted: SIGINT, SIGTERM and a terminal that closes end them in good order."""
 
 from __future__ import annotations
 
@@ -17,15 +17,23 @@ async def _watched(work: Coroutine[Any, Any, None]) -> bool:
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
 
+    heeded = _heeded()
+
     def interrupt() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in heeded:
             loop.remove_signal_handler(number)
         task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in heeded:
         loop.add_signal_handler(number, interrupt)
     await asyncio.wait([task])
     if task.cancelled():
         return False
     task.result()
     return True
+
+
+def _heeded() -> tuple[signal.Signals, ...]:
+    """Who was started with `nohup` shall outlive its terminal."""
+    is_alone = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return (signal.SIGINT, signal.SIGTERM) if is_alone else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -29,6 +30,7 @@ START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 15.0
 POLL_SECONDS = 0.05
 DOORS = ("peer", "client")
+NO_ZONES: Mapping[Node, str] = MappingProxyType({})
 NOWHERE = ("127.0.0.1", 1)  # the target of a link whose broker is not up
 
 
@@ -42,8 +44,11 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class LiveNetwork:
-    def __init__(self, scenario: Scenario, directory: Path) -> None:
+    """`zones`: where brokers stand, as far as anybody cares; it only shows."""
+
+    def __init__(self, scenario: Scenario, directory: Path, zones: Mapping[Node, str] = NO_ZONES) -> None:
         self.scenario = scenario
+        self._zones = zones
         self._directory = directory
         self._tree: Tree = tree_of(scenario)
         self._processes: dict[Node, asyncio.subprocess.Process] = {}
@@ -70,7 +75,7 @@ class LiveNetwork:
         for dialler, target in (*self.scenario.links, *clients):
             await self._link(dialler, target).start()
         await asyncio.gather(*(self.start_broker(broker) for broker in self.scenario.brokers))
-        await self._until_ready()
+        await self.until_ready()
 
     def _link(self, dialler: Node, target: Node) -> LinkProxy:
         """The link between two nodes; a link that is new has the latency that the scenario gives it."""
@@ -96,7 +101,8 @@ class LiveNetwork:
 
     @property
     def running(self) -> list[Node]:
-        return sorted(self._processes)
+        """Those that listen; one that is just being started does not yet, and cannot be asked."""
+        return sorted(broker for broker in self._processes if broker in self._ready)
 
     @property
     def members(self) -> list[Node]:
@@ -143,6 +149,7 @@ class LiveNetwork:
         command += ["--hierarchical"] if scenario.hierarchical else []
         command += ["--advertisements"] if scenario.advertisements else []
         command += self._lease_flags()
+        command += ["--zone", self._zones[broker]] if broker in self._zones else []
         command += ["--merge-bound", str(scenario.merge_bound)] if scenario.merge_bound else []
         parent = self._tree.parent.get(broker)
         command += ["--parent", parent] if scenario.hierarchical and parent is not None else []
@@ -164,6 +171,7 @@ class LiveNetwork:
     async def kill(self, broker: Node) -> None:
         """`kill -9`."""
         process = self._processes.pop(broker)
+        self._ready.pop(broker, None)
         process.kill()
         await process.wait()
         for (_, target), proxy in self._proxies.items():
@@ -215,10 +223,10 @@ class LiveNetwork:
         status: dict[str, Any] = answer.value
         return status
 
-    async def _until_ready(self) -> None:
-        """Wait until all links are up."""
+    async def until_ready(self) -> None:
+        """Wait until all links of the brokers that run are up."""
         async with asyncio.timeout(START_SECONDS_MAX):
-            for broker in self.scenario.brokers:
+            for broker in self.running:
                 while not (await self.status(broker))["ready"]:  # noqa: ASYNC110 - it is another process that changes
                     await asyncio.sleep(POLL_SECONDS)
 

@@ -8,7 +8,7 @@ until no queue of any broker holds anything and nothing moves any more; loads wa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from pleach.events.event import Event
 from pleach.events.language import parse_filter
 from pleach.live.client import Client
 from pleach.live.connect import connect
-from pleach.live.network import LiveNetwork
+from pleach.live.network import NO_ZONES, LiveNetwork
 from pleach.live.quiet import Quiet
 from pleach.live.suffering import StateFaults, lived
 from pleach.live.timeline import Operations
@@ -52,15 +52,18 @@ async def run_live(
     directory: Path,
     *,
     seed: int = 1,
+    zones: Mapping[Node, str] = NO_ZONES,
     watch: Callable[[LiveNetwork], Coroutine[Any, Any, None]] | None = None,
+    direct: Callable[[LiveRun], Coroutine[Any, Any, None]] | None = None,
 ) -> LiveResult:
     """Start everything, run the timeline, wait until all is quiet, stop everything.
 
-    `watch` goes on beside the timeline, and is cancelled at its end.
+    `watch` goes on beside the timeline, and is cancelled at its end. `direct` takes the steps in place of the timeline,
+    when it sees fit; loads end with it, or at the scenario's duration. `zones`: where brokers stand, for who looks on.
     """
     scenario = lived(scenario)
-    async with LiveNetwork(scenario, directory) as network, _beside(network, watch):
-        return await _LiveRun(scenario, network, seed).go()
+    async with LiveNetwork(scenario, directory, zones) as network, _beside(network, watch):
+        return await LiveRun(scenario, network, seed).go(direct or LiveRun.keep_to_the_timeline)
 
 
 @asynccontextmanager
@@ -77,7 +80,7 @@ async def _beside(
 
 
 @dataclass
-class _LiveRun:
+class LiveRun:
     scenario: model.Scenario
     network: LiveNetwork
     seed: int
@@ -95,6 +98,7 @@ class _LiveRun:
         self.names = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
         self.subscriptions: dict[tuple[Node, str], Any] = {}
         self.under_way: set[asyncio.Task[Any]] = set()
+        self.loads: list[asyncio.Task[None]] = []
         self.operations = Operations(self.network, self.refuse, self._note)
         self.faults = StateFaults(self)
         self.may_act = asyncio.Event()  # cleared while a drain waits
@@ -104,19 +108,23 @@ class _LiveRun:
     def now(self) -> float:
         return self.clock() - self.started
 
-    async def go(self) -> LiveResult:
+    async def go(self, direct: Callable[[LiveRun], Coroutine[Any, Any, None]]) -> LiveResult:
         self.record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
         async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._part)
             for client in self.scenario.clients:
-                self.clients[client.id] = await stack.enter_async_context(self._connect(client))
+                self.clients[client.id] = await self._connect(client).__aenter__()
             for client in self.scenario.clients:
                 self._introduce(client)
             async with asyncio.TaskGroup() as acts:
-                acts.create_task(self._take_steps())
-                for client in self.scenario.clients:
-                    for index in range(len(client.publish)):
-                        acts.create_task(self._publish_load(client, index))
-            await self._sleep_until(self.scenario.duration)
+                self.loads = [
+                    acts.create_task(self._publish_load(client, index))
+                    for client in self.scenario.clients
+                    for index in range(len(client.publish))
+                ]
+                await direct(self)
+                for load in self.loads:
+                    load.cancel()
             quiet = await self._drain()
             unrest = () if quiet else tuple(self.unrest)
             return LiveResult(self.scenario, self.recorder.records, self.now, quiet, tuple(self.refusals), unrest)
@@ -136,6 +144,10 @@ class _LiveRun:
             queue_max=QUEUE_MAX,
             observer=observe,
         )
+
+    async def _part(self) -> None:
+        """All at once: after Ctrl-C brokers may be gone, and whoever has asked them something waits for the answer."""
+        await asyncio.gather(*(client.close() for client in self.clients.values()))
 
     def _introduce(self, client: model.Client) -> None:
         for text in initial_advertisements(self.scenario, client):
@@ -192,15 +204,23 @@ class _LiveRun:
 
     # The timeline --------------------------------------------------------------------------------------------
 
-    async def _take_steps(self) -> None:
+    async def keep_to_the_timeline(self) -> None:
+        """Each step at its time, whether or not those before it have come to their end; and all loads to theirs."""
         for step in self.scenario.steps:
             await self._sleep_until(step.at)
-            await self._take(step)
+            match step:
+                case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker() | steps.MoveClient():
+                    self._spawn(self.carry_out(step))
+                case _:
+                    await self.carry_out(step)
+        await asyncio.gather(*self.loads)
+        await self._sleep_until(self.scenario.duration)
 
-    async def _take(self, step: steps.Step) -> None:
+    async def carry_out(self, step: steps.Step) -> None:
+        """A step, to its end."""
         match step:
             case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
-                self._spawn(self.operations.carry_out(step))
+                await self.operations.carry_out(step)
             case steps.Crash(for_good=True):
                 self.refuse(step, "stand-ins are not started here yet; run it in the simulator")
             case steps.Crash(broker=broker):
@@ -214,7 +234,7 @@ class _LiveRun:
             case steps.Drain():
                 await self._drain()
             case steps.MoveClient():
-                self._spawn(self.operations.move(step))
+                await self.operations.move(step)
             case steps.Corrupt() | steps.Garble():
                 await self.faults.strike(step)
             case _:
