@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from deaths import SETTINGS, afflicted, plague, setting_of
-from healed import behind, judge_plague, replay
+from deaths import SETTINGS, afflicted, setting_of
+from healed import judge_plague, replay
 from thorough import FACTOR
 
 from pleach.overlay import standin
@@ -42,15 +42,6 @@ def test_the_plagues_are_valid_and_deadly():
 def test_the_same_seed_gives_the_same_run():
     scenario = afflicted(3, setting_of(3))
     assert run_scenario(scenario, 3).records == run_scenario(scenario, 3).records
-
-
-def test_who_is_behind_whom():
-    scenario = plague(9)  # a chain of eight; c3 is at b0
-    is_behind = behind(scenario)
-    assert is_behind("b2", "b1", "c3")
-    assert not is_behind("b2", "b3", "c3")
-    assert is_behind("b0", "c3", "c3")
-    assert not is_behind("b0", "c2", "c3")
 
 
 class TestWhatTheChecksCatch:

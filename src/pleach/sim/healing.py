@@ -42,7 +42,7 @@ from pleach.scenario import model
 from pleach.scenario.assemble import Tree, make_broker
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Recorder, RecordKind
-from pleach.trace.departed import DIED, HELD
+from pleach.trace.departed import DIED, HELD, linked_when_died
 
 CONFIRMED_WITHIN = 5.0  # latencies: a confirmation may come late, but the next one says as much
 Direction = tuple[Node, Node]
@@ -90,6 +90,7 @@ class Healing:
         self._taken: Counter[Direction] = Counter()  # events from the first, that the second has
         self._lives: Counter[Node] = Counter()
         self._kin: dict[Node, StandFor] = {}  # of the dead that have no stand-in yet
+        self._places: dict[Node, list[Node]] = {}  # neighbours of those that ever died, when they did
         self._unaware: dict[Node, list[Node]] = defaultdict(list)  # who was down when a neighbour got a stand-in
 
     def seated(self, broker: Broker) -> Witnessed:
@@ -146,12 +147,23 @@ class Healing:
         self._record(RecordKind.FAULT, broker, detail="crash for good")
         router = run.brokers[broker].router
         self._kin[broker] = StandFor(list(router.neighbours), router.parent or "")
+        self._places[broker] = list(router.neighbours)
         self._unaware.pop(broker, None)
+        self._note_tree(broker)
         self.crashed(broker)
         run.sim.crash(broker)
         for node in (*run.brokers, *run.clients):
             self._tear(broker, node)
         run.sim.at(run.sim.now + self._config.after, partial(self._replace, broker))
+
+    def _note_tree(self, dying: Node) -> None:
+        """Who is behind whom, for those who read the trace."""
+        detail = linked_when_died(dying)
+        for name, broker in self._run.brokers.items():
+            for neighbour in broker.router.neighbours or self._places.get(name, []):
+                self._record(RecordKind.STATE, name, peer=neighbour, detail=detail)
+        for name, client in self._run.clients.items():
+            self._record(RecordKind.STATE, name, peer=client.broker, detail=detail)
 
     def crashed(self, broker: Node) -> None:
         """What dead brokers had on the way to it does not arrive any more: nobody sends it again."""
