@@ -23,6 +23,7 @@ from pleach.messages import (
     Published,
     Returning,
     Sent,
+    Served,
     Settle,
     StandFor,
     Subscribe,
@@ -197,6 +198,17 @@ class TestWitness:
         assert last.detail == "standin: no testimony of x: locked for swap, which does not end"
         locks.append("")
         assert sends(a.handle_timer(FREE, now=0.0), "x") == [evidence("a")]
+
+    def test_until_the_stand_in_serves_it_can_say_all_again(self):
+        """The stand-in may die while it gathers: a second one is told the same, and what followed."""
+        a = broker("a", neighbours=["x"])
+        entries = [Sent(event(1)), Got(event(1, "q").id)]
+        give(a, OPERATOR, Bereaved("x", [], entries))
+        (again,) = sends(give(a, OPERATOR, Bereaved("x", [event(1, "q").id], [Sent(event(2))])), "x", Evidence)
+        assert again == evidence("a", entries=[*entries, Sent(event(2))])
+        give(a, "x", Served())
+        (last,) = sends(give(a, OPERATOR, Bereaved("x", [event(1, "q").id], [])), "x", Evidence)
+        assert last == evidence("a", marks=[event(1, "q").id])
 
 
 class TestClients:

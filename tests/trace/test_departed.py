@@ -35,6 +35,12 @@ def judged(records, violation):
     ("records", "violation", "reason"),
     [
         pytest.param([died()], lost(), "it sat solely on broker x, which never returned", id="nobody else had it"),
+        pytest.param(
+            [died(), HELD_FOR_X, died()],
+            lost(),
+            "it sat solely on broker x, which never returned",
+            id="its stand-in died",
+        ),
         pytest.param([died(y="l")], lost("l"), "it sat solely on broker x, which never returned", id="x's own client"),
         pytest.param(
             [died(), HELD_FOR_X, GIVEN_UP_AT_X], lost(), "given up for the sake of order when broker x died", id="order"
@@ -55,6 +61,7 @@ def test_losses_with_a_broker_are_set_apart(records, violation, reason):
         pytest.param([died(y="z")], lost(), id="the copy that died was for others"),
         pytest.param([died(y="l")], lost(), id="the copy that died was for a client"),
         pytest.param([died()], lost(event="p/0/2"), id="a copy of another event died"),
+        pytest.param([died(), HELD_FOR_X, died(y="z")], lost(), id="held, and a later copy died for others"),
         pytest.param([died()], lost(rule=Rule.DUPLICATE), id="deaths excuse no duplicates"),
         pytest.param([died()], lost(rule=Rule.CAUSAL), id="nor disorder"),
         pytest.param([died(), HELD_FOR_X], lost(), id="a neighbour still had it"),

@@ -67,6 +67,7 @@ from pleach.messages.healing import (
     Pooled,
     Returning,
     Sent,
+    Served,
     StandFor,
     Testimony,
 )
@@ -242,6 +243,7 @@ __all__ = [
     "Seek",
     "Sent",
     "Separator",
+    "Served",
     "Settle",
     "Sought",
     "SoughtRequest",

@@ -65,6 +65,7 @@ class _World:
         self._links = {frozenset(link) for link in scenario.links}
         self._links_known = True  # until the tree changes
         self._down: set[str] = set()
+        self._dead: set[str] = set()
         self._finds_back = scenario.stabilise is not None
         self._heals = scenario.heal is not None
         self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
@@ -145,11 +146,11 @@ class _World:
                     raise FlawError(where, f"broker {step.broker!r} has crashed already; restart it first")
                 if step.for_good and not self._heals:
                     raise FlawError((*path, "for_good"), "nobody takes the place of a dead broker here; add [heal]")
-                self._down.add(step.broker)
+                (self._dead if step.for_good else self._down).add(step.broker)  # a stand-in can crash, too
             case Restart():
-                if step.broker not in self._down:
+                if step.broker not in self._down | self._dead:  # one that is dead is refused when it comes to it
                     raise FlawError(where, f"broker {step.broker!r} is running; only a crashed one can restart")
-                self._down.remove(step.broker)
+                self._down.discard(step.broker)
                 self._check_backup(step, (*path, "state_from"))
 
     def _check_backup(self, step: Restart, path: Path) -> None:

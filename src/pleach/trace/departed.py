@@ -6,7 +6,7 @@ y as peer: `died with it`). When x gets its stand-in it has each event that some
 confirmation (`state` records of that node, with x as peer: `still has it`). Then
 
     lost(c, e) is set apart if a copy of e died with some x on its way to y, c is behind y as seen from x or is y,
-    and nobody still had e for x; or else the stand-in gave e up for the sake of order, and said so (`given up`).
+    and nobody still had e for x after that; or else its stand-in gave e up for the sake of order (`given up`).
 
 So what healing should have saved is never set apart: somebody still had it. The rule is the oracle's; it changes
 nothing in a trace without deaths.
@@ -26,6 +26,7 @@ from pleach.trace.verdict import Rule, Verdict, Violation
 
 DIED: Final = "died with it"
 HELD: Final = "still has it"
+NEVER: Final = -1
 GIVEN_UP: Final = "given up"  # how the detail, and the reason of a violation, begin
 
 
@@ -37,39 +38,35 @@ def linked_when_died(broker: str) -> str:
 class Deaths:
     """What a trace says of them."""
 
-    died: defaultdict[str, list[tuple[str, str]]] = field(default_factory=lambda: defaultdict(list))  # by event: x, y
-    held: set[tuple[str, str]] = field(default_factory=set)  # x, event
+    died: defaultdict[str, list[tuple[str, str, int]]] = field(default_factory=lambda: defaultdict(list))  # x, y, index
+    held: dict[tuple[str, str], int] = field(default_factory=dict)  # by x and event, the index of the last record
     given_up: set[tuple[str, str]] = field(default_factory=set)  # x, event
     links: defaultdict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))  # by detail
 
     @classmethod
     def read(cls, records: Iterable[Record]) -> Deaths:
         deaths = cls()
-        for record in records:
+        for index, record in enumerate(records):
             if record.kind == RecordKind.FAULT and record.detail == DIED:
-                deaths.died[record.event].append((record.node, record.peer))
+                deaths.died[record.event].append((record.node, record.peer, index))
+            elif record.kind == RecordKind.STATE and record.detail == HELD:
+                deaths.held[record.peer, record.event] = index
             elif record.kind == RecordKind.STATE and record.peer:
-                deaths._note(record)
+                deaths.links[record.detail] |= {(record.node, record.peer), (record.peer, record.node)}
             elif record.kind == RecordKind.STATE and record.detail.startswith(GIVEN_UP):
                 deaths.given_up.add((record.node, record.event))
         return deaths
-
-    def _note(self, record: Record) -> None:
-        if record.detail == HELD:
-            self.held.add((record.peer, record.event))
-        else:
-            self.links[record.detail] |= {(record.node, record.peer), (record.peer, record.node)}
 
     def excuse(self, violation: Violation) -> str:
         """Why a loss is not held against the network; empty if it is."""
         event = violation.event
         if violation.rule is not Rule.LOST:
             return ""
-        dead = [x for x, y in self.died[event] if self._is_behind(x, y, violation.client)]
-        for x in dead:
-            if (x, event) not in self.held:
+        dead = [(x, index) for x, y, index in self.died[event] if self._is_behind(x, y, violation.client)]
+        for x, index in dead:
+            if self.held.get((x, event), NEVER) < index:
                 return f"it sat solely on broker {x}, which never returned"
-        for x in dead:
+        for x, _ in dead:
             if (x, event) in self.given_up:
                 return f"{GIVEN_UP} for the sake of order when broker {x} died"
         return ""
