@@ -254,6 +254,16 @@ class TestClients:
         assert sends(effects, "c", Deliver) == []
         assert "c" in machine.sessions
 
+    @pytest.mark.parametrize("ordering", ["causal", "fifo"])
+    def test_what_one_sends_again_that_comes_too_late_goes_to_nobody_if_anybody_has_it(self, ordering):
+        machine, _ = serving(evidence("a", marks=[event(1, "c").id]), ordering=ordering)
+        machine.handle_timer(GRACE, now=5.0)
+        give(machine, "c", returning())
+        assert [type(m) for m in sends(give(machine, "c", Publish(event(1, "c"))))] == [Published]
+        assert len(sends(give(machine, "c", Publish(event(2, "c"))), "b", Forward)) == 1
+        machine.handle_timer(GRACE, now=10.0)
+        assert phase(machine) is Phase.IDLE
+
     def test_neighbours_are_no_clients(self):
         machine, _ = serving()
         with pytest.raises(ProtocolError, match="neighbours do not send this"):

@@ -281,13 +281,16 @@ class StandIn:
             *(Advertise(name, wanted) for name, wanted in sorted(message.advertisements.items())),
             *(Subscribe(name, wanted) for name, wanted in sorted(message.subscriptions.items())),
         ]
+        late: list[Effect] = []
+        if self.phase is Phase.IDLE and state.seen and not self._layers.locked_for():  # for what it sends again
+            state.phase, late = Phase.SERVING, [SetTimer(GRACE, self._grace)]
         marks = marks_of(message.marks)
         for event_id in message.marks:
             note(self._seen, event_id)
         state.seen = in_order(self._seen)
         answers = [send for request in requests for send in self._layers.sessions.handle(client, request)]
         missed = [event for event in state.kept if _misses(client, message, marks, event)]
-        return [*answers, *(Send(client, Deliver(event)) for event in missed)]
+        return [*late, *answers, *(Send(client, Deliver(event)) for event in missed)]
 
     def _keep(self, event: Event) -> None:
         self._state.kept.append(event)
@@ -322,9 +325,8 @@ class StandIn:
             Observe(Observed.STATE, event_id=str(event), detail="given up: it would come after answers to it")
             for event in state.given_up
         ]
-        self._state = StandInState(
-            inherited=state.inherited, testified=state.testified, put_off=state.put_off, looks=state.looks
-        )
+        kept = {name: getattr(state, name) for name in ("seen", "inherited", "testified", "put_off", "looks")}
+        self._state = StandInState(**kept)
         self._derive()
         return Handled([*effects, *given_up, _seen_as(Phase.IDLE)])
 
@@ -350,7 +352,7 @@ class StandIn:
             confirmed = [send for send in sends if isinstance(send.message, Published)]
             if not confirmed:
                 return sends  # it was refused
-            if self._is_causal and covers(self._seen, cause.event.id):
+            if (self._is_causal or not self._has) and covers(self._seen, cause.event.id):
                 self._state.given_up.append(cause.event.id)
                 return confirmed
         self._keep(cause.event)
