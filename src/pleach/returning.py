@@ -8,11 +8,11 @@ was not confirmed, and drops what it has got before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import msgspec
 
 from pleach.client import Client
-from pleach.client_state import RenewalClock
 from pleach.effects import Effect, Observe, Observed, Send
 from pleach.events.event import EventId
 from pleach.messages import (
@@ -45,17 +45,9 @@ class ReturningState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReturningClient(Client):
-    def __init__(
-        self,
-        name: Node,
-        broker: Node,
-        *,
-        own_events: bool = True,
-        incarnation: int = 0,
-        lease: RenewalClock | None = None,
-    ) -> None:
-        super().__init__(name, broker, own_events=own_events, incarnation=incarnation, lease=lease)
-        self._remembered = Memory()
+    @cached_property
+    def _remembered(self) -> Memory:
+        return Memory()
 
     @property
     def unconfirmed(self) -> list[EventId]:

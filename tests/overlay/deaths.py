@@ -1,8 +1,8 @@
 """Random networks under load in which up to a third of the brokers crash: some come back, some are dead for good.
 
 `plague(seed)` is a function of the seed alone; `afflicted` adds a way to route and an order to keep. Faults come in
-bursts, so that neighbours are dead or down together, and stand-ins wait for some who come back later. In half of the
-networks clients change their minds meanwhile.
+bursts, so that neighbours are dead or down together, and stand-ins wait for some who come back later. Some stand-ins
+die as well. In half of the networks clients change their minds meanwhile.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ def _faults(stream: Random, links: Sequence[tuple[str, str]], brokers: Sequence[
         at = round(burst + stream.choice((0.0, 0.01, 0.3)) * stream.random(), 4)
         if stream.random() < 0.6:
             steps.append(Crash(at=at, broker=broker, for_good=True))
+            if stream.random() < 0.2:  # the stand-in, too
+                steps.append(Crash(at=round(at + AFTER + stream.uniform(0.001, 0.7), 4), broker=broker, for_good=True))
         else:
             steps += [Crash(at=at, broker=broker), Restart(at=at + _outage(stream), broker=broker)]
         if stream.random() < 0.3:

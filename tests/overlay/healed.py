@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from deaths import AFTER, afflicted, setting_of
-from judged import Watched
+from judged import Watched, violations
 from judgement import FLAWS_SHOWN_MAX
 from reconfigured import Setting
 
-from pleach.scenario.assemble import tree_of
 from pleach.scenario.model import Ordering, Scenario
 from pleach.scenario.steps import Crash, Restart
-from pleach.trace import Record, RecordKind, Verdict
-from pleach.trace.departed import IsBehind, set_apart
+from pleach.trace import Record, RecordKind
+from pleach.trace.departed import GIVEN_UP
 
 MENDED_WITHIN = AFTER + 0.4  # seconds after the last fault: the stand-in, and what its neighbours have to tell
 
@@ -48,7 +47,9 @@ def assess(scenario: Scenario, seed: int, setting: Setting, watched: Watched) ->
     healed.deaths = sum(isinstance(step, Crash) and step.for_good for step in scenario.steps)
     healed.crashes = sum(isinstance(step, Restart) for step in scenario.steps)
     healed.published, healed.deliveries = verdict.counts.published, verdict.counts.deliveries
-    _part(healed, scenario, watched.run.recorder.records, verdict)
+    healed.for_order = sum(each.reason.startswith(GIVEN_UP) for each in verdict.departed)
+    healed.with_brokers = len(verdict.departed) - healed.for_order
+    healed.flaws += violations(verdict)
     if setting.ordering is Ordering.CAUSAL:
         dropped = [r for r in watched.run.recorder.records if r.detail.startswith("dropped: ")]
         healed.flaws += [f"{r.node} was sent something twice: {r.detail}" for r in dropped[:FLAWS_SHOWN_MAX]]
@@ -56,31 +57,6 @@ def assess(scenario: Scenario, seed: int, setting: Setting, watched: Watched) ->
     if healed.mended_after > MENDED_WITHIN:
         healed.flaws.append(f"mended only {healed.mended_after:.3f} s after the last fault")
     return healed
-
-
-def _part(healed: Healed, scenario: Scenario, records: Sequence[Record], verdict: Verdict) -> None:
-    departed = set_apart(records, verdict.violations, behind(scenario))
-    healed.with_brokers, healed.for_order = len(departed.with_brokers), len(departed.for_order)
-    unusable = [f"unusable: {verdict.unusable}"] if verdict.unusable else []
-    healed.flaws += [*unusable, *map(str, departed.rest[:FLAWS_SHOWN_MAX])]
-
-
-def behind(scenario: Scenario) -> IsBehind:
-    """In the tree of the scenario, which deaths do not change."""
-    neighbours = tree_of(scenario).neighbours
-    broker_of = {client.id: client.broker for client in scenario.clients}
-
-    def is_behind(x: str, y: str, client: str) -> bool:
-        if y in broker_of:
-            return y == client
-        found, waiting = {x}, [y]
-        while waiting:
-            here = waiting.pop()
-            found.add(here)
-            waiting += [node for node in neighbours[here] if node not in found]
-        return broker_of[client] in found - {x}
-
-    return is_behind
 
 
 def mended_after(scenario: Scenario, records: Sequence[Record]) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from deaths import SETTINGS, afflicted, plague, setting_of
-from healed import behind, judge_plague, replay
+from deaths import SETTINGS, afflicted, setting_of
+from healed import judge_plague, replay
 from thorough import FACTOR
 
 from pleach.overlay import standin
@@ -44,15 +44,6 @@ def test_the_same_seed_gives_the_same_run():
     assert run_scenario(scenario, 3).records == run_scenario(scenario, 3).records
 
 
-def test_who_is_behind_whom():
-    scenario = plague(9)  # a chain of eight; c3 is at b0
-    is_behind = behind(scenario)
-    assert is_behind("b2", "b1", "c3")
-    assert not is_behind("b2", "b3", "c3")
-    assert is_behind("b0", "c3", "c3")
-    assert not is_behind("b0", "c2", "c3")
-
-
 class TestWhatTheChecksCatch:
     """Each mutant leaves one rule of the protocol out; those of the merge are in test_journal_and_merge.py."""
 
@@ -64,7 +55,7 @@ class TestWhatTheChecksCatch:
     def test_wishes_of_absent_clients_withdrawn_at_once(self, monkeypatch):
         """Rule 3."""
         monkeypatch.setattr(standin.Pool, "orphaned", lambda _pool: dict.fromkeys(standin.Layer, frozenset()))
-        assert f"{Rule.LOST}:" in found(326)
+        assert f"{Rule.LOST}:" in found(318, 374)
 
     def test_nothing_kept_for_clients_that_come_back(self, monkeypatch):
         """Rule 5."""

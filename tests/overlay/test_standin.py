@@ -23,6 +23,7 @@ from pleach.messages import (
     Published,
     Returning,
     Sent,
+    Served,
     Settle,
     StandFor,
     Subscribe,
@@ -198,6 +199,17 @@ class TestWitness:
         locks.append("")
         assert sends(a.handle_timer(FREE, now=0.0), "x") == [evidence("a")]
 
+    def test_until_the_stand_in_serves_it_can_say_all_again(self):
+        """The stand-in may die while it gathers: a second one is told the same, and what followed."""
+        a = broker("a", neighbours=["x"])
+        entries = [Sent(event(1)), Got(event(1, "q").id)]
+        give(a, OPERATOR, Bereaved("x", [], entries))
+        (again,) = sends(give(a, OPERATOR, Bereaved("x", [event(1, "q").id], [Sent(event(2))])), "x", Evidence)
+        assert again == evidence("a", entries=[*entries, Sent(event(2))])
+        give(a, "x", Served())
+        (last,) = sends(give(a, OPERATOR, Bereaved("x", [event(1, "q").id], [])), "x", Evidence)
+        assert last == evidence("a", marks=[event(1, "q").id])
+
 
 class TestClients:
     def test_one_that_comes_early_is_served_when_the_stand_in_serves(self):
@@ -241,6 +253,16 @@ class TestClients:
         effects = give(machine, "c", returning())
         assert sends(effects, "c", Deliver) == []
         assert "c" in machine.sessions
+
+    @pytest.mark.parametrize("ordering", ["causal", "fifo"])
+    def test_what_one_sends_again_that_comes_too_late_goes_to_nobody_if_anybody_has_it(self, ordering):
+        machine, _ = serving(evidence("a", marks=[event(1, "c").id]), ordering=ordering)
+        machine.handle_timer(GRACE, now=5.0)
+        give(machine, "c", returning())
+        assert [type(m) for m in sends(give(machine, "c", Publish(event(1, "c"))))] == [Published]
+        assert len(sends(give(machine, "c", Publish(event(2, "c"))), "b", Forward)) == 1
+        machine.handle_timer(GRACE, now=10.0)
+        assert phase(machine) is Phase.IDLE
 
     def test_neighbours_are_no_clients(self):
         machine, _ = serving()

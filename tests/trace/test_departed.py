@@ -2,15 +2,21 @@
 
 import pytest
 
-from pleach.trace.departed import DIED, GIVEN_UP, HELD, set_apart
+from pleach.trace.departed import DIED, GIVEN_UP, HELD, linked_when_died, without_departed
 from pleach.trace.records import Record, RecordKind
-from pleach.trace.verdict import Rule, Violation
+from pleach.trace.verdict import Counts, Ordering, Outcome, Rule, Verdict, Violation
 
 EVENT = "p/0/1"
+TREE = (("x", "y"), ("y", "w"), ("c", "w"), ("x", "z"), ("d", "z"), ("l", "x"))  # c is two hops behind y, l at x
 
 
 def record(kind, node, detail, peer="", event=EVENT):
     return Record("run", 1.0, node, 1, kind, event=event, peer=peer, detail=detail)
+
+
+LINKS = [record(RecordKind.STATE, a, linked_when_died("x"), b, event="") for a, b in TREE]
+HELD_FOR_X = record(RecordKind.STATE, "n", HELD, "x")
+GIVEN_UP_AT_X = record(RecordKind.STATE, "x", f"{GIVEN_UP}: it would come after answers to it")
 
 
 def died(x="x", y="y"):
@@ -21,32 +27,49 @@ def lost(client="c", rule=Rule.LOST, event=EVENT):
     return Violation(rule, client, event, "why", 0, 1.0)
 
 
-def is_behind(x, y, client):
-    """c is behind y, d behind z."""
-    return x == "x" and (y, client) in {("y", "c"), ("z", "d")}
-
-
-def parted(records, violation):
-    departed = set_apart(records, [violation], is_behind)
-    return next(name for name in departed._fields if getattr(departed, name))
-
-
-HELD_FOR_X = record(RecordKind.STATE, "n", HELD, "x")
-GIVEN_UP_AT_X = record(RecordKind.STATE, "x", f"{GIVEN_UP}: it would come after answers to it")
+def judged(records, violation):
+    return without_departed([*LINKS, *records], Verdict("run", Ordering.CAUSAL, violations=(violation,)))
 
 
 @pytest.mark.parametrize(
-    ("records", "violation", "part"),
+    ("records", "violation", "reason"),
     [
-        pytest.param([died()], lost(), "with_brokers", id="its copy died, and nobody else had it"),
-        pytest.param([], lost(), "rest", id="no copy died"),
-        pytest.param([died(y="z")], lost(), "rest", id="the copy that died was for others"),
-        pytest.param([died()], lost(event="p/0/2"), "rest", id="a copy of another event died"),
-        pytest.param([died()], lost(rule=Rule.DUPLICATE), "rest", id="deaths excuse no duplicates"),
-        pytest.param([died(), HELD_FOR_X], lost(), "rest", id="a neighbour still had it"),
-        pytest.param([died(), HELD_FOR_X, GIVEN_UP_AT_X], lost(), "for_order", id="it was given up for order"),
-        pytest.param([GIVEN_UP_AT_X], lost(), "rest", id="given up, though no copy died"),
+        pytest.param([died()], lost(), "it sat solely on broker x, which never returned", id="nobody else had it"),
+        pytest.param(
+            [died(), HELD_FOR_X, died()],
+            lost(),
+            "it sat solely on broker x, which never returned",
+            id="its stand-in died",
+        ),
+        pytest.param([died(y="l")], lost("l"), "it sat solely on broker x, which never returned", id="x's own client"),
+        pytest.param(
+            [died(), HELD_FOR_X, GIVEN_UP_AT_X], lost(), "given up for the sake of order when broker x died", id="order"
+        ),
     ],
 )
-def test_losses_are_parted(records, violation, part):
-    assert parted(records, violation) == part
+def test_losses_with_a_broker_are_set_apart(records, violation, reason):
+    verdict = judged(records, violation)
+    assert [each.reason for each in verdict.departed] == [reason]
+    assert verdict.outcome is Outcome.CLEAN
+    assert verdict.counts == Counts(departed=1)
+
+
+@pytest.mark.parametrize(
+    ("records", "violation"),
+    [
+        pytest.param([], lost(), id="no copy died"),
+        pytest.param([died(y="z")], lost(), id="the copy that died was for others"),
+        pytest.param([died(y="l")], lost(), id="the copy that died was for a client"),
+        pytest.param([died()], lost(event="p/0/2"), id="a copy of another event died"),
+        pytest.param([died(), HELD_FOR_X, died(y="z")], lost(), id="held, and a later copy died for others"),
+        pytest.param([died()], lost(rule=Rule.DUPLICATE), id="deaths excuse no duplicates"),
+        pytest.param([died()], lost(rule=Rule.CAUSAL), id="nor disorder"),
+        pytest.param([died(), HELD_FOR_X], lost(), id="a neighbour still had it"),
+        pytest.param([GIVEN_UP_AT_X], lost(), id="given up, though no copy died"),
+    ],
+)
+def test_all_other_violations_stay(records, violation):
+    verdict = judged(records, violation)
+    assert verdict.violations == (violation,)
+    assert verdict.departed == ()
+    assert verdict.outcome is Outcome.VIOLATED

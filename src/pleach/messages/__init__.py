@@ -82,6 +82,7 @@ from pleach.messages.healing import (
     Pooled,
     Returning,
     Sent,
+    Served,
     StandFor,
     Testimony,
 )
@@ -271,6 +272,7 @@ __all__ = [
     "Seek",
     "Sent",
     "Separator",
+    "Served",
     "Settle",
     "Sought",
     "SoughtRequest",

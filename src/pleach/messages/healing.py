@@ -63,6 +63,10 @@ class Testimony(Message, frozen=True):
     entries: list[JournalEntry]
 
 
+class Served(Message, frozen=True):
+    """To a witness: the stand-in serves, and has taken over what the testimony said."""
+
+
 class Pooled(Message, frozen=True):
     """What a stand-in has gathered, for one next to it: the dead brokers, their neighbours, and the testimonies."""
 
@@ -79,4 +83,4 @@ class Returning(Message, frozen=True):
     advertisements: dict[str, Filter]
 
 
-HealingMessage: TypeAlias = StandFor | Bereaved | Testimony | Pooled | Returning
+HealingMessage: TypeAlias = StandFor | Bereaved | Testimony | Served | Pooled | Returning

@@ -44,6 +44,7 @@ from pleach.messages import (
     Publish,
     Published,
     Returning,
+    Served,
     StandFor,
     Subscribe,
     Testimony,
@@ -86,13 +87,14 @@ class StandInState(msgspec.Struct, array_like=True):
     seen: list[EventId] = []  # by anybody, when the dead broker died
     given_up: list[EventId] = []  # by rule 6
     inherited: dict[Node, list[EventId]] = {}  # per neighbour, what the dead broker must have got from it
+    testified: dict[Node, Bereaved] = {}  # what stand-ins have not taken over yet: they may die, too
     put_off: list[Bereaved] = []  # we are locked, and testify later
     looks: int = 0
 
 
 class StandIn:
     name = "standin"
-    accepts: frozenset[type[Message]] = frozenset((StandFor, Bereaved, Testimony, Pooled, Returning))
+    accepts: frozenset[type[Message]] = frozenset((StandFor, Bereaved, Testimony, Served, Pooled, Returning))
     keeps_causal_order = True
 
     def __init__(self, layers: Layers, ordering: str, grace: float) -> None:
@@ -114,6 +116,11 @@ class StandIn:
         return self._state.phase
 
     @property
+    def holds(self) -> tuple[Sequence[Event], Sequence[EventId]]:
+        """What is kept for clients that come back, and what was given up by rule 6."""
+        return self._state.kept, self._state.given_up
+
+    @property
     def under_way(self) -> Reconfiguration | None:
         return None if self.phase is Phase.IDLE else self
 
@@ -129,6 +136,9 @@ class StandIn:
                 return Handled(self._bereaved(message))
             case Testimony():
                 return self._gather(sender, message, [], [message])
+            case Served():
+                self._state.testified.pop(sender, None)
+                return NOTHING
             case Pooled(members, testimonies):
                 return self._pooled(sender, message, members, testimonies)
             case Returning() if sender not in self._layers.router.neighbours:
@@ -152,13 +162,15 @@ class StandIn:
         if peer not in self._layers.router.neighbours:
             return []
         marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
-        return self._testify(peer, in_order(marks), message.entries)
+        before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))  # since then nothing has come from it
+        return self._testify(peer, before.marks, [*before.entries, *message.entries])
 
     def _testify(self, peer: Node, marks: list[EventId], entries: Sequence[JournalEntry]) -> list[Effect]:
         """Say what we know, and ask again for what was not answered."""
         router = self._layers.router
         has, given = received(router, peer), told(router, peer)
         testimony = Testimony(self._layers.name, peer, packed(given), packed(has), marks, list(entries))
+        self._state.testified[peer] = Bereaved(peer, marks, list(entries))
         link = NewLink(received=has, told=given)
         return [
             Send(peer, testimony),
@@ -216,7 +228,8 @@ class StandIn:
             rewired = [each for each in rewired if not (isinstance(each, Send) and each.to == peer)]
             rewired += self._testify(peer, state.inherited[peer], ())
         history = self._replay(pool)
-        return self._serve([*effects, *rewired, *history])
+        served = [Send(witness, Served()) for witness in pool.witnesses if witness not in state.bereft]
+        return self._serve([*effects, *rewired, *served, *history])
 
     def _rewire(self, pool: Pool) -> list[Effect]:
         """Tables as the dead broker had them; in place of its clients' wishes, what it had told others of them."""
@@ -268,13 +281,16 @@ class StandIn:
             *(Advertise(name, wanted) for name, wanted in sorted(message.advertisements.items())),
             *(Subscribe(name, wanted) for name, wanted in sorted(message.subscriptions.items())),
         ]
+        late: list[Effect] = []
+        if self.phase is Phase.IDLE and state.seen and not self._layers.locked_for():  # for what it sends again
+            state.phase, late = Phase.SERVING, [SetTimer(GRACE, self._grace)]
         marks = marks_of(message.marks)
         for event_id in message.marks:
             note(self._seen, event_id)
         state.seen = in_order(self._seen)
         answers = [send for request in requests for send in self._layers.sessions.handle(client, request)]
         missed = [event for event in state.kept if _misses(client, message, marks, event)]
-        return [*answers, *(Send(client, Deliver(event)) for event in missed)]
+        return [*late, *answers, *(Send(client, Deliver(event)) for event in missed)]
 
     def _keep(self, event: Event) -> None:
         self._state.kept.append(event)
@@ -309,7 +325,8 @@ class StandIn:
             Observe(Observed.STATE, event_id=str(event), detail="given up: it would come after answers to it")
             for event in state.given_up
         ]
-        self._state = StandInState(inherited=state.inherited, put_off=state.put_off, looks=state.looks)
+        kept = {name: getattr(state, name) for name in ("seen", "inherited", "testified", "put_off", "looks")}
+        self._state = StandInState(**kept)
         self._derive()
         return Handled([*effects, *given_up, _seen_as(Phase.IDLE)])
 
@@ -335,7 +352,7 @@ class StandIn:
             confirmed = [send for send in sends if isinstance(send.message, Published)]
             if not confirmed:
                 return sends  # it was refused
-            if self._is_causal and covers(self._seen, cause.event.id):
+            if (self._is_causal or not self._has) and covers(self._seen, cause.event.id):
                 self._state.given_up.append(cause.event.id)
                 return confirmed
         self._keep(cause.event)

@@ -66,7 +66,7 @@ class _World:
         self._links = {frozenset(link) for link in scenario.links}
         self._links_known = True  # until the tree changes
         self._down: set[str] = set()
-        self._gone: set[str] = set()  # for good
+        self._dead: set[str] = set()  # for good
         self._finds_back = scenario.stabilise is not None
         self._heals = scenario.heal is not None
         self._is_coloured = is_coloured(scenario)
@@ -148,15 +148,13 @@ class _World:
                     raise FlawError(where, f"broker {step.broker!r} has crashed already; restart it first")
                 if step.for_good and not (self._heals or self._is_coloured):
                     raise FlawError((*path, "for_good"), "nobody takes the place of a dead broker here; add [heal]")
-                self._down.add(step.broker)
-                if step.for_good:
-                    self._gone.add(step.broker)
+                (self._dead if step.for_good else self._down).add(step.broker)  # a stand-in can crash, too
             case Restart():
-                if step.broker not in self._down:
+                if step.broker not in self._down | self._dead:  # one that is dead is refused when it comes to it
                     raise FlawError(where, f"broker {step.broker!r} is running; only a crashed one can restart")
-                if step.broker in self._gone and not self._heals:  # else its stand-in refuses it
+                if step.broker in self._dead and not self._heals:  # else its stand-in refuses it
                     raise FlawError(where, f"broker {step.broker!r} has crashed for good; it does not come back")
-                self._down.remove(step.broker)
+                self._down.discard(step.broker)
                 self._check_backup(step, (*path, "state_from"))
 
     def _check_backup(self, step: Restart, path: Path) -> None:

@@ -43,7 +43,7 @@ from pleach.scenario.assemble import Tree, make_broker
 from pleach.scenario.plants import BrokerMachine
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Recorder, RecordKind
-from pleach.trace.departed import DIED, HELD
+from pleach.trace.departed import DIED, GIVEN_UP, HELD, linked_when_died
 
 CONFIRMED_WITHIN = 5.0  # latencies: a confirmation may come late, but the next one says as much
 Direction = tuple[Node, Node]
@@ -91,6 +91,7 @@ class Healing:
         self._taken: Counter[Direction] = Counter()  # events from the first, that the second has
         self._lives: Counter[Node] = Counter()
         self._kin: dict[Node, StandFor] = {}  # of the dead that have no stand-in yet
+        self._places: dict[Node, StandFor] = {}  # of those that ever died, when they did
         self._unaware: dict[Node, list[Node]] = defaultdict(list)  # who was down when a neighbour got a stand-in
 
     def seated(self, broker: Broker) -> Witnessed:
@@ -146,13 +147,27 @@ class Healing:
         run = self._run
         self._record(RecordKind.FAULT, broker, detail="crash for good")
         router = run.brokers[broker].router
-        self._kin[broker] = StandFor(list(router.neighbours), router.parent or "")
+        if router.neighbours or broker not in self._places:  # a stand-in that gathers has none yet
+            self._places[broker] = StandFor(list(router.neighbours), router.parent or "")
+        self._kin[broker] = self._places[broker]
         self._unaware.pop(broker, None)
+        self._note_tree(broker)
         self.crashed(broker)
         run.sim.crash(broker)
         for node in (*run.brokers, *run.clients):
             self._tear(broker, node)
+        self._note_kept(broker)
         run.sim.at(run.sim.now + self._config.after, partial(self._replace, broker))
+
+    def _note_tree(self, dying: Node) -> None:
+        """Who is behind whom, for those who read the trace."""
+        detail = linked_when_died(dying)
+        for name, broker in self._run.brokers.items():
+            place = self._places.get(name)
+            for neighbour in broker.router.neighbours or (place.neighbours if place else []):
+                self._record(RecordKind.STATE, name, peer=neighbour, detail=detail)
+        for name, client in self._run.clients.items():
+            self._record(RecordKind.STATE, name, peer=client.broker, detail=detail)
 
     def crashed(self, broker: Node) -> None:
         """What dead brokers had on the way to it does not arrive any more: nobody sends it again."""
@@ -171,6 +186,24 @@ class Healing:
         count = 0 if link.blocked else self._draws.randint(0, len(under_way))
         self._run.sim.resend(link, under_way[:count])
         self._note_died(broker, node, under_way[count:])
+
+    def _note_kept(self, broker: Node) -> None:
+        """What a stand-in had for others when it died itself: held for all, and kept for clients that are not back."""
+        run, dead = self._run, self._run.brokers[broker]
+        assert isinstance(dead, Broker), "coloured networks mend otherwise"
+        clients = [name for name, client in run.clients.items() if client.broker == broker]
+        for source, messages in dead.seam.capture().events.items():
+            for node in (*self._kin[broker].neighbours, *clients):
+                if node != source:
+                    self._note_died(broker, node, messages)
+        stand_in = dead.machine(StandIn)
+        assert stand_in is not None, "every broker of a network that heals has one"
+        kept, given_up = stand_in.holds
+        for name in clients:
+            if name not in dead.sessions:
+                self._note_died(broker, name, [Forward(event) for event in kept])
+        for event in given_up:
+            self._record(RecordKind.STATE, broker, event=str(event), detail=GIVEN_UP)
 
     def _note_died(self, broker: Node, to: Node, messages: Sequence[Message]) -> None:
         for event in (event for message in messages for event in _events_in(message)):

@@ -1,65 +1,97 @@
 """What was lost with brokers that never returned, told from what was lost otherwise: from the trace alone.
 
-A copy of an event *died* with broker x on its way to y if x had sent it and y never got it (a `fault` record of x,
-with y as peer and the event). Somebody *still had* the event for x if it was sent to x and not confirmed (a `state`
-record of that node, made when x got its stand-in). Then
+When broker x dies for good, the trace has the tree as it was (`state` records of nodes, each with a neighbour as peer:
+`linked when x died`) and each copy of an event that x had sent and nobody got (`fault` records of x, with the receiver
+y as peer: `died with it`). When x gets its stand-in it has each event that somebody had sent to x without a
+confirmation (`state` records of that node, with x as peer: `still has it`). Then
 
-    lost(c, e) is set apart if a copy of e died with some x on its way to y, c was behind y as seen from x,
-    and nobody still had e for x; or the stand-in gave e up for the sake of order, and said so.
+    lost(c, e) is set apart if a copy of e died with some x on its way to y, c is behind y as seen from x or is y,
+    and nobody still had e for x after that; or else its stand-in gave e up for the sake of order (`given up`).
 
-Who is behind whom, the trace does not say: the tree is given.
+So what healing should have saved is never set apart: somebody still had it. The rule is the oracle's; it changes
+nothing in a trace without deaths.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
 
 from pleach.trace.records import Record, RecordKind
-from pleach.trace.verdict import Rule, Violation
+from pleach.trace.verdict import Rule, Verdict, Violation
 
 DIED: Final = "died with it"
 HELD: Final = "still has it"
-GIVEN_UP: Final = "given up"  # how the detail begins
-
-IsBehind: TypeAlias = Callable[[str, str, str], bool]  # as seen from x, is client c behind neighbour y, or is it y?
-
-
-class Departed(NamedTuple):
-    """Violations, parted. `with_brokers`: sat solely on brokers that never returned. `for_order`: given up for it."""
-
-    with_brokers: tuple[Violation, ...]
-    for_order: tuple[Violation, ...]
-    rest: tuple[Violation, ...]
+NEVER: Final = -1
+GIVEN_UP: Final = "given up"  # how the detail, and the reason of a violation, begin
 
 
-def set_apart(records: Sequence[Record], violations: Iterable[Violation], is_behind: IsBehind) -> Departed:
-    died, held, given_up = _facts(records)
-    with_brokers, for_order, rest = [], [], []
-    for violation in violations:
-        ways = [(x, y) for x, y in died[violation.event] if is_behind(x, y, violation.client)]
-        if violation.rule is not Rule.LOST or not ways:
-            rest.append(violation)
-        elif any((x, violation.event) not in held for x, _ in ways):
-            with_brokers.append(violation)
-        elif any((x, violation.event) in given_up for x, _ in ways):
-            for_order.append(violation)
-        else:
-            rest.append(violation)
-    return Departed(tuple(with_brokers), tuple(for_order), tuple(rest))
+def linked_when_died(broker: str) -> str:
+    return f"linked when {broker} died"
 
 
-def _facts(
-    records: Sequence[Record],
-) -> tuple[defaultdict[str, list[tuple[str, str]]], set[tuple[str, str]], set[tuple[str, str]]]:
-    died: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    held, given_up = set(), set()
-    for record in records:
-        if record.kind == RecordKind.FAULT and record.detail == DIED:
-            died[record.event].append((record.node, record.peer))
-        elif record.kind == RecordKind.STATE and record.detail == HELD:
-            held.add((record.peer, record.event))
-        elif record.kind == RecordKind.STATE and record.detail.startswith(GIVEN_UP):
-            given_up.add((record.node, record.event))
-    return died, held, given_up
+@dataclass
+class Deaths:
+    """What a trace says of them."""
+
+    died: defaultdict[str, list[tuple[str, str, int]]] = field(default_factory=lambda: defaultdict(list))  # x, y, index
+    held: dict[tuple[str, str], int] = field(default_factory=dict)  # by x and event, the index of the last record
+    given_up: set[tuple[str, str]] = field(default_factory=set)  # x, event
+    links: defaultdict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))  # by detail
+
+    @classmethod
+    def read(cls, records: Iterable[Record]) -> Deaths:
+        deaths = cls()
+        for index, record in enumerate(records):
+            if record.kind == RecordKind.FAULT and record.detail == DIED:
+                deaths.died[record.event].append((record.node, record.peer, index))
+            elif record.kind == RecordKind.STATE and record.detail == HELD:
+                deaths.held[record.peer, record.event] = index
+            elif record.kind == RecordKind.STATE and record.peer:
+                deaths.links[record.detail] |= {(record.node, record.peer), (record.peer, record.node)}
+            elif record.kind == RecordKind.STATE and record.detail.startswith(GIVEN_UP):
+                deaths.given_up.add((record.node, record.event))
+        return deaths
+
+    def excuse(self, violation: Violation) -> str:
+        """Why a loss is not held against the network; empty if it is."""
+        event = violation.event
+        if violation.rule is not Rule.LOST:
+            return ""
+        dead = [(x, index) for x, y, index in self.died[event] if self._is_behind(x, y, violation.client)]
+        for x, index in dead:
+            if self.held.get((x, event), NEVER) < index:
+                return f"it sat solely on broker {x}, which never returned"
+        for x, _ in dead:
+            if (x, event) in self.given_up:
+                return f"{GIVEN_UP} for the sake of order when broker {x} died"
+        return ""
+
+    def _is_behind(self, x: str, y: str, client: str) -> bool:
+        links = self.links[linked_when_died(x)]
+        found, waiting = {x}, [y]
+        while waiting:
+            here = waiting.pop()
+            if here not in found:
+                found.add(here)
+                waiting += [b for a, b in links if a == here]
+        return client in found
+
+
+def without_departed(records: Sequence[Record], verdict: Verdict) -> Verdict:
+    """The verdict with such losses set apart."""
+    if not verdict.violations:
+        return verdict
+    deaths = Deaths.read(records)
+    reasons = [(violation, deaths.excuse(violation)) for violation in verdict.violations]
+    departed = tuple(msgspec.structs.replace(violation, reason=reason) for violation, reason in reasons if reason)
+    return msgspec.structs.replace(
+        verdict,
+        violations=tuple(violation for violation, reason in reasons if not reason),
+        departed=departed,
+        counts=msgspec.structs.replace(verdict.counts, departed=len(departed)),
+    )

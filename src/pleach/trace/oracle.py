@@ -29,7 +29,7 @@ A publication may be tried again with the same id after its `publish_fail`; the 
 that counts. A fault whose detail has `stabilises=S` suspends the checks in [at, at + S]: what is delivered
 then, and events that are published then, are not judged; what clients know and have got is still noted.
 With `flight=F` beside it, events that were published at most F before the fault may be lost: they may have
-been under way.
+been under way. What sat solely on a broker that never returned is set apart (departed.py).
 
 What cannot be judged gives a verdict with `unusable` set. Nothing is judged: records out of order, an
 unknown kind, filters, ids or attributes that do not parse, an id published twice, or acknowledged and
@@ -45,6 +45,7 @@ from collections.abc import Callable, Sequence
 from pleach.errors import InvalidInputError, TraceError
 from pleach.events.event import EventId
 from pleach.trace.candidates import Candidates
+from pleach.trace.departed import without_departed
 from pleach.trace.ledger import NEVER, Client, Clients, Past, Publication, Subscription
 from pleach.trace.records import Record, RecordKind, attributes_from
 from pleach.trace.survey import Survey, survey
@@ -64,7 +65,7 @@ def judge(records: Sequence[Record], ordering: Ordering | str | None = None) -> 
         oracle.read(records)
     except InvalidInputError as error:
         return Verdict(run, promised or Ordering.CAUSAL, unusable=str(error), counts=Counts(records=len(records)))
-    return oracle.verdict(len(records))
+    return without_departed(records, oracle.verdict(len(records)))
 
 
 class _Oracle:

@@ -75,13 +75,15 @@ class Counts(msgspec.Struct, frozen=True):
     drains: int = 0
     suspensions: int = 0  # faults that suspend the checks for a while
     set_aside: int = 0  # breaches that fell into a suspension
+    departed: int = 0  # losses that sat solely on brokers that never returned
     unpaired: int = 0  # acknowledgements and unsubscriptions of what the trace never saw asked for
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """The judgement of one run.
 
-    `violations` break what the network promises, `tolerated` breach an order that it does not promise.
+    `violations` break what the network promises, `tolerated` breach an order that it does not promise. `departed`: lost
+    with brokers that never returned (departed.py), which no network can promise not to happen.
     `unusable` says why the trace, or a part of it, cannot be judged; what the rest shows stands beside it.
     """
 
@@ -89,6 +91,7 @@ class Verdict(msgspec.Struct, frozen=True):
     ordering: Ordering
     violations: tuple[Violation, ...] = ()
     tolerated: tuple[Violation, ...] = ()
+    departed: tuple[Violation, ...] = ()
     unusable: str = ""
     counts: Counts = Counts()
 
