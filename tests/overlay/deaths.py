@@ -1,8 +1,8 @@
 """Random networks under load in which up to a third of the brokers crash: some come back, some are dead for good.
 
 `plague(seed)` is a function of the seed alone; `afflicted` adds a way to route and an order to keep. Faults come in
-bursts, so that neighbours are dead or down together, and stand-ins wait for some who come back later. Some stand-ins
-die as well. In half of the networks clients change their minds meanwhile.
+bursts, so that neighbours are dead or down together, and stand-ins wait for some who come back later. With
+`relapses` some stand-ins die as well. In half of the networks clients change their minds meanwhile.
 """
 
 from __future__ import annotations
@@ -33,8 +33,20 @@ def setting_of(seed: int) -> Setting:
     return SETTINGS[seed % len(SETTINGS)]
 
 
-def afflicted(seed: int, setting: Setting) -> Scenario:
-    return msgspec.structs.replace(combined(plague(seed), setting.combination), ordering=setting.ordering)
+def afflicted(seed: int, setting: Setting, *, relapses: bool = False) -> Scenario:
+    scenario = msgspec.structs.replace(combined(plague(seed), setting.combination), ordering=setting.ordering)
+    if not relapses:
+        return scenario
+    steps = sorted([*scenario.steps, *_relapses(seed, scenario.steps)], key=lambda step: step.at)
+    return msgspec.structs.replace(scenario, steps=tuple(steps))
+
+
+def _relapses(seed: int, steps: Sequence[Step]) -> list[Step]:
+    """One stand-in in three dies while it gathers, or not long after."""
+    stream = Random(f"relapse/{seed}")
+    dead = [step for step in steps if isinstance(step, Crash) and step.for_good and stream.random() < 1 / 3]
+    moments = [round(step.at + AFTER + stream.uniform(0.001, 0.7), 4) for step in dead]
+    return [Crash(at=at, broker=step.broker, for_good=True) for at, step in zip(moments, dead, strict=True)]
 
 
 def plague(seed: int) -> Scenario:
@@ -64,8 +76,6 @@ def _faults(stream: Random, links: Sequence[tuple[str, str]], brokers: Sequence[
         at = round(burst + stream.choice((0.0, 0.01, 0.3)) * stream.random(), 4)
         if stream.random() < 0.6:
             steps.append(Crash(at=at, broker=broker, for_good=True))
-            if stream.random() < 0.2:  # the stand-in, too
-                steps.append(Crash(at=round(at + AFTER + stream.uniform(0.001, 0.7), 4), broker=broker, for_good=True))
         else:
             steps += [Crash(at=at, broker=broker), Restart(at=at + _outage(stream), broker=broker)]
         if stream.random() < 0.3:

@@ -48,14 +48,14 @@ def line(name: str, total: Tally) -> str:
     return f"{name:<46}{total.seeds:>7,}{total.failed:>7}{numbers}{total.mended_after:>12.3f}"
 
 
-def judged(only: str, seeds: range) -> list[Healed]:
-    return [_judged(only, seed) for seed in seeds]
+def judged(only: str, relapses: bool, seeds: range) -> list[Healed]:
+    return [_judged(only, relapses, seed) for seed in seeds]
 
 
-def _judged(only: str, seed: int) -> Healed:
+def _judged(only: str, relapses: bool, seed: int) -> Healed:
     setting = BY_NAME[only] if only else setting_of(seed)
     try:
-        return judge_plague(seed, setting)
+        return judge_plague(seed, setting, relapses=relapses)
     except Exception as error:  # noqa: BLE001 whatever it raises, the other seeds are still to be judged
         return Healed(seed, setting, [f"raised {type(error).__name__}: {error}"])
 
@@ -64,10 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_options(parser, seeds=1_000)
     parser.add_argument("--only", choices=sorted(BY_NAME), default="", help="all seeds under this setting")
+    parser.add_argument("--relapses", action="store_true", help="stand-ins die as well: not all of this heals yet")
     options = parser.parse_args(arguments)
     totals = {setting.name: Tally() for setting in SETTINGS}
     total, progress = Tally(), Progress(options)
-    for task in in_tasks(partial(judged, options.only), options):
+    for task in in_tasks(partial(judged, options.only, options.relapses), options):
         for healed in task:
             totals[healed.setting.name].add(healed)
             total.add(healed)

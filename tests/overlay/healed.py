@@ -34,9 +34,9 @@ class Healed:
     mended_after: float = 0.0  # seconds, from the last fault until the last stand-in served
 
 
-def judge_plague(seed: int, setting: Setting | None = None) -> Healed:
+def judge_plague(seed: int, setting: Setting | None = None, *, relapses: bool = False) -> Healed:
     setting = setting or setting_of(seed)
-    scenario = afflicted(seed, setting)
+    scenario = afflicted(seed, setting, relapses=relapses)
     watched = Watched(scenario, seed)
     return assess(scenario, seed, setting, watched)
 
