@@ -29,7 +29,8 @@ from pleach.messages import Forward, Install, Withdraw
 from pleach.scenario.model import Client, Ordering, PerLink, Routing, Scenario, Stabilise, Stabiliser
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
-from pleach.stabilise.lease import Renewal, phase_of
+from pleach.stabilise.clocks import phase_of
+from pleach.stabilise.lease import Renewal
 
 SETTING = Setting(fanout=2, levels=4, classes=3)
 SEEN = Window(1 * SECOND, 13 * SECOND)

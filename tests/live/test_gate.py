@@ -12,9 +12,11 @@ from pleach.events.event import Event, EventId
 from pleach.events.language import parse_filter
 from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Data, Hello
+from pleach.live.config import BrokerSettings
 from pleach.live.gate import Gate
 from pleach.live.healing import Healing
 from pleach.live.metrics import Counters
+from pleach.live.roads import first_broker
 from pleach.messages import (
     Attach,
     Farewell,
@@ -121,7 +123,10 @@ def test_the_gate_looks_at_every_field_that_carries_an_event():
         for field in msgspec.structs.fields(kind)
         if {field.type, *get_args(field.type)} & {Event, Forward, Publish}
     }
-    assert carriers == {"Publish", "Deliver", "Forward", "Marked", "Said"}
+    simulated = {"Along", "Coloured", "OnBehalf"}
+    assert carriers - simulated == {"Publish", "Deliver", "Forward", "Marked", "Said"}
+    owned = first_broker(BrokerSettings(name="b"))._owner  # what no protocol owns is refused
+    assert not simulated & {kind.__name__ for kind in owned}
 
 
 # Leases ---------------------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ class Journey:
         """Before all brokers, also those that come later or come back."""
         sim = self.run.sim
         add, restart = sim.add, sim.restart
-        sim.add = lambda name, machine: add(name, Guard(self, name, machine))  # type: ignore[method-assign]
+        sim.add = lambda name, machine, **how: add(name, Guard(self, name, machine), **how)  # type: ignore[method-assign]
         sim.restart = lambda name, machine: restart(name, Guard(self, name, machine))  # type: ignore[method-assign]
         for name, broker in self.run.brokers.items():
             sim.add(name, broker)

@@ -25,6 +25,9 @@ class Rounds:
         if source in self._is_whole:
             self._is_whole[source] = True
 
+    def forget(self, source: Node) -> None:
+        self._is_whole.pop(source, None)
+
     def is_whole(self, source: Node) -> bool:
         return self._is_whole.get(source, False)
 

@@ -206,6 +206,10 @@ class Router:
         """All that this one wants has come again since the round began."""
         self._rounds.end(source)
 
+    def forget_round(self, source: Node) -> None:
+        """It is gone, and so is what it has begun to say."""
+        self._rounds.forget(source)
+
     def _is_judged(self, source: Node) -> bool:
         """Renewals that are relayed come in no rounds: there only time tells (S1 §3.3.2)."""
         return self.config.relaying is not Relaying.NEVER or self._rounds.is_whole(source)
@@ -254,6 +258,7 @@ class Router:
     def disconnect(self, neighbour: Node) -> Outcome:
         """A link is gone, and with it all that came over it."""
         self.neighbours.remove(neighbour)
+        self.forget_round(neighbour)
         sends: list[Send] = []
         due: list[Ticket] = []
         for layer, propagation in self._layers.items():

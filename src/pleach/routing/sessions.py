@@ -191,6 +191,7 @@ class Sessions:
             for name in sorted(state.names(layer)):
                 sends += self._remove(layer, client, name)
         del self._clients[client]
+        self._router.forget_round(client)
         return sends
 
     def _publish(self, client: Node, event: Event) -> list[Send]:
