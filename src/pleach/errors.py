@@ -295,3 +295,9 @@ def _window(text: str, column: int) -> tuple[str, int]:
     position = min(max(column - 1, 0), len(flat))
     start = max(0, position - SHOWN_COLUMNS // 2)
     return flat[start : start + SHOWN_COLUMNS], position - start
+
+
+def place_and_reason(error: Exception) -> tuple[str, str]:
+    """What msgspec says of input that does not fit: where, as a dotted path (empty at the top), and why."""
+    reason, _, place = str(error).partition(" - at `$")
+    return place.rstrip("`").lstrip("."), reason

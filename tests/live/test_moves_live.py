@@ -7,33 +7,14 @@ import pytest
 from broker_process import chain as process_chain
 from broker_process import processes
 from daemons import chain
-from tiny_broker import take, until
+from following import EVENTS, address, numbers, publish, run
+from tiny_broker import until
 from typer.testing import CliRunner
 
 import pleach
 from pleach.cli.main import app
 from pleach.errors import SurveyError, TopologyError
 from pleach.messages import RequestMove
-
-SECONDS_MAX = 60
-EVENTS = 400
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, SECONDS_MAX))
-
-
-def address(running, name):
-    return f"pleach://{running.ready[name].client}"
-
-
-async def publish(client, first, count):
-    futures = [await client.publish_windowed({"n": number}) for number in range(first, first + count)]
-    return await asyncio.gather(*futures)
-
-
-async def numbers(subscription, count):
-    return [event.attributes["n"] for event in await take(subscription, count)]
 
 
 async def move(running, client, *path):

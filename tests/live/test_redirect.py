@@ -4,32 +4,13 @@ import asyncio
 
 import pytest
 from daemons import chain
+from following import EVENTS, address, numbers, publish, run
 from test_client_library_durable import abandon
 from tiny_broker import take, until
 
 import pleach
 from pleach.errors import ClientError
 from pleach.live.config import Limits
-
-SECONDS_MAX = 60
-EVENTS = 400
-
-
-def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, SECONDS_MAX))
-
-
-def address(running, name):
-    return f"pleach://{running.ready[name].client}"
-
-
-async def publish(client, first, count):
-    futures = [await client.publish_windowed({"n": number}) for number in range(first, first + count)]
-    return await asyncio.gather(*futures)
-
-
-async def numbers(subscription, count):
-    return [event.attributes["n"] for event in await take(subscription, count)]
 
 
 def neighbours(running, name):

@@ -63,10 +63,6 @@ class Hand:
         return self.stream.choice(tuple(Parity))
 
 
-FIELDS: Mapping[Layer, str] = MappingProxyType(
-    {Layer.SUBSCRIPTIONS: "subscriptions", Layer.ADVERTISEMENTS: "advertisements"}
-)
-
 Damage: TypeAlias = Callable[[BrokerState, Hand], BrokerState]
 LayerDamage: TypeAlias = Callable[[Layer, PropagationState, Hand], PropagationState]
 
@@ -78,11 +74,11 @@ def damaged(state: bytes, what: str, hand: Hand) -> bytes:
 def rewound(state: bytes, former: bytes) -> bytes:
     """The state as it once was, but for what is out of reach: neighbours, their number, protocols under way."""
     present, past = unpack(state, BrokerState), unpack(former, BrokerState)
+    router = present.router
     for layer in Layer:
-        now, then = _layer(present, layer), _layer(past, layer)
-        present = _with(
-            present,
-            layer,
+        now, then = _layer(router, layer), _layer(past.router, layer)
+        rewound_layer = replace(
+            now,
             received=then.received,
             stale=then.stale,
             waits=then.waits,
@@ -90,7 +86,8 @@ def rewound(state: bytes, former: bytes) -> bytes:
             unanswered={n: then.unanswered.get(n, []) for n in now.installs},
             settles={n: then.settles.get(n, []) for n in now.installs},
         )
-    return pack(replace(present, clients=past.clients))
+        router = _with_layer(router, layer, rewound_layer)
+    return pack(replace(present, router=router, clients=past.clients))
 
 
 def layers_of(*, advertisements: bool) -> Sequence[Layer]:
@@ -244,8 +241,7 @@ def _in_all_tables(state: BrokerState, hand: Hand, damage: LayerDamage) -> Broke
 def _in_layers(router: RouterState, hand: Hand, damage: LayerDamage) -> RouterState:
     """Where tables are rebuilt there are those of advertisements, used or not."""
     for layer in Layer if hand.trees else hand.layers:
-        former = router.subscriptions if layer is Layer.SUBSCRIPTIONS else router.advertisements
-        router = replace(router, **{FIELDS[layer]: damage(layer, former, hand)})
+        router = _with_layer(router, layer, damage(layer, _layer(router, layer), hand))
     return router
 
 
@@ -257,13 +253,14 @@ def _with_machine(state: BrokerState, name: str, machine: object) -> BrokerState
     return replace(state, machines={**state.machines, name: pack(machine)})
 
 
-def _layer(state: BrokerState, layer: Layer) -> PropagationState:
-    return state.router.subscriptions if layer is Layer.SUBSCRIPTIONS else state.router.advertisements
+def _layer(router: RouterState, layer: Layer) -> PropagationState:
+    return router.subscriptions if layer is Layer.SUBSCRIPTIONS else router.advertisements
 
 
-def _with(state: BrokerState, layer: Layer, **changes: object) -> BrokerState:
-    changed: PropagationState = replace(_layer(state, layer), **changes)
-    return replace(state, router=replace(state.router, **{FIELDS[layer]: changed}))
+def _with_layer(router: RouterState, layer: Layer, changed: PropagationState) -> RouterState:
+    if layer is Layer.SUBSCRIPTIONS:
+        return replace(router, subscriptions=changed)
+    return replace(router, advertisements=changed)
 
 
 PARTS: Mapping[str, Damage] = MappingProxyType(

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pleach.errors import SettingsError
+from pleach.errors import SettingsError, place_and_reason
 from pleach.live.leasing import LeaseSettings, lease_complaints
 from pleach.messages import Node
 from pleach.overlay.choice import CHOICES
@@ -221,8 +221,7 @@ def _convert(merged: dict[str, Any], origin: dict[str, str]) -> BrokerSettings:
     try:
         return msgspec.convert(merged, BrokerSettings, strict=False)
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at `$.")
-        key = place.rstrip("`")
+        key, reason = place_and_reason(error)
         source = origin.get(key.partition(".")[0], "")
         if not key:  # msgspec names an unknown key in its text only
             unknown = sorted(set(merged) - set(BrokerSettings.__struct_fields__))

@@ -33,7 +33,7 @@ from math import isfinite
 
 import msgspec
 
-from pleach.errors import PriceError
+from pleach.errors import PriceError, place_and_reason
 from pleach.messages import Node
 from pleach.optimise.cost import Costs
 from pleach.overlay.plans.topology import Link, link
@@ -124,8 +124,7 @@ def _decoded(text: str, source: str) -> _File:
     except tomllib.TOMLDecodeError as error:
         raise PriceError(f"{source}: no TOML: {error}") from None
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at `$")
-        where = place.rstrip("`").lstrip(".")
+        where, reason = place_and_reason(error)
         raise PriceError(f"{source}: {f'{where}: ' if where else ''}{reason}") from None
 
 

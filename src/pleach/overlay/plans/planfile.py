@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from pleach.errors import PlanError, StepError, TopologyError
+from pleach.errors import PlanError, StepError, TopologyError, place_and_reason
 from pleach.messages import Node
 from pleach.overlay.plans.difference import Difference
 from pleach.overlay.plans.plan import Plan
@@ -70,8 +70,7 @@ def _decoded(data: bytes, source: str) -> _File:
             raise PlanError(f"{source}: version {version}; this release reads version {VERSION}, so make the plan anew")
         return msgspec.json.decode(data, type=_File)
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at `$")
-        where = place.rstrip("`").lstrip(".")
+        where, reason = place_and_reason(error)
         raise PlanError(f"{source}: {f'{where}: ' if where else ''}{reason}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PlanError(f"{source}: no JSON: {error}; give a file that `pleach overlay plan` has written") from None
