@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import msgspec
 import typer
@@ -153,11 +153,12 @@ async def _standard_input() -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[bytes] = asyncio.Queue(LINES_AHEAD_MAX)
 
-    def read() -> None:
-        with contextlib.suppress(RuntimeError, CancelledError):  # the loop is over before the input is
-            for line in itertools.chain(sys.stdin.buffer, [END]):
+    def read(lines: BinaryIO) -> None:
+        # The loop is over before the input is, or whoever gave us the input has closed it.
+        with contextlib.suppress(RuntimeError, CancelledError, ValueError):
+            for line in itertools.chain(lines, [END]):
                 asyncio.run_coroutine_threadsafe(queue.put(line), loop).result()
 
-    threading.Thread(target=read, daemon=True).start()
+    threading.Thread(target=read, args=(sys.stdin.buffer,), daemon=True).start()
     while (line := await queue.get()) != END:
         yield line
