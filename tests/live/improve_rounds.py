@@ -1,0 +1,210 @@
+"""A tree that improves itself while events flow: the measured cost must fall, and nothing be lost or out of order.
+
+    python tests/live/improve_rounds.py --seconds 120
+
+Nine broker processes in three zones, with latencies between them that a proxy in every link makes. They begin as a
+chain that leaves its zone with every link. At first events are wanted in the zone where they are published; half way
+the zones a and c begin to want each other's. What is measured is the time from publication to delivery, of all
+deliveries, from the trace. The exit code is 1 if that has not fallen by 30% within a minute of the change, or if the
+reference oracle finds anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+
+from pleach.live.improving import Round, Wish, improve
+from pleach.live.run import LiveRun, run_live
+from pleach.scenario import parse_scenario
+from pleach.scenario.model import PerLink, Scenario
+from pleach.scenario.values import Span
+from pleach.trace import Record, RecordKind, Verdict, explain, judge
+
+ZONES = "abc"
+NEAR = "[0.0005, 0.001]"
+FAR = {"ab": 0.080, "bc": 0.100, "ac": 0.090}  # seconds, one way
+FALL_MIN = 0.30
+MINUTE = 60.0
+WINDOW_SECONDS = 5.0
+EVERY_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`seconds`: of the run; the traffic changes half way. `per_second`: events of each of its sources."""
+
+    seconds: float
+    brokers_per_zone: int = 3
+    per_second: float = 20.0
+    window: float = WINDOW_SECONDS
+    wish: Wish = field(default_factory=lambda: Wish(every=EVERY_SECONDS, actions_per_minute_max=20))
+    is_chain: bool = True  # else it begins with a tree that suits the first half
+
+    @property
+    def change_at(self) -> float:
+        return self.seconds / 2
+
+    @property
+    def zones(self) -> dict[str, str]:
+        return {f"{zone}{n + 1}": zone for zone in ZONES for n in range(self.brokers_per_zone)}
+
+    @property
+    def links(self) -> list[tuple[str, str]]:
+        numbers = range(1, self.brokers_per_zone + 1)
+        if self.is_chain:
+            return list(pairwise(f"{zone}{n}" for n in numbers for zone in ZONES))
+        return [("a1", "b1"), ("b1", "c1"), *((f"{zone}1", f"{zone}{n}") for zone in ZONES for n in numbers[1:])]
+
+    def scenario(self) -> Scenario:
+        links = ", ".join(f'["{a}", "{b}"]' for a, b in self.links)
+        far = [(a, b, FAR[x + y]) for (a, x), (b, y) in combinations(self.zones.items(), 2) if x != y]
+        head = (
+            f'name = "improve"\nrouting = "covering"\nordering = "causal"\nlinks = [{links}]\nduration = {self.seconds}'
+        )
+        ground = parse_scenario(f"{head}\n[latency]\ndefault = {NEAR}\n{self._clients()}", file="improve")
+        everywhere = tuple((a, b, Span(seconds, seconds)) for a, b, seconds in far)  # also where no link is yet
+        return msgspec.structs.replace(ground, latency=PerLink(ground.latency.default, everywhere))
+
+    def _clients(self) -> str:
+        sources = [
+            *(self._source(zone, zone, 0.0, self.change_at) for zone in ZONES),
+            *(self._source(zone, zone + other, self.change_at, self.seconds) for zone, other in ("ac", "ca")),
+            *(self._source(zone, zone + other, 0.0, self.seconds, share=0.1) for zone, other in ("ab", "bc")),
+        ]
+        return "\n".join([*sources, *map(self._readers, self.zones.items())])
+
+    def _source(self, zone: str, topic: str, begin: float, end: float, share: float = 1.0) -> str:
+        every = 1.0 / (share * self.per_second)
+        load = f'{{ every = {every}, from = {begin}, until = {end}, attributes = {{ topic = "{topic}" }} }}'
+        return f'[[clients]]\nid = "from-{topic}"\nbroker = "{zone}1"\npublish = [{load}]'
+
+    def _readers(self, place: tuple[str, str]) -> str:
+        """At all brokers but the first of a zone: what is published in the zone, and for it."""
+        broker, zone = place
+        if broker.endswith("1"):
+            return ""
+        topics = [zone, *(other + zone for other in ZONES)]
+        wanted = ", ".join(f"\"topic = '{topic}'\"" for topic in topics)
+        return f'[[clients]]\nid = "at-{broker}"\nbroker = "{broker}"\nsubscribe = [{wanted}]'
+
+
+@dataclass
+class Result:
+    stage: Stage
+    rounds: list[Round] = field(default_factory=list)
+    costs: list[tuple[float, float, int]] = field(default_factory=list)  # from when, milliseconds, deliveries
+    verdict: Verdict | None = None
+    explained: str = ""
+
+    @property
+    def before(self) -> float:
+        """What deliveries cost just after the change."""
+        return next(cost for at, cost, _ in self.costs if at >= self.stage.change_at)
+
+    @property
+    def after(self) -> float:
+        """In the last window of the minute."""
+        ends = self.stage.change_at + MINUTE
+        return [cost for at, cost, _ in self.costs if at + self.stage.window <= ends][-1]
+
+    @property
+    def fall(self) -> float:
+        return 1.0 - self.after / self.before
+
+    @property
+    def exchanges(self) -> int:
+        return sum(len(each.exchanges) for each in self.rounds if each.is_done)
+
+    @property
+    def is_good(self) -> bool:
+        return self.fall >= FALL_MIN and self.verdict is not None and self.verdict.clean
+
+
+async def improve_rounds(place: Path, stage: Stage, on_round=lambda _round: None) -> Result:
+    """Start the brokers, let the loop work beside the traffic, and judge what clients saw."""
+    result = Result(stage)
+
+    def note(done: Round) -> None:
+        result.rounds.append(done)
+        on_round(done)
+
+    async def direct(run: LiveRun) -> None:
+        places = list(run.network.directory.admin.values())
+        loop = asyncio.create_task(improve(places, stage.wish, on_round=note))
+        await asyncio.wait([loop], timeout=stage.seconds - run.now)
+        if loop.done():
+            loop.result()  # it does not end by itself: something went wrong
+        loop.cancel()
+        await asyncio.wait([loop])
+
+    done = await run_live(stage.scenario(), place, zones=stage.zones, direct=direct)
+    result.costs = list(costs_of(done.records, stage))
+    if done.quiet:
+        result.verdict = judge(done.records)
+        result.explained = "" if result.verdict.clean else explain(result.verdict, done.records)
+    return result
+
+
+def costs_of(records: Sequence[Record], stage: Stage) -> Iterator[tuple[float, float, int]]:
+    """By when events were published, counted from the change: what their deliveries took on average."""
+    published = {each.event: each.at for each in records if each.kind == RecordKind.PUBLISH}
+    windows: dict[int, list[float]] = {}
+    for each in records:
+        if each.kind == RecordKind.DELIVER:
+            number = int((published[each.event] - stage.change_at) // stage.window)
+            windows.setdefault(number, []).append(1_000.0 * (each.at - published[each.event]))
+    for number, taken in sorted(windows.items()):
+        if len(taken) > stage.per_second * stage.window:  # the ends of the run are no windows
+            yield stage.change_at + number * stage.window, fmean(taken), len(taken)
+
+
+def told(result: Result) -> Iterator[str]:
+    for at, cost, deliveries in result.costs:
+        yield f"{at:6.1f} s  {cost:7.1f} ms per delivery, {deliveries:,} deliveries"
+    yield f"{result.exchanges} links exchanged in {sum(bool(each.exchanges) for each in result.rounds)} rounds"
+    for trouble in filter(None, (each.trouble for each in result.rounds)):
+        yield f"trouble: {trouble}"
+    fall = f"{result.before:.1f} ms after the change, {result.after:.1f} ms at the end: {result.fall:.0%} less"
+    yield f"{fall} (wanted: {FALL_MIN:.0%})"
+    if result.verdict is None:
+        yield "it did not become quiet"
+        return
+    counts = result.verdict.counts
+    yield f"{counts.published:,} events, {counts.deliveries:,} deliveries, clean: {result.verdict.clean}"
+    if result.explained:
+        yield result.explained
+
+
+def told_round(each: Round) -> str:
+    links = ", ".join(f"{'–'.join(e.remove)} → {'–'.join(e.add)}" for e in each.exchanges)
+    taken = f"{each.milliseconds:.1f} ms measured" if each.milliseconds is not None else "nothing delivered"
+    costs = f"cost {each.cost:.1f}, then {each.cost_then:.1f}"
+    return f"round {each.number}: {each.events:,.0f} events, {taken}, {costs}: {each.verdict} {links}{each.trouble}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--brokers-per-zone", type=int, default=3)
+    parser.add_argument("--events", type=float, default=20.0, help="per second and source")
+    given = parser.parse_args()
+    stage = Stage(given.seconds, given.brokers_per_zone, given.events)
+    with tempfile.TemporaryDirectory() as scratch:
+        said = improve_rounds(Path(scratch), stage, lambda each: sys.stdout.write(told_round(each) + "\n"))
+        result = asyncio.run(said)
+    sys.stdout.write("\n".join(told(result)) + "\n")
+    return 0 if result.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
