@@ -59,9 +59,9 @@ class Observer:
             raise SurveyError("the tree is changing", f"{', '.join(busy)} take part in a reconfiguration")
         self._places = list(dict.fromkeys((*found.admin.values(), *self._places)))
         told = await _at_once(self._traffic(name, found.admin[name]) for name in tree.brokers)
-        return Look(time.time(), found, tree, tuple(each for some in told for each in some))
+        return Look(time.time(), found, tree, tuple(Sighting.all_of(told)))
 
-    async def _traffic(self, broker: Node, address: str) -> list[Sighting]:
+    async def _traffic(self, broker: Node, address: str) -> tuple[Report, float]:
         """Ages count from the middle of the time that the answer took: no two clocks are compared."""
         asked = time.time()
         answer = await _answer(address, f"/traffic/{self._next.get(broker, 0)}")
@@ -73,7 +73,7 @@ class Observer:
                 f"{broker} does not tell of its traffic", f"a broker of another release? {error}"
             ) from None
         self._next[broker] = told.next
-        return Sighting.all_of(told.report, now=between)
+        return told.report, between
 
 
 async def measured(look: Look) -> dict[Link, float]:

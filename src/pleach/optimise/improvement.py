@@ -43,7 +43,7 @@ class Verdict(StrEnum):
     LITTLE = "it saves too little"
     CHANCE = "it may be chance"
     DEAR = "the exchanges cost more than they save"
-    LIMIT = "enough exchanges were made in the last minute"
+    LIMIT = "it takes more exchanges than may be made now"
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,12 @@ from pleach.optimise.cost import Flow
 NOTES_MAX = 4_096  # of one broker
 NOTE_SECONDS_MAX = 60.0  # whoever wants to know has asked by then
 LEVEL_MAX = 31
+CHANGES_MAX = 64  # of level, that a broker remembers
 ROOMY = 4  # a broker that uses no more than this part of its notes goes back by a level
 
-_HASH_BITS = 32
-_HASH_MAX = 0xFFFFFFFF
-_SPREAD = 0x9E3779B1  # odd: a product with it spreads what crc32, being linear, leaves in rows
+HASH_BITS = 32
+HASH_MAX = 0xFFFFFFFF
+SPREAD = 0x45D9F3B  # odd: a product with it spreads what crc32 leaves in rows; and it fits into 63 bits
 
 EventKey: TypeAlias = tuple[str, int, int]  # publisher, incarnation, sequence
 
@@ -71,13 +72,16 @@ class Pick(NamedTuple):
 
 def level_of(event: EventKey) -> int:
     publisher, incarnation, sequence = event
-    hashed = crc32(b"%d/%d" % (incarnation, sequence), crc32(publisher.encode()))
-    return _HASH_BITS - (hashed * _SPREAD & _HASH_MAX).bit_length()
+    return _level(crc32(b"/%d/%d" % (incarnation, sequence), crc32(publisher.encode())))
 
 
 def spelled_level(event: str) -> int:
-    publisher, incarnation, sequence = event.rsplit("/", 2)
-    return level_of((publisher, int(incarnation), int(sequence)))
+    """The same, of an event's id as text: crc32 goes on where it was."""
+    return _level(crc32(event.encode()))
+
+
+def _level(hashed: int) -> int:
+    return HASH_BITS - (hashed * SPREAD & HASH_MAX).bit_length()
 
 
 # At a broker ---------------------------------------------------------------------------------------------------------
@@ -87,18 +91,23 @@ class Notebook:
     """The notes of one broker: the latest, and never more than there is room for."""
 
     def __init__(self, notes_max: int = NOTES_MAX) -> None:
-        self.level = 0
         self._notes_max = notes_max
+        self._levels = [(0, 0)]  # what was kept, from which number on; the latest last
         self._notes: dict[tuple[EventKey, Seen], tuple[int, float]] = {}  # number and time; the oldest first
         self._number = 0
 
     def __len__(self) -> int:
         return len(self._notes)
 
+    @property
+    def level(self) -> int:
+        return self._levels[-1][1]
+
     def note(self, events: Iterable[EventKey], seen: Seen, now: float) -> None:
         """An event that several clients get is noted once."""
+        level = self.level
         for event in events:
-            if self.level and level_of(event) < self.level:
+            if level and level_of(event) < level:
                 continue
             self._number += 1
             self._notes.setdefault((event, seen), (self._number, now))
@@ -108,8 +117,19 @@ class Notebook:
     def _make_room(self, now: float) -> None:
         self._forget_before(now - NOTE_SECONDS_MAX)
         while len(self._notes) > self._notes_max and self.level < LEVEL_MAX:
-            self.level += 1
+            self._change_level(self.level + 1)
             self._notes = {key: note for key, note in self._notes.items() if level_of(key[0]) >= self.level}
+
+    def _change_level(self, level: int) -> None:
+        self._levels.append((self._number, level))
+        if len(self._levels) > CHANGES_MAX:  # of long ago only the highest is remembered
+            (first, one), (_, other), *rest = self._levels
+            self._levels = [(first, max(one, other)), *rest]
+
+    def _level_since(self, number: int) -> int:
+        """All notes after a number are there that have this level."""
+        ends = [*(begin for begin, _ in self._levels[1:]), self._number + 1]
+        return max(level for (_, level), end in zip(self._levels, ends, strict=True) if end > number)
 
     def _forget_before(self, time: float) -> None:
         while self._notes and next(iter(self._notes.values()))[1] < time:
@@ -127,9 +147,9 @@ class Notebook:
             for (event, seen), (number, at) in self._notes.items()
             if number > after
         )
-        report = Report(broker, self.level, notes)
+        report = Report(broker, self._level_since(after), notes)
         if self.level and ROOMY * len(self._notes) <= self._notes_max:
-            self.level -= 1
+            self._change_level(self.level - 1)
         return report, self._number
 
 
@@ -143,12 +163,20 @@ class Sighting(NamedTuple):
     broker: Node
     seen: Seen
     at: float
-    level: int  # that the broker had kept all of
+    level: int  # that all brokers had kept, when they were asked
 
     @classmethod
-    def all_of(cls, report: Report, *, now: float) -> list[Sighting]:
-        """`now`: when the ages of its notes counted from."""
-        return [cls(note.event, report.broker, note.seen, now - note.at, report.level) for note in report.notes]
+    def all_of(cls, reports: Sequence[tuple[Report, float]]) -> list[Sighting]:
+        """Of one look, with the moments from which the ages of their notes count.
+
+        The level is that of all reports together: one without notes says, too, what its broker has not kept.
+        """
+        level = max((report.level for report, _ in reports), default=0)
+        return [
+            cls(note.event, report.broker, note.seen, now - note.at, level)
+            for report, now in reports
+            for note in report.notes
+        ]
 
 
 class Journal(NamedTuple):
@@ -166,7 +194,7 @@ def journals(sightings: Iterable[Sighting]) -> Iterator[Journal]:
     delivered: dict[str, dict[Node, float]] = {}
     for each in sightings:
         if each.seen is Seen.PUBLISH:
-            published[each.event] = (each.broker, each.at)
+            published[each.event] = max((each.broker, each.at), published.get(each.event, (each.broker, each.at)))
         else:
             places = delivered.setdefault(each.event, {})
             places[each.broker] = min(each.at, places.get(each.broker, each.at))
