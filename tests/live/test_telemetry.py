@@ -201,7 +201,7 @@ def test_the_command_tells_what_it_would_do_and_changes_nothing(tmp_path):
 def test_a_loop_needs_brokers_that_answer_and_a_pause_that_makes_sense():
     with pytest.raises(SurveyError, match="no broker answers"):
         asyncio.run(improve(["127.0.0.1:1"], Wish(every=1.0), rounds_max=1))
-    with pytest.raises(InvalidInputError, match="0.5 to 30 are possible"):
+    with pytest.raises(InvalidInputError, match=r"0\.5 to 30 are possible"):
         Wish(every=0.1)
 
 
