@@ -12,7 +12,7 @@ import msgspec
 
 from pleach.errors import SurveyError, UnreachableError
 from pleach.live.ask import ask
-from pleach.live.survey import Survey, survey
+from pleach.live.survey import SETTLE_PAUSE_SECONDS, Survey, survey
 from pleach.live.telemetry import DISTANCES_MAX
 from pleach.messages import Node
 from pleach.optimise.sightings import Report, Sighting
@@ -20,6 +20,7 @@ from pleach.overlay.plans.topology import Link, Topology
 
 ASKED_AT_ONCE_MAX = 64
 DISTANCES_SECONDS_MAX = 120.0
+SETTLE_SECONDS_MAX = 3.0  # a reconfiguration takes less, as a rule; else the next look will do
 
 Found = TypeVar("Found")
 
@@ -51,15 +52,23 @@ class Observer:
         self._next: dict[Node, int] = {}
 
     async def look(self) -> Look:
-        """Raises SurveyError where brokers do not answer, or change their tree just now."""
-        found = await survey(self._places, "/glance")
-        tree = found.topology()
-        busy = sorted(name for name, status in found.found.items() if status.operation)
-        if busy:
-            raise SurveyError("the tree is changing", f"{', '.join(busy)} take part in a reconfiguration")
+        """Raises SurveyError where brokers do not answer, or change their tree and are not done with it soon."""
+        found, tree = await self._settled()
         self._places = list(dict.fromkeys((*found.admin.values(), *self._places)))
         told = await _at_once(self._traffic(name, found.admin[name]) for name in tree.brokers)
         return Look(time.time(), found, tree, tuple(Sighting.all_of(told)))
+
+    async def _settled(self) -> tuple[Survey, Topology]:
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + SETTLE_SECONDS_MAX
+        while True:
+            found = await survey(self._places, "/glance")
+            try:
+                return found, _quiet_tree(found)
+            except SurveyError:
+                if clock() > deadline:
+                    raise
+            await asyncio.sleep(SETTLE_PAUSE_SECONDS)
 
     async def _traffic(self, broker: Node, address: str) -> tuple[Report, float]:
         """Ages count from the middle of the time that the answer took: no two clocks are compared."""
@@ -74,6 +83,13 @@ class Observer:
             ) from None
         self._next[broker] = told.next
         return told.report, between
+
+
+def _quiet_tree(found: Survey) -> Topology:
+    busy = sorted(name for name, status in found.found.items() if status.operation)
+    if busy:
+        raise SurveyError("the tree is changing", f"{', '.join(busy)} take part in a reconfiguration")
+    return found.topology()
 
 
 async def measured(look: Look) -> dict[Link, float]:
