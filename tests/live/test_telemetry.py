@@ -22,12 +22,14 @@ from pleach.live.observing import Observer, measured
 from pleach.live.watching import WATCHED_SECONDS, Watching
 from pleach.messages import Attach, Deliver, Forward, Publish, Subscribe
 from pleach.optimise.cost import Flow
+from pleach.optimise.prices import Prices
 from pleach.optimise.sightings import picked
 from pleach.overlay.plans import Topology
 from pleach.routing.router import RoutingConfig
 from pleach.runs import Run, encode_event, encode_run
 
 COMMAND_SECONDS_MAX = 60.0
+FROM_A_TO_C = Flow("a", frozenset("c"))
 
 
 # Notes at the gate --------------------------------------------------------------------------------------------------
@@ -114,6 +116,10 @@ async def busy_chain(directory):
             await asyncio.wait([load])
 
 
+def flows_of(seen):
+    return {flow._replace(events=1.0) for flow in picked(seen, 0.0, float("inf")).flows}
+
+
 def admins(running):
     return [ready.admin for ready in running.ready.values()]
 
@@ -125,9 +131,10 @@ def test_an_observer_sees_tree_flows_and_distances(tmp_path):
             first = await observer.look()
             refused = running.node("b").counters.strangers_closed
             seen = []
-            while len(seen) < 20:
-                await asyncio.sleep(0.1)
-                seen += (await observer.look()).sightings
+            async with asyncio.timeout(COMMAND_SECONDS_MAX):
+                while FROM_A_TO_C not in flows_of(seen):
+                    await asyncio.sleep(0.1)
+                    seen += (await observer.look()).sightings
             distances = await measured(first)
             assert all(running.node("b").is_up(peer) for peer in "ac")
             await until(lambda: not running.daemons["b"]._meters)
@@ -136,8 +143,7 @@ def test_an_observer_sees_tree_flows_and_distances(tmp_path):
 
     first, seen, distances = asyncio.run(go())
     assert first.tree == Topology.of([("a", "b"), ("b", "c")])
-    pick = picked(seen, min(each.at for each in seen), max(each.at for each in seen) - 0.2)
-    assert [flow._replace(events=1.0) for flow in pick.flows] == [Flow("a", frozenset("c"))]
+    assert flows_of(seen) <= {FROM_A_TO_C, Flow("a", frozenset())}  # the latest have not arrived yet
     assert sorted(distances) == [("a", "b"), ("a", "c"), ("b", "c")]
     assert all(0.0 < seconds < 3.0 for seconds in distances.values())
 
@@ -163,7 +169,7 @@ def test_a_loop_exchanges_links_of_running_brokers_and_then_rests(tmp_path):
     async def go():
         async with busy_chain(tmp_path) as running:
             rounds = []
-            wish = Wish(every=1.5, starts=2)
+            wish = Wish(every=1.5, starts=2, prices=Prices(processing=0.5))  # hops: whatever else runs here
             outcome = await improve(admins(running)[:1], wish, rounds_max=3, on_round=rounds.append)
             look = await Observer(admins(running)).look()
             return outcome, rounds, look.tree
@@ -193,8 +199,8 @@ def test_the_command_tells_what_it_would_do_and_changes_nothing(tmp_path):
     assert (code, complained) == (0, b"")
     (line,) = said.splitlines()
     told = msgspec.json.decode(line)
-    assert (told["verdict"], told["dry_run"], told["is_done"]) == ("improve", True, False)
-    assert [each["add"] for each in told["exchanges"]] == [["a", "c"]]
+    assert (told["number"], told["dry_run"], told["is_done"], told["trouble"]) == (1, True, False, "")
+    assert told["cost"] > 0.0  # as brokers have measured it
     assert tree == Topology.of([("a", "b"), ("b", "c")])
 
 

@@ -66,7 +66,7 @@ class Observer:
             try:
                 return found, _quiet_tree(found)
             except SurveyError:
-                if clock() > deadline:
+                if clock() > deadline or not found.found:
                     raise
             await asyncio.sleep(SETTLE_PAUSE_SECONDS)
 
