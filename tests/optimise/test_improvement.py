@@ -129,3 +129,11 @@ def test_the_last_exchanges_of_a_journey_go_if_they_save_little():
     assert len(whole.legs) == 2
     assert trimmed(whole, 0.0) == whole
     assert trimmed(whole, 0.05) == replace(whole, legs=whole.legs[:1])
+
+
+@pytest.mark.parametrize("brokers", ["a", "ab"])
+def test_where_there_is_one_tree_only_it_is_the_best(brokers):
+    tree = Topology.of([tuple(brokers)] if len(brokers) == 2 else [], brokers)
+    pick = pick_of(("a", brokers[1:], 100.0))
+    verdict = asked(tree, pick, Prices().costs(brokers), starts=1).verdict
+    assert verdict is (Verdict.BEST if len(brokers) == 2 else Verdict.QUIET)

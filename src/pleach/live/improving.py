@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from statistics import fmean
 from typing import Protocol
 
@@ -26,7 +27,7 @@ from pleach.live.apply import Directory, apply_plan
 from pleach.live.observing import Look, Observer, measured
 from pleach.optimise.cost import Costs
 from pleach.optimise.distances import Distances
-from pleach.optimise.improvement import DEGREE_MAX, SAVING_MIN, Proposal, Rules, Verdict, proposed
+from pleach.optimise.improvement import Proposal, Rules, Verdict, proposed
 from pleach.optimise.prices import Prices
 from pleach.optimise.sightings import NOTE_SECONDS_MAX, Pick, Sighting, picked, seconds_taken
 from pleach.optimise.tasks import End, Task, searched
@@ -40,6 +41,8 @@ LAG_SECONDS = 1.0  # events younger than this may not be everywhere yet
 ACTIONS_PER_MINUTE_MAX = 6
 MINUTE = 60.0
 STARTS = 8
+ROUNDS_KEPT = 1_000
+OTHER_TREES_FROM = 2  # brokers, or fewer, make one tree only
 MEASURED_PER_SECOND_MAX = 100.0  # distances, on average: with many brokers they are measured less often
 
 log = logging.getLogger(__name__)
@@ -94,6 +97,8 @@ class Round(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Outcome:
+    """The last rounds, if there were many."""
+
     rounds: tuple[Round, ...]
 
     @property
@@ -180,7 +185,8 @@ class Improver:
     async def _proposed(self, look: Look, pick: Pick) -> Proposal:
         wish = self._wish
         task = Task(wish.rules.problem(pick, look.tree, await self._costs(look)), look.tree, wish.seed)
-        ends = await self._engine.searched(task, wish.starts)
+        starts = wish.starts if len(look.tree) > OTHER_TREES_FROM else 1  # the tree itself
+        ends = await self._engine.searched(task, starts)
         return proposed(task, ends, pick, wish.rules, leave=self._leave())
 
     async def _costs(self, look: Look) -> Costs:
@@ -227,17 +233,14 @@ async def improve(
     wish = wish or Wish()
     improver = Improver(places, wish, engine)
     await improver.first_look()
-    rounds: list[Round] = []
+    rounds: deque[Round] = deque(maxlen=ROUNDS_KEPT)
     clock = asyncio.get_running_loop().time
     due = clock()
-    while rounds_max is None or len(rounds) < rounds_max:
+    for _ in count() if rounds_max is None else range(rounds_max):
         due = max(due + wish.every, clock())  # a round may have taken longer than that
         await asyncio.sleep(due - clock())
         done = await improver.round()
         log.info("round %s: %s", done.number, done.verdict)
-        rounds = [*rounds[-1_000:], done] if rounds_max is None else [*rounds, done]
+        rounds.append(done)
         on_round(done)
     return Outcome(tuple(rounds))
-
-
-__all__ = ["DEGREE_MAX", "SAVING_MIN", "Improver", "Outcome", "Round", "Wish", "improve"]
