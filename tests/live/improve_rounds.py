@@ -267,7 +267,9 @@ def spark_engine(telemetry: Path):
     from pleach.spark.control.engine import SparkEngine  # noqa: PLC0415 an optional part
     from pleach.spark.session import spark_session  # noqa: PLC0415
 
-    return SparkEngine(spark_session("local[*]"), telemetry)
+    engine = SparkEngine(spark_session("local[*]"), telemetry)
+    engine.warm_up()
+    return engine
 
 
 def main() -> int:

@@ -104,7 +104,10 @@ def _engine(name: EngineName, telemetry: Path | None, master: str) -> Iterator[E
     from pleach.spark.control.engine import SparkEngine  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as scratch:
-        yield SparkEngine(spark_session(master), telemetry or Path(scratch))
+        Console(stderr=True).print("starting Spark", style="dim")
+        engine = SparkEngine(spark_session(master), telemetry or Path(scratch))
+        engine.warm_up()
+        yield engine
 
 
 @contextmanager

@@ -16,8 +16,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from pleach.errors import SparkError
+from pleach.optimise.prices import Prices
+from pleach.optimise.search import DEGREE_MIN, Problem
 from pleach.optimise.sightings import Pick, Sighting
 from pleach.optimise.tasks import End, Task
+from pleach.overlay.plans.topology import Topology
 from pleach.spark.control.telemetry import SCHEMA, picked_on_spark, write_sightings
 from pleach.spark.failures import explained
 from pleach.spark.planner.starts import searched_on_spark
@@ -36,6 +39,12 @@ class SparkEngine:
         self._looks.mkdir(parents=True, exist_ok=True)
         self._number = len(list(self._looks.iterdir()))
         self._recent: list[tuple[Path, float]] = []  # files, and the latest time in each
+
+    def warm_up(self) -> None:
+        """The first query of a session takes long: better before the first look than after it."""
+        pair = Topology.of([("a", "b")])
+        self._pick([], 0.0, 0.0)
+        self._searched(Task(Problem((), Prices().costs(pair.brokers), DEGREE_MIN), pair, 1), 1)
 
     async def pick(self, sightings: Sequence[Sighting], since: float, until: float) -> Pick:
         return await asyncio.to_thread(self._pick, sightings, since, until)
