@@ -89,7 +89,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exchange: str = "swaplink"  # the protocol of reconfigurations that name none
     data_dir: str = ""  # empty: in memory only
     heartbeat: float = 1.0
-    zone: str = ""  # where this broker stands, for people who look at the tree
+    zone: str = ""  # where this broker stands: for people who look at the tree, and for what links between zones cost
     log_level: LogLevel = LogLevel.INFO
     json_logs: bool = False
     limits: Limits = Limits()

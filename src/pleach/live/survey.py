@@ -57,6 +57,7 @@ class Status(msgspec.Struct):
     clients: dict[Node, Client]
     addresses: Places = Places()
     operation: str = ""
+    zone: str = ""
     leaving: Leaving = msgspec.field(default_factory=Leaving)
     routing: Routing = msgspec.field(default_factory=Routing)
     ordering: str = "causal"
