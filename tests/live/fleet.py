@@ -84,6 +84,10 @@ class Fleet:
             line = await process.stdout.readline()
         assert msgspec.json.decode(line)["ready"], self.log(name)
 
+    async def start_with(self, name: str, *arguments: str) -> None:
+        self._arguments[name] = arguments
+        await self.start(name)
+
     def log(self, name: str) -> str:
         return (self._place / f"{name}.log").read_text()
 

@@ -124,7 +124,8 @@ class Post(asyncio.DatagramProtocol):
         except FrameError as error:
             self._ignore(addr, str(error))
             return
-        if envelope.to not in ("", self._me) or envelope.sender == self._me:
+        is_mirrored = envelope.sender == self._me and not isinstance(envelope.message, DoorMessage)
+        if envelope.to not in ("", self._me) or is_mirrored:  # at the door another one of this name is told so
             self._ignore(addr, f"from {envelope.sender}, for {envelope.to}")
             return
         self._heard(envelope.sender, envelope.message)

@@ -88,7 +88,7 @@ class Steward:
         except (SurveyError, InvalidInputError):
             return Sight.UNCERTAIN
         wish = wanted_in(found)
-        if wish.tree is None or wish.root != self._node.name or is_unsettled(found, wish):
+        if wish.tree is None or wish.root != self._node.name or is_unsettled(found):
             return Sight.UNCERTAIN
         before, self._seen = self._seen, tree
         plan = next_exchange(tree, wish.tree, found)
@@ -117,12 +117,10 @@ def wanted_in(found: Survey) -> Wish:
     return wish_of(places_in(found))
 
 
-def is_unsettled(found: Survey, wish: Wish) -> bool:
-    """Whether somebody else is at work: an operator, a broker that comes or goes."""
-    assert wish.tree is not None
+def is_unsettled(found: Survey) -> bool:
+    """Whether somebody else is at work: an operator, or a broker that goes."""
     is_busy = any(status.operation or status.leaving.waits_for for status in found.found.values())
-    is_leaving = any(place.is_leaving for place in places_in(found).values())
-    return is_busy or is_leaving or not {*wish.tree.brokers} <= {*found.topology().brokers}
+    return is_busy or any(place.is_leaving for place in places_in(found).values())
 
 
 def next_exchange(tree: Topology, wanted: Topology, found: Survey) -> Plan | None:
