@@ -124,8 +124,7 @@ class Post(asyncio.DatagramProtocol):
         except FrameError as error:
             self._ignore(addr, str(error))
             return
-        is_mirrored = envelope.sender == self._me and not isinstance(envelope.message, DoorMessage)
-        if envelope.to not in ("", self._me) or is_mirrored:  # at the door another one of this name is told so
+        if envelope.to not in ("", self._me):
             self._ignore(addr, f"from {envelope.sender}, for {envelope.to}")
             return
         self._heard(envelope.sender, envelope.message)

@@ -105,6 +105,8 @@ class RingDriver:
                     future.set_result(message)
             case Greeting():
                 pass
+            case _ if sender == self.me.name:
+                pass  # another one of my name; it is told so at the door, and hosts know only one
             case _:
                 self._perform(self.host.handle(sender, message, now=_now()))
 

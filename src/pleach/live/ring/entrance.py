@@ -25,7 +25,7 @@ from pleach.live.ring.driver import RingDriver
 from pleach.messages import Greeting, Peer, RequestAdd
 from pleach.ring.chord import Phase
 
-FINDS_MAX: Final = 2  # one message may be lost
+FINDS_MAX: Final = 3  # messages may be lost, and who has my name must be found if it is there
 PAUSE_SECONDS: Final = 0.2
 LOG_SECONDS: Final = 10.0
 
