@@ -61,7 +61,7 @@ class Fleet:
         await self.until_ready()
 
     def _reserve(self, name: str) -> None:
-        self._ports[name] = [f"127.0.0.1:{port}" for port in _free_ports(3)]
+        self._ports[name] = [f"127.0.0.1:{port}" for port in free_ports(3)]
         _, self.directory.peer[name], self.directory.admin[name] = self._ports[name]
 
     async def start(self, name: str, environment: Mapping[str, str] | None = None) -> None:
@@ -126,7 +126,7 @@ class Fleet:
         return await apply_plan(plan, self.directory, seconds_max=STEP_SECONDS_MAX)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Below the range that the system gives to connections, so that nobody else takes them between two starts."""
     found = []
     while len(found) < count:

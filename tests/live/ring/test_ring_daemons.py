@@ -4,11 +4,16 @@ import asyncio
 
 import pytest
 from daemons import Running
+from fleet import free_ports
 from ringed import ring_tree, until_followed
 from tiny_broker import until
 
+import pleach
 from pleach.live.ring.settings import RingSettings
+from pleach.live.status import unready
+from pleach.live.survey import settled_survey
 from pleach.messages import RequestSwap
+from pleach.overlay.plans import Topology
 
 SECONDS_MAX = 30.0
 QUICK = {"stabilise_every": 0.2, "check_tree_every": 0.3}
@@ -42,16 +47,34 @@ def test_brokers_that_come_at_once_make_one_tree(tmp_path):
     told(lambda running: grown(running, NAMES), tmp_path)
 
 
-def test_a_tree_that_an_operator_has_changed_becomes_that_of_the_ring_again_unless_nobody_weaves(tmp_path):
+def test_a_tree_that_an_operator_has_changed_becomes_that_of_the_ring_again(tmp_path):
     async def story(running):
         await grown(running, NAMES[:3])
-        tree = ring_tree(NAMES[:3])
-        (middle,) = (name for name in NAMES[:3] if not tree.is_leaf(name))
-        one, other = tree.neighbours(middle)
-        end = await running.node(one).operations.request(RequestSwap("s", one, middle, other))
-        assert not end.refusal
-        assert other in running.node(one).broker.router.neighbours
+        await swapped(running, ring_tree(NAMES[:3]))
         await followed(running, NAMES[:3])
+
+    told(story, tmp_path)
+
+
+async def swapped(running, tree):
+    """Of a chain of three one end goes over to the other; returns the chain that comes of it."""
+    (middle,) = (name for name in tree.brokers if not tree.is_leaf(name))
+    one, other = tree.neighbours(middle)
+    end = await running.node(one).operations.request(RequestSwap("s", one, middle, other))
+    assert not end.refusal
+    return Topology.of([(one, other), (other, middle)])
+
+
+def test_where_nobody_weaves_an_operators_tree_stays(tmp_path):
+    async def story(running):
+        await grown(running, NAMES[:1], weave=False)
+        settings = RingSettings(join=(running.ready["a"].peer,), weave=False, **QUICK)
+        for name in ("b", "c"):
+            await running.start(name, ring=settings)
+        places = [running.ready["a"].admin]
+        made = await swapped(running, (await settled_survey(places)).topology())
+        assert (await settled_survey(places)).topology() == made
+        assert all(daemon.node.ring.steward is None for daemon in running.daemons.values())
 
     told(story, tmp_path)
 
@@ -73,14 +96,22 @@ def known(running, name):
     return running.node(name).ring.place.successors
 
 
-def test_a_broker_whose_client_is_away_only_stops_and_finds_back(tmp_path):
-    """Its session is on the disk: nobody could take it over, and it must not get lost."""
+def test_a_broker_whose_client_is_away_only_stops_and_finds_back(tmp_path, caplog):
+    """The client's session is on the disk, and could not be given to anybody: it must not get lost."""
 
     async def story(running):
-        await grown(running, NAMES[:3], leave_seconds=0.5)
-        node = running.node("b")
-        node.endpoint.request_for_test if False else None
+        await grown(running, NAMES[:2], leave_seconds=0.5)
+        address, memory = f"pleach://{running.ready['b'].client}", tmp_path / "client"
+        async with pleach.connect(address, name="reader", state_dir=memory) as client:
+            await client.subscribe("x = 1", name="s", callback=lambda _event: None)
+        ring = running.node("b").settings.ring
         running.daemons["b"]._asked_to_stop()
+        assert await running.ended("b") == 0
+        assert "1 of its clients are not connected: reader" in caplog.text
+        assert [*running.node("a").broker.router.neighbours] == ["b"]
+        await running.start("b", ring=ring)
+        assert "reader" in running.node("b").broker.sessions
+        await followed(running, NAMES[:2])
 
     told(story, tmp_path)
 
@@ -99,6 +130,28 @@ def test_a_broker_that_only_stopped_comes_back_into_ring_and_tree(tmp_path, name
         await running.start(name, ring=settings.ring)
         await followed(running, NAMES[:3])
         await until(lambda: all(name in known(running, other) for other in left))
+
+    told(story, tmp_path)
+
+
+def test_a_broker_that_is_not_in_the_tree_yet_lets_no_client_in(tmp_path, caplog):
+    """Its seed is not there yet, either: both are waited for."""
+
+    async def story(running):
+        seed, door = (f"127.0.0.1:{port}" for port in free_ports(2))
+        joining = asyncio.create_task(
+            running.start("b", ring=RingSettings(join=(seed,), join_seconds=SECONDS_MAX, **QUICK), client_listen=door)
+        )
+        await until(lambda: "b" in running.daemons and running.node("b").roads.places.client)
+        client = pleach.connect(f"pleach://{door}", name="early", connect_timeout=SECONDS_MAX)
+        connecting = asyncio.create_task(client.__aenter__())
+        await until(lambda: "b is not in the tree yet; come again" in caplog.text)
+        assert unready(running.node("b")) == ["not in the tree yet"]
+        await running.start("a", ring=RingSettings(found=True, **QUICK), peer_listen=seed)
+        await joining
+        await connecting
+        assert unready(running.node("b")) == []
+        await client.close()
 
     told(story, tmp_path)
 

@@ -40,7 +40,7 @@ async def story(place):
         names = await grown(fleet, witness)
         admins = fleet.directory.admin
         await until_followed([admins[FIRST]], names, FOLLOWED_SECONDS_MAX)
-        for _ in range(FACTOR if FACTOR < len(names) else len(names) - 1):  # the root goes, and takes the steward along
+        for _ in range(min(FACTOR, len(names) - 1)):  # the root goes, and takes the steward along
             gone = root_of(names)
             await fleet.stop(gone)
             names.remove(gone)
@@ -81,7 +81,7 @@ def refused(*arguments, **environment):
 def test_a_seed_where_nobody_is_ends_the_broker_and_says_what_to_look_for():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
-        seed = "127.0.0.1:{}".format(silent.getsockname()[1])
+        seed = f"127.0.0.1:{silent.getsockname()[1]}"
         said = refused("c", "--join", seed, PLEACH_RING_JOIN_SECONDS="0.5")
     assert f"c cannot join the ring: no member of a ring answers at {seed} within 0.5 s; is that where" in said
 

@@ -49,7 +49,7 @@ class RingMember:
         self._settings = settings
         self._terms = {**node.settings.lasting, **settings.terms}
         self._driver: RingDriver | None = None
-        self._steward: Steward | None = None
+        self.steward: Steward | None = None  # that of this broker; it acts as the root
         self._tasks: list[asyncio.Task[None]] = []
 
     # What the broker tells of it -------------------------------------------------------------------------------
@@ -91,8 +91,8 @@ class RingMember:
             await self._come_back(driver)
         log.info("%s is in the ring, at key %d", self._node.name, driver.me.key)
         if self._settings.weave:
-            self._steward = Steward(self._node, driver)
-            await self._steward.run()
+            self.steward = Steward(self._node, driver)
+            await self.steward.run()
 
     async def _opened(self, listens: str) -> RingDriver:
         node, config = self._node, self._settings.config
