@@ -9,6 +9,9 @@ from ringed import ring_tree, until_followed
 from tiny_broker import until
 
 import pleach
+from pleach.errors import JoinError
+from pleach.live.config import BrokerSettings
+from pleach.live.daemon import Daemon
 from pleach.live.ring.settings import RingSettings
 from pleach.live.status import unready
 from pleach.live.survey import settled_survey
@@ -152,6 +155,30 @@ def test_a_broker_that_is_not_in_the_tree_yet_lets_no_client_in(tmp_path, caplog
         await connecting
         assert unready(running.node("b")) == []
         await client.close()
+
+    told(story, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "says"),
+    [
+        ("b", {}, "a broker b is in it"),  # whether it is asked itself, or another one
+        ("c", {"routing": "simple"}, "routing is simple here, and covering at"),
+        ("c", {"ordering": "fifo"}, "ordering is fifo here, and causal at"),
+        ("c", {"ring": {"bits": 16}}, "ring.bits is 16 here, and 32 at"),
+    ],
+)
+def test_who_does_not_fit_is_refused_before_it_is_anywhere(tmp_path, name, values, says):
+    async def story(running):
+        await grown(running, NAMES[:2])
+        for seed in NAMES[:2]:
+            ring = RingSettings(join=(running.ready[seed].peer,), **values.get("ring", {}))
+            settings = BrokerSettings(name, **{**values, "ring": ring})
+            daemon = Daemon(settings, reload=lambda settings=settings: settings, on_ready=pytest.fail)
+            with pytest.raises(JoinError, match=says):
+                await daemon.run()
+        assert [*running.node("a").broker.router.neighbours] == ["b"]
+        assert all(unready(running.node(member)) == [] for member in NAMES[:2])
 
     told(story, tmp_path)
 

@@ -18,7 +18,7 @@ from pleach.trace import explain, judge
 FACTOR = int(os.environ.get("PLEACH_THOROUGH", "1"))
 STORY_SECONDS_MAX = 240
 FOLLOWED_SECONDS_MAX = 30.0  # after the last broker has come or gone; two or three on a machine that is not busy
-EVENTS_PER_SECOND = 50
+EVENTS_PER_SECOND = 20
 FIRST = "riga"
 SEED_OF = {"lima": "riga", "quito": "lima", "cairo": "riga", "delhi": "quito"}
 
@@ -86,17 +86,10 @@ def test_a_seed_where_nobody_is_ends_the_broker_and_says_what_to_look_for():
     assert f"c cannot join the ring: no member of a ring answers at {seed} within 0.5 s; is that where" in said
 
 
-def test_a_name_that_is_in_the_ring_is_refused_by_whichever_member(pair):
-    for member in pair:
-        said = refused("b", "--join", member.ready["peer"])
-        assert f"a broker b is in it, at {pair[1].ready['peer']}; take another name" in said
+def test_a_name_that_is_in_the_ring_is_refused_and_who_has_it_does_not_notice(pair):
+    said = refused("b", "--join", pair[0].ready["peer"])
+    assert f"a broker b is in it, at {pair[1].ready['peer']}; take another name" in said
     assert all(member.is_ready() for member in pair)
-
-
-def test_a_broker_with_other_routing_is_refused_before_it_is_anywhere(pair):
-    said = refused("c", "--join", pair[1].ready["peer"], "--routing", "simple")
-    assert "routing is simple here, and covering at b; all brokers of a network have the same" in said
-    assert [*pair[1].status()["neighbours"]] == ["a"]
 
 
 def test_garbage_is_counted_and_changes_nothing(pair):

@@ -56,19 +56,20 @@ def opened(data: bytes, circle: Circle) -> Envelope:
         raise FrameError(f"no message of a ring: {error}") from None
     if not is_name(envelope.sender):
         raise FrameError("its sender has no name")
+    is_at_door = isinstance(envelope.message, DoorMessage)  # who has keys of other lengths is told so there
     for peer in _peers(envelope.message):
-        if flaw := flaw_of(peer, circle):
+        if flaw := flaw_of(peer, None if is_at_door else circle):
             raise FrameError(f"{peer.name[:40]!r} is no host of this ring: {flaw}")
     if not all(0 <= key < circle.size for key in _keys(envelope.message)):
         raise FrameError(f"a key that is not on a circle of {circle.bits} bits")
     return envelope
 
 
-def flaw_of(peer: Peer, circle: Circle) -> str:
-    """Why there can be no such host; empty if there can."""
+def flaw_of(peer: Peer, circle: Circle | None) -> str:
+    """Why there can be no such host, on this circle or at all; empty if there can."""
     if not is_name(peer.name):
         return "no name"
-    if peer.key != circle.key_of(peer.name):
+    if circle is not None and peer.key != circle.key_of(peer.name):
         return f"its key would be {circle.key_of(peer.name)}, not {peer.key}"
     return "" if numeric(peer.address) is not None else "no address of numbers"
 
