@@ -28,7 +28,7 @@ from pleach.live.metrics import COUNTER_HELP
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
-FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour"})  # which are called otherwise than their keys
+FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour", "found": "ring"})  # which are called otherwise than their keys
 TWO_NUMBERS = "two numbers"
 TYPES = MappingProxyType(
     {"str": "text", "int": "integer", "float": "number", "bool": "boolean", "Node": "name", "Path": "path"}
