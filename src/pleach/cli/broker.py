@@ -50,37 +50,32 @@ def broker(
     Example: `pleach broker --name a --client-listen 127.0.0.1:7100 --peer b=127.0.0.1:7201 --data-dir data/a`,
     or as one of a ring: `pleach broker a --ring --peer-listen 127.0.0.1:7201`, `pleach broker b --join 127.0.0.1:7201`
     """
-    given: dict[str, Any] = {
-        "name": name or named,
-        "client_listen": client_listen,
-        "peer_listen": peer_listen,
-        "admin_listen": admin_listen,
-        "advertise": advertise,
-        "client_advertise": client_advertise,
-        "admin_advertise": admin_advertise,
-        "peers": parse_peers(peer, source="--peer") if peer else None,
-        "neighbours": neighbour or None,
-        "welcome": welcome or None,
-        "parent": parent,
-        "routing": routing,
-        "hierarchical": hierarchical,
-        "advertisements": advertisements,
-        "merge_bound": merge_bound,
-        "ordering": ordering,
-        "exchange": exchange,
-        "ring": _given({"found": ring, "join": join.split(",") if join else None}) or None,
-        "stabilise": _given({"refresh": refresh, "period": period}) or None,
-        "data_dir": str(data_dir) if data_dir else None,
-        "heartbeat": heartbeat,
-        "zone": zone,
-        "log_level": log_level,
-        "json_logs": json_logs,
-        "debug_faults": debug_faults,
-    }
-    _validate_or_run(lambda: load_settings(config, os.environ, _given(given)), is_run=not validate)
+    listens = _given(client_listen=client_listen, peer_listen=peer_listen, admin_listen=admin_listen)
+    told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
+    logs = _given(log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
+    network = _given(
+        name=name or named,
+        peers=parse_peers(peer, source="--peer") if peer else None,
+        neighbours=neighbour or None,
+        welcome=welcome or None,
+        ring=_given(found=ring, join=join.split(",") if join else None) or None,
+        parent=parent,
+        routing=routing,
+        hierarchical=hierarchical,
+        advertisements=advertisements,
+        merge_bound=merge_bound,
+        ordering=ordering,
+        exchange=exchange,
+        stabilise=_given(refresh=refresh, period=period) or None,
+        data_dir=str(data_dir) if data_dir else None,
+        heartbeat=heartbeat,
+        zone=zone,
+    )
+    given = {**listens, **told, **logs, **network}
+    _validate_or_run(lambda: load_settings(config, os.environ, given), is_run=not validate)
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
+def _given(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
