@@ -19,16 +19,16 @@ from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
 
-from pleach.errors import FrameError
-from pleach.live.addresses import Address
+from pleach.errors import FrameError, SettingsError
+from pleach.live.config import Address, parse_address
 from pleach.live.metrics import Counters
 from pleach.messages import DoorMessage, Message, Node, Peer, RingMessage, pack, unpack
+from pleach.overlay.plans.topology import flaw_of_name
 from pleach.ring.keys import Circle
 
 FORMAT: Final = "pleach-ring-1"
 DATAGRAM_BYTES_MAX: Final = 60_000  # what UDP bears is little more
 ADDRESS_CHARACTERS_MAX: Final = 64
-NAME_BYTES_MAX: Final = 255
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +54,8 @@ def opened(data: bytes, circle: Circle) -> Envelope:
         envelope = unpack(data, Envelope)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError(f"no message of a ring: {error}") from None
-    if not is_name(envelope.sender):
-        raise FrameError("its sender has no name")
+    if flaw := flaw_of_name(envelope.sender):
+        raise FrameError(flaw)
     is_at_door = isinstance(envelope.message, DoorMessage)  # who has keys of other lengths is told so there
     for peer in _peers(envelope.message):
         if flaw := flaw_of(peer, None if is_at_door else circle):
@@ -67,27 +67,23 @@ def opened(data: bytes, circle: Circle) -> Envelope:
 
 def flaw_of(peer: Peer, circle: Circle | None) -> str:
     """Why there can be no such host, on this circle or at all; empty if there can."""
-    if not is_name(peer.name):
-        return "no name"
+    if flaw := flaw_of_name(peer.name):
+        return flaw
     if circle is not None and peer.key != circle.key_of(peer.name):
         return f"its key would be {circle.key_of(peer.name)}, not {peer.key}"
     return "" if numeric(peer.address) is not None else "no address of numbers"
 
 
-def is_name(name: Node) -> bool:
-    return 0 < len(name.encode()) <= NAME_BYTES_MAX and name.isprintable()
-
-
 def numeric(text: str) -> Address | None:
     """`127.0.0.1:7200` or `[::1]:7200`; None for what nothing can be sent to as it is."""
-    host, _, port = text[: ADDRESS_CHARACTERS_MAX + 1].rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if len(text) > ADDRESS_CHARACTERS_MAX or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+    if len(text) > ADDRESS_CHARACTERS_MAX:
         return None
     try:
-        return None if ip_address(host).is_unspecified else Address(host, int(port))
-    except ValueError:
+        address = parse_address(text, key="address")
+        is_place = address.port > 0 and not ip_address(address.host).is_unspecified
+    except (SettingsError, ValueError):
         return None
+    return address if is_place else None
 
 
 def _peers(message: Said) -> Iterator[Peer]:

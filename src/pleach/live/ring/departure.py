@@ -16,7 +16,7 @@ from pleach.live.node import BrokerNode
 from pleach.live.survey import settled_survey
 from pleach.overlay.plans import remove_broker
 
-STEP_SECONDS_MAX: Final = 30.0
+STEP_SECONDS_MAX: Final = 10.0  # a broker that is asked may be gone meanwhile: then the plan is made anew
 
 log = logging.getLogger(__name__)
 

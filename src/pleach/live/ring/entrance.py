@@ -50,28 +50,32 @@ async def numeric_address(text: str, *, key: str) -> str:
 
 
 async def enter_ring(driver: RingDriver, seeds: Sequence[str], terms: dict[str, str], seconds_max: float) -> None:
-    """Through the first of the seeds that answers. Raises JoinError."""
+    """Through those of the seeds that answer. Raises JoinError."""
     me = driver.me
-    greeting = await _greeted(driver, seeds, seconds_max)
-    _check_terms(me, greeting, terms)
-    for _ in range(FINDS_MAX):
-        owner = await driver.find(me.key, greeting.peer)
+    members = [greeting.peer for greeting in await _greetings(driver, seeds, terms, seconds_max)]
+    for number in range(FINDS_MAX):
+        owner = await driver.find(me.key, members[number % len(members)])
         if owner is not None:
             _check_name(me, owner.owner)
             break
-    if refusal := await driver.join([greeting.peer]):
+    if refusal := await driver.join(members):
         raise JoinError(me.name, refusal, "try again, or another member")
 
 
-async def _greeted(driver: RingDriver, seeds: Sequence[str], seconds_max: float) -> Greeting:
+async def _greetings(
+    driver: RingDriver, seeds: Sequence[str], terms: dict[str, str], seconds_max: float
+) -> list[Greeting]:
+    """Those that are going to stay first: others may be gone before they are asked for more."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds_max
     places = [await numeric_address(seed, key="ring.join") for seed in seeds]
     while clock() < deadline:
-        for place in places:
-            if (greeting := await driver.knock(place)) is not None:
+        answers = await asyncio.gather(*map(driver.knock, places))
+        if greetings := [greeting for greeting in answers if greeting is not None]:
+            for greeting in greetings:
                 _check_name(driver.me, greeting.peer)
-                return greeting
+                _check_terms(driver.me, greeting, terms)
+            return sorted(greetings, key=lambda greeting: not greeting.is_open)
     reason = f"no member of a ring answers at {', '.join(seeds)} within {seconds_max:g} s"
     remedy = "is that where a broker listens for brokers (`peer` in its ready line), and was it started with --ring?"
     raise JoinError(driver.me.name, reason, remedy)
