@@ -13,8 +13,8 @@ from rich.table import Table
 
 from pleach.cli.tree import picture
 from pleach.errors import InvalidInputError, SurveyError
-from pleach.live.ring.places import Place
-from pleach.live.ring.steward import places_in, wanted_in
+from pleach.live.ring.seats import Seat
+from pleach.live.ring.steward import seats_in, wanted_in
 from pleach.live.survey import Survey
 from pleach.messages import Node
 from pleach.overlay.plans import Difference, Link, Topology
@@ -27,7 +27,7 @@ ARC, TOPMOST, ELSEWHERE = "━", "◆", "·"
 class RingReport(msgspec.Struct, frozen=True):
     """`is_followed`: the tree of brokers is that of the ring. `doubts`: why that cannot be said just now."""
 
-    members: dict[Node, Place]  # in ring order
+    members: dict[Node, Seat]  # in ring order
     is_followed: bool
     root: Node
     doubts: tuple[str, ...]
@@ -37,7 +37,7 @@ class RingReport(msgspec.Struct, frozen=True):
 
 
 def report_of(found: Survey) -> RingReport:
-    members = dict(sorted(places_in(found).items(), key=lambda item: item[1].key))
+    members = dict(sorted(seats_in(found).items(), key=lambda item: item[1].key))
     wish, tree, doubts = wanted_in(found), *_tree_of(found)
     if wish.tree is None or tree is None:
         wanted = wish.tree.links if wish.tree else ()
@@ -66,15 +66,15 @@ def _tree_of(found: Survey) -> tuple[Topology | None, tuple[str, ...]]:
         return None, (str(error),)
 
 
-def _table(members: Mapping[Node, Place]) -> Table:
+def _table(members: Mapping[Node, Seat]) -> Table:
     table = Table("key", "broker", "owns", "", "topmost", "by the ring", box=None, header_style="bold")
-    for name, place in members.items():
-        arc = Arc(Circle(place.bits), place.low, place.key)
+    for name, seat in members.items():
+        arc = Arc(Circle(seat.bits), seat.low, seat.key)
         share = f"{arc.length / arc.circle.size:.1%}"
-        where = f"below {place.parent}" if place.parent else "the root"
-        state = " [yellow]leaving[/]" if place.is_leaving else "" if place.phase == "member" else f" {place.phase}"
+        where = f"below {seat.parent}" if seat.parent else "the root"
+        state = " [yellow]leaving[/]" if seat.is_leaving else "" if seat.phase == "member" else f" {seat.phase}"
         label = f"[bold]{escape(name)}[/]{state}"
-        table.add_row(str(place.key), label, share, _drawn(arc, place.topmost), str(place.topmost), escape(where))
+        table.add_row(str(seat.key), label, share, _drawn(arc, seat.topmost), str(seat.topmost), escape(where))
     return table
 
 

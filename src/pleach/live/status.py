@@ -37,7 +37,7 @@ def status(node: BrokerNode) -> dict[str, object]:
             "parent": router.parent,
         },
         "leases": _leases(node),
-        "ring": node.ring.place if node.ring else None,
+        "ring": node.ring.seat if node.ring else None,
         "ordering": node.settings.ordering,
         "exchange": node.settings.exchange,
         "neighbours": {n: _neighbour(node, n, roads.get(n, "")) for n in sorted(router.neighbours)},

@@ -96,7 +96,7 @@ def test_whoever_is_asked_to_stop_leaves_tree_and_ring(tmp_path):
 
 
 def known(running, name):
-    return running.node(name).ring.place.successors
+    return running.node(name).ring.seat.successors
 
 
 def test_a_broker_whose_client_is_away_only_stops_and_finds_back(tmp_path, caplog):

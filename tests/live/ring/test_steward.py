@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleach.live.ring.places import Place, wish_of
+from pleach.live.ring.seats import Seat, wish_of
 from pleach.live.ring.steward import is_unsettled, next_exchange, wanted_in
 from pleach.live.survey import Leaving, Neighbour, Status, Survey
 from pleach.overlay.plans import Topology
@@ -20,13 +20,13 @@ TREE = reference_tree(CIRCLE)
 NAMES = [f"broker-{number}" for number in range(12)]
 
 
-def places(names):
+def seats(names):
     """What members of a ring at rest say, by who sees everything."""
     by_key = {CIRCLE.key_of(name): name for name in names}
     parents, arcs, positions = parents_of(TREE, by_key), arcs_of(CIRCLE, by_key), positions_of(TREE, by_key)
     ordered = sorted(by_key)
     return {
-        name: Place(
+        name: Seat(
             Phase.MEMBER,
             CIRCLE.bits,
             key,
@@ -58,16 +58,16 @@ def random_tree(names, seed):
     return Topology.of([(name, chance.choice(names[:number])) for number, name in enumerate(names) if number], names)
 
 
-def changed(place, **values):
-    return Place(**{**{field: getattr(place, field) for field in place.__struct_fields__}, **values})
+def changed(seat, **values):
+    return Seat(**{**{field: getattr(seat, field) for field in seat.__struct_fields__}, **values})
 
 
 def test_members_at_rest_want_one_tree_with_few_neighbours():
-    wish = wish_of(places(NAMES))
+    wish = wish_of(seats(NAMES))
     assert wish.doubts == ()
     assert wish.tree.brokers == tuple(sorted(NAMES))
     assert max(len(wish.tree.neighbours(name)) for name in NAMES) <= 3
-    assert places(NAMES)[wish.root].parent == ""
+    assert seats(NAMES)[wish.root].parent == ""
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,15 @@ def test_members_at_rest_want_one_tree_with_few_neighbours():
     [({"parent": ""}, "would be the root"), ({"children": []}, "does not know"), ({"parent": "z"}, "not in the tree")],
 )
 def test_where_members_differ_nothing_is_wanted(values, says):
-    around = places(NAMES)
-    inner = next(name for name, place in around.items() if place.parent and place.children)
+    around = seats(NAMES)
+    inner = next(name for name, seat in around.items() if seat.parent and seat.children)
     wish = wish_of({**around, inner: changed(around[inner], **values)})
     assert wish.tree is None
     assert says in " ".join(wish.doubts)
 
 
 def test_who_is_no_member_any_more_has_no_say():
-    around = places(NAMES[:5])
+    around = seats(NAMES[:5])
     gone = {**around, "z": changed(around[NAMES[0]], phase=Phase.GONE, parent="")}
     assert wish_of(gone) == wish_of(around)
     assert wish_of({}).tree is None
@@ -92,7 +92,7 @@ def test_who_is_no_member_any_more_has_no_say():
 @given(st.integers(2, len(NAMES)), st.integers(0, 10_000), st.sampled_from(["causal", "fifo"]))
 def test_any_tree_becomes_that_of_the_ring_and_each_exchange_brings_one_link(count, seed, ordering):
     names = NAMES[:count]
-    around, tree = places(names), random_tree(names, seed)
+    around, tree = seats(names), random_tree(names, seed)
     wanted = wish_of(around).tree
     missing = len({*wanted.links} - {*tree.links})
     while (plan := next_exchange(tree, wanted, seen(tree, around, ordering=ordering))) is not None:
@@ -106,7 +106,7 @@ def test_any_tree_becomes_that_of_the_ring_and_each_exchange_brings_one_link(cou
 
 def test_a_broker_outside_the_ring_keeps_a_link():
     names = [*NAMES[:4], "stranger"]
-    tree, around = random_tree(names, 3), places(NAMES[:4])
+    tree, around = random_tree(names, 3), seats(NAMES[:4])
     wanted = wish_of(around).tree
     while (plan := next_exchange(tree, wanted, seen(tree, around))) is not None:
         tree = plan.result
@@ -115,7 +115,7 @@ def test_a_broker_outside_the_ring_keeps_a_link():
 
 
 def test_only_a_tree_at_rest_is_woven():
-    around = places(NAMES[:5])
+    around = seats(NAMES[:5])
     wish = wish_of(around)
     found = seen(wish.tree, around)
     assert wanted_in(found) == wish
@@ -127,7 +127,7 @@ def test_only_a_tree_at_rest_is_woven():
 
 
 def test_a_member_that_is_not_in_the_tree_yet_is_waited_for():
-    around = places(NAMES[:5])
+    around = seats(NAMES[:5])
     there = random_tree(NAMES[:4], 1)
     assert wanted_in(seen(there, around)).tree is None
 

@@ -25,7 +25,7 @@ from pleach.live.node import BrokerNode
 from pleach.live.ring.departure import depart
 from pleach.live.ring.driver import RingDriver
 from pleach.live.ring.entrance import enter_ring, enter_tree, numeric_address
-from pleach.live.ring.places import Place, place_of
+from pleach.live.ring.seats import Seat, seat_of
 from pleach.live.ring.settings import RingSettings
 from pleach.live.ring.steward import Steward
 from pleach.messages import Peer
@@ -64,10 +64,10 @@ class RingMember:
         return self.stay is Stay.INSIDE and not self._node.leaving.has_left
 
     @property
-    def place(self) -> Place | None:
+    def seat(self) -> Seat | None:
         if self._driver is None:
             return None
-        return place_of(self._driver.host, is_leaving=self.stay is Stay.LEAVING)
+        return seat_of(self._driver.host, is_leaving=self.stay is Stay.LEAVING)
 
     # Coming ----------------------------------------------------------------------------------------------------
 

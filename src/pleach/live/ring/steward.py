@@ -24,7 +24,7 @@ from pleach.errors import InvalidInputError, SurveyError
 from pleach.live.apply import Directory, apply_plan
 from pleach.live.node import BrokerNode
 from pleach.live.ring.driver import RingDriver
-from pleach.live.ring.places import Place, Wish, wish_of
+from pleach.live.ring.seats import Seat, Wish, wish_of
 from pleach.live.survey import Survey, survey
 from pleach.messages import Node
 from pleach.overlay.choice import AT_ONCE, AUTO, Circumstances, planned_exchange
@@ -109,18 +109,18 @@ class Steward:
         return Sight.CHANGED
 
 
-def places_in(found: Survey) -> dict[Node, Place]:
+def seats_in(found: Survey) -> dict[Node, Seat]:
     return {name: status.ring for name, status in found.found.items() if status.ring is not None}
 
 
 def wanted_in(found: Survey) -> Wish:
-    return wish_of(places_in(found))
+    return wish_of(seats_in(found))
 
 
 def is_unsettled(found: Survey) -> bool:
     """Whether somebody else is at work: an operator, or a broker that goes."""
     is_busy = any(status.operation or status.leaving.waits_for for status in found.found.values())
-    return is_busy or any(place.is_leaving for place in places_in(found).values())
+    return is_busy or any(seat.is_leaving for seat in seats_in(found).values())
 
 
 def next_exchange(tree: Topology, wanted: Topology, found: Survey) -> Plan | None:

@@ -1,4 +1,4 @@
-"""What each member says of its place in the ring and in the tree, and the tree that all of them together want.
+"""What each member says of its seat in the ring and in the tree, and the tree that all of them together want.
 
 Two members may differ for a moment while the ring mends. The tree counts only where all of them are of one mind.
 """
@@ -18,7 +18,7 @@ from pleach.ring.reference_tree import reference_tree
 from pleach.ring.topmost import topmost
 
 
-class Place(msgspec.Struct, frozen=True):
+class Seat(msgspec.Struct, frozen=True):
     """A member has the keys behind `low`, up to `key`; it sits at `topmost`, the first of them in the common tree."""
 
     phase: Phase
@@ -33,9 +33,9 @@ class Place(msgspec.Struct, frozen=True):
     is_leaving: bool = False
 
 
-def place_of(host: RingHost, *, is_leaving: bool) -> Place:
+def seat_of(host: RingHost, *, is_leaving: bool) -> Seat:
     view, around, config = host.view, host.neighbourhood, host.config
-    return Place(
+    return Seat(
         host.phase,
         config.bits,
         view.me.key,
@@ -57,28 +57,28 @@ class Wish(msgspec.Struct, frozen=True):
     doubts: tuple[str, ...] = ()
 
 
-def wish_of(places: Mapping[Node, Place]) -> Wish:
-    """`places`: of the brokers that answer and are in the ring."""
-    members = {name: place for name, place in sorted(places.items()) if place.phase is Phase.MEMBER}
-    roots = [name for name, place in members.items() if not place.parent]
+def wish_of(seats: Mapping[Node, Seat]) -> Wish:
+    """`seats`: of the brokers that answer and are in the ring."""
+    members = {name: seat for name, seat in sorted(seats.items()) if seat.phase is Phase.MEMBER}
+    roots = [name for name, seat in members.items() if not seat.parent]
     doubts = [*_disagreements(members)]
     if len(roots) != 1:
         doubts.append(f"{', '.join(roots) or 'nobody'} would be the root")
     if doubts or not members:
         return Wish(None, doubts=tuple(doubts))
     try:
-        links = [(place.parent, name) for name, place in members.items() if place.parent]
+        links = [(seat.parent, name) for name, seat in members.items() if seat.parent]
         return Wish(Topology.of(links, members), roots[0])
     except TopologyError as error:
         return Wish(None, doubts=(str(error),))
 
 
-def _disagreements(members: Mapping[Node, Place]) -> Iterator[str]:
-    for name, place in members.items():
-        for other in filter(None, (place.parent, *place.children)):
+def _disagreements(members: Mapping[Node, Seat]) -> Iterator[str]:
+    for name, seat in members.items():
+        for other in filter(None, (seat.parent, *seat.children)):
             if other not in members:
                 yield f"{name} has {other} for a neighbour, which is not in the tree"
-            elif other == place.parent and name not in members[other].children:
+            elif other == seat.parent and name not in members[other].children:
                 yield f"{name} has {other} for its parent, and {other} does not know"
-            elif other != place.parent and members[other].parent != name:
+            elif other != seat.parent and members[other].parent != name:
                 yield f"{name} has {other} for a child, and {other} does not know"
