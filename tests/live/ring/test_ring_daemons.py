@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from daemons import Running
 from fleet import free_ports
-from ringed import ring_tree, until_followed
+from ringed import ring_tree, root_of, until_followed
 from tiny_broker import until
 
 import pleach
@@ -13,6 +13,7 @@ from pleach.errors import JoinError
 from pleach.live.config import BrokerSettings
 from pleach.live.daemon import Daemon
 from pleach.live.ring.settings import RingSettings
+from pleach.live.ring.steward import Sight
 from pleach.live.status import unready
 from pleach.live.survey import settled_survey
 from pleach.messages import RequestSwap
@@ -53,8 +54,15 @@ def test_brokers_that_come_at_once_make_one_tree(tmp_path):
 def test_a_tree_that_an_operator_has_changed_becomes_that_of_the_ring_again(tmp_path):
     async def story(running):
         await grown(running, NAMES[:3])
+        steward = running.node(root_of(NAMES[:3])).ring.steward
+        await until(lambda: steward.sight is Sight.RIGHT)
+        done = steward.exchanged
         await swapped(running, ring_tree(NAMES[:3]))
+        await until(lambda: steward.sight is Sight.MOVING)  # what is new is looked at twice: more may come
+        assert steward.exchanged == done
         await followed(running, NAMES[:3])
+        await until(lambda: steward.sight is Sight.RIGHT)
+        assert steward.exchanged == done + 1
 
     told(story, tmp_path)
 

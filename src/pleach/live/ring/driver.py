@@ -7,6 +7,7 @@ who has a key, before there is a host to look it up. Tickets of these are below 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Final, TypeVar, assert_never
@@ -33,7 +34,7 @@ class RingDriver:
         """`is_open`: whether others may join the tree of brokers here. `terms`: what they must have in common."""
         self.me = me
         self.host = RingHost(me, config)
-        self.changed = asyncio.Event()  # the neighbours in the tree are others than they were
+        self._changed = asyncio.Event()  # the neighbours in the tree are others than they were
         self._terms = dict(terms)
         self._is_open = is_open
         self._post = Post(me.name, config.circle, counters, self._hear)
@@ -77,6 +78,13 @@ class RingDriver:
         question = FindOwner(key, next(self._tickets), self.me, 1)
         return await self._ask(Owner, through.address, through.name, question, FIND_SECONDS)
 
+    async def change(self, seconds_max: float) -> None:
+        """Wait until the host has other neighbours in the tree, or the time is up."""
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds_max):
+                await self._changed.wait()
+
     async def _ask(
         self, kind: type[Answer], address: str, name: Node, question: Knock | FindOwner, seconds: float
     ) -> Answer | None:
@@ -118,7 +126,7 @@ class RingDriver:
                 case SetTimer(name, after):
                     self._timers[name] = asyncio.get_running_loop().call_later(after, self._ring, name)
                 case TreeNeighbours():
-                    self.changed.set()
+                    self._changed.set()
                 case JoinEnded(refusal):
                     if self._joined is not None and not self._joined.done():
                         self._joined.set_result(refusal)

@@ -110,7 +110,7 @@ async def enter_tree(node: BrokerNode, driver: RingDriver) -> None:
         if clock() - told_at > LOG_SECONDS:
             told_at = clock()
             log.warning("%s is in the ring, and not in the tree yet: nobody that it knows lets it in", node.name)
-        await asyncio.sleep(PAUSE_SECONDS)
+        await driver.change(PAUSE_SECONDS)
 
 
 def _candidates(driver: RingDriver) -> list[Peer]:
