@@ -28,7 +28,8 @@ from pleach.live.metrics import COUNTER_HELP
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
-FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour"})  # which are called otherwise than their keys
+# Which are called otherwise than their keys.
+FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour", "found": "ring"})
 TWO_NUMBERS = "two numbers"
 TYPES = MappingProxyType(
     {"str": "text", "int": "integer", "float": "number", "bool": "boolean", "Node": "name", "Path": "path"}
@@ -111,8 +112,10 @@ def _type(text: str) -> str:
     match text.partition("[")[0]:
         case "dict":
             return "table of addresses"
+        case "tuple" if "Node" in text:
+            return "list of names"
         case "tuple":
-            return "list of names" if "Node" in text else TWO_NUMBERS
+            return "list of addresses" if "str" in text else TWO_NUMBERS
         case "LogLevel":
             return "debug, info, warning, error"
     return TYPES.get(text, text)

@@ -61,6 +61,15 @@ class RingError(InvalidInputError):
     """Keys, trees or periods that a ring cannot have."""
 
 
+class JoinError(InvalidInputError):
+    """A ring that a broker cannot join: who was asked, why not, and what would help."""
+
+    def __init__(self, name: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{name} cannot join the ring: {reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
 class ColouringError(InvalidInputError):
     """Periods of a coloured network that do not fit it: events would get lost while the colours change."""
 

@@ -14,6 +14,7 @@ from pleach.live.config import BrokerSettings, effective, load_settings, parse_p
 
 
 def broker(
+    named: Annotated[str | None, typer.Argument(metavar="NAME", help="The same as --name.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings in TOML; flags win over it.")] = None,
     name: Annotated[str | None, typer.Option(help="The broker's name, unique in the network.")] = None,
     client_listen: Annotated[str | None, typer.Option(help="HOST:PORT for clients; port 0 takes any.")] = None,
@@ -25,6 +26,8 @@ def broker(
     peer: Annotated[list[str] | None, typer.Option(help="A neighbour to dial: NAME=HOST:PORT.")] = None,
     neighbour: Annotated[list[str] | None, typer.Option(help="A neighbour that dials this broker.")] = None,
     welcome: Annotated[list[str] | None, typer.Option(help="A broker that may join here later; * for any.")] = None,
+    ring: Annotated[bool | None, typer.Option("--ring", help="Found a ring: others come by --join.")] = None,
+    join: Annotated[str | None, typer.Option(help="Join a ring: HOST:PORT[,HOST:PORT] of members' peer ports.")] = None,
     parent: Annotated[str | None, typer.Option(help="The neighbour towards the root (hierarchical).")] = None,
     routing: Annotated[str | None, typer.Option(help="flooding, simple, identity, covering or merging.")] = None,
     hierarchical: Annotated[bool | None, typer.Option(help="Subscriptions go towards the root only.")] = None,
@@ -44,38 +47,35 @@ def broker(
 ) -> None:
     """Run a broker until SIGTERM. One JSON line on stdout says where it listens.
 
-    Example: `pleach broker --name a --client-listen 127.0.0.1:7100 --peer b=127.0.0.1:7201 --data-dir data/a`
+    Example: `pleach broker --name a --client-listen 127.0.0.1:7100 --peer b=127.0.0.1:7201 --data-dir data/a`,
+    or as one of a ring: `pleach broker a --ring --peer-listen 127.0.0.1:7201`, `pleach broker b --join 127.0.0.1:7201`
     """
-    given: dict[str, Any] = {
-        "name": name,
-        "client_listen": client_listen,
-        "peer_listen": peer_listen,
-        "admin_listen": admin_listen,
-        "advertise": advertise,
-        "client_advertise": client_advertise,
-        "admin_advertise": admin_advertise,
-        "peers": parse_peers(peer, source="--peer") if peer else None,
-        "neighbours": neighbour or None,
-        "welcome": welcome or None,
-        "parent": parent,
-        "routing": routing,
-        "hierarchical": hierarchical,
-        "advertisements": advertisements,
-        "merge_bound": merge_bound,
-        "ordering": ordering,
-        "exchange": exchange,
-        "stabilise": _given({"refresh": refresh, "period": period}) or None,
-        "data_dir": str(data_dir) if data_dir else None,
-        "heartbeat": heartbeat,
-        "zone": zone,
-        "log_level": log_level,
-        "json_logs": json_logs,
-        "debug_faults": debug_faults,
-    }
-    _validate_or_run(lambda: load_settings(config, os.environ, _given(given)), is_run=not validate)
+    listens = _given(client_listen=client_listen, peer_listen=peer_listen, admin_listen=admin_listen)
+    told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
+    logs = _given(log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
+    network = _given(
+        name=name or named,
+        peers=parse_peers(peer, source="--peer") if peer else None,
+        neighbours=neighbour or None,
+        welcome=welcome or None,
+        ring=_given(found=ring, join=join.split(",") if join else None) or None,
+        parent=parent,
+        routing=routing,
+        hierarchical=hierarchical,
+        advertisements=advertisements,
+        merge_bound=merge_bound,
+        ordering=ordering,
+        exchange=exchange,
+        stabilise=_given(refresh=refresh, period=period) or None,
+        data_dir=str(data_dir) if data_dir else None,
+        heartbeat=heartbeat,
+        zone=zone,
+    )
+    given = {**listens, **told, **logs, **network}
+    _validate_or_run(lambda: load_settings(config, os.environ, given), is_run=not validate)
 
 
-def _given(values: dict[str, Any]) -> dict[str, Any]:
+def _given(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 

@@ -5,6 +5,7 @@
     peers = { c = "10.0.0.3:7200" }     PLEACH_PEERS=c=10.0.0.3:7200      --peer c=10.0.0.3:7200
     limits = { clients = 500 }          PLEACH_LIMIT_CLIENTS=500
     stabilise = { refresh = 1, … }      PLEACH_STABILISE_REFRESH=1        --refresh 1
+    ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
 
 An error says where the value came from, which key it is, what is wrong, and what would be right.
 """
@@ -22,6 +23,7 @@ import msgspec
 
 from pleach.errors import SettingsError, place_and_reason
 from pleach.live.leasing import LeaseSettings, lease_complaints
+from pleach.live.ring.settings import RingSettings, ring_complaints
 from pleach.messages import Node
 from pleach.overlay.choice import CHOICES
 from pleach.routing.policies import POLICIES
@@ -85,6 +87,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advertisements: bool = False
     merge_bound: float = 0.0
     stabilise: LeaseSettings | None = None  # None: nothing runs out, and nothing mends by itself
+    ring: RingSettings | None = None  # None: neighbours are named; else the ring names them
     ordering: str = "causal"
     exchange: str = "swaplink"  # the protocol of reconfigurations that name none
     data_dir: str = ""  # empty: in memory only
@@ -113,7 +116,11 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # Settings that are tables, the prefix of their keys in the environment, and what they hold.
 TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
-    {"limits": ("PLEACH_LIMIT_", Limits), "stabilise": ("PLEACH_STABILISE_", LeaseSettings)}
+    {
+        "limits": ("PLEACH_LIMIT_", Limits),
+        "stabilise": ("PLEACH_STABILISE_", LeaseSettings),
+        "ring": ("PLEACH_RING_", RingSettings),
+    }
 )
 # What a running broker takes over when it reads its file again; the rest waits for a restart.
 RELOADABLE = ("peers", "welcome", "exchange", "heartbeat", "zone", "log_level", "limits")
@@ -184,7 +191,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             found[field] = _structured(field, text)
     for table, (prefix, kind) in TABLES.items():
         given = {
-            f: environment[prefix + f.upper()] for f in kind.__struct_fields__ if prefix + f.upper() in environment
+            field: _structured(field, environment[prefix + field.upper()])
+            for field in kind.__struct_fields__
+            if prefix + field.upper() in environment
         }
         if given:
             found[table] = given
@@ -195,7 +204,7 @@ def _structured(field: str, text: str) -> Any:
     match field:
         case "peers":
             return parse_peers([part for part in text.split(",") if part], source="environment")
-        case "neighbours" | "welcome":
+        case "neighbours" | "welcome" | "join":
             return [part for part in text.split(",") if part]
         case _:
             return text
@@ -281,7 +290,17 @@ def _name_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]
 def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
     if settings.stabilise is not None:
         yield from lease_complaints(settings.stabilise)
+    if settings.ring is not None:
+        yield from _ring_complaints(settings, settings.ring)
     yield from _limit_complaints(settings.limits)
+
+
+def _ring_complaints(settings: BrokerSettings, ring: RingSettings) -> Iterator[tuple[str, str, str]]:
+    yield from ring_complaints(ring)
+    for seed in ring.join:
+        yield from _address_complaints("ring.join", seed, is_dialled=True)
+    if settings.all_neighbours:
+        yield "ring", f"neighbours are named besides: {', '.join(settings.all_neighbours)}", "the ring names them"
 
 
 def _limit_complaints(limits: Limits) -> Iterator[tuple[str, str, str]]:

@@ -1,6 +1,7 @@
 """A broker process: listeners, neighbours that are dialled, ticks, signals. The broker itself is in node.py.
 
 SIGTERM, SIGINT   stop accepting, commit, say goodbye, exit 0; a second one exits at once
+                  in a ring: leave the tree before, for good
 SIGHUP            read the file again, and take over what a running broker can
 """
 
@@ -31,6 +32,7 @@ from pleach.live.node import BrokerNode
 from pleach.live.page import Mount
 from pleach.live.probes import Probes
 from pleach.live.readers import Readers
+from pleach.live.ring.member import RingMember
 from pleach.live.store import Store
 from pleach.messages import Node
 
@@ -76,8 +78,10 @@ class Daemon:
         self._stop = asyncio.Event()
         self._exit_code = 0
         self._is_fatal = False
+        self._is_asked_to_stop = False
         store, epoch = _open_store(settings)
         self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_fatal=self._fatal)
+        self._ring = self.node.ring = RingMember(self.node, settings.ring) if settings.ring else None
         self._probes = Probes(self.node, number=time.time_ns())
         self._readers = Readers(self.node)
         self._servers: list[asyncio.Server] = []
@@ -95,17 +99,24 @@ class Daemon:
         self._install_signals()
         ready = await self._listen()
         self.node.roads.listens_at(ready.client, ready.peer, ready.admin)
-        self._on_ready(ready)
         self.node.on_roads = self._follow_roads
         self.node.leaving.on_end = self._end_removed
         self._follow_roads()
         ticking = watched(self._keep_ticking())
+        if self._ring is None:
+            self._on_ready(ready)
+        else:
+            self._ring.start(ready.peer, partial(self._on_ready, ready), self._stop.set)
         await self._stop.wait()
+        if self._ring is not None:
+            self._ring.close()
         for task in (ticking, *self._diallers.values()):
             task.cancel()
         if not self._is_fatal:
             await self._leave()
             self.node.close()
+        if self._ring is not None and self._ring.refusal is not None:
+            raise self._ring.refusal
         return self._exit_code
 
     # Listening -----------------------------------------------------------------------------------------------
@@ -304,10 +315,12 @@ class Daemon:
         loop.add_signal_handler(signal.SIGHUP, self._asked_to_reload)
 
     def _asked_to_stop(self) -> None:
-        if self._stop.is_set():
+        if self._stop.is_set() or self._is_asked_to_stop:
             os._exit(EXIT_FORCED)
         log.info("stopping")
-        self._stop.set()
+        self._is_asked_to_stop = True
+        if self._ring is None or not self._ring.leaves(self._stop.set):
+            self._stop.set()
 
     def _asked_to_reload(self) -> None:
         try:

@@ -45,6 +45,8 @@ class Doorkeeper:
             return Farewell.LEAVING, f"{node.name} has a connection to {peer} already"
         if door is Door.CLIENTS and node.leaving.has_left and peer not in node.endpoint.upkeep.links:
             return Farewell.REFUSED, f"{node.name} has been removed from the tree"
+        if door is Door.CLIENTS and node.ring is not None and node.ring.is_outside:
+            return Farewell.REFUSED, f"{node.name} is not in the tree yet; come again"
         is_present = peer in node.broker.sessions or peer in node.links
         if door is Door.CLIENTS and not is_present and node.absence.clients >= node.settings.limits.clients:
             return Farewell.REFUSED, f"{node.name} has {node.settings.limits.clients} clients, its limit"

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pleach.broker import Broker
 from pleach.links.endpoint import Endpoint
@@ -38,6 +39,9 @@ from pleach.live.roads import Roads, first_broker
 from pleach.live.store import Store
 from pleach.messages import Node, OperatorRequest, Presence
 from pleach.stabilise.machine import Leases
+
+if TYPE_CHECKING:
+    from pleach.live.ring.member import RingMember
 
 __all__ = ["BrokerNode", "Door"]
 
@@ -72,7 +76,9 @@ class BrokerNode:
         self.gate = Gate(broker, self.counters)
         self.endpoint = Endpoint(self.gate, epoch, SessionConfig(heartbeat=settings.heartbeat))
         self.roads = Roads(broker, self.endpoint, lambda: self.settings)
+        self.roads.is_open = lambda: self.ring is not None and self.ring.is_open
         self.on_roads: Callable[[], None] | None = None  # called when whom to dial may have changed
+        self.ring: RingMember | None = None  # for a broker that is in one
         self.links: dict[Node, Link] = {}
         self.pressure = Pressure(self)
         self.complaint = ""  # of what makes this broker unfit, besides links and disk

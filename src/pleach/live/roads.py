@@ -42,6 +42,7 @@ class Roads:
         self._broker = broker
         self._endpoint = endpoint
         self._settings = settings
+        self.is_open: Callable[[], bool] = lambda: False  # whether any broker may join the tree here
         self.places = Places()  # where this broker is found
         self.admins: dict[Node, str] = {}  # where operators find others, as far as they have told us
         self._clients: dict[Node, None] = {}  # who is connected by the door for clients
@@ -94,7 +95,8 @@ class Roads:
     def is_welcome(self, peer: Node) -> bool:
         """May come in by the door for brokers: one that is linked, or was, or may ask to be."""
         welcome = self._settings().welcome
-        return self.is_broker(peer) or peer in self._expected or peer in welcome or "*" in welcome
+        is_known = self.is_broker(peer) or peer in self._expected or peer in welcome
+        return is_known or "*" in welcome or self.is_open()
 
     def _is_client(self, peer: Node) -> bool:
         """Links to clients are asked for as well, when they come over from a broker that leaves the tree."""
@@ -129,6 +131,8 @@ class Roads:
 
     def report_settings_that_lose(self) -> None:
         router, settings = self._broker.router, self._settings()
+        if settings.ring is not None:
+            return  # it names nobody
         if sorted(router.neighbours) != settings.all_neighbours:
             log.warning(
                 "the data directory knows %s as neighbours, the settings name %s: the former count",

@@ -14,7 +14,8 @@ SUBSCRIPTIONS_SHOWN_MAX = 100  # of one client
 def unready(node: BrokerNode) -> list[str]:
     """Why this broker is not ready; empty if it is."""
     down = [f"no link to {n}" for n in sorted(node.broker.router.neighbours) if not node.is_up(n)]
-    return [*down, *filter(None, (node.gate.closed, node.complaint))]
+    outside = "not in the tree yet" if node.ring is not None and node.ring.is_outside else ""
+    return [*down, *filter(None, (node.gate.closed, node.complaint, outside))]
 
 
 def status(node: BrokerNode) -> dict[str, object]:
@@ -36,6 +37,7 @@ def status(node: BrokerNode) -> dict[str, object]:
             "parent": router.parent,
         },
         "leases": _leases(node),
+        "ring": node.ring.seat if node.ring else None,
         "ordering": node.settings.ordering,
         "exchange": node.settings.exchange,
         "neighbours": {n: _neighbour(node, n, roads.get(n, "")) for n in sorted(router.neighbours)},

@@ -15,6 +15,7 @@ import msgspec
 
 from pleach.errors import InvalidInputError, SurveyError, UnreachableError
 from pleach.live.ask import ask
+from pleach.live.ring.seats import Seat
 from pleach.live.roads import Places
 from pleach.messages import Node
 from pleach.overlay.plans import Topology
@@ -62,6 +63,7 @@ class Status(msgspec.Struct):
     routing: Routing = msgspec.field(default_factory=Routing)
     ordering: str = "causal"
     exchange: str = "swaplink"
+    ring: Seat | None = None
     raw: Any = None
 
 

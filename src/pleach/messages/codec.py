@@ -19,7 +19,7 @@ from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.movement import Halt, MovementMessage, Resume
 from pleach.messages.rebuild import RebuildMessage
 from pleach.messages.requests import Presence, Seek, Sought
-from pleach.messages.ring import RingMessage
+from pleach.messages.ring import DoorMessage, RingMessage
 from pleach.messages.routing import Forward, Marked, PubSub
 from pleach.messages.swaplink import SwapLinkMessage
 
@@ -32,6 +32,7 @@ AnyMessage: TypeAlias = (
     | ExchangeMessage
     | MembershipMessage
     | RingMessage
+    | DoorMessage
     | MovementMessage
     | Halt
     | Resume
