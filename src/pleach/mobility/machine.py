@@ -187,6 +187,8 @@ class Mobility:
             return f"{client.name} is the name of a broker"
         if client.name in sessions:
             return f"{self._layers.name} has a client {client.name} already"
+        if message.component and (reason := self._layers.residency.why_not(message.component)):
+            return reason
         coming = [m.handed for m in self.movements if isinstance(m, Entering) and m.client not in sessions]
         names = sessions.names + sum(map(weight_of, [*coming, client]))
         return self._admit(Arrival(self._layers.name, len(sessions.clients) + len(coming), names, client))

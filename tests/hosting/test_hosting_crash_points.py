@@ -1,0 +1,64 @@
+"""Every message of a component's movement as a crash point: it is at one broker afterwards, and its sums are exact."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import ClassVar
+
+import pytest
+from hosted import WatchedLodging, places, with_amounts, wrong_sums
+from mishaps import CrashAt, Journey, When
+from routes import MOVES_AT, PATH, route
+
+from pleach.mobility.source import PATIENCE_SECONDS
+
+OUTAGES = {"short": 0.004, "long": 5 * PATIENCE_SECONDS}  # seconds; longer than the target has patience, too
+NAME = "k0"
+MESSAGES = {"RequestMove", "Negotiate", "Approve", "MoveState", "MoveAck", "MoveCommit"}  # `Halted` never leaves home
+
+
+class OneLodger(WatchedLodging):
+    components: ClassVar = {NAME: "said > 2"}
+
+
+class Removal(Journey):
+    """The component goes from one end of the path to the other."""
+
+    def __init__(self, mishaps=(), delay_ms_max=0):
+        super().__init__(with_amounts(route()), mishaps, watching=OneLodger)
+        self.run.sim.at(0.0, partial(self.watched.host, NAME, PATH[0]))
+        self.run.sim.at(MOVES_AT, partial(self.watched.move, NAME, PATH[-1], 1, delay_ms_max))
+
+    def finish(self):
+        found = super().finish()
+        flaws, said = wrong_sums(self.run.recorder.records, NAME)
+        assert said
+        return [*found, *flaws]
+
+
+@lru_cache
+def points():
+    removal = Removal()
+    assert not removal.finish()
+    assert places(removal.run.brokers, NAME) == [PATH[-1]]
+    return tuple(removal.points)
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+@pytest.mark.parametrize("when", When)
+def test_a_crash_at_any_message_leaves_it_whole_and_at_one_broker(when, outage):
+    assert {point.message for point in points()} | {"RequestMove"} == MESSAGES
+    there = []
+    for point in points():
+        removal = Removal([CrashAt(point.index, when, OUTAGES[outage])])
+        assert not removal.finish(), f"{point}, {when}, {outage}"
+        there += places(removal.run.brokers, NAME)
+    assert set(there) <= {PATH[0], PATH[-1]}
+    assert (outage == "short") == (set(there) == {PATH[-1]})
+
+
+def test_with_bounded_delays_nobody_waits_for_ever():
+    ends = [point for point in points() if point.receiver in (PATH[0], PATH[-1])]
+    for point in ends:
+        removal = Removal([CrashAt(point.index, When.AFTER, OUTAGES["short"])], delay_ms_max=50)
+        assert not removal.finish(), str(point)
