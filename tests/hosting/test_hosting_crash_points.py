@@ -11,6 +11,8 @@ from mishaps import CrashAt, Journey, When
 from routes import MOVES_AT, PATH, route
 
 from pleach.mobility.source import PATIENCE_SECONDS
+from pleach.scenario.model import Stabilise, Stabiliser
+from pleach.trace import RecordKind
 
 OUTAGES = {"short": 0.004, "long": 5 * PATIENCE_SECONDS}  # seconds; longer than the target has patience, too
 NAME = "k0"
@@ -24,8 +26,8 @@ class OneLodger(WatchedLodging):
 class Removal(Journey):
     """The component goes from one end of the path to the other."""
 
-    def __init__(self, mishaps=(), delay_ms_max=0):
-        super().__init__(with_amounts(route()), mishaps, watching=OneLodger)
+    def __init__(self, mishaps=(), delay_ms_max=0, **changes):
+        super().__init__(with_amounts(route(**changes)), mishaps, watching=OneLodger)
         self.run.sim.at(0.0, partial(self.watched.host, NAME, PATH[0]))
         self.run.sim.at(MOVES_AT, partial(self.watched.move, NAME, PATH[-1], 1, delay_ms_max))
 
@@ -62,3 +64,12 @@ def test_with_bounded_delays_nobody_waits_for_ever():
     for point in ends:
         removal = Removal([CrashAt(point.index, When.AFTER, OUTAGES["short"])], delay_ms_max=50)
         assert not removal.finish(), str(point)
+
+
+def test_what_a_component_wants_is_renewed_where_it_is():
+    """Leases: several run out, before it moves and after."""
+    leases = Stabilise(kind=Stabiliser.LEASES, refresh=0.02, period=0.08, delay=0.001)
+    removal = Removal(stabilise=leases, duration=1.0)
+    assert not removal.finish()
+    assert places(removal.run.brokers, NAME) == [PATH[-1]]
+    assert any(r.kind is RecordKind.DELIVER and r.node == NAME and r.at > 0.9 for r in removal.run.recorder.records)

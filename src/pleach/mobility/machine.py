@@ -251,7 +251,8 @@ class Mobility:
         return handled._replace(effects=[_note(movement, is_over=is_over), *handled.effects])
 
     def _joined(self, handled: Handled) -> Handled:
-        """Who has a say at the seam may be another one now."""
+        """Who has a say at the seam may be another one now, and who is on the way here."""
+        self._layers.awaited = tuple(m.client for m in self.movements if isinstance(m, Entering))
         moving = Moving(self.movements)
         self._moving = None if moving.is_idle else moving
         return handled

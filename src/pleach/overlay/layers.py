@@ -77,6 +77,7 @@ class Layers:
     client_address: str = ""
     addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one has to dial
     residency: Residency = field(default_factory=Uninhabited)
+    awaited: tuple[Node, ...] = ()  # clients on their way here: routing wants for them what they want already
 
     def reset(self) -> None:
         """Begin anew, in no tree and without clients."""
