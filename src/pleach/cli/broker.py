@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from pleach.live.config import BrokerSettings, effective, load_settings, parse_peers
+from pleach.live.config import BrokerSettings, effective, load_settings, parse_components, parse_peers
 
 
 def broker(
@@ -24,6 +24,7 @@ def broker(
     admin_advertise: Annotated[str | None, typer.Option(help="HOST:PORT where operators find it.")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="A neighbour to dial: NAME=HOST:PORT.")] = None,
     neighbour: Annotated[list[str] | None, typer.Option(help="A neighbour that dials this broker.")] = None,
+    component: Annotated[list[str] | None, typer.Option(help="What it can host: KIND=MODULE:FACTORY.")] = None,
     welcome: Annotated[list[str] | None, typer.Option(help="A broker that may join here later; * for any.")] = None,
     parent: Annotated[str | None, typer.Option(help="The neighbour towards the root (hierarchical).")] = None,
     routing: Annotated[str | None, typer.Option(help="flooding, simple, identity, covering or merging.")] = None,
@@ -56,6 +57,7 @@ def broker(
         "admin_advertise": admin_advertise,
         "peers": parse_peers(peer, source="--peer") if peer else None,
         "neighbours": neighbour or None,
+        "components": parse_components(component, source="--component") if component else None,
         "welcome": welcome or None,
         "parent": parent,
         "routing": routing,

@@ -14,6 +14,7 @@ from pleach.cli import (
     bench,
     broker,
     client,
+    component,
     dashboard,
     demo,
     doctor,
@@ -53,6 +54,7 @@ app.command("live")(live.live)
 app.command("dashboard")(dashboard.dashboard)
 app.add_typer(overlay.app, name="overlay")
 app.add_typer(client.app, name="client")
+app.add_typer(component.app, name="component")
 app.add_typer(spark.app, name="spark")
 app.add_typer(lab.app, name="lab")
 
