@@ -19,6 +19,7 @@ from pleach.messages import (
     Deliver,
     Forward,
     Install,
+    Installed,
     MoveAbort,
     MoveState,
     Negotiate,
@@ -75,7 +76,9 @@ def made(kinds=KINDS, name="b"):
 
 def ask(broker, request):
     """What came of it: the reason of a refusal, or nothing."""
-    effects = broker.handle(OPERATOR, request, now=0.0)
+    effects = [*broker.handle(OPERATOR, request, now=0.0)]
+    for install in sent(effects, Install):
+        effects += broker.handle("n", Installed(install.layer, install.number), now=0.0)
     (end,) = [effect for effect in effects if isinstance(effect, Concluded)]
     return end.refusal
 
@@ -116,6 +119,26 @@ def test_what_it_wants_is_told_to_neighbours_and_nothing_is_sent_to_it():
     effects = broker.handle(OPERATOR, request, now=0.0)
     assert [effect.to for effect in effects if isinstance(effect, Send)] == ["n"]
     assert [install.filter.text for install in sent(effects, Install)] == ["EXISTS amount"]
+
+
+def test_it_has_begun_once_what_it_wants_is_in_effect():
+    broker = made()
+    request = RequestHost("1", "k", "running-sum", [parse_filter("EXISTS amount"), parse_filter("price > 1")])
+    first, second = sent(broker.handle(OPERATOR, request, now=0.0), Install)
+    assert not broker.handle("n", Installed(first.layer, first.number), now=0.0)[1:]
+    assert "only beginning" in ask(broker, RequestUnhost("2", "k"))
+    again = made()
+    again.restore(broker.capture())
+    assert Concluded("1") in again.handle("n", Installed(second.layer, second.number), now=0.0)
+
+
+def test_one_that_cannot_have_what_it_wants_has_not_begun(monkeypatch):
+    monkeypatch.setattr("pleach.routing.sessions.NAMES_PER_CLIENT_MAX", 1)
+    broker = made()
+    request = RequestHost("1", "k", "running-sum", [parse_filter("EXISTS amount"), parse_filter("price > 1")])
+    assert "at most" in ask(broker, request)
+    assert broker.hosting.here["k"].has_failed
+    assert "k" not in broker.sessions
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from pleach.events.event import Event, check_attributes
 from pleach.hosting.component import Factory
 from pleach.hosting.resident import Resident, kind_of
 from pleach.messages import (
+    Advertised,
     ClientRequest,
     Detach,
     Farewell,
@@ -33,9 +34,11 @@ from pleach.messages import (
     HostingRequest,
     Message,
     Node,
+    Refused,
     RequestHost,
     RequestUnhost,
     Resume,
+    Subscribed,
     pack,
     unpack,
 )
@@ -57,9 +60,17 @@ class Saying(msgspec.Struct, frozen=True, array_like=True):
     message: ClientRequest | Halted | Farewell
 
 
+class Beginning(msgspec.Struct, array_like=True):
+    """A component that was asked for, and what it has asked for in turn that is not in effect everywhere."""
+
+    operation: str
+    awaited: list[str]
+
+
 class HostingState(msgspec.Struct, array_like=True):
     residents: dict[Node, bytes]  # sorted
     line: list[Saying]
+    beginnings: dict[Node, Beginning]
 
 
 class Hosting:
@@ -74,6 +85,7 @@ class Hosting:
         self._factories = factories
         self.here: dict[Node, Resident] = {}  # always this one: the broker looks at it before each message
         self._line: list[Saying] = []
+        self._beginnings: dict[Node, Beginning] = {}
 
     @property
     def under_way(self) -> Reconfiguration | None:
@@ -100,8 +112,17 @@ class Hosting:
         name = request.component
         resident = Resident(name, self._layers.name, request.kind, component, request.incarnation)
         self.here[name] = resident
-        begun = self._sorted(name, resident.begin(request.subscribe, request.advertise))
-        return [*begun, Concluded(request.operation)]
+        wanted = [each.text for each in (*request.subscribe, *request.advertise)]
+        self._beginnings[name] = Beginning(request.operation, wanted)
+        return [*self._sorted(name, resident.begin(request.subscribe, request.advertise)), *self._begun(name)]
+
+    def _begun(self, name: Node, reason: str = "", *, is_over: bool = False) -> list[Effect]:
+        """It has begun once all that it wants is in effect everywhere: no event from then on is missed."""
+        beginning = self._beginnings.get(name)
+        if beginning is None or (beginning.awaited and not is_over):
+            return []
+        del self._beginnings[name]
+        return [Concluded(beginning.operation, reason)]
 
     def _why_not_begin(self, request: RequestHost) -> str:
         """Empty where it can begin."""
@@ -119,6 +140,8 @@ class Hosting:
         resident = self.here.get(name)
         if resident is None:
             return f"{self._layers.name} hosts no component {name}"
+        if name in self._beginnings:
+            return f"{name} is only beginning: ask again"
         is_attached = name in self._layers.sessions
         if is_attached and (resident.has_failed or resident.client.is_halted):
             return f"{name} moves just now, or ends: ask again"
@@ -150,8 +173,19 @@ class Hosting:
             return []
         if isinstance(message, Resume) and message.broker != self._layers.name:
             del self.here[name]  # the other one is at work
-            return []
-        return self._sorted(name, resident.take(message))
+            return self._begun(name, is_over=True)
+        effects = self._sorted(name, resident.take(message))
+        return [*effects, *self._confirmed(resident, message)] if name in self._beginnings else effects
+
+    def _confirmed(self, resident: Resident, message: Message) -> list[Effect]:
+        """While it begins: what was asked for is there, or cannot be; then the component is no good."""
+        name, awaited = resident.name, self._beginnings[resident.name].awaited
+        match message:
+            case Subscribed(wanted) | Advertised(wanted) if wanted in awaited:
+                awaited.remove(wanted)
+            case Refused(_, reason) if not resident.has_failed:
+                return [*self._sorted(name, resident.fail(reason)), *self._begun(name, reason, is_over=True)]
+        return self._begun(name, resident.complaint, is_over=resident.has_failed)
 
     def _sorted(self, name: Node, effects: Sequence[Effect]) -> list[Effect]:
         """Requests join the line; of the rest, what matters outside of a client's own process."""
@@ -237,7 +271,7 @@ class Hosting:
     def capture(self) -> bytes:
         """One that gives no snapshot has failed: there would be nothing to go on with after a crash."""
         residents = {name: self._captured(self.here[name]) for name in sorted(self.here)}
-        return pack(HostingState(residents, self._line))
+        return pack(HostingState(residents, self._line, dict(sorted(self._beginnings.items()))))
 
     def _captured(self, resident: Resident) -> bytes:
         try:
@@ -252,4 +286,4 @@ class Hosting:
         self.here.clear()
         for name, data in restored.residents.items():
             self.take_in(name, data)
-        self._line = restored.line
+        self._line, self._beginnings = restored.line, restored.beginnings
