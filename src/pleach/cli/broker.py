@@ -55,10 +55,9 @@ def broker(
         "advertise": advertise,
         "client_advertise": client_advertise,
         "admin_advertise": admin_advertise,
-        "peers": parse_peers(peer, source="--peer") if peer else None,
-        "neighbours": neighbour or None,
-        "components": parse_components(component, source="--component") if component else None,
-        "welcome": welcome or None,
+        "peers": parse_peers(peer or [], source="--peer") or None,
+        **_repeated({"neighbours": neighbour, "welcome": welcome}),
+        "components": parse_components(component or [], source="--component") or None,
         "parent": parent,
         "routing": routing,
         "hierarchical": hierarchical,
@@ -75,6 +74,11 @@ def broker(
         "debug_faults": debug_faults,
     }
     _validate_or_run(lambda: load_settings(config, os.environ, _given(given)), is_run=not validate)
+
+
+def _repeated(values: dict[str, list[str] | None]) -> dict[str, list[str] | None]:
+    """Options that are not there once are not there."""
+    return {key: value or None for key, value in values.items()}
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
