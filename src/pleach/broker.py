@@ -139,7 +139,7 @@ class Broker:
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:
         """Events that only pass through, as `handle` for each; None where that is not all there is to them."""
-        if not self.seam.is_idle:
+        if not self.seam.is_idle or self.hosting.is_waiting:
             return None
         passed: Passed | None = None
         if run.kind is Forward and sender in self.router.neighbours:

@@ -12,8 +12,8 @@ from pleach.hosting.running_sum import RunningSum
 from pleach.messages import Resume
 from pleach.mobility.source import Source
 
-STRIDE = 23  # has no factor in common with the number of settings: all of them, and all manners, come up
-SEEDS = [STRIDE * n for n in range(12 * FACTOR)]
+STRIDE = 31  # has no factor in common with the number of settings: all of them, and all manners, come up
+SEEDS = [STRIDE * n for n in range(8 * FACTOR)]
 AMONG_MUTANTS = SEEDS[:7]
 
 

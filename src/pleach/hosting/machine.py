@@ -217,8 +217,13 @@ class Hosting:
         return bool(self._line)
 
     def is_concerned(self, event: Event) -> bool:
-        """Whether a component may get this event; raises EventError where it is none."""
+        """Whether this event may change a component; raises EventError where it is none.
+
+        Any event does while something is to be said: it is said behind whatever the broker handles next.
+        """
         check_attributes(event.attributes)
+        if self._line:
+            return True
         sessions = self._layers.sessions
         wanted = (sessions.subscriptions(name).values() for name in self.here if name in sessions)
         return any(each.matches(event.attributes) for filters in wanted for each in filters)
@@ -244,7 +249,7 @@ class Hosting:
         name = self._layers.name
         if kind not in self._factories:
             known = ", ".join(sorted(self._factories)) or "none"
-            return f"{name} hosts no components of kind {kind!r}; it knows: {known}"
+            return f"{name} hosts no components of kind {kind!r}; by its settings it knows: {known}"
         if len(self.here) >= COMPONENTS_MAX:
             return f"{name} has room for {COMPONENTS_MAX:,} components, and takes no more"
         return ""
