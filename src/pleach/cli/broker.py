@@ -55,9 +55,8 @@ def broker(
         "advertise": advertise,
         "client_advertise": client_advertise,
         "admin_advertise": admin_advertise,
-        "peers": parse_peers(peer or [], source="--peer") or None,
         **_repeated({"neighbours": neighbour, "welcome": welcome}),
-        "components": parse_components(component or [], source="--component") or None,
+        **_named(peer or [], component or []),
         "parent": parent,
         "routing": routing,
         "hierarchical": hierarchical,
@@ -79,6 +78,15 @@ def broker(
 def _repeated(values: dict[str, list[str] | None]) -> dict[str, list[str] | None]:
     """Options that are not there once are not there."""
     return {key: value or None for key, value in values.items()}
+
+
+def _named(peers: list[str], components: list[str]) -> dict[str, dict[str, str] | None]:
+    """Options that are pairs."""
+    found = {
+        "peers": parse_peers(peers, source="--peer"),
+        "components": parse_components(components, source="--component"),
+    }
+    return {key: value or None for key, value in found.items()}
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

@@ -6,14 +6,13 @@ A session that lasts would keep what comes for a client at the server that it ha
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pleach.bench.peers.moving import Heard
+from pleach.bench.peers.over_mosquitto import Mosquitto
 from pleach.bench.peers.processes import LOOPBACK, free_ports, server, wait_for_port
 
 QOS = 1
@@ -25,9 +24,7 @@ class MovingMosquitto:
     name = "mosquitto, bridged, with paho-mqtt at QoS 1"
 
     def missing(self) -> str:
-        if shutil.which("mosquitto") is None:
-            return "mosquitto (Debian's package of that name)"
-        return "" if find_spec("paho") else "paho-mqtt"
+        return Mosquitto().missing()
 
     @contextmanager
     def serve(self, count: int, directory: Path) -> Iterator[Sequence[str]]:

@@ -5,14 +5,13 @@ They close rather than drain: under load a drain takes so long that eight times 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pleach.bench.peers.moving import Heard
+from pleach.bench.peers.over_nats import Nats
 from pleach.bench.peers.processes import LOOPBACK, free_ports, server, wait_for_port
 
 
@@ -20,9 +19,7 @@ class MovingNats:
     name = "nats-server, a cluster, with nats-py"
 
     def missing(self) -> str:
-        if shutil.which("nats-server") is None:
-            return "nats-server (Debian's package of that name)"
-        return "" if find_spec("nats") else "nats-py"
+        return Nats().missing()
 
     @contextmanager
     def serve(self, count: int, directory: Path) -> Iterator[Sequence[str]]:
