@@ -82,7 +82,7 @@ class Hosting:
 
     def __init__(self, layers: Layers, factories: Mapping[str, Factory]) -> None:
         self._layers = layers
-        self._factories = factories
+        self._factories = dict(factories)
         self.here: dict[Node, Resident] = {}  # always this one: the broker looks at it before each message
         self._line: list[Saying] = []
         self._beginnings: dict[Node, Beginning] = {}
