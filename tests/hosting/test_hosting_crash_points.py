@@ -59,10 +59,12 @@ def test_a_crash_at_any_message_leaves_it_whole_and_at_one_broker(when, outage):
     assert (outage == "short") == (set(there) == {PATH[-1]})
 
 
-def test_with_bounded_delays_nobody_waits_for_ever():
-    ends = [point for point in points() if point.receiver in (PATH[0], PATH[-1])]
-    for point in ends:
-        removal = Removal([CrashAt(point.index, When.AFTER, OUTAGES["short"])], delay_ms_max=50)
+def test_a_bound_on_delays_that_does_not_hold_does_not_cost_its_only_copy():
+    """A client would be lost to both ends (S4 §4.1 promises nothing then)."""
+    on_the_way = [point for point in points() if point.receiver not in (PATH[0], PATH[-1])]
+    assert on_the_way
+    for point in on_the_way:
+        removal = Removal([CrashAt(point.index, When.BEFORE, OUTAGES["long"])], delay_ms_max=50)
         assert not removal.finish(), str(point)
 
 

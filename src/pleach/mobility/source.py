@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, Send, SetTimer
 from pleach.errors import ComponentError
 from pleach.messages import (
@@ -37,6 +39,9 @@ ROUND_TRIP = 2  # times the longest delay, from one end to the other
 
 
 def begin(layers: Layers, request: RequestMove, attempts: int) -> tuple[Leaving, list[Effect]]:
+    """Of a component there is one copy: a bound on delays that does not hold would cost it, so nobody relies on one."""
+    if layers.residency.kind_of(request.client):
+        request = msgspec.structs.replace(request, delay_ms_max=0)
     movement = Leaving(request, attempts)
     return movement, [_negotiate(layers, movement), *timers(movement)]
 
