@@ -37,7 +37,7 @@ def broker(
     period: Annotated[float | None, typer.Option(help="Leases: seconds until what is not renewed goes.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
-    zone: Annotated[str | None, typer.Option(help="Where it stands, for the dashboard.")] = None,
+    zone: Annotated[str | None, typer.Option(help="Where it stands: for the dashboard, and for costs.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     json_logs: Annotated[bool | None, typer.Option("--json-logs", help="Logs as JSON objects, on stderr.")] = None,
     debug_faults: Annotated[bool | None, typer.Option("--debug-faults", help="Operators may damage it.")] = None,

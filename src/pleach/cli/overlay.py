@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pleach.cli import drain, plan, remove, reweave
+from pleach.cli import drain, improve, plan, remove, reweave
 from pleach.cli.reweave import Via
 from pleach.cli.tree import draw_survey
 from pleach.errors import UnreachableError
@@ -28,6 +28,7 @@ app.command("remove")(remove.remove)
 app.command("drain")(drain.drain)
 app.command("plan")(plan.plan)
 app.command("apply")(reweave.apply)
+app.command("improve")(improve.improve_tree)
 
 
 @app.command("show")

@@ -3,7 +3,7 @@
 /healthz   the process is alive                /metrics   Prometheus text
 /readyz    200 or 503, with reasons            /status    everything, as JSON
 /overlay/… reconfigurations: steering.py       /glance    what moves, as JSON: glance.py
-/components who lives in the broker: lodgings.py
+/traffic/N, /distances: telemetry.py           /components who lives in the broker: lodgings.py
 /debug/…   faults on purpose, where they are allowed: striking.py
 
 Whoever reaches this port may reconfigure the tree. A body must say that it is JSON, which no web page can make a
@@ -25,6 +25,7 @@ from pleach.live.page import JSON, Asked, Flow, Mount, Page, Site, failure, json
 from pleach.live.status import metrics, status, unready
 from pleach.live.steering import Steering
 from pleach.live.striking import Striking
+from pleach.live.telemetry import Telemetry
 
 REQUEST_BYTES_MAX = 8_192  # of a head, and of a body
 REQUEST_SECONDS_MAX = 5.0  # to be heard, and again to take the answer
@@ -60,10 +61,11 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, 
         "/status": everything,
         "/glance": what_moves,
     }
-    steering = Steering(node)
+    steering, telemetry = Steering(node), Telemetry(node)
     lodgings = Lodgings(node, steering)
-    actions = {**steering.actions, **lodgings.actions, **Striking(node).actions}
-    return Site({**pages, **steering.pages, **lodgings.pages}, steering.families, actions, mounts or {})
+    actions = {**steering.actions, **lodgings.actions, **telemetry.actions, **Striking(node).actions}
+    families = {**steering.families, **telemetry.families}
+    return Site({**pages, **steering.pages, **lodgings.pages}, families, actions, mounts or {})
 
 
 class AdminServer:

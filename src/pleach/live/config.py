@@ -91,7 +91,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     components: dict[str, str] = {}  # what it can host, besides the built-in ones: MODULE:FACTORY by kind
     data_dir: str = ""  # empty: in memory only
     heartbeat: float = 1.0
-    zone: str = ""  # where this broker stands, for people who look at the tree
+    zone: str = ""  # where this broker stands: for people who look at the tree, and for what links between zones cost
     log_level: LogLevel = LogLevel.INFO
     json_logs: bool = False
     limits: Limits = Limits()

@@ -23,6 +23,7 @@ from pleach.live.admin import AdminServer, site_of
 from pleach.live.bugs import end_on_bugs, watched
 from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
 from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
+from pleach.live.distances import ANSWER, METER
 from pleach.live.doom import Doom, DoomedStore
 from pleach.live.doorkeeper import Door
 from pleach.live.logs import set_log_level
@@ -82,6 +83,7 @@ class Daemon:
         self._servers: list[asyncio.Server] = []
         self._known: dict[Connection, Node] = {}  # connections whose peer has said Hello, or was dialled
         self._strangers: dict[Connection, None] = {}
+        self._meters: set[Connection] = set()  # of brokers that only measure how far it is to here
         self._all_gone = asyncio.Event()
         self._gone = Statistics()  # the traffic of connections that are no more
         self._unlinked: dict[Node, asyncio.Event] = {}  # of each that is dialled: set while there is no connection
@@ -154,6 +156,10 @@ class Daemon:
             self._readers.heard(connection, frame, time.monotonic())
         elif isinstance(frame, Hello) and frame.role == READER and door is Door.CLIENTS:
             self._reader(connection, frame)
+        elif isinstance(frame, Hello) and frame.role == METER and door is Door.PEERS:
+            self._meters.add(connection)
+            connection.send(ANSWER)
+            connection.close("measured")
         elif isinstance(frame, Hello):
             self._hello(door, connection, frame)
         else:
@@ -200,7 +206,8 @@ class Daemon:
         peer = self._known.pop(connection, None)
         if peer is None:
             self._strangers.pop(connection, None)
-            self.node.counters.strangers_closed += 1
+            self.node.counters.strangers_closed += connection not in self._meters
+            self._meters.discard(connection)
             return
         if not self._known:
             self._all_gone.set()

@@ -64,6 +64,7 @@ class Status(msgspec.Struct):
     components: dict[Node, Component] = {}
     addresses: Places = Places()
     operation: str = ""
+    zone: str = ""
     leaving: Leaving = msgspec.field(default_factory=Leaving)
     routing: Routing = msgspec.field(default_factory=Routing)
     ordering: str = "causal"

@@ -11,11 +11,12 @@ from pleach.bench.peers.over_mosquitto import Mosquitto
 from pleach.bench.peers.over_nats import Nats
 from pleach.bench.peers.over_pleach import Pleach
 from pleach.bench.peers.over_rabbitmq import RabbitMQ
+from pleach.bench.peers.over_zenoh import Zenoh
 from pleach.bench.peers.system import System
 
 OURS = Pleach()
 DURABLE = Pleach(durable=True)
-PEERS: tuple[System, ...] = (Nats(), Mosquitto(), RabbitMQ())
+PEERS: tuple[System, ...] = (Nats(), Zenoh(), Mosquitto(), RabbitMQ())
 
 SYSTEMS: MappingProxyType[str, System] = MappingProxyType({s.name: s for s in (OURS, DURABLE, *PEERS)})
 
