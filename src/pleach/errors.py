@@ -101,6 +101,15 @@ class SettingsError(InvalidInputError):
         return f"{place}: {self.reason}; {self.remedy}" if place else f"{self.reason}; {self.remedy}"
 
 
+class ComponentError(PleachError):
+    """A component that cannot be hosted, carried or restored: which one, and why."""
+
+    def __init__(self, component: str, reason: str) -> None:
+        super().__init__(f"component {component}: {reason}" if component else reason)
+        self.component = component
+        self.reason = reason
+
+
 class HealingError(PleachError):
     """A dead broker that nobody can stand in for: what is missing or contradicts itself, and what would help."""
 

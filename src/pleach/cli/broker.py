@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from pleach.live.config import BrokerSettings, effective, load_settings, parse_peers
+from pleach.live.config import BrokerSettings, effective, load_settings, parse_components, parse_peers
 
 
 def broker(
@@ -25,6 +25,7 @@ def broker(
     admin_advertise: Annotated[str | None, typer.Option(help="HOST:PORT where operators find it.")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="A neighbour to dial: NAME=HOST:PORT.")] = None,
     neighbour: Annotated[list[str] | None, typer.Option(help="A neighbour that dials this broker.")] = None,
+    component: Annotated[list[str] | None, typer.Option(help="What it can host: KIND=MODULE:FACTORY.")] = None,
     welcome: Annotated[list[str] | None, typer.Option(help="A broker that may join here later; * for any.")] = None,
     ring: Annotated[bool | None, typer.Option("--ring", help="Found a ring: others come by --join.")] = None,
     join: Annotated[str | None, typer.Option(help="Join a ring: HOST:PORT[,HOST:PORT] of members' peer ports.")] = None,
@@ -56,6 +57,7 @@ def broker(
     network = _given(
         name=name or named,
         peers=parse_peers(peer, source="--peer") if peer else None,
+        components=parse_components(component, source="--component") if component else None,
         neighbours=neighbour or None,
         welcome=welcome or None,
         ring=_given(found=ring, join=join.split(",") if join else None) or None,

@@ -31,6 +31,7 @@ class PleachCommands(GroupOnDemand):
         "dashboard",
         "overlay",
         "client",
+        "component",
         "spark",
         "lab",
     )

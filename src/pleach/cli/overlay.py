@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pleach.cli import drain, improve, plan, reweave
+from pleach.cli import drain, improve, plan, remove, reweave
 from pleach.cli.reweave import Via
 from pleach.cli.ring import draw_ring, report_of
 from pleach.cli.tree import draw_survey
@@ -25,7 +25,7 @@ app = typer.Typer(help="The tree of brokers: look at it, and change it while eve
 app.command("swap")(reweave.swap)
 app.command("exchange")(reweave.exchange)
 app.command("add")(reweave.add)
-app.command("remove")(reweave.remove)
+app.command("remove")(remove.remove)
 app.command("drain")(drain.drain)
 app.command("plan")(plan.plan)
 app.command("apply")(reweave.apply)

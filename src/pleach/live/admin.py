@@ -3,7 +3,7 @@
 /healthz   the process is alive                /metrics   Prometheus text
 /readyz    200 or 503, with reasons            /status    everything, as JSON
 /overlay/… reconfigurations: steering.py       /glance    what moves, as JSON: glance.py
-/traffic/N, /distances: telemetry.py
+/traffic/N, /distances: telemetry.py           /components who lives in the broker: lodgings.py
 /debug/…   faults on purpose, where they are allowed: striking.py
 
 Whoever reaches this port may reconfigure the tree. A body must say that it is JSON, which no web page can make a
@@ -18,6 +18,7 @@ from contextlib import aclosing
 from http import HTTPStatus
 
 from pleach.live.glance import glance
+from pleach.live.lodgings import Lodgings
 from pleach.live.metrics import render
 from pleach.live.node import BrokerNode
 from pleach.live.page import JSON, Asked, Flow, Mount, Page, Site, failure, json_page
@@ -61,9 +62,10 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, 
         "/glance": what_moves,
     }
     steering, telemetry = Steering(node), Telemetry(node)
-    actions = {**steering.actions, **telemetry.actions, **Striking(node).actions}
+    lodgings = Lodgings(node, steering)
+    actions = {**steering.actions, **lodgings.actions, **telemetry.actions, **Striking(node).actions}
     families = {**steering.families, **telemetry.families}
-    return Site({**pages, **steering.pages}, families, actions, mounts or {})
+    return Site({**pages, **steering.pages, **lodgings.pages}, families, actions, mounts or {})
 
 
 class AdminServer:

@@ -3,6 +3,7 @@
     name = "b"                          PLEACH_NAME=b                     --name b
     neighbours = ["a"]                  PLEACH_NEIGHBOURS=a,d             --neighbour a --neighbour d
     peers = { c = "10.0.0.3:7200" }     PLEACH_PEERS=c=10.0.0.3:7200      --peer c=10.0.0.3:7200
+    components = { sum = "app:Sum" }    PLEACH_COMPONENTS=sum=app:Sum     --component sum=app:Sum
     limits = { clients = 500 }          PLEACH_LIMIT_CLIENTS=500
     stabilise = { refresh = 1, … }      PLEACH_STABILISE_REFRESH=1        --refresh 1
     ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
@@ -90,6 +91,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ring: RingSettings | None = None  # None: neighbours are named; else the ring names them
     ordering: str = "causal"
     exchange: str = "swaplink"  # the protocol of reconfigurations that name none
+    components: dict[str, str] = {}  # what it can host, besides the built-in ones: MODULE:FACTORY by kind
     data_dir: str = ""  # empty: in memory only
     heartbeat: float = 1.0
     zone: str = ""  # where this broker stands: for people who look at the tree, and for what links between zones cost
@@ -204,6 +206,8 @@ def _structured(field: str, text: str) -> Any:
     match field:
         case "peers":
             return parse_peers([part for part in text.split(",") if part], source="environment")
+        case "components":
+            return parse_components([part for part in text.split(",") if part], source="environment")
         case "neighbours" | "welcome" | "join":
             return [part for part in text.split(",") if part]
         case _:
@@ -219,6 +223,17 @@ def parse_peers(texts: list[str], *, source: str) -> dict[Node, str]:
             raise SettingsError("peers", f"{text!r} names no peer", "write NAME=HOST:PORT", source=source)
         peers[name] = address
     return peers
+
+
+def parse_components(texts: list[str], *, source: str) -> dict[str, str]:
+    """`KIND=MODULE:FACTORY` each."""
+    components: dict[str, str] = {}
+    for text in texts:
+        kind, equals, place = text.partition("=")
+        if not equals or not kind:
+            raise SettingsError("components", f"{text!r} names no kind", "write KIND=MODULE:FACTORY", source=source)
+        components[kind] = place
+    return components
 
 
 # Checks --------------------------------------------------------------------------------------------------------
@@ -288,6 +303,9 @@ def _name_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]
 
 
 def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
+    for kind, place in sorted(settings.components.items()):
+        if not all(part and part.isprintable() for part in (kind, *place.partition(":"))):
+            yield f"components.{kind}", f"{place!r} is no place of a factory", "write MODULE:FACTORY"
     if settings.stabilise is not None:
         yield from lease_complaints(settings.stabilise)
     if settings.ring is not None:

@@ -38,6 +38,8 @@ class Doorkeeper:
             return Farewell.REFUSED, f"a Hello that nobody sends who means it: a name of at most {NAME_BYTES_MAX} bytes"
         if peer == node.name or not self._is_right_door(peer, door):
             return Farewell.REFUSED, f"{node.name} does not take {peer!r} as a {door.value}: not a name for this port"
+        if peer in node.broker.hosting.here:
+            return Farewell.REFUSED, f"{peer} is a component that {node.name} hosts: choose another name"
         session = node.endpoint.sessions.get(peer)
         if session is not None and hello.epoch < session.peer_epoch:
             return Farewell.FENCED, f"a newer {peer} (epoch {session.peer_epoch}) is known to {node.name}"

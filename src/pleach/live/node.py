@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pleach.broker import Broker
+from pleach.effects import Observed
 from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Bye, Data, Farewell, Frame, Hello
 from pleach.links.session import Phase, SessionConfig
@@ -37,7 +38,7 @@ from pleach.live.presence import Attendance
 from pleach.live.pressure import Pressure
 from pleach.live.roads import Roads, first_broker
 from pleach.live.store import Store
-from pleach.messages import Node, OperatorRequest, Presence
+from pleach.messages import HostingRequest, Node, OperatorRequest, Presence
 from pleach.stabilise.machine import Leases
 
 if TYPE_CHECKING:
@@ -125,8 +126,9 @@ class BrokerNode:
         return self._store is not None
 
     def is_up(self, peer: Node) -> bool:
+        """Connected; components are, as long as the broker runs."""
         session = self.endpoint.sessions.get(peer)
-        return session is not None and session.phase is Phase.UP
+        return peer in self.broker.hosting.here or (session is not None and session.phase is Phase.UP)
 
     def _recover(self, store: Store) -> None:
         """Take over what is on disk; a store that is empty gets what the settings say."""
@@ -263,7 +265,10 @@ class BrokerNode:
         if (batch.dial or batch.retired) and self.on_roads is not None:
             self.on_roads()
         for seen in batch.observed:
-            self.operations.observe(seen)
+            if not seen.client:
+                self.operations.observe(seen)
+            elif seen.kind is Observed.STATE:
+                log.warning("%s", seen.detail)
         for end in batch.concluded:
             self.operations.conclude(end)
 
@@ -314,7 +319,7 @@ class BrokerNode:
 
     # Operations and timers -----------------------------------------------------------------------------------
 
-    def _ask(self, request: OperatorRequest) -> None:
+    def _ask(self, request: OperatorRequest | HostingRequest) -> None:
         self.endpoint.request(request, now=self._clock())
         self._touch()
 

@@ -18,6 +18,7 @@ from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Hello
 from pleach.links.upkeep import LinkPhase
 from pleach.live.config import BrokerSettings
+from pleach.live.kinds import factories
 from pleach.messages import Node
 from pleach.mobility.admission import Admit, up_to
 from pleach.mobility.machine import Mobility
@@ -159,4 +160,5 @@ def first_broker(settings: BrokerSettings) -> Broker:
             partial(Mobility, admit=_admission(settings)),
             *([settings.stabilise.machine] if settings.stabilise else []),
         ],
+        components=factories(settings),
     )

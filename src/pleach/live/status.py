@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pleach.live.leasing import mends_within
+from pleach.live.lodgings import lodgers
 from pleach.live.metrics import Metric, Sample, counted
 from pleach.live.node import BrokerNode
 from pleach.live.operations import asked_name
@@ -44,6 +45,7 @@ def status(node: BrokerNode) -> dict[str, object]:
         "operation": asked_name(node.broker.operation),
         "leaving": {"waits_for": node.leaving.waits_for, "has_left": node.leaving.has_left},
         "clients": {client: _client(node, client) for client in clients},
+        "components": lodgers(node),
         "remote_entries": router.remote_entries(),
         "outbox_bytes": node.pressure.outbox_bytes,
         "held": _held(node),

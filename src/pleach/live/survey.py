@@ -38,6 +38,12 @@ class Client(msgspec.Struct):
     subscriptions_count: int
 
 
+class Component(msgspec.Struct):
+    kind: str
+    failed: bool = False
+    complaint: str = ""
+
+
 class Leaving(msgspec.Struct):
     waits_for: list[Node] = []
     has_left: bool = False
@@ -56,6 +62,7 @@ class Status(msgspec.Struct):
     reasons: list[str]
     neighbours: dict[Node, Neighbour]
     clients: dict[Node, Client]
+    components: dict[Node, Component] = {}
     addresses: Places = Places()
     operation: str = ""
     zone: str = ""

@@ -86,6 +86,7 @@ from pleach.messages.healing import (
     StandFor,
     Testimony,
 )
+from pleach.messages.hosting import HostingRequest, RequestHost, RequestUnhost
 from pleach.messages.membership import (
     ClientLeft,
     CloseAB,
@@ -208,6 +209,7 @@ __all__ = [
     "HandedClient",
     "Handover",
     "HealingMessage",
+    "HostingRequest",
     "InTable",
     "Install",
     "Installed",
@@ -266,9 +268,11 @@ __all__ = [
     "Renewed",
     "RequestAdd",
     "RequestExchange",
+    "RequestHost",
     "RequestMove",
     "RequestRemove",
     "RequestSwap",
+    "RequestUnhost",
     "Resume",
     "Returning",
     "RingMessage",
