@@ -25,7 +25,10 @@ const tree = new TreeView(byId("tree"), store, palette, {
   say: (text) => setText(byId("said"), text),
 });
 const panels = {
-  selection: new SelectionPanel(byId("panel-selection"), store),
+  selection: new SelectionPanel(byId("panel-selection"), store, {
+    labelOf: (action) => actions.labelOf(action),
+    onWish: (action) => actions.open(action),
+  }),
   changes: new ChangesPanel(byId("panel-changes"), store),
   clients: new ClientsPanel(byId("panel-clients"), store),
   queues: new QueuesPanel(byId("panel-queues"), store),

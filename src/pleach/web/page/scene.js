@@ -118,6 +118,7 @@ export class Scene {
     c.strokeStyle = palette.accent;
     c.lineWidth = 4;
     c.stroke();
+    this.#stroke(drawn(preview.paths.flatMap(hops)), palette.accent, 4);
     c.setLineDash([]);
   }
 
@@ -145,9 +146,9 @@ export class Scene {
     c.fill(found);
   }
 
-  #brokers({ picture, selected, hovered, now, still }, at, size) {
+  #brokers({ picture, selected, hovered, preview, now, still }, at, size) {
     const { context: c, palette } = this;
-    const [busy, silent, unready] = [new Path2D(), new Path2D(), new Path2D()];
+    const [busy, silent, unready, bound] = [new Path2D(), new Path2D(), new Path2D(), new Path2D()];
     for (const [name, place] of at) {
       const broker = picture.brokers[name];
       if (!broker || !this.#isSeen(place)) continue;
@@ -159,7 +160,10 @@ export class Scene {
       }
       if (broker.operation) circle(busy, x, y, size + 4 + (still ? 0 : 2 * Math.sin(now / 160)));
     }
+    for (const name of Object.keys(preview?.arrivals ?? {}))
+      if (at.has(name)) circle(bound, ...at.get(name), size + 6);
     for (const [path, colour, width] of [
+      [bound, palette.accent, 3],
       [busy, palette.warn, 3],
       [unready, palette.bad, 2],
       [silent, palette.bad, 3],
@@ -303,6 +307,8 @@ function dot(context, from, to, now, phase, rate, room) {
     size,
   );
 }
+
+const hops = (path) => path.slice(1).map((name, place) => [path[place], name]);
 
 const queuedOn = (link) => link.queued_there + link.queued_back;
 
