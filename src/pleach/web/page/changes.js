@@ -25,7 +25,7 @@ export class ChangesPanel {
     this.none.hidden = latest.length + active.length > 0;
     const newest = latest[0]?.[0];
     const make = (name, { state }) => makeCard(state === RUNNING || (this.#isWatched && name === newest));
-    keyed(this.runs, active, make, updateRun);
+    keyed(this.runs, active, (name, { state }) => makeCard(state !== "done"), updateRun); // who was refused reads why
     keyed(this.list, latest.slice(0, SHOWN_MAX), make, (node, operation, name) => {
       const hasEnded = node.querySelector(".state").dataset.state === RUNNING && operation.state !== RUNNING;
       if (hasEnded && name !== newest) node.querySelector("details").open = false;
