@@ -34,7 +34,7 @@ def found(**clients):
 def test_a_move_shows_its_path_and_what_goes_along():
     shown = planned_move(found(k=True), Move("k", "c")).shown
     assert shown.lines[0] == "k moves from a to c"
-    assert "2 subscriptions and 3 unconfirmed messages go with it" in shown.lines
+    assert "with 2 subscriptions and 3 unconfirmed messages" in shown.lines
     assert "k: a – b – c" in shown.lines
     assert shown.paths == [("a", "b", "c")]
     assert shown.arrivals == {"c": 1}

@@ -62,8 +62,9 @@ def planned_move(found: Survey, wish: Move) -> Journeys:
         raise InvalidInputError(
             f"{wish.client} of {here}: {ABSENT.partition(';')[0]}; have it connect, and move it then"
         )
-    goods = f"{client.subscriptions_count:,} subscriptions and {client.queued:,} unconfirmed messages go with it"
-    return Journeys(f"{wish.client} moves from {here} to {wish.to}", (goods, "all of it, or nothing"), (moving,))
+    wants, waits = _count(client.subscriptions_count, "subscription"), _count(client.queued, "unconfirmed message")
+    title, goods = f"{wish.client} moves from {here} to {wish.to}", f"with {wants} and {waits}"
+    return Journeys(title, (goods,), (moving,))
 
 
 def planned_drain(found: Survey, wish: Drain) -> Journeys:
@@ -73,7 +74,7 @@ def planned_drain(found: Survey, wish: Drain) -> Journeys:
         why = f"{_names(draining.absent)}: {ABSENT}" if draining.absent else "it has no clients"
         raise InvalidInputError(f"nobody would leave {wish.broker}: {why}")
     count = len(draining.moves)
-    title = f"{count:,} client{'' if count == 1 else 's'} leave{'s' if count == 1 else ''} {wish.broker}"
+    title = f"{_count(count, 'client')} leave{'s' if count == 1 else ''} {wish.broker}"
     pace = f"{wish.rate:g} a second: {count / wish.rate:,.1f} s or more; the broker stays, and takes new clients"
     return Journeys(title, (pace,), draining.moves, draining.absent)
 
@@ -104,6 +105,10 @@ def draft_of_drain(found: Survey, wish: Drain) -> Draft:
         return f"{len(left):,} not moved: {_names(left)}" if left else ""
 
     return Draft(journeys.shown, journeys.steps, carry_out)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _spelled(path: tuple[Node, ...]) -> str:

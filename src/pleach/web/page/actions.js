@@ -55,16 +55,16 @@ const ACTIONS = {
   },
   drain: {
     label: "Drain a broker",
-    about: "All its clients go to other brokers, so many a second, while events flow. The broker stays in the tree.",
+    about: "All its clients go to other brokers, in turn, while events flow. The broker stays in the tree.",
     fields: [
       { name: "broker", label: "clients of", options: ({ brokers }) => brokers },
       {
         name: "to",
         label: "go to",
-        any: "its neighbours, in turn",
+        any: "its neighbours",
         options: ({ brokers, chosen }) => brokers.filter((name) => name !== chosen.broker),
       },
-      { name: "rate", label: "clients a second", number: RATE, min: 0.1, max: 1000 },
+      { name: "rate", label: "per second", number: RATE, min: 0.1, max: 1000 },
     ],
     wish: ({ broker, to, rate }) => ({ broker, to: to ? [to] : [], rate: Number(rate) }),
   },

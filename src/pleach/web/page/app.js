@@ -45,6 +45,7 @@ const timeline = new Timeline(byId("timeline"), byId("axis"), store, (operation,
 const actions = new Actions(byId("actions"), byId("wish"), store, {
   onPreview: (plan) => {
     tree.preview = plan;
+    if (plan) byId("tree").scrollIntoView({ block: "start" }); // on a phone it may be out of sight
     tree.wake();
   },
   onBegun: () => tabs.show("changes"),
