@@ -13,7 +13,7 @@ const ROUND_MIN = 3.5; // pixels: smaller brokers are squares, which nobody can 
 const SPECK_PX = 2; // of a dot where there is little room
 const LINE_PX = 14; // of text
 const TAU = 2 * Math.PI;
-// Where clients are drawn around a broker, in degrees: above and below, where its name may be, last; more are not drawn.
+// Where clients are drawn around a broker, in degrees: above and below, where its name may be, last. No more are drawn.
 const SEATS = [29, 151, 331, 209, 0, 180, 53, 127, 307, 233, 90, 270].map((degrees) => (degrees * TAU) / 360);
 
 // By decades: 100 bytes/s is thin, 100 kB/s is wide.
@@ -97,8 +97,8 @@ export class Scene {
     }
   }
 
-  // One dot per direction that carries something, running the way it goes; busy links are quicker. Where there is little
-  // room, one for the busier direction, on whole pixels: those are filled, and not blended with what is around them.
+  // One dot per direction that carries something, running the way it goes; busy links are quicker. Where there is
+  // little room, one for the busier direction, on whole pixels, which are filled and need not be blended.
   #dots(lines, now, size) {
     const { context: c, palette } = this;
     c.fillStyle = palette.ink;
