@@ -86,7 +86,7 @@ def draft_of_move(found: Survey, wish: Move) -> Draft:
         tell(0, "running", "")
         state, reason = await journeys.moves[0].carry_out(seconds_max=STEP_SECONDS_MAX)
         tell(0, word(state), reason)
-        return "" if state is State.DONE else reason
+        return "" if state is State.DONE else reason or "nobody knows how it ended"
 
     return Draft(journeys.shown, journeys.steps, carry_out)
 
