@@ -92,6 +92,7 @@ def _validate_or_run(load: Callable[[], BrokerSettings], *, is_run: bool) -> Non
 def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     # Only a process that is to be a broker pays for loading all of one.
     from pleach.live.daemon import Daemon, Ready  # noqa: PLC0415
+    from pleach.live.hosts import names_of  # noqa: PLC0415
     from pleach.live.logs import set_up_logs  # noqa: PLC0415
     from pleach.live.loops import relax_collector, run_loop  # noqa: PLC0415
     from pleach.web.site import Dashboard  # noqa: PLC0415
@@ -99,7 +100,7 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
 
     own: list[str] = []  # where the dashboard begins to look: here, once we listen
     source = LiveSource(lambda: own, f"seen from {settings.name}")
-    dashboard = Dashboard(source, names=[settings.admin_advertise.rpartition(":")[0]])
+    dashboard = Dashboard(source, names_of(settings))
 
     def announce(ready: Ready) -> None:
         own.append(ready.admin)

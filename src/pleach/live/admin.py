@@ -6,8 +6,9 @@
 /traffic/N, /distances: telemetry.py           /components who lives in the broker: lodgings.py
 /debug/…   faults on purpose, where they are allowed: striking.py
 
-Whoever reaches this port may reconfigure the tree. A body must say that it is JSON, which no web page can make a
-visitor's browser say to another site without asking first.
+Whoever reaches this port may reconfigure the tree; but not a web page that somebody has open. A body must say that it
+is JSON, which no page can have said to another site without asking first; and who asks for an action must use a name
+of ours, and come from no page of another site (hosts.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import aclosing
 from http import HTTPStatus
 
 from pleach.live.glance import glance
+from pleach.live.hosts import Hosts, names_of, why_foreign
 from pleach.live.lodgings import Lodgings
 from pleach.live.metrics import render
 from pleach.live.node import BrokerNode
@@ -65,7 +67,8 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, 
     lodgings = Lodgings(node, steering)
     actions = {**steering.actions, **lodgings.actions, **telemetry.actions, **Striking(node).actions}
     families = {**steering.families, **telemetry.families}
-    return Site({**pages, **steering.pages, **lodgings.pages}, families, actions, mounts or {})
+    hosts = Hosts(names_of(node.settings))
+    return Site({**pages, **steering.pages, **lodgings.pages}, families, actions, mounts or {}, hosts)
 
 
 class AdminServer:
@@ -125,10 +128,18 @@ class AdminServer:
             case "GET" if family in site.families:
                 return site.families[family](member)
             case "POST" if path in site.actions:
-                return await site.actions[path](body)
+                return self._refused(asked.fields) or await site.actions[path](body)
         is_known = path in site.pages or path in site.actions or family in site.families
         code = HTTPStatus.METHOD_NOT_ALLOWED if is_known else HTTPStatus.NOT_FOUND
         return failure(code, f"there are {site.listed}")
+
+    def _refused(self, fields: Mapping[str, str]) -> Page | None:
+        if reason := self._site.hosts.why_unknown(fields):
+            remedy = "ask by an address, or by a name that the broker was given with --admin-advertise"
+            return failure(HTTPStatus.MISDIRECTED_REQUEST, remedy, reason)
+        if reason := why_foreign(fields):
+            return failure(HTTPStatus.FORBIDDEN, "use `pleach overlay`, or the dashboard's own page", reason)
+        return None
 
 
 async def _body(reader: asyncio.StreamReader, fields: dict[str, str]) -> bytes | Page:
