@@ -7,7 +7,7 @@ was not confirmed, and drops what it has got before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -37,6 +37,7 @@ class Memory(msgspec.Struct, array_like=True):
     unconfirmed: list[Publish | Unsubscribe] = []  # in order
     got: Marks = {}
     has_returned: bool = False  # until then nothing comes twice, and nothing is dropped
+    heard: Marks = {}  # what came beside what the broker said
 
 
 class ReturningState(msgspec.Struct, frozen=True, array_like=True):
@@ -53,6 +54,11 @@ class ReturningClient(Client):
     def unconfirmed(self) -> list[EventId]:
         """The events that the broker has not confirmed."""
         return [each.event.id for each in self._remembered.unconfirmed if isinstance(each, Publish)]
+
+    def hear(self, beside: Iterable[EventId]) -> None:
+        """To be called by the driver with what came beside a message of the broker (see `Testimony`)."""
+        for event in beside:
+            note(self._remembered.heard, event)
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         if sender == self.broker and not self._is_new(message):
@@ -99,9 +105,10 @@ class ReturningClient(Client):
         state.waiting = [*(each for each in again if isinstance(each, Publish)), *state.waiting]
         advertised = {name: each for name, each in state.advertisements.items() if name not in later}
         state.unconfirmed = list(advertised)
+        got, heard = in_order(memory.got), in_order(memory.heard)
         ended = [each for each in (*again, *unsaid) if isinstance(each, Unsubscribe)]
         return [
-            Send(peer, Returning(self.own_events, in_order(memory.got), dict(state.subscriptions), advertised)),
+            Send(peer, Returning(self.own_events, got, dict(state.subscriptions), advertised, heard)),
             *self._send_all(each for each in ended if each.subscription not in state.subscriptions),
             *self._release(),
         ]

@@ -95,12 +95,17 @@ class Pool(msgspec.Struct, array_like=True):
         return {each.witness: Account(each.marks, each.entries) for each in self.testimonies}
 
     def has(self) -> dict[Node, Marks]:
-        """Per witness what it has got of each publisher."""
-        return {each.witness: _got(each) for each in self.testimonies}
+        """Per witness what must not be sent to it: what it has got, and what was passed by before what it has got."""
+        return {each.witness: _known(each) for each in self.testimonies}
 
     def seen(self) -> Marks:
         """What anybody has got."""
         return marks_of(event for each in self.testimonies for event in _got(each).values())
+
+    def heard_elsewhere(self, neighbour: Node) -> list[EventId]:
+        """What has been heard of on the other sides of the dead broker, and what the neighbour has just handed over."""
+        others = [event for each in self.testimonies if self.hop(each) != neighbour for event in each.heard]
+        return in_order(marks_of([*others, *self._received_from(neighbour).values()]))
 
     def inherited(self) -> Mapping[Node, list[EventId]]:
         """What counts as received from each neighbour: what others have got, and what it has just handed over."""
@@ -119,6 +124,10 @@ def _key(item: tuple[tuple[Node, Node], Testimony]) -> tuple[Node, Node]:
 
 def _got(testimony: Testimony) -> Marks:
     return marks_of([*testimony.marks, *(each.event for each in testimony.entries if isinstance(each, Got))])
+
+
+def _known(testimony: Testimony) -> Marks:
+    return marks_of([*_got(testimony).values(), *testimony.heard])
 
 
 def _union(tables: Iterable[list[Told]]) -> dict[Layer, frozenset[Entry]]:

@@ -10,7 +10,8 @@ Rule 2: what a neighbour sends before its testimony is void: the testimony says 
 Rule 3: neighbours are told the difference between what they have and what they should have, installs first: nothing
         that anyone wants is withdrawn on the way. What the dead broker's own clients wanted stays until they have come
         back, or grace is over.
-Rule 4: an event is not sent to a neighbour that has got it, or a later one of its publisher, from the dead broker.
+Rule 4: an event is not sent to a neighbour that has got it, or a later one of its publisher, from the dead broker, nor
+        to one that has heard of it: the dead broker had found that it does not want it.
 Rule 5: while SERVING every event that passes is kept, for the clients that come back.
 Rule 6: where causal order is promised, an event that its publisher sends again and somebody has got is sent to nobody:
         answers to it may be under way, and it would come after them.
@@ -36,7 +37,6 @@ from pleach.messages import (
     ClientRequest,
     Deliver,
     Forward,
-    JournalEntry,
     Layer,
     Message,
     Node,
@@ -163,14 +163,14 @@ class StandIn:
             return []
         marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
         before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))  # since then nothing has come from it
-        return self._testify(peer, before.marks, [*before.entries, *message.entries])
+        return self._testify(Bereaved(peer, before.marks, [*before.entries, *message.entries], message.heard))
 
-    def _testify(self, peer: Node, marks: list[EventId], entries: Sequence[JournalEntry]) -> list[Effect]:
+    def _testify(self, bereaved: Bereaved) -> list[Effect]:
         """Say what we know, and ask again for what was not answered."""
-        router = self._layers.router
+        router, (peer, *journal) = self._layers.router, msgspec.structs.astuple(bereaved)
         has, given = received(router, peer), told(router, peer)
-        testimony = Testimony(self._layers.name, peer, packed(given), packed(has), marks, list(entries))
-        self._state.testified[peer] = Bereaved(peer, marks, list(entries))
+        testimony = Testimony(self._layers.name, peer, packed(given), packed(has), *journal)
+        self._state.testified[peer] = bereaved
         link = NewLink(received=has, told=given)
         return [
             Send(peer, testimony),
@@ -226,7 +226,7 @@ class StandIn:
         self._derive()
         for peer in state.bereft:
             rewired = [each for each in rewired if not (isinstance(each, Send) and each.to == peer)]
-            rewired += self._testify(peer, state.inherited[peer], ())
+            rewired += self._testify(Bereaved(peer, state.inherited[peer], [], pool.heard_elsewhere(peer)))
         history = self._replay(pool)
         served = [Send(witness, Served()) for witness in pool.witnesses if witness not in state.bereft]
         return self._serve([*effects, *rewired, *served, *history])
@@ -284,7 +284,7 @@ class StandIn:
         late: list[Effect] = []
         if self.phase is Phase.IDLE and state.seen and not self._layers.locked_for():  # for what it sends again
             state.phase, late = Phase.SERVING, [SetTimer(GRACE, self._grace)]
-        marks = marks_of(message.marks)
+        marks = marks_of([*message.marks, *message.heard])
         for event_id in message.marks:
             note(self._seen, event_id)
         state.seen = in_order(self._seen)

@@ -41,6 +41,7 @@ from pleach.returning import ReturningClient
 from pleach.scenario import model
 from pleach.scenario.assemble import Tree, make_broker
 from pleach.scenario.plants import BrokerMachine
+from pleach.sim.hearsay import Hearsay
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Recorder, RecordKind
 from pleach.trace.departed import DIED, GIVEN_UP, HELD, linked_when_died
@@ -72,14 +73,32 @@ class Witnessed:
 
     broker: Broker
     on_taken: Callable[[Node, Node, EventId], None]
+    hearsay: Hearsay
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         if message.__class__ is Forward:
             self.on_taken(sender, self.broker.name, message.event.id)
-        return self.broker.handle(sender, message, now=now)
+        effects = self.broker.handle(sender, message, now=now)
+        self.hearsay.handled(self.broker, sender, message, effects)
+        return effects
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         return self.broker.handle_timer(name, now=now)
+
+
+@dataclass(frozen=True)
+class Attentive:
+    """A client that hears what comes beside the messages of its broker."""
+
+    client: ReturningClient
+    hearsay: Hearsay
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        self.client.hear(self.hearsay.came_beside(sender, self.client.name, message).values())
+        return self.client.handle(sender, message, now=now)
+
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
+        return self.client.handle_timer(name, now=now)
 
 
 class Healing:
@@ -89,6 +108,7 @@ class Healing:
         self._draws = Random(f"{run.stream}/healing")
         self._journals: dict[Direction, Journal] = defaultdict(Journal)
         self._taken: Counter[Direction] = Counter()  # events from the first, that the second has
+        self._hearsay = Hearsay()
         self._lives: Counter[Node] = Counter()
         self._kin: dict[Node, StandFor] = {}  # of the dead that have no stand-in yet
         self._places: dict[Node, StandFor] = {}  # of those that ever died, when they did
@@ -96,7 +116,12 @@ class Healing:
 
     def seated(self, broker: Broker) -> Witnessed:
         """The broker as the simulator shall have it."""
-        return Witnessed(broker, self._taken_in)
+        return Witnessed(broker, self._taken_in, self._hearsay)
+
+    def attentive(self, client: Client) -> Attentive:
+        """The client as the simulator shall have it."""
+        assert isinstance(client, ReturningClient)
+        return Attentive(client, self._hearsay)
 
     def sent(self, node: Node, to: Node, message: Message) -> None:
         """To be called with everything that is sent."""
@@ -222,9 +247,10 @@ class Healing:
         host = successor_of(broker, living)
         self._record(RecordKind.STATE, broker, detail=f"stand-in at {host}, life {self._lives[broker]}")
         self._forget_links(broker)
+        self._hearsay.forget(broker)
         fresh = run.brokers[broker] = make_broker(run.scenario, Tree({}, {}), broker)
         sim.restart(broker, self.seated(fresh))
-        sim.perform(broker, [*fresh.resume(now=sim.now), *fresh.handle(OPERATOR, kin, now=sim.now)])
+        sim.perform(broker, [*fresh.resume(now=sim.now), *self.seated(fresh).handle(OPERATOR, kin, now=sim.now)])
         for neighbour in kin.neighbours:
             self._tell(neighbour, broker)
         for name, client in sorted(run.clients.items()):
@@ -260,8 +286,10 @@ class Healing:
         for entry in entries:
             if isinstance(entry, Sent):
                 self._record(RecordKind.STATE, neighbour, peer=broker, event=str(entry.event.id), detail=HELD)
-        bereaved = Bereaved(broker, marks, entries)
-        sim.perform(neighbour, self._run.brokers[neighbour].handle(OPERATOR, bereaved, now=sim.now))
+        bereaved = Bereaved(broker, marks, entries, self._hearsay.of(neighbour))
+        told = self._run.brokers[neighbour]
+        assert isinstance(told, Broker), "coloured networks mend otherwise"
+        sim.perform(neighbour, self.seated(told).handle(OPERATOR, bereaved, now=sim.now))
 
     def _bring_back(self, name: Node, client: Client) -> None:
         assert isinstance(client, ReturningClient)

@@ -146,7 +146,7 @@ class ScenarioRun:
         for name, broker in self.brokers.items():
             self.sim.add(name, self._seated(broker), service=self.scenario.service)
         for name, client in self.clients.items():
-            self.sim.add(name, client)
+            self.sim.add(name, self.healing.attentive(client) if self.healing else client)
         self.sim.on_link = self._furnish
         self.sim.on_concluded = self._concluded
         for a, b in (*self.scenario.links, *((c.id, c.broker) for c in self.scenario.clients)):
