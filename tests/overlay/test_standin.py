@@ -30,7 +30,7 @@ from pleach.messages import (
     Told,
 )
 from pleach.messages import Testimony as Evidence  # pytest takes what begins with Test for tests
-from pleach.overlay.standin import FREE, FREE_LOOKS_MAX, GRACE, Phase, StandIn
+from pleach.overlay.standin import FREE, FREE_LOOKS_MAX, FREE_SECONDS, GRACE, Phase, StandIn
 from pleach.routing.router import RoutingConfig
 
 TOPIC = parse_filter("topic = 't'")
@@ -203,9 +203,9 @@ class TestWitness:
         a = broker("a", neighbours=["x"])
         layers, locks = a.machine(StandIn)._layers, ["swap"]  # as a protocol would lock it
         layers.locked_for = lambda: locks[-1]
-        assert give(a, OPERATOR, Bereaved("x", [], [])) == [SetTimer(FREE, 0.2)]
+        assert give(a, OPERATOR, Bereaved("x", [], [])) == [SetTimer(FREE, FREE_SECONDS)]
         for _ in range(FREE_LOOKS_MAX - 1):
-            assert a.handle_timer(FREE, now=0.0) == [SetTimer(FREE, 0.2)]
+            assert a.handle_timer(FREE, now=0.0) == [SetTimer(FREE, FREE_SECONDS)]
         (last,) = a.handle_timer(FREE, now=0.0)
         assert isinstance(last, Observe)
         assert last.detail == "standin: no testimony of x: locked for swap, which does not end"

@@ -58,6 +58,8 @@ class Testimony(Message, frozen=True):
     marks       per publisher the highest event that came from it before all entries
     entries     what went to it unconfirmed, and what came from it meanwhile, in order
     heard       per publisher the highest event that the witness has got, or has been told of beside what it got
+    is_linked   else the tree was changing, and they are no neighbours, or not any more: only the journal counts
+    beyond      the broker between them then
     """
 
     witness: Node
@@ -67,6 +69,8 @@ class Testimony(Message, frozen=True):
     marks: list[EventId]
     entries: list[JournalEntry]
     heard: list[EventId] = msgspec.field(default_factory=list)
+    is_linked: bool = True
+    beyond: Node = ""
 
 
 class Served(Message, frozen=True):

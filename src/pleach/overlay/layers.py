@@ -8,9 +8,22 @@ from typing import Protocol
 
 from pleach.effects import Effect, Send
 from pleach.messages import Node
+from pleach.overlay.seam import Handled
 from pleach.routing.rewiring import Rewiring
 from pleach.routing.router import Outcome, Router, RoutingConfig
 from pleach.routing.sessions import Sessions
+
+
+class Mourner(Protocol):
+    """A protocol that goes on without a broker that is dead for good: see standin.py, which tells it."""
+
+    def bereaved(self, peer: Node) -> Handled:
+        """The peer is dead, and nothing more comes from it: undo or complete what is under way with it."""
+        ...
+
+    def between(self, peer: Node) -> Node:
+        """Who stands between this broker and the peer, should they turn out not to be linked; empty if nobody."""
+        ...
 
 
 class RouterMaker(Protocol):
@@ -34,6 +47,7 @@ class Layers:
     make_router: RouterMaker = Router
     client_address: str = ""
     addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one has to dial
+    mourners: list[Mourner] = field(default_factory=list)
 
     def reset(self) -> None:
         """Begin anew, in no tree and without clients."""

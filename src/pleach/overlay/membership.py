@@ -73,6 +73,7 @@ class Membership:
     def __init__(self, layers: Layers) -> None:
         self._layers = layers
         self._state = MembershipState()
+        layers.mourners.append(self)
 
     @property
     def under_way(self) -> Crossing | None:
@@ -282,6 +283,26 @@ class Membership:
         links = [] if client in change.clients else [LinkUp(client)]
         change.clients[client] = None
         return Handled([*links, *self._layers.sessions.handle(client, request)])
+
+    # Deaths --------------------------------------------------------------------------------------------------
+
+    def bereaved(self, peer: Node) -> Handled:
+        """The partner is dead: as long as nothing has changed hands, nothing has happened."""
+        change = self._state.change
+        if change is None or change.partner != peer or change.phase is not Phase.ASKED:
+            return NOTHING
+        self._end()
+        died, clients = Concluded(change.operation, f"{peer} died meanwhile"), list(change.clients)
+        match change.part:
+            case Part.JOINING:
+                self._state.is_turned_away = True
+                return Handled([died], released=clients)
+            case Part.LEAVING:
+                return Handled([died])
+        return NOTHING
+
+    def between(self, peer: Node) -> Node:  # noqa: ARG002
+        return ""
 
     # Parts ---------------------------------------------------------------------------------------------------
 

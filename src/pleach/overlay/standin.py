@@ -27,7 +27,7 @@ from typing import Final
 
 import msgspec
 
-from pleach.effects import Effect, Observe, Observed, Send, SetTimer
+from pleach.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
 from pleach.errors import HealingError, ProtocolError
 from pleach.events.event import Event, EventId
 from pleach.messages import (
@@ -55,16 +55,17 @@ from pleach.overlay.causal_merge import merged
 from pleach.overlay.journal import Marks, covers, in_order, marks_of, note
 from pleach.overlay.layers import Layers
 from pleach.overlay.pool import Pool
-from pleach.overlay.seam import Handled, Hold, Passing, Reconfiguration, Verdict, stale
+from pleach.overlay.seam import Handled, Hold, Passing, Reconfiguration, Verdict, join, stale
 from pleach.overlay.sides import received, told
 from pleach.routing.rewiring import NewLink, Rewiring, packed, unpacked
 
 ABSENT: Final = " absent clients"  # no node is named like this: it has a blank
 GRACE: Final = "standin:grace"
 FREE: Final = "standin:free"
-FREE_SECONDS = 0.2  # until a locked broker looks again whether it is free …
-FREE_LOOKS_MAX = 100  # … for as long as any operation takes that comes to an end at all
+FREE_SECONDS = 0.05  # until a locked broker looks again whether it is free …
+FREE_LOOKS_MAX = 400  # … for as long as any operation takes that comes to an end at all
 KEPT_MAX = 100_000  # events for clients that come back; beyond them the oldest go
+OUTLASTING: Final = ("seen", "inherited", "testified", "put_off", "looks", "between")  # what stays when grace is over
 NOTHING = Handled()
 
 
@@ -90,6 +91,7 @@ class StandInState(msgspec.Struct, array_like=True):
     testified: dict[Node, Bereaved] = {}  # what stand-ins have not taken over yet: they may die, too
     put_off: list[Bereaved] = []  # we are locked, and testify later
     looks: int = 0
+    between: dict[Node, Node] = {}  # per dead peer, who may stand between it and us
 
 
 class StandIn:
@@ -133,7 +135,7 @@ class StandIn:
             case StandFor(neighbours, parent):
                 return self._begin(neighbours, parent)
             case Bereaved():
-                return Handled(self._bereaved(message))
+                return self._bereaved(message)
             case Testimony():
                 return self._gather(sender, message, [], [message])
             case Served():
@@ -148,7 +150,14 @@ class StandIn:
 
     # The neighbours of a dead broker -------------------------------------------------------------------------
 
-    def _bereaved(self, message: Bereaved) -> Sequence[Effect]:
+    def _bereaved(self, message: Bereaved) -> Handled:
+        """What is under way with the dead broker is undone or completed first: are we neighbours of it at all?"""
+        between = [each.between(message.peer) for each in self._layers.mourners]
+        self._state.between[message.peer] = next(filter(None, between), "")
+        relieved = [each.bereaved(message.peer) for each in self._layers.mourners]
+        return join(*relieved, Handled(self._respond(message)))
+
+    def _respond(self, message: Bereaved) -> list[Effect]:
         state, peer = self._state, message.peer
         if self.phase is Phase.GATHERING and state.pool:
             if peer in state.pool.witnesses:
@@ -159,11 +168,18 @@ class StandIn:
         if self._layers.locked_for() not in ("", self.operation):
             state.put_off.append(message)
             return [SetTimer(FREE, FREE_SECONDS)]
+        between = state.between.pop(peer, "")
         if peer not in self._layers.router.neighbours:
-            return []
+            return self._disown(message, between)
         marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
         before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))  # since then nothing has come from it
         return self._testify(Bereaved(peer, before.marks, [*before.entries, *message.entries], message.heard))
+
+    def _disown(self, message: Bereaved, between: Node) -> list[Effect]:
+        """The dead broker is no neighbour, though it might have been; what we have sent it may still be wanted."""
+        own, (peer, *journal) = self._layers.name, msgspec.structs.astuple(message)
+        testimony = Testimony(own, peer, [], [], *journal, is_linked=False, beyond=between)
+        return [LinkUp(message.peer), Send(message.peer, testimony), LinkDown(message.peer)]
 
     def _testify(self, bereaved: Bereaved) -> list[Effect]:
         """Say what we know, and ask again for what was not answered."""
@@ -241,13 +257,12 @@ class StandIn:
             else:
                 links[neighbour] = NewLink(pool.told_behind(neighbour), pool.told_elsewhere(neighbour))
         return self._layers.rewire(
-            Rewiring((), links, {ABSENT: pool.orphaned()}, parent=self._state.parent or None, settle=True)
+            Rewiring((), links, {ABSENT: pool.orphaned()}, parent=pool.towards(self._state.parent), settle=True)
         )
 
     def _replay(self, pool: Pool) -> list[Effect]:
         """What the dead broker had not confirmed, to those who have not got it. Stand-ins next to us do the same."""
-        router, living = self._layers.router, pool.witnesses
-        hops = {each.witness: pool.hop(each) for each in pool.testimonies}
+        router, living, hops = self._layers.router, pool.witnesses, pool.hops()
         effects: list[Effect] = []
         for witness, event in merged(pool.accounts()):
             destinations = router.destinations(event.attributes, hops[witness])
@@ -262,11 +277,13 @@ class StandIn:
         state.phase = Phase.SERVING
         returned = [effect for client, each in state.returns.items() for effect in self._returned(client, each)]
         state.returns = {}
-        waiting, state.held = sorted(state.held), {}
+        strangers = state.pool.strangers if state.pool else []
+        waiting, state.held = sorted({*state.held} - {*strangers}), {}
         neighbours = [link for link in waiting if link in self._layers.router.neighbours]
         clients = [link for link in waiting if link not in neighbours]
         grace = SetTimer(GRACE, self._grace)
-        return Handled([*effects, _seen_as(Phase.SERVING), *returned, grace], released=[*neighbours, *clients])
+        served = [*effects, _seen_as(Phase.SERVING), *returned, grace]
+        return Handled(served, released=[*neighbours, *clients], discarded=strangers)
 
     # Serving -------------------------------------------------------------------------------------------------
 
@@ -306,7 +323,7 @@ class StandIn:
         state.looks += 1
         if self._layers.locked_for() in ("", self.operation):
             waiting, state.put_off, state.looks = state.put_off, [], 0
-            return [effect for message in waiting for effect in self._bereaved(message)]
+            return [effect for message in waiting for effect in self._respond(message)]
         if state.looks < FREE_LOOKS_MAX:
             return [SetTimer(FREE, FREE_SECONDS)]
         locked = f"locked for {self._layers.locked_for()}, which does not end"
@@ -325,8 +342,7 @@ class StandIn:
             Observe(Observed.STATE, event_id=str(event), detail="given up: it would come after answers to it")
             for event in state.given_up
         ]
-        kept = {name: getattr(state, name) for name in ("seen", "inherited", "testified", "put_off", "looks")}
-        self._state = StandInState(**kept)
+        self._state = StandInState(**{name: getattr(state, name) for name in OUTLASTING})
         self._derive()
         return Handled([*effects, *given_up, _seen_as(Phase.IDLE)])
 

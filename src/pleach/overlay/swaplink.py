@@ -41,12 +41,12 @@ from pleach.messages import (
     pack,
     unpack,
 )
-from pleach.overlay import sides
+from pleach.overlay import swap_tables
 from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
-from pleach.overlay.seam import Handled
+from pleach.overlay.seam import Handled, join
+from pleach.overlay.swap_deaths import Fate, fate
 from pleach.overlay.triangle import Phase, Role, Swapping, Triangle
-from pleach.routing.rewiring import NewLink, Rewiring, packed, unpacked
 
 LEASE_SECONDS = 10.0
 
@@ -74,6 +74,7 @@ class SwapLink:
         self._ordering = ordering
         self._state = SwapLinkState()
         self._triangle: Triangle | None = None
+        layers.mourners.append(self)
 
     @property
     def under_way(self) -> Triangle | None:
@@ -86,6 +87,10 @@ class SwapLink:
         return swap.operation if swap is not None else ""
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+        swap = self._state.swap
+        return self._spared(swap, self._handle(sender, message))
+
+    def _handle(self, sender: Node, message: Message) -> Handled:
         match message:
             case RequestSwap():
                 return self._requested(message, attempts=0)
@@ -111,7 +116,7 @@ class SwapLink:
             case Close():
                 return self._close(swap, sender)
             case Abort():
-                return self._abort(swap)
+                return self._abort(swap, sender)
             case Aborted():
                 return self._aborted(swap)
         return self._unexpected(sender, message)
@@ -234,67 +239,29 @@ class SwapLink:
         return self._unexpected(sender, message)
 
     def _pass_tables(self, swap: Swapping) -> Handled:
-        router = self._layers.router
-        router.suspend([swap.a, swap.c])
-        direction = self._direction_at_b(swap)
-        side_a, side_c = sides.received(router, swap.a), sides.received(router, swap.c)
-        side_b = sides.side_of_b(direction, swap.a, swap.c)
-        expected, actual = sides.expected_at_a(direction, (side_a, side_b, side_c)), sides.told(router, swap.a)
-        self._state.side_b = packed(side_b)
-        message = Swap(
-            swap.operation,
-            packed(side_a),
-            self._state.side_b,
-            known_at_a=packed(sides.without(actual, expected)),
-            unknown_at_a=packed(sides.without(expected, actual)),
-            root_is_behind_a=direction.root_is_behind_a,
-            is_settled=router.is_settled([swap.a]),
-        )
+        self._layers.router.suspend([swap.a, swap.c])
+        message = swap_tables.sides_for_c(self._layers.router, swap)
+        self._state.side_b = message.side_b
         return Handled([CancelTimer(LEASE), Send(swap.c, message), *self._enter(Phase.SWAPPING)])
 
-    def _direction_at_b(self, swap: Swapping) -> sides.Direction:
-        router = self._layers.router
-        return sides.Direction(router, router.parent == swap.a, router.parent == swap.c)
-
     def _adopt_at_c(self, swap: Swapping, message: Swap) -> Handled:
-        router = self._layers.router
-        direction = sides.Direction(router, message.root_is_behind_a, router.parent != swap.b)
-        side_a, side_b, side_c = unpacked(message.side_a), unpacked(message.side_b), sides.told(router, swap.b)
-        expected = sides.expected_at_a(direction, (side_a, side_b, side_c))
-        at_a = sides.with_all(sides.without(expected, unpacked(message.unknown_at_a)), unpacked(message.known_at_a))
-        rewiring = Rewiring(
-            links={
-                swap.a: NewLink(received=side_a, told=at_a),
-                swap.b: NewLink(received=side_b, told=sides.expected_at_b(direction, side_a, side_c)),
-            },
-            parent=swap.a if message.root_is_behind_a else router.parent,
-            settle=not message.is_settled,
-        )
+        rewiring = swap_tables.new_at_c(self._layers.router, swap, message)
         effects = [Send(swap.a, Swap(swap.operation)), *self._enter(Phase.SWAPPING), *self._layers.rewire(rewiring)]
-        return Handled(effects, released=[swap.a])
+        return join(Handled(effects, released=[swap.a]), self._face_death(swap))
 
     def _adopt_at_a(self, swap: Swapping) -> Handled:
-        router = self._layers.router
-        link = NewLink(received=sides.received(router, swap.b), told=sides.told(router, swap.b), beyond=[swap.b])
-        parent = swap.c if router.parent == swap.b else router.parent
-        rewired = self._layers.rewire(Rewiring(gone=(swap.b,), links={swap.c: link}, parent=parent))
+        rewired = self._layers.rewire(swap_tables.new_at_a(self._layers.router, swap))
         closing: list[Effect] = [Send(swap.c, Open(swap.operation)), Send(swap.b, Close(swap.operation))]
-        return Handled([*closing, *self._enter(Phase.ADOPTED), *rewired])
+        return join(Handled([*closing, *self._enter(Phase.ADOPTED), *rewired]), self._face_death(swap))
 
     # 8–12: the old link --------------------------------------------------------------------------------------
 
     def _close(self, swap: Swapping, sender: Node) -> Handled:
         match swap.role, sender:
-            case Role.B, swap.a:
+            case Role.B, swap.a | swap.c:  # c says it for an a that is dead
                 return self._adopt_at_b(swap)
             case Role.A, swap.b:
-                swap.closed_ba = True
-                done: list[Effect] = [
-                    Send(swap.c, Close(swap.operation)),
-                    LinkDown(swap.b),
-                    Concluded(self._request().operation),
-                ]
-                return Handled(done, released=[swap.c])
+                return self._closed_at_a(swap)
             case Role.C, swap.b:
                 swap.closed_ab = True
                 return Handled(self._enter(Phase.ADOPTED))
@@ -303,14 +270,14 @@ class SwapLink:
                 return NOTHING
         return self._unexpected(sender, Close(swap.operation))
 
+    def _closed_at_a(self, swap: Swapping) -> Handled:
+        swap.closed_ba = True
+        closed = Send(swap.c, Close(swap.operation))
+        return Handled([closed, LinkDown(swap.b), Concluded(self._request().operation)], released=[swap.c])
+
     def _adopt_at_b(self, swap: Swapping) -> Handled:
-        router = self._layers.router
         swap.closed_ab = True
-        side_a, side_c = sides.received(router, swap.a), sides.received(router, swap.c)
-        received = sides.expected_at_b(self._direction_at_b(swap), side_a, side_c)
-        link = NewLink(received=received, told=unpacked(self._state.side_b), beyond=[swap.a])
-        parent = swap.c if router.parent == swap.a else router.parent
-        rewired = self._layers.rewire(Rewiring(gone=(swap.a,), links={swap.c: link}, parent=parent))
+        rewired = self._layers.rewire(swap_tables.new_at_b(self._layers.router, swap, self._state.side_b))
         closing: list[Effect] = [
             Send(swap.c, Close(swap.operation)),
             Send(swap.a, Close(swap.operation)),
@@ -330,39 +297,112 @@ class SwapLink:
     # Giving up -----------------------------------------------------------------------------------------------
 
     def _give_up(self) -> Handled:
-        """At b: a or c has not answered within its lease. What it says of this swap later is void.
+        """At b: a or c has not answered within its lease, or is dead. What it says of this swap later is void.
 
         Not tried again: a and b would be locked for another lease at once.
         """
         swap = self._state.swap
         if swap is None or swap.role is not Role.B or swap.phase not in (Phase.LOCKED, Phase.FLOODING):
             return NOTHING
-        abort = Abort(swap.operation)
+        abort, died = Abort(swap.operation), _died(swap)
         if swap.phase is Phase.LOCKED:
             self._end()
-            reason = f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
-            return Handled([Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason))])
-        return Handled([Send(swap.c, abort), Send(swap.a, abort), *self._enter(Phase.ABORTING)])
+            reason = died or f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
+            return Handled([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason))])
+        return Handled([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, abort), *self._enter(Phase.ABORTING)])
 
-    def _abort(self, swap: Swapping) -> Handled:
+    def _abort(self, swap: Swapping, sender: Node) -> Handled:
+        if swap.role is Role.A and sender == swap.b:
+            noted, resumed = self._enter(Phase.ABORTING), self._resume([swap.b])
+            reason = _died(swap) or f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up"
+            undone = self._undone(swap, reason, is_busy=False)
+            return undone._replace(effects=[*noted, *resumed, *undone.effects])
+        answer = Send(sender, Aborted(swap.operation))
+        return join(Handled([answer]), self._undo(swap)) if swap.role is not Role.A else self._undo(swap)
+
+    def _undo(self, swap: Swapping) -> Handled:
+        """Back to the old tree, at once."""
         noted = self._enter(Phase.ABORTING)
-        resumed = self._resume_link(swap.b)
-        if swap.role is Role.C:
-            self._end()
-            done: list[Effect] = [Send(swap.b, Aborted(swap.operation)), LinkDown(swap.a)]
-            return Handled([*done, *noted, *resumed], discarded=[swap.a], forsaken=(swap.operation, swap.a))
-        undone = self._undone(swap, f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up", is_busy=False)
-        return undone._replace(effects=[*noted, *resumed, *undone.effects])
+        suspended = {Role.A: [swap.b], Role.B: [swap.a, swap.c], Role.C: [swap.b]}[swap.role]
+        resumed = self._resume([node for node in suspended if node not in swap.dead])
+        self._end()
+        match swap.role:
+            case Role.A:
+                undone = self._undone(swap, _died(swap), is_busy=False)
+                return undone._replace(effects=[*noted, *resumed, *undone.effects])
+            case Role.C:
+                forsaken = (swap.operation, swap.a)
+                return Handled([LinkDown(swap.a), *noted, *resumed], discarded=[swap.a], forsaken=forsaken)
+        return Handled([*noted, *resumed])
 
     def _aborted(self, swap: Swapping) -> Handled:
+        if swap.role is Role.A and swap.phase is Phase.SWAPPING:
+            return self._undo(swap)  # c is dead, and b has let go of it
         self._end()
         return Handled([Send(swap.a, Aborted(swap.operation))] if swap.role is Role.B else [])
 
-    def _resume_link(self, neighbour: Node) -> list[Effect]:
-        """The link stays as it was: tell over it what was not told while it was suspended."""
-        router = self._layers.router
-        link = NewLink(sides.received(router, neighbour), sides.told(router, neighbour), is_same=True)
-        return self._layers.rewire(Rewiring(links={neighbour: link}, parent=router.parent))
+    def _resume(self, neighbours: Sequence[Node]) -> list[Effect]:
+        return self._layers.rewire(swap_tables.old(self._layers.router, neighbours)) if neighbours else []
+
+    # Deaths --------------------------------------------------------------------------------------------------
+
+    def bereaved(self, peer: Node) -> Handled:
+        """The peer is dead for good, and nothing more comes from it."""
+        swap = self._state.swap
+        if swap is None or peer not in swap.others:
+            return NOTHING
+        swap.dead = sorted({*swap.dead, peer})
+        return self._spared(swap, self._face_death(swap))
+
+    def between(self, peer: Node) -> Node:
+        """The third broker of the swap with this peer."""
+        swap = self._state.swap
+        others = () if swap is None or peer not in swap.others else swap.others
+        return next((node for node in others if node != peer), "")
+
+    def _face_death(self, swap: Swapping) -> Handled:
+        if not swap.dead:
+            return NOTHING
+        match fate(swap):
+            case Fate.WAIT:
+                return NOTHING
+            case Fate.UNDO:
+                told = Handled([Send(swap.a, Abort(swap.operation))] if swap.role is Role.C else [])
+                return join(told, self._undo(swap))
+            case Fate.GIVE_UP:
+                given_up = self._give_up()
+                is_over = swap.c in swap.dead and self._state.swap is not None
+                return join(given_up, self._aborted(swap)) if is_over else given_up
+            case Fate.ASK:
+                return Handled([Send(swap.b, Abort(swap.operation))])
+            case Fate.COMPLETE:
+                return self._complete(swap)
+            case Fate.END:
+                return self._aborted(swap)
+
+    def _complete(self, swap: Swapping) -> Handled:
+        """As if the dead had closed its paths, and sent straight what came as a copy."""
+        if swap.c in swap.dead:
+            swap.owed.clear()
+        match swap.role:
+            case Role.A if swap.b in swap.dead and not swap.closed_ba:
+                return self._closed_at_a(swap)
+            case Role.C:
+                swap.closed_ba = swap.closed_ba or swap.a in swap.dead
+                swap.closed_ab = swap.closed_ab or swap.b in swap.dead
+                noted = self._enter(Phase.ADOPTED) if swap.closed_ab else []
+                return Handled([*noted, *([] if swap.closed_ab else [Send(swap.b, Close(swap.operation))])])
+        return NOTHING
+
+    def _spared(self, swap: Swapping | None, handled: Handled) -> Handled:
+        """Nothing is sent to the dead. What waited for the outcome goes on once it is there."""
+        if swap is None or not swap.dead:
+            return handled
+        effects = [each for each in handled.effects if not (isinstance(each, Send) and each.to in swap.dead)]
+        if swap is self._state.swap and swap.is_flooding:
+            return handled._replace(effects=effects)
+        waiting, swap.waiting = sorted(swap.waiting), {}
+        return handled._replace(effects=effects, released=[*handled.released, *waiting])
 
     # Parts ---------------------------------------------------------------------------------------------------
 
@@ -390,6 +430,10 @@ class SwapLink:
 
 def _note(swap: Swapping) -> Observe:
     return Observe(Observed.STATE, detail=f"swap {swap.operation}: {swap.role.name.lower()} {swap.phase.name.lower()}")
+
+
+def _died(swap: Swapping) -> str:
+    return f"{' and '.join(swap.dead)} died meanwhile" if swap.dead else ""
 
 
 def _refused(operation: str, reason: str) -> Handled:

@@ -21,12 +21,13 @@ from typing import Protocol
 from pleach.broker import Broker
 from pleach.client import Client
 from pleach.effects import Effect
-from pleach.events.event import EventId
+from pleach.events.event import Event, EventId
 from pleach.messages import (
     OPERATOR,
     Bereaved,
     Deliver,
     Forward,
+    Marked,
     Message,
     Node,
     Pooled,
@@ -36,12 +37,14 @@ from pleach.messages import (
     Testimony,
 )
 from pleach.overlay.journal import Journal
-from pleach.overlay.standin import Phase, StandIn
+from pleach.overlay.standin import StandIn
 from pleach.returning import ReturningClient
 from pleach.scenario import model
 from pleach.scenario.assemble import Tree, make_broker
 from pleach.scenario.plants import BrokerMachine
 from pleach.sim.hearsay import Hearsay
+from pleach.sim.operations import Operations
+from pleach.sim.places import Places, is_gathering
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Recorder, RecordKind
 from pleach.trace.departed import DIED, GIVEN_UP, HELD, linked_when_died
@@ -64,6 +67,7 @@ class Struck(Protocol):
     brokers: dict[Node, BrokerMachine]
     clients: dict[Node, Client]
     disks: dict[Node, bytes]
+    operations: Operations
     recorder: Recorder
 
 
@@ -72,12 +76,12 @@ class Witnessed:
     """A broker of which the journals know what it takes in."""
 
     broker: Broker
-    on_taken: Callable[[Node, Node, EventId], None]
+    on_taken: Callable[[Node, Node, Forward | Marked], None]
     hearsay: Hearsay
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
-        if message.__class__ is Forward:
-            self.on_taken(sender, self.broker.name, message.event.id)
+        if isinstance(message, Forward | Marked):
+            self.on_taken(sender, self.broker.name, message)
         effects = self.broker.handle(sender, message, now=now)
         self.hearsay.handled(self.broker, sender, message, effects)
         return effects
@@ -111,7 +115,7 @@ class Healing:
         self._hearsay = Hearsay()
         self._lives: Counter[Node] = Counter()
         self._kin: dict[Node, StandFor] = {}  # of the dead that have no stand-in yet
-        self._places: dict[Node, StandFor] = {}  # of those that ever died, when they did
+        self._places = Places(run.brokers)
         self._unaware: dict[Node, list[Node]] = defaultdict(list)  # who was down when a neighbour got a stand-in
 
     def seated(self, broker: Broker) -> Witnessed:
@@ -125,14 +129,14 @@ class Healing:
 
     def sent(self, node: Node, to: Node, message: Message) -> None:
         """To be called with everything that is sent."""
-        if message.__class__ is Forward and to in self._run.brokers:
-            self._journals[node, to].sent(message.event)
+        if isinstance(message, Forward | Marked) and to in self._run.brokers:
+            self._journals[node, to].sent(_event_of(message))
 
     @property
     def is_at_work(self) -> bool:
         """Whether some place in the tree is empty, or its stand-in waits for neighbours that are down."""
-        stand_ins = (b.machine(StandIn) for b in self._run.brokers.values() if isinstance(b, Broker))
-        return bool(self._kin) or any(each and each.phase is Phase.GATHERING for each in stand_ins)
+        brokers = (broker for broker in self._run.brokers.values() if isinstance(broker, Broker))
+        return bool(self._kin) or any(map(is_gathering, brokers))
 
     def is_dead(self, broker: Node) -> bool:
         return broker in self._kin
@@ -142,13 +146,21 @@ class Healing:
 
     # Confirmations -------------------------------------------------------------------------------------------
 
-    def _taken_in(self, sender: Node, receiver: Node, event: EventId) -> None:
-        self._journals[receiver, sender].got(event)
+    def _taken_in(self, sender: Node, receiver: Node, message: Forward | Marked) -> None:
+        self._note_got(sender, receiver, message)
         self._taken[sender, receiver] += 1
         latency = self._run.scenario.latency.of(sender, receiver)
         due = self._run.sim.now + self._draws.uniform(latency.low, CONFIRMED_WITHIN * latency.high)
         lives = self._lives[sender], self._lives[receiver]
         self._run.sim.at(due, partial(self._confirm, sender, receiver, self._taken[sender, receiver], lives))
+
+    def _note_got(self, sender: Node, receiver: Node, message: Forward | Marked) -> None:
+        """What is marked may come to a broker from two sides, and is known to it whichever it was."""
+        event, is_marked = _event_of(message).id, isinstance(message, Marked)
+        for (node, peer), journal in self._journals.items():
+            if is_marked and node == receiver and peer != sender:
+                journal.got(event)
+        self._journals[receiver, sender].got(event)
 
     def _confirm(self, sender: Node, receiver: Node, count: int, lives: tuple[int, int]) -> None:
         is_gone = sender in self._run.disks or sender in self._kin or receiver in self._kin
@@ -171,10 +183,7 @@ class Healing:
     def die(self, broker: Node) -> None:
         run = self._run
         self._record(RecordKind.FAULT, broker, detail="crash for good")
-        router = run.brokers[broker].router
-        if router.neighbours or broker not in self._places:  # a stand-in that gathers has none yet
-            self._places[broker] = StandFor(list(router.neighbours), router.parent or "")
-        self._kin[broker] = self._places[broker]
+        self._kin[broker] = self._places.note(broker)
         self._unaware.pop(broker, None)
         self._note_tree(broker)
         self.crashed(broker)
@@ -187,9 +196,8 @@ class Healing:
     def _note_tree(self, dying: Node) -> None:
         """Who is behind whom, for those who read the trace."""
         detail = linked_when_died(dying)
-        for name, broker in self._run.brokers.items():
-            place = self._places.get(name)
-            for neighbour in broker.router.neighbours or (place.neighbours if place else []):
+        for name in self._run.brokers:
+            for neighbour in self._places.neighbours_of(name):
                 self._record(RecordKind.STATE, name, peer=neighbour, detail=detail)
         for name, client in self._run.clients.items():
             self._record(RecordKind.STATE, name, peer=client.broker, detail=detail)
@@ -242,7 +250,10 @@ class Healing:
         if not living:
             self._try_again(broker)
             return
-        kin = self._kin.pop(broker)
+        kin = self._places.of(broker, self._kin)
+        del self._kin[broker]
+        if not run.operations.replaced(broker, is_linked=bool(kin.neighbours)):
+            return
         self._lives[broker] += 1
         host = successor_of(broker, living)
         self._record(RecordKind.STATE, broker, detail=f"stand-in at {host}, life {self._lives[broker]}")
@@ -253,6 +264,8 @@ class Healing:
         sim.perform(broker, [*fresh.resume(now=sim.now), *self.seated(fresh).handle(OPERATOR, kin, now=sim.now)])
         for neighbour in kin.neighbours:
             self._tell(neighbour, broker)
+        for waiting in self._places.forsaken_by(broker):
+            self._perform(waiting, broker, Testimony(broker, waiting, [], [], [], [], is_linked=False))
         for name, client in sorted(run.clients.items()):
             if client.broker == broker:
                 self._bring_back(name, client)
@@ -281,15 +294,17 @@ class Healing:
             self._bereave(neighbour, broker)
 
     def _bereave(self, neighbour: Node, broker: Node) -> None:
-        sim = self._run.sim
         marks, entries = self._journals[neighbour, broker].hand_over()
         for entry in entries:
             if isinstance(entry, Sent):
                 self._record(RecordKind.STATE, neighbour, peer=broker, event=str(entry.event.id), detail=HELD)
         bereaved = Bereaved(broker, marks, entries, self._hearsay.of(neighbour))
-        told = self._run.brokers[neighbour]
-        assert isinstance(told, Broker), "coloured networks mend otherwise"
-        sim.perform(neighbour, self.seated(told).handle(OPERATOR, bereaved, now=sim.now))
+        self._perform(neighbour, OPERATOR, bereaved)
+
+    def _perform(self, node: Node, sender: Node, message: Message) -> None:
+        broker, sim = self._run.brokers[node], self._run.sim
+        assert isinstance(broker, Broker), "coloured networks mend otherwise"
+        sim.perform(node, self.seated(broker).handle(sender, message, now=sim.now))
 
     def _bring_back(self, name: Node, client: Client) -> None:
         assert isinstance(client, ReturningClient)
@@ -301,10 +316,14 @@ class Healing:
         self._run.recorder.add(kind, at=self._run.sim.now, node=node, peer=peer, event=event, detail=detail)
 
 
+def _event_of(message: Forward | Marked) -> Event:
+    return message.message.event if isinstance(message, Marked) else message.event
+
+
 def _events_in(message: Message) -> list[EventId]:
     """The events of which a message is a copy."""
     match message:
-        case Forward(event) | Deliver(event) | Publish(event):
+        case Forward(event) | Deliver(event) | Publish(event) | Marked(message=Forward(event)):
             return [event.id]
         case Testimony(entries=entries):
             return [entry.event.id for entry in entries if isinstance(entry, Sent)]

@@ -11,21 +11,23 @@ difference to what they sent last. Here it travels beside the links, and costs n
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
 from pleach.events.event import EventId
 from pleach.messages import Deliver, Forward, Marked, Message, Node, Publish
-from pleach.overlay.journal import Marks, in_order, marks_of, note
+from pleach.overlay.journal import Marks, in_order, note
 from pleach.overlay.standin import Phase, StandIn
+
+Came = tuple[int, list[EventId]]  # how often something of this link had been discarded, and what came
 
 
 class Hearsay:
     def __init__(self) -> None:
         self._heard: dict[Node, Marks] = defaultdict(dict)
         self._beside: dict[tuple[Node, Node], deque[tuple[Message, Marks]]] = defaultdict(deque)
-        self._put_off: dict[Node, list[Marks]] = defaultdict(list)  # beside what a stand-in holds while it gathers
+        self._put_off: dict[Node, dict[Node, list[Came]]] = defaultdict(dict)  # by receiver and sender: it waits
 
     def of(self, broker: Node) -> list[EventId]:
         return in_order(self._heard[broker])
@@ -38,13 +40,18 @@ class Hearsay:
     def handled(self, broker: Broker, sender: Node, message: Message, effects: Sequence[Effect]) -> None:
         """A broker has handled a message; the effects are not carried out yet."""
         name = broker.name
-        self._put_off[name] += [self.came_beside(sender, name, message), marks_of(_brought_by(message))]
+        came = [*self.came_beside(sender, name, message).values(), *_brought_by(message)]
+        self._put_off[name].setdefault(sender, []).append((broker.seam.discarded[sender], came))
         before = dict(self._heard[name])
-        stand_in = broker.machine(StandIn)
-        if stand_in is None or stand_in.phase is not Phase.GATHERING:
-            for event in (event for marks in self._put_off.pop(name) for event in marks.values()):
-                note(self._heard[name], event)
+        for link in [link for link in self._put_off[name] if not _waits(broker, link)]:
+            for discarded, events in self._put_off[name].pop(link):
+                if discarded == broker.seam.discarded[link]:  # else it was never taken in
+                    self._note(name, events)
         self._sends(name, before, [effect for effect in effects if isinstance(effect, Send)])
+
+    def _note(self, broker: Node, events: Iterable[EventId]) -> None:
+        for event in events:
+            note(self._heard[broker], event)
 
     def _sends(self, node: Node, before: Marks, sends: Sequence[Send]) -> None:
         """Beside a message goes all but what others bring that follow it in the same step: they may never arrive."""
@@ -69,6 +76,12 @@ class Hearsay:
             each, marks = under_way.popleft()  # what lies before it has not arrived, and never will
             if each is message:
                 return marks
+
+
+def _waits(broker: Broker, link: Node) -> bool:
+    """Whether what came over this link is not taken in yet."""
+    stand_in = broker.machine(StandIn)
+    return broker.seam.holds(link) or (stand_in is not None and stand_in.phase is Phase.GATHERING)
 
 
 def _brought_by(message: Message) -> list[EventId]:

@@ -175,11 +175,15 @@ class ScenarioRun:
             self.sim,
             self.brokers,
             make_broker=partial(make_machine, self.scenario, tree_of(self.scenario)),
-            is_down=self.disks.__contains__,
+            seated=self._seated,
+            is_down=self._is_down,
             scenario=self.scenario,
             refuse=self.refuse,
             note=lambda node, detail: self.record(RecordKind.STATE, node, detail=detail),
         )
+
+    def _is_down(self, broker: Node) -> bool:
+        return broker in self.disks or (self.healing is not None and self.healing.is_dead(broker))
 
     def _plan(self) -> None:
         for client in self.scenario.clients:
