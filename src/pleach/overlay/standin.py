@@ -55,7 +55,7 @@ from pleach.overlay.causal_merge import merged
 from pleach.overlay.journal import Marks, covers, in_order, marks_of, note
 from pleach.overlay.layers import Layers
 from pleach.overlay.pool import Pool
-from pleach.overlay.seam import Handled, Hold, Passing, Reconfiguration, Verdict, join, stale
+from pleach.overlay.seam import Drop, Handled, Hold, Passing, Reconfiguration, Verdict, join, stale
 from pleach.overlay.sides import received, told
 from pleach.routing.rewiring import NewLink, Rewiring, packed, unpacked
 
@@ -92,6 +92,7 @@ class StandInState(msgspec.Struct, array_like=True):
     put_off: list[Bereaved] = []  # we are locked, and testify later
     looks: int = 0
     between: dict[Node, Node] = {}  # per dead peer, who may stand between it and us
+    early: dict[EventId, None] = {}  # from the journals of strangers: they may come the straight way as well
 
 
 class StandIn:
@@ -263,12 +264,15 @@ class StandIn:
     def _replay(self, pool: Pool) -> list[Effect]:
         """What the dead broker had not confirmed, to those who have not got it. Stand-ins next to us do the same."""
         router, living, hops = self._layers.router, pool.witnesses, pool.hops()
+        witnesses = self._has
         effects: list[Effect] = []
         for witness, event in merged(pool.accounts()):
             destinations = router.destinations(event.attributes, hops[witness])
             lacking = [to for to in destinations if to in living and not covers(self._has[to], event.id)]
             effects += [Send(to, Forward(event)) for to in lacking]
             self._keep(event)
+            if witness not in witnesses:
+                self._state.early[event.id] = None
         merged_away = Observe(Observed.STATE, detail=f"standin: {Phase.MERGING}: {len(self._state.kept)} events")
         return [merged_away, *effects]
 
@@ -357,6 +361,8 @@ class StandIn:
         if self.phase is Phase.GATHERING:
             self._state.held[sender] = None
             return Hold()
+        if isinstance(message, Forward) and message.event.id in self._state.early:
+            return Drop("a stranger had it")
         return stale(sender, message)
 
     def leaving(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:

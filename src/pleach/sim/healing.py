@@ -76,13 +76,13 @@ class Witnessed:
     """A broker of which the journals know what it takes in."""
 
     broker: Broker
-    on_taken: Callable[[Node, Node, Forward | Marked], None]
+    on_taken: Callable[[Node, Broker, Forward | Marked], None]
     hearsay: Hearsay
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
-        if isinstance(message, Forward | Marked):
-            self.on_taken(sender, self.broker.name, message)
         effects = self.broker.handle(sender, message, now=now)
+        if isinstance(message, Forward | Marked):
+            self.on_taken(sender, self.broker, message)
         self.hearsay.handled(self.broker, sender, message, effects)
         return effects
 
@@ -146,21 +146,22 @@ class Healing:
 
     # Confirmations -------------------------------------------------------------------------------------------
 
-    def _taken_in(self, sender: Node, receiver: Node, message: Forward | Marked) -> None:
-        self._note_got(sender, receiver, message)
+    def _taken_in(self, sender: Node, broker: Broker, message: Forward | Marked) -> None:
+        receiver = broker.name
+        self._journals[receiver, sender].got(_event_of(message).id)
+        if isinstance(message, Marked) and not broker.seam.holds(sender):
+            self._note_known(receiver, message.message.event.id)
         self._taken[sender, receiver] += 1
         latency = self._run.scenario.latency.of(sender, receiver)
         due = self._run.sim.now + self._draws.uniform(latency.low, CONFIRMED_WITHIN * latency.high)
         lives = self._lives[sender], self._lives[receiver]
         self._run.sim.at(due, partial(self._confirm, sender, receiver, self._taken[sender, receiver], lives))
 
-    def _note_got(self, sender: Node, receiver: Node, message: Forward | Marked) -> None:
+    def _note_known(self, receiver: Node, event: EventId) -> None:
         """What is marked may come to a broker from two sides, and is known to it whichever it was."""
-        event, is_marked = _event_of(message).id, isinstance(message, Marked)
-        for (node, peer), journal in self._journals.items():
-            if is_marked and node == receiver and peer != sender:
+        for (node, _), journal in self._journals.items():
+            if node == receiver:
                 journal.got(event)
-        self._journals[receiver, sender].got(event)
 
     def _confirm(self, sender: Node, receiver: Node, count: int, lives: tuple[int, int]) -> None:
         is_gone = sender in self._run.disks or sender in self._kin or receiver in self._kin
