@@ -99,6 +99,7 @@ class ReturningClient(Client):
         state, memory = self._state, self._remembered
         if peer != state.broker:
             return ()
+        heard_early = self._hear_early()
         later = {message.advertisement for message in state.waiting if isinstance(message, Advertise)}
         unsaid = [each for each in self._unhalted() if isinstance(each, Unsubscribe)]
         again, memory.unconfirmed, memory.has_returned = memory.unconfirmed, [], True
@@ -108,10 +109,17 @@ class ReturningClient(Client):
         got, heard = in_order(memory.got), in_order(memory.heard)
         ended = [each for each in (*again, *unsaid) if isinstance(each, Unsubscribe)]
         return [
+            *heard_early,
             Send(peer, Returning(self.own_events, got, dict(state.subscriptions), advertised, heard)),
             *self._send_all(each for each in ended if each.subscription not in state.subscriptions),
             *self._release(),
         ]
+
+    def _hear_early(self) -> list[Effect]:
+        """What a broker said that was about to be this client's, and is dead: nobody will say it again."""
+        early, self._state.early = self._state.early, {}
+        messages = [message for each in early.values() for message in each]
+        return [effect for message in messages for effect in self.handle(self.broker, message, now=0.0)]
 
     def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
         return True

@@ -94,6 +94,22 @@ class Membership:
         return self._state.change is not None and self._state.change.part is Part.LEAVING
 
     @property
+    def heir_of(self) -> Node:
+        """The broker whose clients are this one's by now, and which is about to leave; else empty."""
+        match self._state.change:
+            case Changing(part=Part.INHERITING, phase=Phase.CLOSED, partner=partner):
+                return partner
+        return ""
+
+    @property
+    def handed_to(self) -> Node:
+        """The broker to which this one has handed its clients; else empty."""
+        match self._state.change:
+            case Changing(part=Part.LEAVING, phase=Phase.HANDED | Phase.CLOSED, partner=partner):
+                return partner
+        return ""
+
+    @property
     def departing(self) -> tuple[Node, ...]:
         """Clients that have been told where to go, and have not said farewell."""
         match self._state.change:
@@ -287,10 +303,11 @@ class Membership:
     # Deaths --------------------------------------------------------------------------------------------------
 
     def bereaved(self, peer: Node) -> Handled:
-        """The partner is dead: as long as nothing has changed hands, nothing has happened."""
+        """The partner is dead. Before clients change hands nothing has happened; after that the heir has them all."""
         change = self._state.change
-        if change is None or change.partner != peer or change.phase is not Phase.ASKED:
+        if change is None or change.partner != peer:
             return NOTHING
+        assert not self.handed_to, "who has handed its clients to a dead broker begins anew, too"
         self._end()
         died, clients = Concluded(change.operation, f"{peer} died meanwhile"), list(change.clients)
         match change.part:
@@ -299,10 +316,12 @@ class Membership:
                 return Handled([died], released=clients)
             case Part.LEAVING:
                 return Handled([died])
-        return NOTHING
+            case Part.INHERITING:
+                return Handled([LinkDown(peer)] if change.phase is Phase.CLOSED else [], released=clients)
 
-    def between(self, peer: Node) -> Node:  # noqa: ARG002
-        return ""
+    def between(self, peer: Node) -> Node:
+        """Nobody is: an heir stands in the place of the dead broker itself."""
+        return self._layers.name if peer == self.heir_of else ""
 
     # Parts ---------------------------------------------------------------------------------------------------
 

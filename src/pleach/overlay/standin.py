@@ -37,6 +37,7 @@ from pleach.messages import (
     ClientRequest,
     Deliver,
     Forward,
+    Got,
     Layer,
     Message,
     Node,
@@ -170,11 +171,20 @@ class StandIn:
             state.put_off.append(message)
             return [SetTimer(FREE, FREE_SECONDS)]
         between = state.between.pop(peer, "")
+        if between == self._layers.name:
+            return self._inherit(message)
         if peer not in self._layers.router.neighbours:
             return self._disown(message, between)
         marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
         before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))  # since then nothing has come from it
         return self._testify(Bereaved(peer, before.marks, [*before.entries, *message.entries], message.heard))
+
+    def _inherit(self, message: Bereaved) -> list[Effect]:
+        """The dead broker was leaving, and its clients are ours. What they say again may have come by it: rule 6."""
+        got = [entry.event for entry in message.entries if isinstance(entry, Got)]
+        self._state.seen = in_order(marks_of([*self._state.seen, *message.marks, *got, *message.heard]))
+        self._derive()
+        return []
 
     def _disown(self, message: Bereaved, between: Node) -> list[Effect]:
         """The dead broker is no neighbour, though it might have been; what we have sent it may still be wanted."""

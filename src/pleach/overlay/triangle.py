@@ -122,6 +122,8 @@ class Triangle:
                 return sender == self._swap.c
             case Swapping(role=Role.C, phase=Phase.FLOODING):
                 return sender == self._swap.a
+            case Swapping(role=Role.A, phase=Phase.SWAPPING, b=b, dead=dead) if b in dead:
+                return sender == self._swap.c  # if the swap is undone it comes by the stand-in of b
         return False
 
     def _flooded(self, sender: Node, message: Marked) -> Verdict:

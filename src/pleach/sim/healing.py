@@ -20,7 +20,7 @@ from typing import Protocol
 
 from pleach.broker import Broker
 from pleach.client import Client
-from pleach.effects import Effect
+from pleach.effects import Effect, Send
 from pleach.events.event import Event, EventId
 from pleach.messages import (
     OPERATOR,
@@ -32,6 +32,7 @@ from pleach.messages import (
     Node,
     Pooled,
     Publish,
+    Redirect,
     Sent,
     StandFor,
     Testimony,
@@ -170,7 +171,11 @@ class Healing:
 
     def restarted(self, broker: Node) -> None:
         """What happened to its neighbours while it was down, and how far its links are."""
-        for peer in self._unaware.pop(broker, ()):
+        unaware = self._unaware.pop(broker, [])
+        if any(broker in self._places.bereft_of(peer) for peer in unaware):
+            self._resign(broker)
+            return
+        for peer in unaware:
             self._bereave(broker, peer)
         for sender, receiver in list(self._journals):
             if broker in (sender, receiver):
@@ -246,11 +251,29 @@ class Healing:
     # Stand-ins -----------------------------------------------------------------------------------------------
 
     def _replace(self, broker: Node) -> None:
-        run, sim = self._run, self._run.sim
+        run = self._run
         living = [node for node in run.brokers if node not in self._kin and node not in run.disks]
         if not living:
             self._try_again(broker)
             return
+        heir = self._places.heir_of(broker)
+        if heir in run.disks:
+            self._try_again(broker)
+        elif heir in living:
+            self._succeed(broker, heir)
+        else:
+            self._stand_in(broker, living)
+
+    def _resign(self, broker: Node) -> None:
+        """It has handed its clients to one that is dead, and is nobody without it."""
+        self.die(broker)
+        self._run.operations.died(broker)
+
+    def _stand_in(self, broker: Node, living: Sequence[Node]) -> None:
+        run, sim = self._run, self._run.sim
+        for other in self._places.bereft_of(broker):
+            if other in living:
+                self._resign(other)
         kin = self._places.of(broker, self._kin)
         del self._kin[broker]
         if not run.operations.replaced(broker, is_linked=bool(kin.neighbours)):
@@ -270,6 +293,26 @@ class Healing:
         for name, client in sorted(run.clients.items()):
             if client.broker == broker:
                 self._bring_back(name, client)
+
+    def _succeed(self, broker: Node, heir: Node) -> None:
+        """It was leaving, and had handed its clients over: nobody stands in for it, and they go on to the heir."""
+        run = self._run
+        del self._kin[broker]
+        self._lives[broker] += 1
+        left = {name: client for name, client in sorted(run.clients.items()) if client.broker == broker}
+        undelivered = [Forward(e.event) for e in self._journals[heir, broker].entries if isinstance(e, Sent)]
+        for name in left:
+            self._note_died(broker, name, undelivered)
+        self._bereave(heir, broker)
+        for message in undelivered:
+            detail = f"{GIVEN_UP}: it would come after later ones"
+            self._record(RecordKind.STATE, broker, event=str(message.event.id), detail=detail)
+        self._forget_links(broker)
+        del run.brokers[broker]
+        for name, client in left.items():
+            sent_away = client.handle(broker, Redirect(heir, ""), now=run.sim.now)
+            run.sim.perform(name, [each for each in sent_away if not (isinstance(each, Send) and each.to == broker)])
+            self._bring_back(name, client)
 
     def _try_again(self, broker: Node) -> None:
         """Nobody is there to host it; there may be later, if anybody is to come back at all."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from pleach.broker import Broker
 from pleach.messages import Node, StandFor
+from pleach.overlay.membership import Membership
 from pleach.overlay.standin import Phase, StandIn
 from pleach.scenario.plants import BrokerMachine
 
@@ -25,8 +26,23 @@ class Places:
         """What a broker that dies now has for its place."""
         router = self._brokers[dying].router
         if router.neighbours or dying not in self._last:  # a stand-in that gathers has none yet
-            self._last[dying] = StandFor(list(router.neighbours), router.parent or "")
+            left = [other for other in [self._membership(dying).heir_of] if other]  # it is back in the tree
+            self._last[dying] = StandFor([*router.neighbours, *left], router.parent or "")
         return self._last[dying]
+
+    def _membership(self, broker: Node) -> Membership:
+        machine = self._brokers[broker]
+        membership = machine.machine(Membership) if isinstance(machine, Broker) else None
+        assert membership is not None, "every broker of a network that heals has one"
+        return membership
+
+    def heir_of(self, broker: Node) -> Node:
+        """Who has its clients, and its place; empty if nobody has."""
+        return next((other for other in sorted(self._brokers) if self._membership(other).heir_of == broker), "")
+
+    def bereft_of(self, heir: Node) -> list[Node]:
+        """Who has handed its clients over to this one, and is nobody without it."""
+        return [other for other in sorted(self._brokers) if self._membership(other).handed_to == heir]
 
     def neighbours_of(self, broker: Node) -> list[Node]:
         place = self._last.get(broker)
