@@ -30,7 +30,8 @@ from pleach.messages import (
     Told,
 )
 from pleach.messages import Testimony as Evidence  # pytest takes what begins with Test for tests
-from pleach.overlay.standin import FREE, FREE_LOOKS_MAX, FREE_SECONDS, GRACE, Phase, StandIn
+from pleach.overlay.standin import GRACE, Phase, StandIn
+from pleach.overlay.witness import FREE, FREE_LOOKS_MAX, FREE_SECONDS
 from pleach.routing.router import RoutingConfig
 
 TOPIC = parse_filter("topic = 't'")

@@ -27,7 +27,7 @@ from typing import Final
 
 import msgspec
 
-from pleach.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
+from pleach.effects import Effect, Observe, Observed, Send, SetTimer
 from pleach.errors import HealingError, ProtocolError
 from pleach.events.event import Event, EventId
 from pleach.messages import (
@@ -57,16 +57,12 @@ from pleach.overlay.journal import Marks, covers, in_order, marks_of, note
 from pleach.overlay.layers import Layers
 from pleach.overlay.pool import Pool
 from pleach.overlay.seam import Drop, Handled, Hold, Passing, Reconfiguration, Verdict, join, stale
-from pleach.overlay.sides import received, told
-from pleach.routing.rewiring import NewLink, Rewiring, packed, unpacked
+from pleach.overlay.witness import Witness, WitnessState
+from pleach.routing.rewiring import NewLink, Rewiring, unpacked
 
 ABSENT: Final = " absent clients"  # no node is named like this: it has a blank
 GRACE: Final = "standin:grace"
-FREE: Final = "standin:free"
-FREE_SECONDS = 0.05  # until a locked broker looks again whether it is free …
-FREE_LOOKS_MAX = 400  # … for as long as any operation takes that comes to an end at all
 KEPT_MAX = 100_000  # events for clients that come back; beyond them the oldest go
-OUTLASTING: Final = ("seen", "inherited", "testified", "put_off", "looks", "between")  # what stays when grace is over
 NOTHING = Handled()
 
 
@@ -88,11 +84,7 @@ class StandInState(msgspec.Struct, array_like=True):
     kept: list[Event] = []
     seen: list[EventId] = []  # by anybody, when the dead broker died
     given_up: list[EventId] = []  # by rule 6
-    inherited: dict[Node, list[EventId]] = {}  # per neighbour, what the dead broker must have got from it
-    testified: dict[Node, Bereaved] = {}  # what stand-ins have not taken over yet: they may die, too
-    put_off: list[Bereaved] = []  # we are locked, and testify later
-    looks: int = 0
-    between: dict[Node, Node] = {}  # per dead peer, who may stand between it and us
+    witness: WitnessState = msgspec.field(default_factory=WitnessState)
     early: dict[EventId, None] = {}  # from the journals of strangers: they may come the straight way as well
 
 
@@ -137,11 +129,11 @@ class StandIn:
             case StandFor(neighbours, parent):
                 return self._begin(neighbours, parent)
             case Bereaved():
-                return self._bereaved(message)
+                return join(self._witness.mourn(message.peer), Handled(self._respond(message)))
             case Testimony():
                 return self._gather(sender, message, [], [message])
             case Served():
-                self._state.testified.pop(sender, None)
+                self._witness.served(sender)
                 return NOTHING
             case Pooled(members, testimonies):
                 return self._pooled(sender, message, members, testimonies)
@@ -152,12 +144,9 @@ class StandIn:
 
     # The neighbours of a dead broker -------------------------------------------------------------------------
 
-    def _bereaved(self, message: Bereaved) -> Handled:
-        """What is under way with the dead broker is undone or completed first: are we neighbours of it at all?"""
-        between = [each.between(message.peer) for each in self._layers.mourners]
-        self._state.between[message.peer] = next(filter(None, between), "")
-        relieved = [each.bereaved(message.peer) for each in self._layers.mourners]
-        return join(*relieved, Handled(self._respond(message)))
+    @property
+    def _witness(self) -> Witness:
+        return Witness(self._layers, self._state.witness)
 
     def _respond(self, message: Bereaved) -> list[Effect]:
         state, peer = self._state, message.peer
@@ -167,17 +156,13 @@ class StandIn:
                 return []
             self._befriend(peer)
             return [Send(peer, self._share(state.pool))]
-        if self._layers.locked_for() not in ("", self.operation):
-            state.put_off.append(message)
-            return [SetTimer(FREE, FREE_SECONDS)]
-        between = state.between.pop(peer, "")
-        if between == self._layers.name:
-            return self._inherit(message)
-        if peer not in self._layers.router.neighbours:
-            return self._disown(message, between)
-        marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
-        before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))  # since then nothing has come from it
-        return self._testify(Bereaved(peer, before.marks, [*before.entries, *message.entries], message.heard))
+        if self._is_locked:
+            return self._witness.put_off(message)
+        return self._inherit(message) if self._witness.is_heir(peer) else self._witness.respond(message)
+
+    @property
+    def _is_locked(self) -> bool:
+        return self._layers.locked_for() not in ("", self.operation)
 
     def _inherit(self, message: Bereaved) -> list[Effect]:
         """The dead broker was leaving, and its clients are ours. What they say again may have come by it: rule 6."""
@@ -185,24 +170,6 @@ class StandIn:
         self._state.seen = in_order(marks_of([*self._state.seen, *message.marks, *got, *message.heard]))
         self._derive()
         return []
-
-    def _disown(self, message: Bereaved, between: Node) -> list[Effect]:
-        """The dead broker is no neighbour, though it might have been; what we have sent it may still be wanted."""
-        own, (peer, *journal) = self._layers.name, msgspec.structs.astuple(message)
-        testimony = Testimony(own, peer, [], [], *journal, is_linked=False, beyond=between)
-        return [LinkUp(message.peer), Send(message.peer, testimony), LinkDown(message.peer)]
-
-    def _testify(self, bereaved: Bereaved) -> list[Effect]:
-        """Say what we know, and ask again for what was not answered."""
-        router, (peer, *journal) = self._layers.router, msgspec.structs.astuple(bereaved)
-        has, given = received(router, peer), told(router, peer)
-        testimony = Testimony(self._layers.name, peer, packed(given), packed(has), *journal)
-        self._state.testified[peer] = bereaved
-        link = NewLink(received=has, told=given)
-        return [
-            Send(peer, testimony),
-            *self._layers.rewire(Rewiring(links={peer: link}, parent=router.parent)),
-        ]
 
     # Gathering -----------------------------------------------------------------------------------------------
 
@@ -248,12 +215,12 @@ class StandIn:
             return Handled(effects)
         state.phase = Phase.MERGING
         rewired = self._rewire(pool)
-        state.inherited = dict(pool.inherited())
+        inherited = state.witness.inherited = pool.inherited()
         state.seen = in_order(pool.seen())
         self._derive()
         for peer in state.bereft:
             rewired = [each for each in rewired if not (isinstance(each, Send) and each.to == peer)]
-            rewired += self._testify(Bereaved(peer, state.inherited[peer], [], pool.heard_elsewhere(peer)))
+            rewired += self._witness.testify(Bereaved(peer, inherited[peer], [], pool.heard_elsewhere(peer)))
         history = self._replay(pool)
         served = [Send(witness, Served()) for witness in pool.witnesses if witness not in state.bereft]
         return self._serve([*effects, *rewired, *served, *history])
@@ -332,18 +299,9 @@ class StandIn:
         return self._end() if name == GRACE else Handled(self._look_again())
 
     def _look_again(self) -> list[Effect]:
-        """Tables change hands while an operation is under way; a testimony has to wait until it is over."""
-        state = self._state
-        state.looks += 1
-        if self._layers.locked_for() in ("", self.operation):
-            waiting, state.put_off, state.looks = state.put_off, [], 0
-            return [effect for message in waiting for effect in self._respond(message)]
-        if state.looks < FREE_LOOKS_MAX:
-            return [SetTimer(FREE, FREE_SECONDS)]
-        locked = f"locked for {self._layers.locked_for()}, which does not end"
-        return [
-            Observe(Observed.STATE, detail=f"standin: no testimony of {each.peer}: {locked}") for each in state.put_off
-        ]
+        if self._is_locked:
+            return self._witness.keep_waiting()
+        return [effect for message in self._witness.take_put_off() for effect in self._respond(message)]
 
     def _end(self) -> Handled:
         """Grace is over: who has not come back has ended its subscriptions."""
@@ -356,7 +314,7 @@ class StandIn:
             Observe(Observed.STATE, event_id=str(event), detail="given up: it would come after answers to it")
             for event in state.given_up
         ]
-        self._state = StandInState(**{name: getattr(state, name) for name in OUTLASTING})
+        self._state = StandInState(seen=state.seen, witness=state.witness)
         self._derive()
         return Handled([*effects, *given_up, _seen_as(Phase.IDLE)])
 
@@ -406,7 +364,7 @@ class StandIn:
 
     def resume(self) -> Sequence[Effect]:
         grace = [SetTimer(GRACE, self._grace)] if self.phase is Phase.SERVING else []
-        return [*grace, *([SetTimer(FREE, FREE_SECONDS)] if self._state.put_off else [])]
+        return [*grace, *self._witness.timers()]
 
     def capture(self) -> bytes:
         return pack(self._state)

@@ -114,6 +114,7 @@ class Healing:
         self._journals: dict[Direction, Journal] = defaultdict(Journal)
         self._taken: Counter[Direction] = Counter()  # events from the first, that the second has
         self._hearsay = Hearsay()
+        self._known: dict[Node, None] = {}  # all brokers that ever were
         self._lives: Counter[Node] = Counter()
         self._kin: dict[Node, StandFor] = {}  # of the dead that have no stand-in yet
         self._places = Places(run.brokers)
@@ -121,6 +122,7 @@ class Healing:
 
     def seated(self, broker: Broker) -> Witnessed:
         """The broker as the simulator shall have it."""
+        self._known[broker.name] = None
         return Witnessed(broker, self._taken_in, self._hearsay)
 
     def attentive(self, client: Client) -> Attentive:
@@ -323,7 +325,7 @@ class Healing:
 
     def _forget_links(self, broker: Node) -> None:
         """What was sent to the dead one: neighbours have the events of it in their journals, and clients remember."""
-        for node in (*self._run.brokers, *self._run.clients):
+        for node in (*self._known, *self._run.clients):
             for link in self._run.sim.links_between(node, broker)[:1]:
                 link.kept = []
                 self._run.sim.take_in_flight(link)
