@@ -117,6 +117,11 @@ class StandIn:
         return self._state.kept, self._state.given_up
 
     @property
+    def untold(self) -> Sequence[Bereaved]:
+        """What is still to be said of neighbours that are dead."""
+        return self._state.witness.put_off
+
+    @property
     def under_way(self) -> Reconfiguration | None:
         return None if self.phase is Phase.IDLE else self
 

@@ -239,6 +239,9 @@ class Healing:
                     self._note_died(broker, node, messages)
         stand_in = dead.machine(StandIn)
         assert stand_in is not None, "every broker of a network that heals has one"
+        for each in stand_in.untold:
+            unsaid = [Forward(entry.event) for entry in each.entries if isinstance(entry, Sent)]
+            self._note_died(broker, each.peer, unsaid)
         kept, given_up = stand_in.holds
         for name in clients:
             if name not in dead.sessions:
