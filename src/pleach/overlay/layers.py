@@ -22,7 +22,7 @@ class Mourner(Protocol):
         ...
 
     def between(self, peer: Node) -> Node:
-        """Who stands between this broker and the peer, should they turn out not to be linked; empty if nobody."""
+        """Who stands between this broker and the peer, should they turn out not to be linked any more; else empty."""
         ...
 
 

@@ -56,7 +56,7 @@ from pleach.overlay.causal_merge import merged
 from pleach.overlay.journal import Marks, covers, in_order, marks_of, note
 from pleach.overlay.layers import Layers
 from pleach.overlay.pool import Pool
-from pleach.overlay.seam import Drop, Handled, Hold, Passing, Reconfiguration, Verdict, join, stale
+from pleach.overlay.seam import Handled, Hold, Passing, Reconfiguration, Verdict, join, stale
 from pleach.overlay.witness import Witness, WitnessState
 from pleach.routing.rewiring import NewLink, Rewiring, unpacked
 
@@ -85,7 +85,6 @@ class StandInState(msgspec.Struct, array_like=True):
     seen: list[EventId] = []  # by anybody, when the dead broker died
     given_up: list[EventId] = []  # by rule 6
     witness: WitnessState = msgspec.field(default_factory=WitnessState)
-    early: dict[EventId, None] = {}  # from the journals of strangers: they may come the straight way as well
 
 
 class StandIn:
@@ -246,15 +245,12 @@ class StandIn:
     def _replay(self, pool: Pool) -> list[Effect]:
         """What the dead broker had not confirmed, to those who have not got it. Stand-ins next to us do the same."""
         router, living, hops = self._layers.router, pool.witnesses, pool.hops()
-        witnesses = self._has
         effects: list[Effect] = []
         for witness, event in merged(pool.accounts()):
             destinations = router.destinations(event.attributes, hops[witness])
             lacking = [to for to in destinations if to in living and not covers(self._has[to], event.id)]
             effects += [Send(to, Forward(event)) for to in lacking]
             self._keep(event)
-            if witness not in witnesses:
-                self._state.early[event.id] = None
         merged_away = Observe(Observed.STATE, detail=f"standin: {Phase.MERGING}: {len(self._state.kept)} events")
         return [merged_away, *effects]
 
@@ -334,8 +330,6 @@ class StandIn:
         if self.phase is Phase.GATHERING:
             self._state.held[sender] = None
             return Hold()
-        if isinstance(message, Forward) and message.event.id in self._state.early:
-            return Drop("a stranger had it")
         return stale(sender, message)
 
     def leaving(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:

@@ -282,10 +282,11 @@ class SwapLink:
         return self._spared(swap, self._face_death(swap))
 
     def between(self, peer: Node) -> Node:
-        """The third broker of the swap with this peer."""
+        """Once the swap is completed, c is between a and b. All else that was sent to the peer has passed b as well."""
         swap = self._part.state.swap
-        others = () if swap is None or peer not in swap.others else swap.others
-        return next((node for node in others if node != peer), "")
+        if swap is None or (swap.role, peer) not in ((Role.A, swap.b), (Role.B, swap.a)):
+            return ""
+        return swap.c
 
     def _face_death(self, swap: Swapping) -> Handled:
         if not swap.dead:

@@ -124,6 +124,9 @@ class Triangle:
                 return sender == self._swap.a
             case Swapping(role=Role.A, phase=Phase.SWAPPING, b=b, dead=dead) if b in dead:
                 return sender == self._swap.c  # if the swap is undone it comes by the stand-in of b
+            case Swapping(role=Role.B, phase=Phase.SWAPPING, dead=dead) if dead:
+                self._swap.waiting[sender] = None
+                return True  # if the swap is undone it is to be passed on as ever
         return False
 
     def _flooded(self, sender: Node, message: Marked) -> Verdict:

@@ -81,8 +81,9 @@ class Witness:
         return self.testify(Bereaved(peer, before.marks, [*before.entries, *message.entries], message.heard))
 
     def _disown(self, message: Bereaved, between: Node) -> list[Effect]:
-        """The dead broker is no neighbour, though it might have been; what we have sent it may still be wanted."""
-        testimony = msgspec.structs.replace(self._said(message, NO_TABLES, NO_TABLES), is_linked=False, beyond=between)
+        """The dead broker is no neighbour, or not any more: then what we had sent it before may still be wanted."""
+        told = message if between else Bereaved(message.peer, [], [])
+        testimony = msgspec.structs.replace(self._said(told, NO_TABLES, NO_TABLES), is_linked=False, beyond=between)
         return [LinkUp(message.peer), Send(message.peer, testimony), LinkDown(message.peer)]
 
     def _said(self, journal: Bereaved, given: Tables, has: Tables) -> Testimony:

@@ -344,7 +344,7 @@ class Healing:
 
     def _bereave(self, neighbour: Node, broker: Node) -> None:
         marks, entries = self._journals[neighbour, broker].hand_over()
-        for entry in entries:
+        for entry in entries if self._places.counts(neighbour, broker) else ():
             if isinstance(entry, Sent):
                 self._record(RecordKind.STATE, neighbour, peer=broker, event=str(entry.event.id), detail=HELD)
         bereaved = Bereaved(broker, marks, entries, self._hearsay.of(neighbour))

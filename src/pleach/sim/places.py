@@ -14,6 +14,7 @@ from pleach.broker import Broker
 from pleach.messages import Node, StandFor
 from pleach.overlay.membership import Membership
 from pleach.overlay.standin import Phase, StandIn
+from pleach.overlay.swaplink import SwapLink
 from pleach.scenario.plants import BrokerMachine
 
 
@@ -67,6 +68,12 @@ class Places:
             is_mutual = other in last[broker].neighbours and broker in last[other].neighbours
             return is_mutual and not self._is_replaced(broker, other, dead)
         return broker in candidate.router.neighbours or broker in candidate.seam.peers
+
+    def counts(self, witness: Node, dead: Node) -> bool:
+        """Whether what the witness still has for the dead broker is wanted: they are, or were, neighbours."""
+        broker = self._brokers[witness]
+        swaps = broker.machine(SwapLink) if isinstance(broker, Broker) else None
+        return dead in self.neighbours_of(witness) or (swaps is not None and bool(swaps.between(dead)))
 
     def _is_replaced(self, one: Node, other: Node, dead: Mapping[Node, object]) -> bool:
         living = (broker.router.neighbours for name, broker in self._brokers.items() if name not in dead)
