@@ -1,6 +1,6 @@
 """Brokers that die for good in the middle of a change of the tree: at every moment of it, and in random networks.
 
-The small network is n–a–b–c–m under load; what is asked for begins at 1.0 s and takes some 25 ms, so that deaths two
+The small network is n–a–b–c–m under load; what is asked for begins at 1.0 s and takes some 25 ms, so that deaths three
 milliseconds apart hit each of its steps.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 from deaths import SETTINGS, Worse
 from healed import judge_plague, replay
@@ -17,6 +18,7 @@ from thorough import FACTOR
 from pleach.overlay.swap_deaths import Fate, fate
 from pleach.overlay.triangle import Phase, Role, Swapping
 from pleach.scenario.load import parse_scenario
+from pleach.scenario.steps import Crash
 
 NETWORK = """
 name = "a death meanwhile"
@@ -54,19 +56,18 @@ publish = {{ every = [0.005, 0.01], from = 0.9, until = 1.4, attributes = {{ top
 at = 1.0
 {operation}
 """
-CRASH = '\n[[steps]]\nat = {at}\ndo = "crash"\nbroker = "{broker}"\nfor_good = true\n'
 OPERATIONS = {
     "swap": 'do = "swap"\nbrokers = ["a", "b", "c"]',
     "add": 'do = "add_broker"\nbroker = "x"\nto = "b"',
     "remove": 'do = "remove_broker"\nbroker = "n"',
 }
-MOMENTS = [round(1.0 + 0.002 * step / FACTOR, 4) for step in range(14 * FACTOR)]
+MOMENTS = [round(1.0 + 0.003 * step / FACTOR, 4) for step in range(9 * FACTOR)]
 
 
 def flaws(operation, ordering, deaths):
-    crashes = "".join(CRASH.format(at=at, broker=broker) for broker, at in deaths)
-    text = NETWORK.format(ordering=ordering, operation=OPERATIONS[operation]) + crashes
-    watched = Watched(parse_scenario(text, "meanwhile.toml"), 1)
+    scenario = parse_scenario(NETWORK.format(ordering=ordering, operation=OPERATIONS[operation]), "meanwhile.toml")
+    crashes = [Crash(at=at, broker=broker, for_good=True) for broker, at in deaths]  # also of one that may have left
+    watched = Watched(msgspec.structs.replace(scenario, steps=(*scenario.steps, *crashes)), 1)
     verdict = watched.finish()
     return [*watched.flaws, *violations(verdict)]
 
@@ -81,18 +82,14 @@ def test_at_every_moment(operation, dying, ordering):
     assert {at: each for at, each in found.items() if each} == {}
 
 
-@pytest.mark.parametrize("dying", list(itertools.combinations("abc", 2)), ids="".join)
-def test_two_of_a_swap_at_once_or_one_after_the_other(dying):
+@pytest.mark.parametrize("dying", list(itertools.permutations("abc", 2)), ids="".join)
+def test_two_of_a_swap_at_once(dying):
     one, other = dying
-    found = {
-        (at, later): flaws("swap", "causal", [(one, at), (other, round(at + later, 4))])
-        for at in MOMENTS[::2]
-        for later in (0.0, 0.003, 0.21)
-    }
-    assert {key: each for key, each in found.items() if each} == {}
+    found = {at: flaws("swap", "causal", [(one, at), (other, at)]) for at in MOMENTS[::2]}
+    assert {at: each for at, each in found.items() if each} == {}
 
 
-@pytest.mark.parametrize("seed", range(len(SETTINGS) * FACTOR))
+@pytest.mark.parametrize("seed", range(0, len(SETTINGS) * FACTOR, 4))
 def test_random_networks_that_are_rewoven_where_brokers_die(seed):
     healed = judge_plague(seed, worse=[Worse.REWEAVING])
     assert not healed.flaws, replay(healed, [Worse.REWEAVING])
