@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -19,6 +19,13 @@ class Mourner(Protocol):
 
     def bereaved(self, peer: Node) -> Handled:
         """The peer is dead, and nothing more comes from it: undo or complete what is under way with it."""
+        ...
+
+    @property
+    def operation(self) -> str: ...
+
+    def is_open(self, peer: Node) -> bool:
+        """Whether another one has still to say what becomes of an operation with the dead peer."""
         ...
 
     def between(self, peer: Node) -> Node:
@@ -48,6 +55,7 @@ class Layers:
     client_address: str = ""
     addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one has to dial
     mourners: list[Mourner] = field(default_factory=list)
+    on_settled: Callable[[], Sequence[Effect]] = tuple  # what to send first when an operation with a dead peer is over
 
     def reset(self) -> None:
         """Begin anew, in no tree and without clients."""

@@ -319,6 +319,9 @@ class Membership:
             case Part.INHERITING:
                 return Handled([LinkDown(peer)] if change.phase is Phase.CLOSED else [], released=clients)
 
+    def is_open(self, peer: Node) -> bool:  # noqa: ARG002
+        return False
+
     def between(self, peer: Node) -> Node:
         """Nobody is: an heir stands in the place of the dead broker itself."""
         return self._layers.name if peer == self.heir_of else ""

@@ -102,6 +102,7 @@ class StandIn:
         self._layers = layers
         self._is_causal = ordering == "causal"
         self._grace = grace
+        layers.on_settled = self._settled
         self._state = StandInState()
         self._has: Mapping[Node, Marks] = {}
         self._seen: Marks = {}
@@ -160,13 +161,21 @@ class StandIn:
                 return []
             self._befriend(peer)
             return [Send(peer, self._share(state.pool))]
-        if self._is_locked:
+        if self._is_open(peer):
             return self._witness.put_off(message)
         return self._inherit(message) if self._witness.is_heir(peer) else self._witness.respond(message)
 
-    @property
-    def _is_locked(self) -> bool:
-        return self._layers.locked_for() not in ("", self.operation)
+    def _is_open(self, peer: Node) -> bool:
+        """Whether the testimony has to wait: for what becomes of us and the peer, or for another protocol."""
+        mourners, operation = self._layers.mourners, self._layers.locked_for()
+        known = ("", self.operation, *(each.operation for each in mourners))
+        return operation not in known or any(each.is_open(peer) for each in mourners)
+
+    def _settled(self) -> list[Effect]:
+        """What was put off is said as soon as it can be: before any event goes the same way."""
+        if not self.untold or any(self._is_open(each.peer) for each in self.untold):
+            return []
+        return [effect for message in self._witness.take_put_off() for effect in self._respond(message)]
 
     def _inherit(self, message: Bereaved) -> list[Effect]:
         """The dead broker was leaving, and its clients are ours. What they say again may have come by it: rule 6."""
@@ -300,9 +309,7 @@ class StandIn:
         return self._end() if name == GRACE else Handled(self._look_again())
 
     def _look_again(self) -> list[Effect]:
-        if self._is_locked:
-            return self._witness.keep_waiting()
-        return [effect for message in self._witness.take_put_off() for effect in self._respond(message)]
+        return self._settled() or (self._witness.keep_waiting() if self.untold else [])
 
     def _end(self) -> Handled:
         """Grace is over: who has not come back has ended its subscriptions."""

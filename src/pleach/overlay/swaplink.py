@@ -281,6 +281,10 @@ class SwapLink:
         swap.dead = sorted({*swap.dead, peer})
         return self._spared(swap, self._face_death(swap))
 
+    def is_open(self, peer: Node) -> bool:
+        swap = self._part.state.swap
+        return swap is not None and peer in swap.others and swap.is_flooding
+
     def between(self, peer: Node) -> Node:
         """Once the swap is completed, c is between a and b. All else that was sent to the peer has passed b as well."""
         swap = self._part.state.swap
@@ -330,6 +334,7 @@ class SwapLink:
         if swap is self._part.state.swap and swap.is_flooding:
             return handled._replace(effects=effects)
         waiting, swap.waiting = sorted(swap.waiting), {}
+        effects += self._layers.on_settled()
         return handled._replace(effects=effects, released=[*handled.released, *waiting])
 
     # Parts ---------------------------------------------------------------------------------------------------
