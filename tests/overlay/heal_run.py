@@ -40,7 +40,7 @@ class Tally:
 
 
 WORSE = {
-    Worse.RELAPSES: "stand-ins die as well: not all of this heals yet",
+    Worse.RELAPSES: "stand-ins die as well",
     Worse.REWEAVING: "the tree changes where brokers are about to die",
 }
 COLUMNS = ("deaths", "crashes", "published", "deliveries", "with_brokers", "for_order")
