@@ -119,6 +119,10 @@ def test_and_one_with_relapses():
     assert judge_plague(317, worse=[Worse.RELAPSES, Worse.REWEAVING]).flaws == []
 
 
+def test_a_witness_that_was_down_for_two_stand_ins_testifies_once():
+    assert judge_plague(7040, worse=[Worse.RELAPSES]).flaws == []
+
+
 class TestFates:
     """The table of swap_deaths.py."""
 

@@ -118,7 +118,7 @@ class Healing:
         self._lives: Counter[Node] = Counter()
         self._kin: dict[Node, StandFor] = {}  # of the dead that have no stand-in yet
         self._places = Places(run.brokers)
-        self._unaware: dict[Node, list[Node]] = defaultdict(list)  # who was down when a neighbour got a stand-in
+        self._unaware: dict[Node, dict[Node, None]] = defaultdict(dict)  # who was down when a neighbour got a stand-in
 
     def seated(self, broker: Broker) -> Witnessed:
         """The broker as the simulator shall have it."""
@@ -173,7 +173,7 @@ class Healing:
 
     def restarted(self, broker: Node) -> None:
         """What happened to its neighbours while it was down, and how far its links are."""
-        unaware = self._unaware.pop(broker, [])
+        unaware = self._unaware.pop(broker, {})
         if any(broker in self._places.bereft_of(peer) for peer in unaware):
             self._resign(broker)
             return
@@ -338,7 +338,7 @@ class Healing:
 
     def _tell(self, neighbour: Node, broker: Node) -> None:
         if neighbour in self._run.disks:
-            self._unaware[neighbour].append(broker)
+            self._unaware[neighbour][broker] = None  # once, though it may be the second one by then
         elif neighbour not in self._kin:  # else its own stand-in hears of this one when it is there
             self._bereave(neighbour, broker)
 
