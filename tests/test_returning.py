@@ -51,6 +51,15 @@ def test_it_says_what_it_has_and_sends_again_what_was_not_confirmed():
     assert [message.event.id.sequence for message in sent(machine.peer_reborn("x"))[1:]] == [2, 3]
 
 
+def test_it_says_what_it_has_heard_of():
+    machine = client()
+    machine.hear([EventId("p", 0, 4), EventId("p", 0, 3)])
+    again = client()
+    again.restore(machine.capture())
+    (said,) = sent(again.peer_reborn("x"))
+    assert (said.marks, said.heard) == ([], [EventId("p", 0, 4)])
+
+
 def test_a_return_travels():
     message = Returning(False, [EventId("p", 0, 4)], {"s": WANTED}, {"a": WANTED})
     assert decode(encode(message)) == message

@@ -231,7 +231,7 @@ class Broker:
             self.seam.forsake(*handled.forsaken)
         effects = list(handled.effects)
         for link in handled.discarded:
-            self.seam.take_released(link)
+            self.seam.discard(link)
         for link in handled.released:
             for message in self.seam.take_released(link):
                 effects += self._arrive(link, message)

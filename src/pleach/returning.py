@@ -7,7 +7,7 @@ was not confirmed, and drops what it has got before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -37,6 +37,7 @@ class Memory(msgspec.Struct, array_like=True):
     unconfirmed: list[Publish | Unsubscribe] = []  # in order
     got: Marks = {}
     has_returned: bool = False  # until then nothing comes twice, and nothing is dropped
+    heard: Marks = {}  # what came beside what the broker said
 
 
 class ReturningState(msgspec.Struct, frozen=True, array_like=True):
@@ -53,6 +54,11 @@ class ReturningClient(Client):
     def unconfirmed(self) -> list[EventId]:
         """The events that the broker has not confirmed."""
         return [each.event.id for each in self._remembered.unconfirmed if isinstance(each, Publish)]
+
+    def hear(self, beside: Iterable[EventId]) -> None:
+        """To be called by the driver with what came beside a message of the broker (see `Testimony`)."""
+        for event in beside:
+            note(self._remembered.heard, event)
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         if sender == self.broker and not self._is_new(message):
@@ -93,18 +99,27 @@ class ReturningClient(Client):
         state, memory = self._state, self._remembered
         if peer != state.broker:
             return ()
+        heard_early = self._hear_early()
         later = {message.advertisement for message in state.waiting if isinstance(message, Advertise)}
         unsaid = [each for each in self._unhalted() if isinstance(each, Unsubscribe)]
         again, memory.unconfirmed, memory.has_returned = memory.unconfirmed, [], True
         state.waiting = [*(each for each in again if isinstance(each, Publish)), *state.waiting]
         advertised = {name: each for name, each in state.advertisements.items() if name not in later}
         state.unconfirmed = list(advertised)
+        got, heard = in_order(memory.got), in_order(memory.heard)
         ended = [each for each in (*again, *unsaid) if isinstance(each, Unsubscribe)]
         return [
-            Send(peer, Returning(self.own_events, in_order(memory.got), dict(state.subscriptions), advertised)),
+            *heard_early,
+            Send(peer, Returning(self.own_events, got, dict(state.subscriptions), advertised, heard)),
             *self._send_all(each for each in ended if each.subscription not in state.subscriptions),
             *self._release(),
         ]
+
+    def _hear_early(self) -> list[Effect]:
+        """What a broker said that was about to be this client's, and is dead: nobody will say it again."""
+        early, self._state.early = self._state.early, {}
+        messages = [message for each in early.values() for message in each]
+        return [effect for message in messages for effect in self.handle(self.broker, message, now=0.0)]
 
     def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
         return True

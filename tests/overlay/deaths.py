@@ -1,13 +1,15 @@
 """Random networks under load in which up to a third of the brokers crash: some come back, some are dead for good.
 
 `plague(seed)` is a function of the seed alone; `afflicted` adds a way to route and an order to keep. Faults come in
-bursts, so that neighbours are dead or down together, and stand-ins wait for some who come back later. With
-`relapses` some stand-ins die as well. In half of the networks clients change their minds meanwhile.
+bursts, so that neighbours are dead or down together, and stand-ins wait for some who come back later. In half of the
+networks clients change their minds meanwhile. `Worse` may come on top: with relapses some stand-ins die as well, and
+with reweaving the tree changes where brokers are about to die.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from random import Random
 
 import msgspec
@@ -15,7 +17,7 @@ from networks import COMBINATIONS, changes_of_mind, combined
 from reconfigured import Setting, clients_of, latencies_of
 
 from pleach.scenario.model import Client, Healing, Ordering, PerLink, Routing, Scenario
-from pleach.scenario.steps import Crash, Restart, Step
+from pleach.scenario.steps import AddBroker, Crash, RemoveBroker, Restart, Step, Swap
 from pleach.scenario.values import Span
 
 BROKERS_MIN, BROKERS_MAX = 3, 9
@@ -33,12 +35,53 @@ def setting_of(seed: int) -> Setting:
     return SETTINGS[seed % len(SETTINGS)]
 
 
-def afflicted(seed: int, setting: Setting, *, relapses: bool = False) -> Scenario:
+class Worse(StrEnum):
+    RELAPSES = "relapses"
+    REWEAVING = "reweaving"
+
+
+def afflicted(seed: int, setting: Setting, worse: Sequence[Worse] = ()) -> Scenario:
     scenario = msgspec.structs.replace(combined(plague(seed), setting.combination), ordering=setting.ordering)
-    if not relapses:
-        return scenario
-    steps = sorted([*scenario.steps, *_relapses(seed, scenario.steps)], key=lambda step: step.at)
-    return msgspec.structs.replace(scenario, steps=tuple(steps))
+    steps = list(scenario.steps)
+    if Worse.RELAPSES in worse:
+        steps += _relapses(seed, scenario.steps)
+    if Worse.REWEAVING in worse:
+        steps += _reweaving(seed, scenario)
+    return msgspec.structs.replace(scenario, steps=tuple(sorted(steps, key=lambda step: step.at)))
+
+
+def _reweaving(seed: int, scenario: Scenario) -> list[Step]:
+    """One or two operations just before each death, each of which the dead broker takes part in."""
+    stream = Random(f"reweaving/{seed}")
+    found: list[Step] = []
+    for index, step in enumerate(scenario.steps):
+        if isinstance(step, Crash) and step.for_good:
+            for attempt in range(stream.randint(1, 2)):
+                at = round(step.at - stream.choice((0.005, 0.02, 0.06)) * stream.random(), 4)
+                found += _operation(stream, scenario, step.broker, at, f"new{index}.{attempt}")
+    return found
+
+
+def _operation(stream: Random, scenario: Scenario, doomed: str, at: float, newcomer: str) -> list[Step]:
+    near = _beside(scenario, doomed)
+    kind = stream.random()
+    if kind < 0.15:
+        ends = stream.choice(((newcomer, doomed), (newcomer, stream.choice(near))))
+        return [AddBroker(at=at, broker=ends[0], to=ends[1])]
+    if kind < 0.3:
+        return [RemoveBroker(at=at, broker=stream.choice((doomed, *near)))]
+    triples = [
+        (a, b, c)
+        for b in scenario.brokers
+        for a in _beside(scenario, b)
+        for c in _beside(scenario, b)
+        if a != c and doomed in (a, b, c)
+    ]
+    return [Swap(at=at, brokers=stream.choice(triples))] if triples else []
+
+
+def _beside(scenario: Scenario, broker: str) -> list[str]:
+    return [b if a == broker else a for a, b in scenario.links if broker in (a, b)]
 
 
 def _relapses(seed: int, steps: Sequence[Step]) -> list[Step]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 
-from deaths import BY_NAME, SETTINGS, setting_of
+from deaths import BY_NAME, SETTINGS, Worse, setting_of
 from healed import Healed, judge_plague, replay
 from seed_runs import Progress, add_options, in_tasks, say
 
@@ -39,6 +39,10 @@ class Tally:
         self.failed += bool(healed.flaws)
 
 
+WORSE = {
+    Worse.RELAPSES: "stand-ins die as well",
+    Worse.REWEAVING: "the tree changes where brokers are about to die",
+}
 COLUMNS = ("deaths", "crashes", "published", "deliveries", "with_brokers", "for_order")
 HEADER = f"{'setting':<46}{'seeds':>7}{'failed':>7}" + "".join(f"{c:>13}" for c in COLUMNS) + f"{'mended (s)':>12}"
 
@@ -48,14 +52,14 @@ def line(name: str, total: Tally) -> str:
     return f"{name:<46}{total.seeds:>7,}{total.failed:>7}{numbers}{total.mended_after:>12.3f}"
 
 
-def judged(only: str, relapses: bool, seeds: range) -> list[Healed]:
-    return [_judged(only, relapses, seed) for seed in seeds]
+def judged(only: str, worse: Sequence[Worse], seeds: range) -> list[Healed]:
+    return [_judged(only, worse, seed) for seed in seeds]
 
 
-def _judged(only: str, relapses: bool, seed: int) -> Healed:
+def _judged(only: str, worse: Sequence[Worse], seed: int) -> Healed:
     setting = BY_NAME[only] if only else setting_of(seed)
     try:
-        return judge_plague(seed, setting, relapses=relapses)
+        return judge_plague(seed, setting, worse)
     except Exception as error:  # noqa: BLE001 whatever it raises, the other seeds are still to be judged
         return Healed(seed, setting, [f"raised {type(error).__name__}: {error}"])
 
@@ -64,16 +68,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_options(parser, seeds=1_000)
     parser.add_argument("--only", choices=sorted(BY_NAME), default="", help="all seeds under this setting")
-    parser.add_argument("--relapses", action="store_true", help="stand-ins die as well: not all of this heals yet")
+    for each, text in WORSE.items():
+        parser.add_argument(f"--{each}", action="append_const", const=each, dest="worse", help=text)
     options = parser.parse_args(arguments)
+    worse = tuple(options.worse or ())
     totals = {setting.name: Tally() for setting in SETTINGS}
     total, progress = Tally(), Progress(options)
-    for task in in_tasks(partial(judged, options.only, options.relapses), options):
+    for task in in_tasks(partial(judged, options.only, worse), options):
         for healed in task:
             totals[healed.setting.name].add(healed)
             total.add(healed)
             if healed.flaws:
-                say(replay(healed))
+                say(replay(healed, worse))
         progress.note(total.seeds, total.failed)
     say(HEADER)
     for name, each in [*totals.items(), ("all", total)]:

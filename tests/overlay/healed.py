@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from deaths import AFTER, afflicted, setting_of
+from deaths import AFTER, Worse, afflicted, setting_of
 from judged import Watched, violations
 from judgement import FLAWS_SHOWN_MAX
 from reconfigured import Setting
@@ -34,9 +34,9 @@ class Healed:
     mended_after: float = 0.0  # seconds, from the last fault until the last stand-in served
 
 
-def judge_plague(seed: int, setting: Setting | None = None, *, relapses: bool = False) -> Healed:
+def judge_plague(seed: int, setting: Setting | None = None, worse: Sequence[Worse] = ()) -> Healed:
     setting = setting or setting_of(seed)
-    scenario = afflicted(seed, setting, relapses=relapses)
+    scenario = afflicted(seed, setting, worse)
     watched = Watched(scenario, seed)
     return assess(scenario, seed, setting, watched)
 
@@ -65,7 +65,8 @@ def mended_after(scenario: Scenario, records: Sequence[Record]) -> float:
     return max([0.0, *(at - max(faults) for at in served)])
 
 
-def replay(healed: Healed) -> str:
+def replay(healed: Healed, worse: Sequence[Worse] = ()) -> str:
     command = f"python tests/overlay/heal_run.py --first {healed.seed} --seeds 1"
     only = f" --only {healed.setting.name}" if healed.setting != setting_of(healed.seed) else ""
+    only += "".join(f" --{each}" for each in worse)
     return "\n".join([f"replay: {command}{only}   ({healed.setting.name})", *(f"  {flaw}" for flaw in healed.flaws)])

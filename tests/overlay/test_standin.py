@@ -30,7 +30,8 @@ from pleach.messages import (
     Told,
 )
 from pleach.messages import Testimony as Evidence  # pytest takes what begins with Test for tests
-from pleach.overlay.standin import FREE, FREE_LOOKS_MAX, GRACE, Phase, StandIn
+from pleach.overlay.standin import GRACE, Phase, StandIn
+from pleach.overlay.witness import FREE, FREE_LOOKS_MAX, FREE_SECONDS
 from pleach.routing.router import RoutingConfig
 
 TOPIC = parse_filter("topic = 't'")
@@ -55,8 +56,8 @@ def event(sequence, publisher="p"):
     return Event(EventId(publisher, 0, sequence), {"topic": "t"})
 
 
-def evidence(witness, *, told=(), has=(), marks=(), entries=(), about="x"):
-    return Evidence(witness, about, list(told), list(has), list(marks), list(entries))
+def evidence(witness, *, told=(), has=(), marks=(), entries=(), heard=(), about="x"):
+    return Evidence(witness, about, list(told), list(has), list(marks), list(entries), list(heard))
 
 
 def phase(machine):
@@ -132,6 +133,12 @@ class TestMerging:
         _, effects = serving(evidence("a", entries=[Sent(event(1))]), b)
         assert sends(effects, "b", Forward) == []
 
+    def test_nobody_gets_what_it_has_heard_of(self):
+        """The dead broker had found that b does not want event 1, and told b of it beside something else."""
+        entries = [Sent(event(1)), Sent(event(2))]
+        _, effects = serving(evidence("a", entries=entries), evidence("b", told=WANTS_TOPIC, heard=[event(1).id]))
+        assert [m.event.id.sequence for m in sends(effects, "b", Forward)] == [2]
+
     def test_neighbours_are_told_the_difference_and_asked_to_confirm(self):
         _, effects = serving()
         assert [m.filter for m in sends(effects, "a", Install)] == [TOPIC]
@@ -175,6 +182,13 @@ class TestNeighbours:
         assert first.marks == [event(1).id]
         assert first.told == WANTS_TOPIC
 
+    def test_and_is_told_what_the_other_side_has_heard_of(self):
+        machine = gathering()
+        give(machine, "a", evidence("a", entries=[Sent(event(1))], heard=[event(1).id]))
+        give(machine, OPERATOR, Bereaved("a", [], []))
+        first, *_ = sends(give(machine, "b", evidence("b", heard=[event(3, "q").id])), "a")
+        assert first.heard == [event(1).id, event(3, "q").id]
+
 
 class TestWitness:
     def test_it_says_what_it_told_and_what_it_was_told(self):
@@ -190,9 +204,9 @@ class TestWitness:
         a = broker("a", neighbours=["x"])
         layers, locks = a.machine(StandIn)._layers, ["swap"]  # as a protocol would lock it
         layers.locked_for = lambda: locks[-1]
-        assert give(a, OPERATOR, Bereaved("x", [], [])) == [SetTimer(FREE, 0.2)]
+        assert give(a, OPERATOR, Bereaved("x", [], [])) == [SetTimer(FREE, FREE_SECONDS)]
         for _ in range(FREE_LOOKS_MAX - 1):
-            assert a.handle_timer(FREE, now=0.0) == [SetTimer(FREE, 0.2)]
+            assert a.handle_timer(FREE, now=0.0) == [SetTimer(FREE, FREE_SECONDS)]
         (last,) = a.handle_timer(FREE, now=0.0)
         assert isinstance(last, Observe)
         assert last.detail == "standin: no testimony of x: locked for swap, which does not end"
@@ -224,6 +238,11 @@ class TestClients:
         give(machine, "a", Forward(event(3)))
         effects = give(machine, "c", returning([event(1).id]))
         assert [m.event.id.sequence for m in sends(effects, "c", Deliver)] == [2, 3]
+
+    def test_nor_what_it_has_heard_of(self):
+        machine, _ = serving(evidence("a", entries=[Sent(event(1)), Sent(event(2))]))
+        effects = give(machine, "c", Returning(True, [], {"s": TOPIC}, {}, [event(1).id]))
+        assert [m.event.id.sequence for m in sends(effects, "c", Deliver)] == [2]
 
     def test_its_own_events_only_if_it_wants_them(self):
         machine, _ = serving(evidence("a", entries=[Sent(event(1, "c"))]))

@@ -40,11 +40,15 @@ class StandFor(Message, frozen=True):
 
 
 class Bereaved(Message, frozen=True):
-    """A neighbour is dead for good and has a stand-in; `marks` and `entries` are the journal of the link to it."""
+    """A neighbour is dead for good and has a stand-in; `marks` and `entries` are the journal of the link to it.
+
+    `heard`: see `Testimony`.
+    """
 
     peer: Node
     marks: list[EventId]
     entries: list[JournalEntry]
+    heard: list[EventId] = msgspec.field(default_factory=list)
 
 
 class Testimony(Message, frozen=True):
@@ -53,6 +57,9 @@ class Testimony(Message, frozen=True):
     told, has   what the dead broker had in its tables from the witness, and the witness from it
     marks       per publisher the highest event that came from it before all entries
     entries     what went to it unconfirmed, and what came from it meanwhile, in order
+    heard       per publisher the highest event that the witness has got, or has been told of beside what it got
+    is_linked   else the tree was changing, and they are no neighbours, or not any more: only the journal counts
+    beyond      the broker between them then
     """
 
     witness: Node
@@ -61,6 +68,9 @@ class Testimony(Message, frozen=True):
     has: list[Told]
     marks: list[EventId]
     entries: list[JournalEntry]
+    heard: list[EventId] = msgspec.field(default_factory=list)
+    is_linked: bool = True
+    beyond: Node = ""
 
 
 class Served(Message, frozen=True):
@@ -75,12 +85,16 @@ class Pooled(Message, frozen=True):
 
 
 class Returning(Message, frozen=True):
-    """A client of the dead broker is there: what it has, and per publisher the highest event that it got."""
+    """A client of the dead broker is there: what it has, and per publisher the highest event that it got.
+
+    `heard`: see `Testimony`.
+    """
 
     own_events: bool
     marks: list[EventId]
     subscriptions: dict[str, Filter]
     advertisements: dict[str, Filter]
+    heard: list[EventId] = msgspec.field(default_factory=list)
 
 
 HealingMessage: TypeAlias = StandFor | Bereaved | Testimony | Served | Pooled | Returning

@@ -3,6 +3,7 @@
 Rule 1: what a witness sent, in its order.
 Rule 2: an event that a witness had got before it sent another one comes before that: what is marked, before all.
 Rule 3: events of one publisher in rising order, whoever sent them.
+Rule 4: an event that two have sent, since the tree was changing, counts where it comes first.
 
 Each rule puts first what was sent earlier in fact: whoever had got an event had got it from the dead broker, to which
 it had been sent before. So there is always a next event. Which one, if there are several, is decided by the names of
@@ -35,7 +36,7 @@ def merged(accounts: Mapping[Node, Account]) -> list[tuple[Node, Event]]:
     pending = _pending(accounts)
     left = {witness: deque(accounts[witness].entries) for witness in sorted(accounts)}
     unopened = {witness: list(accounts[witness].marks) for witness in left}
-    history: list[tuple[Node, Event]] = []
+    history: dict[EventId, tuple[Node, Event]] = {}
     while left:
         before = _size(left, unopened)
         for witness in list(left):
@@ -44,7 +45,7 @@ def merged(accounts: Mapping[Node, Account]) -> list[tuple[Node, Event]]:
                 del left[witness]
         if left and _size(left, unopened) == before:
             raise HealingError(f"the journals of {', '.join(left)} wait for each other: no history has led to them")
-    return history
+    return list(history.values())
 
 
 def _size(left: Mapping[Node, deque[JournalEntry]], unopened: Mapping[Node, list[EventId]]) -> int:
@@ -66,7 +67,7 @@ def _advance(
     entries: deque[JournalEntry],
     unopened: dict[Node, list[EventId]],
     pending: Pending,
-    history: list[tuple[Node, Event]],
+    history: dict[EventId, tuple[Node, Event]],
 ) -> None:
     """As far as one journal can be read now."""
     unopened[witness] = [mark for mark in unopened[witness] if _awaits(mark, witness, pending)]
@@ -77,10 +78,10 @@ def _advance(
             case Got(event) if _awaits(event, witness, pending):
                 return
             case Sent(event):
-                if _awaits(event.id, witness, pending):
+                if _awaits_earlier(event.id, witness, pending):
                     return
                 pending[event.id.publisher][witness].popleft()
-                history.append((witness, event))
+                history.setdefault(event.id, (witness, event))
         entries.popleft()
 
 
@@ -88,3 +89,9 @@ def _awaits(event: EventId, witness: Node, pending: Pending) -> bool:
     """Whether this event, or an earlier one of its publisher, is still to be read from the journal of another."""
     others = pending.get(event.publisher, {})
     return any(waiting and waiting[0] <= event for other, waiting in others.items() if other != witness)
+
+
+def _awaits_earlier(event: EventId, witness: Node, pending: Pending) -> bool:
+    """Whether an earlier one of its publisher is."""
+    others = pending.get(event.publisher, {})
+    return any(waiting and waiting[0] < event for other, waiting in others.items() if other != witness)

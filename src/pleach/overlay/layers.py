@@ -9,9 +9,29 @@ from typing import Protocol
 from pleach.effects import Effect, Send
 from pleach.errors import ComponentError
 from pleach.messages import Node
+from pleach.overlay.seam import Handled
 from pleach.routing.rewiring import Rewiring
 from pleach.routing.router import Outcome, Router, RoutingConfig
 from pleach.routing.sessions import Sessions
+
+
+class Mourner(Protocol):
+    """A protocol that goes on without a broker that is dead for good: see standin.py, which tells it."""
+
+    def bereaved(self, peer: Node) -> Handled:
+        """The peer is dead, and nothing more comes from it: undo or complete what is under way with it."""
+        ...
+
+    @property
+    def operation(self) -> str: ...
+
+    def is_open(self, peer: Node) -> bool:
+        """Whether another one has still to say what becomes of an operation with the dead peer."""
+        ...
+
+    def between(self, peer: Node) -> Node:
+        """Who stands between this broker and the peer, should they turn out not to be linked any more; else empty."""
+        ...
 
 
 class RouterMaker(Protocol):
@@ -78,6 +98,8 @@ class Layers:
     addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one has to dial
     residency: Residency = field(default_factory=Uninhabited)
     awaited: tuple[Node, ...] = ()  # clients on their way here: routing wants for them what they want already
+    mourners: list[Mourner] = field(default_factory=list)
+    on_settled: Callable[[], Sequence[Effect]] = tuple  # what to send first when an operation with a dead peer is over
 
     def reset(self) -> None:
         """Begin anew, in no tree and without clients."""

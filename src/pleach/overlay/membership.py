@@ -73,6 +73,7 @@ class Membership:
     def __init__(self, layers: Layers) -> None:
         self._layers = layers
         self._state = MembershipState()
+        layers.mourners.append(self)
 
     @property
     def under_way(self) -> Crossing | None:
@@ -91,6 +92,22 @@ class Membership:
     def is_leaving(self) -> bool:
         """Whether this broker's clients are handed over, or about to be."""
         return self._state.change is not None and self._state.change.part is Part.LEAVING
+
+    @property
+    def heir_of(self) -> Node:
+        """The broker whose clients are this one's by now, and which is about to leave; else empty."""
+        match self._state.change:
+            case Changing(part=Part.INHERITING, phase=Phase.CLOSED, partner=partner):
+                return partner
+        return ""
+
+    @property
+    def handed_to(self) -> Node:
+        """The broker to which this one has handed its clients; else empty."""
+        match self._state.change:
+            case Changing(part=Part.LEAVING, phase=Phase.HANDED | Phase.CLOSED, partner=partner):
+                return partner
+        return ""
 
     @property
     def departing(self) -> tuple[Node, ...]:
@@ -285,6 +302,32 @@ class Membership:
         links = [] if client in change.clients else [LinkUp(client)]
         change.clients[client] = None
         return Handled([*links, *self._layers.sessions.handle(client, request)])
+
+    # Deaths --------------------------------------------------------------------------------------------------
+
+    def bereaved(self, peer: Node) -> Handled:
+        """The partner is dead. Before clients change hands nothing has happened; after that the heir has them all."""
+        change = self._state.change
+        if change is None or change.partner != peer:
+            return NOTHING
+        assert not self.handed_to, "who has handed its clients to a dead broker begins anew, too"
+        self._end()
+        died, clients = Concluded(change.operation, f"{peer} died meanwhile"), list(change.clients)
+        match change.part:
+            case Part.JOINING:
+                self._state.is_turned_away = True
+                return Handled([died], released=clients)
+            case Part.LEAVING:
+                return Handled([died])
+            case Part.INHERITING:
+                return Handled([LinkDown(peer)] if change.phase is Phase.CLOSED else [], released=clients)
+
+    def is_open(self, peer: Node) -> bool:  # noqa: ARG002
+        return False
+
+    def between(self, peer: Node) -> Node:
+        """Nobody is: an heir stands in the place of the dead broker itself."""
+        return self._layers.name if peer == self.heir_of else ""
 
     # Parts ---------------------------------------------------------------------------------------------------
 

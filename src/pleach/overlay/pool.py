@@ -37,12 +37,21 @@ class Pool(msgspec.Struct, array_like=True):
 
     @property
     def neighbours(self) -> list[Node]:
-        return self.members[self.name]
+        return [node for node in self.members[self.name] if node not in self.strangers]
+
+    @property
+    def strangers(self) -> list[Node]:
+        """Who turned out to be no neighbour of the broker itself: the tree was changing."""
+        return [each.witness for each in self.testimonies if each.about == self.name and not each.is_linked]
 
     @property
     def witnesses(self) -> dict[Node, Testimony]:
         """The living neighbours of the broker itself."""
-        return {each.witness: each for each in self.testimonies if each.about == self.name}
+        return {each.witness: each for each in self._linked if each.about == self.name}
+
+    @property
+    def _linked(self) -> list[Testimony]:
+        return [each for each in self.testimonies if each.is_linked]
 
     @property
     def awaited(self) -> list[tuple[Node, Node]]:
@@ -55,12 +64,17 @@ class Pool(msgspec.Struct, array_like=True):
             if (neighbour, member) not in heard and neighbour not in self.members
         ]
 
+    def towards(self, parent: Node) -> Node | None:
+        """The neighbour towards the root. `parent`: who it was for the dead broker."""
+        beyond = {each.witness: each.beyond for each in self.testimonies if each.about == self.name}
+        return beyond.get(parent, "") or parent or None
+
     # Tables --------------------------------------------------------------------------------------------------
 
     def hop(self, testimony: Testimony) -> Node:
         """The neighbour behind which the witness is, or which it is."""
         if testimony.about == self.name:
-            return testimony.witness
+            return testimony.witness if testimony.is_linked else testimony.beyond
         return next(mate for mate in self.neighbours if testimony.about in self._behind(mate))
 
     def _behind(self, mate: Node) -> frozenset[Node]:
@@ -75,16 +89,16 @@ class Pool(msgspec.Struct, array_like=True):
 
     def told_behind(self, neighbour: Node) -> dict[Layer, frozenset[Entry]]:
         """What the witnesses on that side had told the dead part."""
-        return _union(each.told for each in self.testimonies if self.hop(each) == neighbour)
+        return _union(each.told for each in self._linked if self.hop(each) == neighbour)
 
     def told_elsewhere(self, neighbour: Node) -> dict[Layer, frozenset[Entry]]:
-        return _union(each.told for each in self.testimonies if self.hop(each) != neighbour)
+        return _union(each.told for each in self._linked if self.hop(each) != neighbour)
 
     def orphaned(self) -> dict[Layer, frozenset[Entry]]:
         """What the dead part had told a witness, and no other witness had asked for: its own clients had."""
         found: dict[Layer, frozenset[Entry]] = dict.fromkeys(Layer, frozenset())
-        for testimony in self.testimonies:
-            others = _union(each.told for each in self.testimonies if each is not testimony)
+        for testimony in self._linked:
+            others = _union(each.told for each in self._linked if each is not testimony)
             for layer, entries in unpacked(testimony.has).items():
                 found[layer] |= entries - others[layer]
         return found
@@ -92,15 +106,30 @@ class Pool(msgspec.Struct, array_like=True):
     # Events --------------------------------------------------------------------------------------------------
 
     def accounts(self) -> dict[Node, Account]:
-        return {each.witness: Account(each.marks, each.entries) for each in self.testimonies}
+        """The journals; of those that are no neighbours what no neighbour has sent: it is older than what all have."""
+        sent = {e.event.id for each in self._linked for e in each.entries if isinstance(e, Sent)}
+        accounts = {}
+        for each in self.testimonies:
+            own = [e for e in each.entries if each.is_linked or isinstance(e, Got) or e.event.id not in sent]
+            accounts[_named(each)] = Account(each.marks, own)
+        return accounts
+
+    def hops(self) -> dict[Node, Node]:
+        """Per account, the neighbour by which what it has sent would have come."""
+        return {_named(each): self.hop(each) for each in self.testimonies}
 
     def has(self) -> dict[Node, Marks]:
-        """Per witness what it has got of each publisher."""
-        return {each.witness: _got(each) for each in self.testimonies}
+        """Per witness what must not be sent to it: what it has got, and what was passed by before what it has got."""
+        return {each.witness: _known(each) for each in self._linked}
 
     def seen(self) -> Marks:
         """What anybody has got."""
         return marks_of(event for each in self.testimonies for event in _got(each).values())
+
+    def heard_elsewhere(self, neighbour: Node) -> list[EventId]:
+        """What has been heard of on the other sides of the dead broker, and what the neighbour has just handed over."""
+        others = [event for each in self.testimonies if self.hop(each) != neighbour for event in each.heard]
+        return in_order(marks_of([*others, *self._received_from(neighbour).values()]))
 
     def inherited(self) -> Mapping[Node, list[EventId]]:
         """What counts as received from each neighbour: what others have got, and what it has just handed over."""
@@ -117,8 +146,17 @@ def _key(item: tuple[tuple[Node, Node], Testimony]) -> tuple[Node, Node]:
     return item[0]
 
 
+def _named(testimony: Testimony) -> Node:
+    """A neighbour of one of the dead may be a stranger to another one, and testifies of both."""
+    return testimony.witness if testimony.is_linked else f"{testimony.witness}, a stranger to {testimony.about}"
+
+
 def _got(testimony: Testimony) -> Marks:
     return marks_of([*testimony.marks, *(each.event for each in testimony.entries if isinstance(each, Got))])
+
+
+def _known(testimony: Testimony) -> Marks:
+    return marks_of([*_got(testimony).values(), *testimony.heard])
 
 
 def _union(tables: Iterable[list[Told]]) -> dict[Layer, frozenset[Entry]]:

@@ -17,6 +17,7 @@ Rule 5: events do not wait for routing messages, nor these for events: what a su
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -84,6 +85,17 @@ class Handled(NamedTuple):
     forsaken: tuple[str, Node] | None = None
 
 
+def join(*parts: Handled) -> Handled:
+    """One answer for several, in order. At most one of them begins or gives up something."""
+    return Handled(
+        [effect for each in parts for effect in each.effects],
+        [link for each in parts for link in each.released],
+        [link for each in parts for link in each.discarded],
+        next((each.request for each in parts if each.request), None),
+        next((each.forsaken for each in parts if each.forsaken), None),
+    )
+
+
 class Machine(Protocol):
     """A protocol as a state machine. Each message type is accepted by exactly one machine of a broker."""
 
@@ -134,6 +146,7 @@ class Seam:
         self._forsaken: dict[tuple[str, Node], None] = {}
         self.held_total = 0  # messages that were ever held, and
         self.flooded_total = 0  # copies that were sent to both others of a swap: for people who watch, no state
+        self.discarded: Counter[Node] = Counter()  # how often what a link held was not wanted: the same
         self.is_idle = True  # nothing under way, nothing held: messages need not come by
 
     def join(self, reconfiguration: Reconfiguration | None) -> None:
@@ -179,6 +192,13 @@ class Seam:
         released = [*self._others.pop(link, ()), *self._events.pop(link, ())]
         self._note_idle()
         return released
+
+    def discard(self, link: Node) -> None:
+        self.take_released(link)
+        self.discarded[link] += 1
+
+    def holds(self, link: Node) -> bool:
+        return link in self._events or link in self._others
 
     def _held(self, message: Passing) -> dict[Node, list[Passing]]:
         return self._events if message.__class__ in EVENTS else self._others

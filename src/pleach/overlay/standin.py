@@ -10,7 +10,8 @@ Rule 2: what a neighbour sends before its testimony is void: the testimony says 
 Rule 3: neighbours are told the difference between what they have and what they should have, installs first: nothing
         that anyone wants is withdrawn on the way. What the dead broker's own clients wanted stays until they have come
         back, or grace is over.
-Rule 4: an event is not sent to a neighbour that has got it, or a later one of its publisher, from the dead broker.
+Rule 4: an event is not sent to a neighbour that has got it, or a later one of its publisher, from the dead broker, nor
+        to one that has heard of it: the dead broker had found that it does not want it.
 Rule 5: while SERVING every event that passes is kept, for the clients that come back.
 Rule 6: where causal order is promised, an event that its publisher sends again and somebody has got is sent to nobody:
         answers to it may be under way, and it would come after them.
@@ -36,7 +37,7 @@ from pleach.messages import (
     ClientRequest,
     Deliver,
     Forward,
-    JournalEntry,
+    Got,
     Layer,
     Message,
     Node,
@@ -55,15 +56,12 @@ from pleach.overlay.causal_merge import merged
 from pleach.overlay.journal import Marks, covers, in_order, marks_of, note
 from pleach.overlay.layers import Layers
 from pleach.overlay.pool import Pool
-from pleach.overlay.seam import Handled, Hold, Passing, Reconfiguration, Verdict, stale
-from pleach.overlay.sides import received, told
-from pleach.routing.rewiring import NewLink, Rewiring, packed, unpacked
+from pleach.overlay.seam import Handled, Hold, Passing, Reconfiguration, Verdict, join, stale
+from pleach.overlay.witness import Witness, WitnessState
+from pleach.routing.rewiring import NewLink, Rewiring, unpacked
 
 ABSENT: Final = " absent clients"  # no node is named like this: it has a blank
 GRACE: Final = "standin:grace"
-FREE: Final = "standin:free"
-FREE_SECONDS = 0.2  # until a locked broker looks again whether it is free …
-FREE_LOOKS_MAX = 100  # … for as long as any operation takes that comes to an end at all
 KEPT_MAX = 100_000  # events for clients that come back; beyond them the oldest go
 NOTHING = Handled()
 
@@ -86,10 +84,7 @@ class StandInState(msgspec.Struct, array_like=True):
     kept: list[Event] = []
     seen: list[EventId] = []  # by anybody, when the dead broker died
     given_up: list[EventId] = []  # by rule 6
-    inherited: dict[Node, list[EventId]] = {}  # per neighbour, what the dead broker must have got from it
-    testified: dict[Node, Bereaved] = {}  # what stand-ins have not taken over yet: they may die, too
-    put_off: list[Bereaved] = []  # we are locked, and testify later
-    looks: int = 0
+    witness: WitnessState = msgspec.field(default_factory=WitnessState)
 
 
 class StandIn:
@@ -107,6 +102,7 @@ class StandIn:
         self._layers = layers
         self._is_causal = ordering == "causal"
         self._grace = grace
+        layers.on_settled = self._settled
         self._state = StandInState()
         self._has: Mapping[Node, Marks] = {}
         self._seen: Marks = {}
@@ -121,6 +117,11 @@ class StandIn:
         return self._state.kept, self._state.given_up
 
     @property
+    def untold(self) -> Sequence[Bereaved]:
+        """What is still to be said of neighbours that are dead."""
+        return self._state.witness.put_off
+
+    @property
     def under_way(self) -> Reconfiguration | None:
         return None if self.phase is Phase.IDLE else self
 
@@ -133,11 +134,11 @@ class StandIn:
             case StandFor(neighbours, parent):
                 return self._begin(neighbours, parent)
             case Bereaved():
-                return Handled(self._bereaved(message))
+                return join(self._witness.mourn(message.peer), Handled(self._respond(message)))
             case Testimony():
                 return self._gather(sender, message, [], [message])
             case Served():
-                self._state.testified.pop(sender, None)
+                self._witness.served(sender)
                 return NOTHING
             case Pooled(members, testimonies):
                 return self._pooled(sender, message, members, testimonies)
@@ -148,7 +149,11 @@ class StandIn:
 
     # The neighbours of a dead broker -------------------------------------------------------------------------
 
-    def _bereaved(self, message: Bereaved) -> Sequence[Effect]:
+    @property
+    def _witness(self) -> Witness:
+        return Witness(self._layers, self._state.witness)
+
+    def _respond(self, message: Bereaved) -> list[Effect]:
         state, peer = self._state, message.peer
         if self.phase is Phase.GATHERING and state.pool:
             if peer in state.pool.witnesses:
@@ -156,26 +161,28 @@ class StandIn:
                 return []
             self._befriend(peer)
             return [Send(peer, self._share(state.pool))]
-        if self._layers.locked_for() not in ("", self.operation):
-            state.put_off.append(message)
-            return [SetTimer(FREE, FREE_SECONDS)]
-        if peer not in self._layers.router.neighbours:
-            return []
-        marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
-        before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))  # since then nothing has come from it
-        return self._testify(peer, before.marks, [*before.entries, *message.entries])
+        if self._is_open(peer):
+            return self._witness.put_off(message)
+        return self._inherit(message) if self._witness.is_heir(peer) else self._witness.respond(message)
 
-    def _testify(self, peer: Node, marks: list[EventId], entries: Sequence[JournalEntry]) -> list[Effect]:
-        """Say what we know, and ask again for what was not answered."""
-        router = self._layers.router
-        has, given = received(router, peer), told(router, peer)
-        testimony = Testimony(self._layers.name, peer, packed(given), packed(has), marks, list(entries))
-        self._state.testified[peer] = Bereaved(peer, marks, list(entries))
-        link = NewLink(received=has, told=given)
-        return [
-            Send(peer, testimony),
-            *self._layers.rewire(Rewiring(links={peer: link}, parent=router.parent)),
-        ]
+    def _is_open(self, peer: Node) -> bool:
+        """Whether the testimony has to wait: for what becomes of us and the peer, or for another protocol."""
+        mourners, operation = self._layers.mourners, self._layers.locked_for()
+        known = ("", self.operation, *(each.operation for each in mourners))
+        return operation not in known or any(each.is_open(peer) for each in mourners)
+
+    def _settled(self) -> list[Effect]:
+        """What was put off is said as soon as it can be: before any event goes the same way."""
+        if not self.untold or any(self._is_open(each.peer) for each in self.untold):
+            return []
+        return [effect for message in self._witness.take_put_off() for effect in self._respond(message)]
+
+    def _inherit(self, message: Bereaved) -> list[Effect]:
+        """The dead broker was leaving, and its clients are ours. What they say again may have come by it: rule 6."""
+        got = [entry.event for entry in message.entries if isinstance(entry, Got)]
+        self._state.seen = in_order(marks_of([*self._state.seen, *message.marks, *got, *message.heard]))
+        self._derive()
+        return []
 
     # Gathering -----------------------------------------------------------------------------------------------
 
@@ -221,12 +228,12 @@ class StandIn:
             return Handled(effects)
         state.phase = Phase.MERGING
         rewired = self._rewire(pool)
-        state.inherited = dict(pool.inherited())
+        inherited = state.witness.inherited = pool.inherited()
         state.seen = in_order(pool.seen())
         self._derive()
         for peer in state.bereft:
             rewired = [each for each in rewired if not (isinstance(each, Send) and each.to == peer)]
-            rewired += self._testify(peer, state.inherited[peer], ())
+            rewired += self._witness.testify(Bereaved(peer, inherited[peer], [], pool.heard_elsewhere(peer)))
         history = self._replay(pool)
         served = [Send(witness, Served()) for witness in pool.witnesses if witness not in state.bereft]
         return self._serve([*effects, *rewired, *served, *history])
@@ -241,13 +248,12 @@ class StandIn:
             else:
                 links[neighbour] = NewLink(pool.told_behind(neighbour), pool.told_elsewhere(neighbour))
         return self._layers.rewire(
-            Rewiring((), links, {ABSENT: pool.orphaned()}, parent=self._state.parent or None, settle=True)
+            Rewiring((), links, {ABSENT: pool.orphaned()}, parent=pool.towards(self._state.parent), settle=True)
         )
 
     def _replay(self, pool: Pool) -> list[Effect]:
         """What the dead broker had not confirmed, to those who have not got it. Stand-ins next to us do the same."""
-        router, living = self._layers.router, pool.witnesses
-        hops = {each.witness: pool.hop(each) for each in pool.testimonies}
+        router, living, hops = self._layers.router, pool.witnesses, pool.hops()
         effects: list[Effect] = []
         for witness, event in merged(pool.accounts()):
             destinations = router.destinations(event.attributes, hops[witness])
@@ -262,11 +268,13 @@ class StandIn:
         state.phase = Phase.SERVING
         returned = [effect for client, each in state.returns.items() for effect in self._returned(client, each)]
         state.returns = {}
-        waiting, state.held = sorted(state.held), {}
+        strangers = state.pool.strangers if state.pool else []
+        waiting, state.held = sorted({*state.held} - {*strangers}), {}
         neighbours = [link for link in waiting if link in self._layers.router.neighbours]
         clients = [link for link in waiting if link not in neighbours]
         grace = SetTimer(GRACE, self._grace)
-        return Handled([*effects, _seen_as(Phase.SERVING), *returned, grace], released=[*neighbours, *clients])
+        served = [*effects, _seen_as(Phase.SERVING), *returned, grace]
+        return Handled(served, released=[*neighbours, *clients], discarded=strangers)
 
     # Serving -------------------------------------------------------------------------------------------------
 
@@ -284,7 +292,7 @@ class StandIn:
         late: list[Effect] = []
         if self.phase is Phase.IDLE and state.seen and not self._layers.locked_for():  # for what it sends again
             state.phase, late = Phase.SERVING, [SetTimer(GRACE, self._grace)]
-        marks = marks_of(message.marks)
+        marks = marks_of([*message.marks, *message.heard])
         for event_id in message.marks:
             note(self._seen, event_id)
         state.seen = in_order(self._seen)
@@ -301,18 +309,7 @@ class StandIn:
         return self._end() if name == GRACE else Handled(self._look_again())
 
     def _look_again(self) -> list[Effect]:
-        """Tables change hands while an operation is under way; a testimony has to wait until it is over."""
-        state = self._state
-        state.looks += 1
-        if self._layers.locked_for() in ("", self.operation):
-            waiting, state.put_off, state.looks = state.put_off, [], 0
-            return [effect for message in waiting for effect in self._bereaved(message)]
-        if state.looks < FREE_LOOKS_MAX:
-            return [SetTimer(FREE, FREE_SECONDS)]
-        locked = f"locked for {self._layers.locked_for()}, which does not end"
-        return [
-            Observe(Observed.STATE, detail=f"standin: no testimony of {each.peer}: {locked}") for each in state.put_off
-        ]
+        return self._settled() or (self._witness.keep_waiting() if self.untold else [])
 
     def _end(self) -> Handled:
         """Grace is over: who has not come back has ended its subscriptions."""
@@ -325,8 +322,7 @@ class StandIn:
             Observe(Observed.STATE, event_id=str(event), detail="given up: it would come after answers to it")
             for event in state.given_up
         ]
-        kept = {name: getattr(state, name) for name in ("seen", "inherited", "testified", "put_off", "looks")}
-        self._state = StandInState(**kept)
+        self._state = StandInState(seen=state.seen, witness=state.witness)
         self._derive()
         return Handled([*effects, *given_up, _seen_as(Phase.IDLE)])
 
@@ -374,7 +370,7 @@ class StandIn:
 
     def resume(self) -> Sequence[Effect]:
         grace = [SetTimer(GRACE, self._grace)] if self.phase is Phase.SERVING else []
-        return [*grace, *([SetTimer(FREE, FREE_SECONDS)] if self._state.put_off else [])]
+        return [*grace, *self._witness.timers()]
 
     def capture(self) -> bytes:
         return pack(self._state)

@@ -18,11 +18,9 @@ longer than a lease (not in the published protocol, which assumes that no broker
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, get_args
+from typing import get_args
 
-import msgspec
-
-from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
+from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
     Abort,
@@ -37,32 +35,17 @@ from pleach.messages import (
     RequestSwap,
     Swap,
     SwapLinkMessage,
-    Told,
     pack,
     unpack,
 )
-from pleach.overlay import sides
+from pleach.overlay import swap_tables
 from pleach.overlay.layers import Layers
-from pleach.overlay.retries import Retries
-from pleach.overlay.seam import Handled
+from pleach.overlay.seam import Handled, join
+from pleach.overlay.swap_deaths import Fate, fate
+from pleach.overlay.swap_part import LEASE, LEASE_SECONDS, SwapLinkState, SwapPart, died
 from pleach.overlay.triangle import Phase, Role, Swapping, Triangle
-from pleach.routing.rewiring import NewLink, Rewiring, packed, unpacked
-
-LEASE_SECONDS = 10.0
-
-LEASE: Final = "swaplink:lease"
-RETRY: Final = "swaplink:retry:"
 
 NOTHING = Handled()
-
-
-class SwapLinkState(msgspec.Struct):
-    swap: Swapping | None = None
-    request: RequestSwap | None = None  # at a: what the swap under way was asked for
-    attempts: int = 0  # at a: how often it was put off before
-    begun: int = 0  # swaps that this broker began as a: each has a name of its own on the wire
-    retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
-    side_b: list[Told] = msgspec.field(default_factory=list)  # at b: what it has sent to c as its own side
 
 
 class SwapLink:
@@ -71,21 +54,24 @@ class SwapLink:
 
     def __init__(self, layers: Layers, *, ordering: str) -> None:
         self._layers = layers
-        self._ordering = ordering
-        self._state = SwapLinkState()
-        self._triangle: Triangle | None = None
+        self._part = SwapPart(layers, ordering)
+        layers.mourners.append(self)
 
     @property
     def under_way(self) -> Triangle | None:
         self._finish_if_over()
-        return self._triangle
+        return self._part.triangle
 
     @property
     def operation(self) -> str:
-        swap = self._state.swap
+        swap = self._part.state.swap
         return swap.operation if swap is not None else ""
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+        swap = self._part.state.swap
+        return self._spared(swap, self._handle(sender, message))
+
+    def _handle(self, sender: Node, message: Message) -> Handled:
         match message:
             case RequestSwap():
                 return self._requested(message, attempts=0)
@@ -93,7 +79,7 @@ class SwapLink:
                 return self._lock(sender, message)
             case LockNack():
                 return self._lock_nack(message)
-        swap = self._state.swap
+        swap = self._part.state.swap
         if swap is not None and message.operation == swap.operation:  # type: ignore[attr-defined]
             return self._go_on(swap, sender, message)
         if isinstance(message, Abort | Aborted | LockAck | Swap):
@@ -111,32 +97,32 @@ class SwapLink:
             case Close():
                 return self._close(swap, sender)
             case Abort():
-                return self._abort(swap)
+                return self._abort(swap, sender)
             case Aborted():
-                return self._aborted(swap)
+                return self._part.aborted(swap)
         return self._unexpected(sender, message)
 
     def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
         if name == LEASE:
-            return self._give_up()
-        waiting = self._state.retries.take(name)
+            return self._part.give_up()
+        waiting = self._part.state.retries.take(name)
         if waiting is None or not isinstance(waiting.request, RequestSwap):
             return NOTHING
         return self._requested(waiting.request, attempts=waiting.attempts)
 
     def resume(self) -> Sequence[Effect]:
-        timers = self._state.retries.timers()
-        swap = self._state.swap
+        timers = self._part.state.retries.timers()
+        swap = self._part.state.swap
         if swap is not None and swap.role is Role.B and swap.phase in (Phase.LOCKED, Phase.FLOODING):
-            timers += self._lease()
+            timers += self._part.lease()
         return timers
 
     def capture(self) -> bytes:
-        return pack(self._state)
+        return pack(self._part.state)
 
     def restore(self, state: bytes) -> None:
-        self._state = unpack(state, SwapLinkState)
-        self._triangle = None if self._state.swap is None else self._make_triangle(self._state.swap)
+        self._part.state = unpack(state, SwapLinkState)
+        self._part.triangle = None if self._part.state.swap is None else self._part.make_triangle(self._part.state.swap)
 
     # 0: a request --------------------------------------------------------------------------------------------
 
@@ -150,22 +136,13 @@ class SwapLink:
             return _refused(request.operation, f"{request.a} and {request.c} are linked already")
         if busy := self._layers.locked_for():
             return Handled(
-                self._state.retries.put_off(request, attempts, f"{request.a} is locked for operation {busy}")
+                self._part.state.retries.put_off(request, attempts, f"{request.a} is locked for operation {busy}")
             )
-        self._state.begun += 1
-        self._state.request, self._state.attempts = request, attempts
-        name = f"{request.operation}~{self._state.begun}"  # what is late of a former attempt must not fit this one
+        self._part.state.begun += 1
+        self._part.state.request, self._part.state.attempts = request, attempts
+        name = f"{request.operation}~{self._part.state.begun}"  # what is late of a former attempt must not fit this one
         lock = Lock(name, request.a, request.b, request.c, self._layers.address, request.is_published)
-        return Handled([*self._begin(lock, Role.A), LinkUp(request.c), Send(request.b, lock)])
-
-    def _begin(self, lock: Lock, role: Role) -> list[Effect]:
-        swap = Swapping(lock.operation, lock.a, lock.b, lock.c, role, is_corrected=not lock.is_published)
-        self._state.swap = swap
-        self._triangle = self._make_triangle(swap)
-        return [_note(swap)]
-
-    def _make_triangle(self, swap: Swapping) -> Triangle:
-        return Triangle(swap, keeps_causal_order=swap.is_corrected and self._ordering == "causal")
+        return Handled([*self._part.begin(lock, Role.A), LinkUp(request.c), Send(request.b, lock)])
 
     # 1–4: locks ----------------------------------------------------------------------------------------------
 
@@ -177,8 +154,8 @@ class SwapLink:
         if self._layers.name == lock.b and lock.c not in router.neighbours:
             return Handled([Send(sender, LockNack(lock.operation, f"{lock.b} and {lock.c} are not linked"))])
         if self._layers.name == lock.b:
-            return Handled([*self._begin(lock, Role.B), Send(lock.c, lock), *self._lease()])
-        effects = self._begin(lock, Role.C)
+            return Handled([*self._part.begin(lock, Role.B), Send(lock.c, lock), *self._part.lease()])
+        effects = self._part.begin(lock, Role.C)
         self._layers.addresses[lock.a] = lock.address
         router.suspend([lock.b])
         return Handled(
@@ -186,7 +163,7 @@ class SwapLink:
                 *effects,
                 LinkUp(lock.a, lock.address),
                 Send(lock.b, LockAck(lock.operation)),
-                *self._enter(Phase.FLOODING),
+                *self._part.enter(Phase.FLOODING),
             ]
         )
 
@@ -194,30 +171,20 @@ class SwapLink:
         if swap.phase is not Phase.LOCKED:
             return NOTHING
         if swap.role is Role.B:
-            return Handled([*self._enter(Phase.FLOODING), Send(swap.a, LockAck(swap.operation)), *self._lease()])
+            return Handled(
+                [*self._part.enter(Phase.FLOODING), Send(swap.a, LockAck(swap.operation)), *self._part.lease()]
+            )
         self._layers.router.suspend([swap.b])
-        return Handled([Send(swap.b, Swap(swap.operation)), *self._enter(Phase.SWAPPING)], released=[swap.c])
+        return Handled([Send(swap.b, Swap(swap.operation)), *self._part.enter(Phase.SWAPPING)], released=[swap.c])
 
     def _lock_nack(self, message: LockNack) -> Handled:
-        swap = self._state.swap
+        swap = self._part.state.swap
         if swap is None or swap.operation != message.operation or swap.phase is not Phase.LOCKED:
             return NOTHING
-        self._end()
+        self._part.end()
         if swap.role is Role.B:
             return Handled([CancelTimer(LEASE), Send(swap.a, message)])
-        return self._undone(swap, message.reason, is_busy=message.is_busy)
-
-    def _undone(self, swap: Swapping, reason: str, *, is_busy: bool) -> Handled:
-        """At a: the link to c is not wanted any more, nor what came over it; unless c has joined here meanwhile."""
-        request = self._request()
-        if is_busy:
-            outcome = self._state.retries.put_off(request, self._state.attempts, reason)
-        else:
-            outcome = [Concluded(request.operation, reason)]
-        forsaken = (swap.operation, swap.c)
-        if swap.c in self._layers.router.neighbours:
-            return Handled(outcome, released=[swap.c], forsaken=forsaken)
-        return Handled([LinkDown(swap.c), *outcome], discarded=[swap.c], forsaken=forsaken)
+        return self._part.undone(swap, message.reason, is_busy=message.is_busy)
 
     # 5–7: tables ---------------------------------------------------------------------------------------------
 
@@ -234,162 +201,146 @@ class SwapLink:
         return self._unexpected(sender, message)
 
     def _pass_tables(self, swap: Swapping) -> Handled:
-        router = self._layers.router
-        router.suspend([swap.a, swap.c])
-        direction = self._direction_at_b(swap)
-        side_a, side_c = sides.received(router, swap.a), sides.received(router, swap.c)
-        side_b = sides.side_of_b(direction, swap.a, swap.c)
-        expected, actual = sides.expected_at_a(direction, (side_a, side_b, side_c)), sides.told(router, swap.a)
-        self._state.side_b = packed(side_b)
-        message = Swap(
-            swap.operation,
-            packed(side_a),
-            self._state.side_b,
-            known_at_a=packed(sides.without(actual, expected)),
-            unknown_at_a=packed(sides.without(expected, actual)),
-            root_is_behind_a=direction.root_is_behind_a,
-            is_settled=router.is_settled([swap.a]),
-        )
-        return Handled([CancelTimer(LEASE), Send(swap.c, message), *self._enter(Phase.SWAPPING)])
-
-    def _direction_at_b(self, swap: Swapping) -> sides.Direction:
-        router = self._layers.router
-        return sides.Direction(router, router.parent == swap.a, router.parent == swap.c)
+        self._layers.router.suspend([swap.a, swap.c])
+        message = swap_tables.sides_for_c(self._layers.router, swap)
+        self._part.state.side_b = message.side_b
+        return Handled([CancelTimer(LEASE), Send(swap.c, message), *self._part.enter(Phase.SWAPPING)])
 
     def _adopt_at_c(self, swap: Swapping, message: Swap) -> Handled:
-        router = self._layers.router
-        direction = sides.Direction(router, message.root_is_behind_a, router.parent != swap.b)
-        side_a, side_b, side_c = unpacked(message.side_a), unpacked(message.side_b), sides.told(router, swap.b)
-        expected = sides.expected_at_a(direction, (side_a, side_b, side_c))
-        at_a = sides.with_all(sides.without(expected, unpacked(message.unknown_at_a)), unpacked(message.known_at_a))
-        rewiring = Rewiring(
-            links={
-                swap.a: NewLink(received=side_a, told=at_a),
-                swap.b: NewLink(received=side_b, told=sides.expected_at_b(direction, side_a, side_c)),
-            },
-            parent=swap.a if message.root_is_behind_a else router.parent,
-            settle=not message.is_settled,
-        )
-        effects = [Send(swap.a, Swap(swap.operation)), *self._enter(Phase.SWAPPING), *self._layers.rewire(rewiring)]
-        return Handled(effects, released=[swap.a])
+        rewiring = swap_tables.new_at_c(self._layers.router, swap, message)
+        effects = [
+            Send(swap.a, Swap(swap.operation)),
+            *self._part.enter(Phase.SWAPPING),
+            *self._layers.rewire(rewiring),
+        ]
+        return join(Handled(effects, released=[swap.a]), self._face_death(swap))
 
     def _adopt_at_a(self, swap: Swapping) -> Handled:
-        router = self._layers.router
-        link = NewLink(received=sides.received(router, swap.b), told=sides.told(router, swap.b), beyond=[swap.b])
-        parent = swap.c if router.parent == swap.b else router.parent
-        rewired = self._layers.rewire(Rewiring(gone=(swap.b,), links={swap.c: link}, parent=parent))
+        rewired = self._layers.rewire(swap_tables.new_at_a(self._layers.router, swap))
         closing: list[Effect] = [Send(swap.c, Open(swap.operation)), Send(swap.b, Close(swap.operation))]
-        return Handled([*closing, *self._enter(Phase.ADOPTED), *rewired])
+        return join(Handled([*closing, *self._part.enter(Phase.ADOPTED), *rewired]), self._face_death(swap))
 
     # 8–12: the old link --------------------------------------------------------------------------------------
 
     def _close(self, swap: Swapping, sender: Node) -> Handled:
         match swap.role, sender:
-            case Role.B, swap.a:
+            case Role.B, swap.a | swap.c:  # c says it for an a that is dead
                 return self._adopt_at_b(swap)
             case Role.A, swap.b:
-                swap.closed_ba = True
-                done: list[Effect] = [
-                    Send(swap.c, Close(swap.operation)),
-                    LinkDown(swap.b),
-                    Concluded(self._request().operation),
-                ]
-                return Handled(done, released=[swap.c])
+                return self._closed_at_a(swap)
             case Role.C, swap.b:
                 swap.closed_ab = True
-                return Handled(self._enter(Phase.ADOPTED))
+                return Handled(self._part.enter(Phase.ADOPTED))
             case Role.C, swap.a:
                 swap.closed_ba = True
                 return NOTHING
         return self._unexpected(sender, Close(swap.operation))
 
+    def _closed_at_a(self, swap: Swapping) -> Handled:
+        swap.closed_ba = True
+        closed = Send(swap.c, Close(swap.operation))
+        return Handled([closed, LinkDown(swap.b), Concluded(self._part.request().operation)], released=[swap.c])
+
     def _adopt_at_b(self, swap: Swapping) -> Handled:
-        router = self._layers.router
         swap.closed_ab = True
-        side_a, side_c = sides.received(router, swap.a), sides.received(router, swap.c)
-        received = sides.expected_at_b(self._direction_at_b(swap), side_a, side_c)
-        link = NewLink(received=received, told=unpacked(self._state.side_b), beyond=[swap.a])
-        parent = swap.c if router.parent == swap.a else router.parent
-        rewired = self._layers.rewire(Rewiring(gone=(swap.a,), links={swap.c: link}, parent=parent))
+        rewired = self._layers.rewire(swap_tables.new_at_b(self._layers.router, swap, self._part.state.side_b))
         closing: list[Effect] = [
             Send(swap.c, Close(swap.operation)),
             Send(swap.a, Close(swap.operation)),
             LinkDown(swap.a),
         ]
-        return Handled([*closing, *self._enter(Phase.ADOPTED), *rewired], released=[swap.c])
+        return Handled([*closing, *self._part.enter(Phase.ADOPTED), *rewired], released=[swap.c])
 
     def _finish_if_over(self) -> None:
         """A swap is over here once its paths are closed, and what was copied has come on the straight way too."""
-        swap = self._state.swap
+        swap = self._part.state.swap
         if swap is None or swap.phase is not Phase.ADOPTED or swap.owed:
             return
         closed = {Role.A: swap.closed_ba, Role.B: swap.closed_ab, Role.C: swap.closed_ab and swap.closed_ba}
         if closed[swap.role]:
-            self._end()
+            self._part.end()
 
     # Giving up -----------------------------------------------------------------------------------------------
 
-    def _give_up(self) -> Handled:
-        """At b: a or c has not answered within its lease. What it says of this swap later is void.
+    def _abort(self, swap: Swapping, sender: Node) -> Handled:
+        if swap.role is Role.A and sender == swap.b:
+            noted, resumed = self._part.enter(Phase.ABORTING), self._part.resume([swap.b])
+            reason = died(swap) or f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up"
+            undone = self._part.undone(swap, reason, is_busy=False)
+            return undone._replace(effects=[*noted, *resumed, *undone.effects])
+        answer = Send(sender, Aborted(swap.operation))
+        return join(Handled([answer]), self._part.undo(swap)) if swap.role is not Role.A else self._part.undo(swap)
 
-        Not tried again: a and b would be locked for another lease at once.
-        """
-        swap = self._state.swap
-        if swap is None or swap.role is not Role.B or swap.phase not in (Phase.LOCKED, Phase.FLOODING):
+    # Deaths --------------------------------------------------------------------------------------------------
+
+    def bereaved(self, peer: Node) -> Handled:
+        """The peer is dead for good, and nothing more comes from it."""
+        swap = self._part.state.swap
+        if swap is None or peer not in swap.others:
             return NOTHING
-        abort = Abort(swap.operation)
-        if swap.phase is Phase.LOCKED:
-            self._end()
-            reason = f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
-            return Handled([Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason))])
-        return Handled([Send(swap.c, abort), Send(swap.a, abort), *self._enter(Phase.ABORTING)])
+        swap.dead = sorted({*swap.dead, peer})
+        return self._spared(swap, self._face_death(swap))
 
-    def _abort(self, swap: Swapping) -> Handled:
-        noted = self._enter(Phase.ABORTING)
-        resumed = self._resume_link(swap.b)
-        if swap.role is Role.C:
-            self._end()
-            done: list[Effect] = [Send(swap.b, Aborted(swap.operation)), LinkDown(swap.a)]
-            return Handled([*done, *noted, *resumed], discarded=[swap.a], forsaken=(swap.operation, swap.a))
-        undone = self._undone(swap, f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up", is_busy=False)
-        return undone._replace(effects=[*noted, *resumed, *undone.effects])
+    def is_open(self, peer: Node) -> bool:
+        swap = self._part.state.swap
+        return swap is not None and peer in swap.others and swap.is_flooding
 
-    def _aborted(self, swap: Swapping) -> Handled:
-        self._end()
-        return Handled([Send(swap.a, Aborted(swap.operation))] if swap.role is Role.B else [])
+    def between(self, peer: Node) -> Node:
+        """Once the swap is completed, c is between a and b. All else that was sent to the peer has passed b as well."""
+        swap = self._part.state.swap
+        if swap is None or (swap.role, peer) not in ((Role.A, swap.b), (Role.B, swap.a)):
+            return ""
+        return swap.c
 
-    def _resume_link(self, neighbour: Node) -> list[Effect]:
-        """The link stays as it was: tell over it what was not told while it was suspended."""
-        router = self._layers.router
-        link = NewLink(sides.received(router, neighbour), sides.told(router, neighbour), is_same=True)
-        return self._layers.rewire(Rewiring(links={neighbour: link}, parent=router.parent))
+    def _face_death(self, swap: Swapping) -> Handled:
+        if not swap.dead:
+            return NOTHING
+        match fate(swap):
+            case Fate.WAIT:
+                return NOTHING
+            case Fate.UNDO:
+                told = Handled([Send(swap.a, Abort(swap.operation))] if swap.role is Role.C else [])
+                return join(told, self._part.undo(swap))
+            case Fate.GIVE_UP:
+                given_up = self._part.give_up()
+                is_over = swap.c in swap.dead and self._part.state.swap is not None
+                return join(given_up, self._part.aborted(swap)) if is_over else given_up
+            case Fate.ASK:
+                return Handled([Send(swap.b, Abort(swap.operation))])
+            case Fate.COMPLETE:
+                return self._complete(swap)
+            case Fate.END:
+                return self._part.aborted(swap)
+
+    def _complete(self, swap: Swapping) -> Handled:
+        """As if the dead had closed its paths, and sent straight what came as a copy."""
+        if swap.c in swap.dead:
+            swap.owed.clear()
+        match swap.role:
+            case Role.A if swap.b in swap.dead and not swap.closed_ba:
+                return self._closed_at_a(swap)
+            case Role.C:
+                swap.closed_ba = swap.closed_ba or swap.a in swap.dead
+                swap.closed_ab = swap.closed_ab or swap.b in swap.dead
+                noted = self._part.enter(Phase.ADOPTED) if swap.closed_ab else []
+                return Handled([*noted, *([] if swap.closed_ab else [Send(swap.b, Close(swap.operation))])])
+        return NOTHING
+
+    def _spared(self, swap: Swapping | None, handled: Handled) -> Handled:
+        """Nothing is sent to the dead. What waited for the outcome goes on once it is there."""
+        if swap is None or not swap.dead:
+            return handled
+        effects = [each for each in handled.effects if not (isinstance(each, Send) and each.to in swap.dead)]
+        if swap is self._part.state.swap and swap.is_flooding:
+            return handled._replace(effects=effects)
+        waiting, swap.waiting = sorted(swap.waiting), {}
+        effects += self._layers.on_settled()
+        return handled._replace(effects=effects, released=[*handled.released, *waiting])
 
     # Parts ---------------------------------------------------------------------------------------------------
 
-    def _enter(self, phase: Phase) -> list[Effect]:
-        assert self._state.swap is not None
-        self._state.swap.phase = phase
-        return [_note(self._state.swap)]
-
-    def _end(self) -> None:
-        self._state.swap = None
-        self._state.side_b = []
-        self._triangle = None
-
-    def _request(self) -> RequestSwap:
-        assert self._state.request is not None, "only a is asked"
-        return self._state.request
-
-    def _lease(self) -> list[Effect]:
-        assert self._state.swap is not None
-        return [SetTimer(LEASE, LEASE_SECONDS)] if self._state.swap.is_corrected else []
-
     def _unexpected(self, sender: Node, message: Message) -> Handled:
         raise ProtocolError(self._layers.name, sender, message, "it does not fit the state of the swap here")
-
-
-def _note(swap: Swapping) -> Observe:
-    return Observe(Observed.STATE, detail=f"swap {swap.operation}: {swap.role.name.lower()} {swap.phase.name.lower()}")
 
 
 def _refused(operation: str, reason: str) -> Handled:

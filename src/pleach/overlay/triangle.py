@@ -56,6 +56,8 @@ class Swapping(msgspec.Struct):
     closed_ba: bool = False
     seen: dict[str, None] = {}  # flooded events that came here
     owed: dict[str, None] = {}  # of these, those of c of which so far only a copy came
+    dead: list[Node] = []  # of the other two
+    waiting: dict[Node, None] = {}  # links that wait for what becomes of the swap without them
 
     @property
     def is_flooding(self) -> bool:
@@ -84,12 +86,19 @@ class Triangle:
 
     def arriving(self, sender: Node, message: Passing) -> Verdict:
         if sender not in self._swap.others:
-            return stale(sender, message)
+            return self._from_outside(sender, message)
         if isinstance(message, Marked):
             return self._marked(sender, message)
         if isinstance(message, Forward):
             return self._plain(sender, message)
         return self._routing(sender, message)
+
+    def _from_outside(self, sender: Node, message: Passing) -> Verdict:
+        swap = self._swap
+        if swap.dead and swap.is_flooding and isinstance(message, Forward | Marked | Publish):
+            swap.waiting[sender] = None
+            return Hold()
+        return stale(sender, message)
 
     def _marked(self, sender: Node, message: Marked) -> Verdict:
         if message.operation != self._swap.operation:
@@ -113,6 +122,11 @@ class Triangle:
                 return sender == self._swap.c
             case Swapping(role=Role.C, phase=Phase.FLOODING):
                 return sender == self._swap.a
+            case Swapping(role=Role.A, phase=Phase.SWAPPING, b=b, dead=dead) if b in dead:
+                return sender == self._swap.c  # if the swap is undone it comes by the stand-in of b
+            case Swapping(role=Role.B, phase=Phase.SWAPPING, dead=dead) if dead:
+                self._swap.waiting[sender] = None
+                return True  # if the swap is undone it is to be passed on as ever
         return False
 
     def _flooded(self, sender: Node, message: Marked) -> Verdict:
@@ -136,7 +150,7 @@ class Triangle:
         swap = self._swap
         third = next(node for node in swap.others if node != sender)
         is_open = swap.is_flooding or (swap.role is Role.A and third == swap.c)
-        return [Send(third, message)] if swap.is_corrected and is_open else []
+        return [Send(third, message)] if swap.is_corrected and is_open and third not in swap.dead else []
 
     def _plain(self, sender: Node, message: Forward) -> Verdict:
         swap = self._swap

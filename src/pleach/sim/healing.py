@@ -20,27 +20,32 @@ from typing import Protocol
 
 from pleach.broker import Broker
 from pleach.client import Client
-from pleach.effects import Effect
-from pleach.events.event import EventId
+from pleach.effects import Effect, Send
+from pleach.events.event import Event, EventId
 from pleach.messages import (
     OPERATOR,
     Bereaved,
     Deliver,
     Forward,
+    Marked,
     Message,
     Node,
     Pooled,
     Publish,
+    Redirect,
     Sent,
     StandFor,
     Testimony,
 )
 from pleach.overlay.journal import Journal
-from pleach.overlay.standin import Phase, StandIn
+from pleach.overlay.standin import StandIn
 from pleach.returning import ReturningClient
 from pleach.scenario import model
 from pleach.scenario.assemble import Tree, make_broker
 from pleach.scenario.plants import BrokerMachine
+from pleach.sim.hearsay import Hearsay
+from pleach.sim.operations import Operations
+from pleach.sim.places import Places, is_gathering
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Recorder, RecordKind
 from pleach.trace.departed import DIED, GIVEN_UP, HELD, linked_when_died
@@ -63,6 +68,7 @@ class Struck(Protocol):
     brokers: dict[Node, BrokerMachine]
     clients: dict[Node, Client]
     disks: dict[Node, bytes]
+    operations: Operations
     recorder: Recorder
 
 
@@ -71,15 +77,33 @@ class Witnessed:
     """A broker of which the journals know what it takes in."""
 
     broker: Broker
-    on_taken: Callable[[Node, Node, EventId], None]
+    on_taken: Callable[[Node, Broker, Forward | Marked], None]
+    hearsay: Hearsay
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
-        if message.__class__ is Forward:
-            self.on_taken(sender, self.broker.name, message.event.id)
-        return self.broker.handle(sender, message, now=now)
+        effects = self.broker.handle(sender, message, now=now)
+        if isinstance(message, Forward | Marked):
+            self.on_taken(sender, self.broker, message)
+        self.hearsay.handled(self.broker, sender, message, effects)
+        return effects
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         return self.broker.handle_timer(name, now=now)
+
+
+@dataclass(frozen=True)
+class Attentive:
+    """A client that hears what comes beside the messages of its broker."""
+
+    client: ReturningClient
+    hearsay: Hearsay
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        self.client.hear(self.hearsay.came_beside(sender, self.client.name, message).values())
+        return self.client.handle(sender, message, now=now)
+
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
+        return self.client.handle_timer(name, now=now)
 
 
 class Healing:
@@ -89,25 +113,33 @@ class Healing:
         self._draws = Random(f"{run.stream}/healing")
         self._journals: dict[Direction, Journal] = defaultdict(Journal)
         self._taken: Counter[Direction] = Counter()  # events from the first, that the second has
+        self._hearsay = Hearsay()
+        self._known: dict[Node, None] = {}  # all brokers that ever were
         self._lives: Counter[Node] = Counter()
         self._kin: dict[Node, StandFor] = {}  # of the dead that have no stand-in yet
-        self._places: dict[Node, StandFor] = {}  # of those that ever died, when they did
-        self._unaware: dict[Node, list[Node]] = defaultdict(list)  # who was down when a neighbour got a stand-in
+        self._places = Places(run.brokers)
+        self._unaware: dict[Node, dict[Node, None]] = defaultdict(dict)  # who was down when a neighbour got a stand-in
 
     def seated(self, broker: Broker) -> Witnessed:
         """The broker as the simulator shall have it."""
-        return Witnessed(broker, self._taken_in)
+        self._known[broker.name] = None
+        return Witnessed(broker, self._taken_in, self._hearsay)
+
+    def attentive(self, client: Client) -> Attentive:
+        """The client as the simulator shall have it."""
+        assert isinstance(client, ReturningClient)
+        return Attentive(client, self._hearsay)
 
     def sent(self, node: Node, to: Node, message: Message) -> None:
         """To be called with everything that is sent."""
-        if message.__class__ is Forward and to in self._run.brokers:
-            self._journals[node, to].sent(message.event)
+        if isinstance(message, Forward | Marked) and to in self._run.brokers:
+            self._journals[node, to].sent(_event_of(message))
 
     @property
     def is_at_work(self) -> bool:
         """Whether some place in the tree is empty, or its stand-in waits for neighbours that are down."""
-        stand_ins = (b.machine(StandIn) for b in self._run.brokers.values() if isinstance(b, Broker))
-        return bool(self._kin) or any(each and each.phase is Phase.GATHERING for each in stand_ins)
+        brokers = (broker for broker in self._run.brokers.values() if isinstance(broker, Broker))
+        return bool(self._kin) or any(map(is_gathering, brokers))
 
     def is_dead(self, broker: Node) -> bool:
         return broker in self._kin
@@ -117,13 +149,22 @@ class Healing:
 
     # Confirmations -------------------------------------------------------------------------------------------
 
-    def _taken_in(self, sender: Node, receiver: Node, event: EventId) -> None:
-        self._journals[receiver, sender].got(event)
+    def _taken_in(self, sender: Node, broker: Broker, message: Forward | Marked) -> None:
+        receiver = broker.name
+        self._journals[receiver, sender].got(_event_of(message).id)
+        if isinstance(message, Marked) and not broker.seam.holds(sender):
+            self._note_known(receiver, message.message.event.id)
         self._taken[sender, receiver] += 1
         latency = self._run.scenario.latency.of(sender, receiver)
         due = self._run.sim.now + self._draws.uniform(latency.low, CONFIRMED_WITHIN * latency.high)
         lives = self._lives[sender], self._lives[receiver]
         self._run.sim.at(due, partial(self._confirm, sender, receiver, self._taken[sender, receiver], lives))
+
+    def _note_known(self, receiver: Node, event: EventId) -> None:
+        """What is marked may come to a broker from two sides, and is known to it whichever it was."""
+        for (node, _), journal in self._journals.items():
+            if node == receiver:
+                journal.got(event)
 
     def _confirm(self, sender: Node, receiver: Node, count: int, lives: tuple[int, int]) -> None:
         is_gone = sender in self._run.disks or sender in self._kin or receiver in self._kin
@@ -132,7 +173,11 @@ class Healing:
 
     def restarted(self, broker: Node) -> None:
         """What happened to its neighbours while it was down, and how far its links are."""
-        for peer in self._unaware.pop(broker, ()):
+        unaware = self._unaware.pop(broker, {})
+        if any(broker in self._places.bereft_of(peer) for peer in unaware):
+            self._resign(broker)
+            return
+        for peer in unaware:
             self._bereave(broker, peer)
         for sender, receiver in list(self._journals):
             if broker in (sender, receiver):
@@ -146,10 +191,7 @@ class Healing:
     def die(self, broker: Node) -> None:
         run = self._run
         self._record(RecordKind.FAULT, broker, detail="crash for good")
-        router = run.brokers[broker].router
-        if router.neighbours or broker not in self._places:  # a stand-in that gathers has none yet
-            self._places[broker] = StandFor(list(router.neighbours), router.parent or "")
-        self._kin[broker] = self._places[broker]
+        self._kin[broker] = self._places.note(broker)
         self._unaware.pop(broker, None)
         self._note_tree(broker)
         self.crashed(broker)
@@ -162,9 +204,8 @@ class Healing:
     def _note_tree(self, dying: Node) -> None:
         """Who is behind whom, for those who read the trace."""
         detail = linked_when_died(dying)
-        for name, broker in self._run.brokers.items():
-            place = self._places.get(name)
-            for neighbour in broker.router.neighbours or (place.neighbours if place else []):
+        for name in self._run.brokers:
+            for neighbour in self._places.neighbours_of(name):
                 self._record(RecordKind.STATE, name, peer=neighbour, detail=detail)
         for name, client in self._run.clients.items():
             self._record(RecordKind.STATE, name, peer=client.broker, detail=detail)
@@ -198,6 +239,9 @@ class Healing:
                     self._note_died(broker, node, messages)
         stand_in = dead.machine(StandIn)
         assert stand_in is not None, "every broker of a network that heals has one"
+        for each in stand_in.untold:
+            unsaid = [Forward(entry.event) for entry in each.entries if isinstance(entry, Sent)]
+            self._note_died(broker, each.peer, unsaid)
         kept, given_up = stand_in.holds
         for name in clients:
             if name not in dead.sessions:
@@ -212,24 +256,68 @@ class Healing:
     # Stand-ins -----------------------------------------------------------------------------------------------
 
     def _replace(self, broker: Node) -> None:
-        run, sim = self._run, self._run.sim
+        run = self._run
         living = [node for node in run.brokers if node not in self._kin and node not in run.disks]
         if not living:
             self._try_again(broker)
             return
-        kin = self._kin.pop(broker)
+        heir = self._places.heir_of(broker)
+        if heir in run.disks:
+            self._try_again(broker)
+        elif heir in living:
+            self._succeed(broker, heir)
+        else:
+            self._stand_in(broker, living)
+
+    def _resign(self, broker: Node) -> None:
+        """It has handed its clients to one that is dead, and is nobody without it."""
+        self.die(broker)
+        self._run.operations.died(broker)
+
+    def _stand_in(self, broker: Node, living: Sequence[Node]) -> None:
+        run, sim = self._run, self._run.sim
+        for other in self._places.bereft_of(broker):
+            if other in living:
+                self._resign(other)
+        kin = self._places.of(broker, self._kin)
+        del self._kin[broker]
+        if not run.operations.replaced(broker, is_linked=bool(kin.neighbours)):
+            return
         self._lives[broker] += 1
         host = successor_of(broker, living)
         self._record(RecordKind.STATE, broker, detail=f"stand-in at {host}, life {self._lives[broker]}")
         self._forget_links(broker)
+        self._hearsay.forget(broker)
         fresh = run.brokers[broker] = make_broker(run.scenario, Tree({}, {}), broker)
         sim.restart(broker, self.seated(fresh))
-        sim.perform(broker, [*fresh.resume(now=sim.now), *fresh.handle(OPERATOR, kin, now=sim.now)])
+        sim.perform(broker, [*fresh.resume(now=sim.now), *self.seated(fresh).handle(OPERATOR, kin, now=sim.now)])
         for neighbour in kin.neighbours:
             self._tell(neighbour, broker)
+        for waiting in self._places.forsaken_by(broker):
+            self._perform(waiting, broker, Testimony(broker, waiting, [], [], [], [], is_linked=False))
         for name, client in sorted(run.clients.items()):
             if client.broker == broker:
                 self._bring_back(name, client)
+
+    def _succeed(self, broker: Node, heir: Node) -> None:
+        """It was leaving, and had handed its clients over: nobody stands in for it, and they go on to the heir."""
+        run = self._run
+        del self._kin[broker]
+        self._lives[broker] += 1
+        left = {name: client for name, client in sorted(run.clients.items()) if client.broker == broker}
+        undelivered = [Forward(e.event) for e in self._journals[heir, broker].entries if isinstance(e, Sent)]
+        for name in left:
+            self._note_died(broker, name, undelivered)
+        self._bereave(heir, broker)
+        for message in undelivered:
+            detail = f"{GIVEN_UP}: it would come after later ones"
+            self._record(RecordKind.STATE, broker, event=str(message.event.id), detail=detail)
+        self._forget_links(broker)
+        del run.brokers[broker]
+        for name, client in left.items():
+            sent_away = client.handle(broker, Redirect(heir, ""), now=run.sim.now)
+            run.sim.perform(name, [each for each in sent_away if not (isinstance(each, Send) and each.to == broker)])
+            self._bring_back(name, client)
 
     def _try_again(self, broker: Node) -> None:
         """Nobody is there to host it; there may be later, if anybody is to come back at all."""
@@ -240,7 +328,7 @@ class Healing:
 
     def _forget_links(self, broker: Node) -> None:
         """What was sent to the dead one: neighbours have the events of it in their journals, and clients remember."""
-        for node in (*self._run.brokers, *self._run.clients):
+        for node in (*self._known, *self._run.clients):
             for link in self._run.sim.links_between(node, broker)[:1]:
                 link.kept = []
                 self._run.sim.take_in_flight(link)
@@ -250,18 +338,22 @@ class Healing:
 
     def _tell(self, neighbour: Node, broker: Node) -> None:
         if neighbour in self._run.disks:
-            self._unaware[neighbour].append(broker)
+            self._unaware[neighbour][broker] = None  # once, though it may be the second one by then
         elif neighbour not in self._kin:  # else its own stand-in hears of this one when it is there
             self._bereave(neighbour, broker)
 
     def _bereave(self, neighbour: Node, broker: Node) -> None:
-        sim = self._run.sim
         marks, entries = self._journals[neighbour, broker].hand_over()
-        for entry in entries:
+        for entry in entries if self._places.counts(neighbour, broker) else ():
             if isinstance(entry, Sent):
                 self._record(RecordKind.STATE, neighbour, peer=broker, event=str(entry.event.id), detail=HELD)
-        bereaved = Bereaved(broker, marks, entries)
-        sim.perform(neighbour, self._run.brokers[neighbour].handle(OPERATOR, bereaved, now=sim.now))
+        bereaved = Bereaved(broker, marks, entries, self._hearsay.of(neighbour))
+        self._perform(neighbour, OPERATOR, bereaved)
+
+    def _perform(self, node: Node, sender: Node, message: Message) -> None:
+        broker, sim = self._run.brokers[node], self._run.sim
+        assert isinstance(broker, Broker), "coloured networks mend otherwise"
+        sim.perform(node, self.seated(broker).handle(sender, message, now=sim.now))
 
     def _bring_back(self, name: Node, client: Client) -> None:
         assert isinstance(client, ReturningClient)
@@ -273,10 +365,14 @@ class Healing:
         self._run.recorder.add(kind, at=self._run.sim.now, node=node, peer=peer, event=event, detail=detail)
 
 
+def _event_of(message: Forward | Marked) -> Event:
+    return message.message.event if isinstance(message, Marked) else message.event
+
+
 def _events_in(message: Message) -> list[EventId]:
     """The events of which a message is a copy."""
     match message:
-        case Forward(event) | Deliver(event) | Publish(event):
+        case Forward(event) | Deliver(event) | Publish(event) | Marked(message=Forward(event)):
             return [event.id]
         case Testimony(entries=entries):
             return [entry.event.id for entry in entries if isinstance(entry, Sent)]

@@ -25,7 +25,7 @@ from pleach.scenario.asked import described
 from pleach.scenario.colouring import is_coloured
 from pleach.scenario.plants import BrokerMachine
 from pleach.scenario.reweaving import TreeStep, in_colours, planned, single
-from pleach.sim.simulator import Simulator
+from pleach.sim.simulator import Machine, Simulator
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Surroundings:
     sim: Simulator
     brokers: dict[Node, BrokerMachine]  # those of the tree: operations add and remove some
     make_broker: Callable[[Node], BrokerMachine]
+    seated: Callable[[BrokerMachine], Machine]  # as the simulator shall have it
     is_down: Callable[[Node], bool]
     scenario: model.Scenario
     refuse: Callable[[steps.Step, str], None]
@@ -116,7 +117,7 @@ class Operations:
 
     def _bring_in(self, broker: Node) -> None:
         fresh = self._around.brokers[broker] = self._around.make_broker(broker)
-        self._around.sim.add(broker, fresh, service=self._around.scenario.service)
+        self._around.sim.add(broker, self._around.seated(fresh), service=self._around.scenario.service)
         self._around.sim.perform(broker, fresh.resume(now=self._around.sim.now))
 
     def _ask(self, operation: Operation) -> None:
@@ -173,6 +174,13 @@ class Operations:
         for operation in self.under_way:
             if operation.broker == broker and not isinstance(operation.request, RequestAdd):
                 self.concluded(broker, Concluded(operation.name, f"broker {broker} has died"))
+
+    def replaced(self, broker: Node, *, is_linked: bool) -> bool:
+        """A dead broker gets a stand-in; False if none is wanted: it was to join, and nobody has taken it on."""
+        joining = [each for each in self.under_way if each.broker == broker and isinstance(each.request, RequestAdd)]
+        for operation in joining:
+            self.concluded(broker, Concluded(operation.name, "" if is_linked else f"broker {broker} has died"))
+        return is_linked or not joining
 
     def concluded(self, node: Node, end: Concluded) -> None:
         """A broker says how an operation ended."""

@@ -146,7 +146,7 @@ class ScenarioRun:
         for name, broker in self.brokers.items():
             self.sim.add(name, self._seated(broker), service=self.scenario.service)
         for name, client in self.clients.items():
-            self.sim.add(name, client)
+            self.sim.add(name, self.healing.attentive(client) if self.healing else client)
         self.sim.on_link = self._furnish
         self.sim.on_concluded = self._concluded
         for a, b in (*self.scenario.links, *((c.id, c.broker) for c in self.scenario.clients)):
@@ -175,11 +175,15 @@ class ScenarioRun:
             self.sim,
             self.brokers,
             make_broker=partial(make_machine, self.scenario, tree_of(self.scenario)),
-            is_down=self.disks.__contains__,
+            seated=self._seated,
+            is_down=self._is_down,
             scenario=self.scenario,
             refuse=self.refuse,
             note=lambda node, detail: self.record(RecordKind.STATE, node, detail=detail),
         )
+
+    def _is_down(self, broker: Node) -> bool:
+        return broker in self.disks or (self.healing is not None and self.healing.is_dead(broker))
 
     def _plan(self) -> None:
         for client in self.scenario.clients:

@@ -30,8 +30,11 @@ NEVER: Final = -1
 GIVEN_UP: Final = "given up"  # how the detail, and the reason of a violation, begin
 
 
+LINKED: Final = "linked when "  # how the detail begins of who was whose neighbour
+
+
 def linked_when_died(broker: str) -> str:
-    return f"linked when {broker} died"
+    return f"{LINKED}{broker} died"
 
 
 @dataclass
@@ -44,9 +47,10 @@ class Deaths:
     links: defaultdict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))  # by detail
 
     @classmethod
-    def read(cls, records: Iterable[Record]) -> Deaths:
+    def read(cls, records: Iterable[tuple[int, Record]]) -> Deaths:
+        """`records`: with their indices, in order; those that tell of deaths suffice."""
         deaths = cls()
-        for index, record in enumerate(records):
+        for index, record in records:
             if record.kind == RecordKind.FAULT and record.detail == DIED:
                 deaths.died[record.event].append((record.node, record.peer, index))
             elif record.kind == RecordKind.STATE and record.detail == HELD:
@@ -84,9 +88,10 @@ class Deaths:
 
 def without_departed(records: Sequence[Record], verdict: Verdict) -> Verdict:
     """The verdict with such losses set apart."""
-    if not verdict.violations:
-        return verdict
-    deaths = Deaths.read(records)
+    return set_apart(Deaths.read(enumerate(records)), verdict) if verdict.violations else verdict
+
+
+def set_apart(deaths: Deaths, verdict: Verdict) -> Verdict:
     reasons = [(violation, deaths.excuse(violation)) for violation in verdict.violations]
     departed = tuple(msgspec.structs.replace(violation, reason=reason) for violation, reason in reasons if reason)
     return msgspec.structs.replace(

@@ -15,6 +15,7 @@ from pleach.errors import TraceError
 from pleach.spark.audit.causality import causal
 from pleach.spark.audit.checkpoints import kept
 from pleach.spark.audit.deliveries import deliveries, out_of_order, settle, suspects, unreal, unwanted
+from pleach.spark.audit.departures import without_departures
 from pleach.spark.audit.inspection import RunPlace, inspect
 from pleach.spark.audit.losses import losses
 from pleach.spark.audit.overview import RunOverview, overview
@@ -116,7 +117,7 @@ def _judged(
     ]
     judged = suspended(spark, reduce(DataFrame.unionByName, found), known)
     refused = refused_publications(tried).union(refused_subscriptions(taken)).union(refused_attributes(respelt))
-    return verdicts_of(known, promised, counts, judged, refused)
+    return without_departures(spark, records, verdicts_of(known, promised, counts, judged, refused))
 
 
 def _drains(

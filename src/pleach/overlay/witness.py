@@ -1,0 +1,106 @@
+"""The neighbour of a broker that is dead for good: what it says to the stand-in (standin.py).
+
+What is under way with the dead broker is undone or completed first, so that it is clear whether they are neighbours at
+all. Tables change hands while an operation is under way, whoever else takes part: then the testimony waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pleach.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
+from pleach.events.event import EventId
+from pleach.messages import Bereaved, Node, Testimony
+from pleach.overlay.journal import in_order, marks_of
+from pleach.overlay.layers import Layers
+from pleach.overlay.seam import Handled, join
+from pleach.overlay.sides import received, told
+from pleach.routing.rewiring import NO_TABLES, NewLink, Rewiring, Tables, packed
+
+FREE: Final = "standin:free"
+FREE_SECONDS = 0.05  # until a locked broker looks again whether it is free …
+FREE_LOOKS_MAX = 400  # … for as long as any operation takes that comes to an end at all
+
+
+class WitnessState(msgspec.Struct, array_like=True):
+    inherited: Mapping[Node, list[EventId]] = {}  # by a stand-in: per neighbour, what the dead must have got from it
+    testified: dict[Node, Bereaved] = {}  # what stand-ins have not taken over yet: they may die, too
+    put_off: list[Bereaved] = []  # we are locked, and testify later
+    looks: int = 0
+    between: dict[Node, Node] = {}  # per dead peer, who may stand between it and us
+
+
+class Witness:
+    """Made anew for each use: its state is part of the stand-in's."""
+
+    def __init__(self, layers: Layers, state: WitnessState) -> None:
+        self._layers = layers
+        self._state = state
+
+    def mourn(self, peer: Node) -> Handled:
+        """Undo or complete what is under way with the dead broker."""
+        between = [each.between(peer) for each in self._layers.mourners]
+        self._state.between[peer] = next(filter(None, between), "")
+        return join(*(each.bereaved(peer) for each in self._layers.mourners))
+
+    def put_off(self, message: Bereaved) -> list[Effect]:
+        self._state.put_off.append(message)
+        return [SetTimer(FREE, FREE_SECONDS)]
+
+    def take_put_off(self) -> list[Bereaved]:
+        waiting, self._state.put_off, self._state.looks = self._state.put_off, [], 0
+        return waiting
+
+    def keep_waiting(self) -> list[Effect]:
+        state = self._state
+        state.looks += 1
+        if state.looks < FREE_LOOKS_MAX:
+            return [SetTimer(FREE, FREE_SECONDS)]
+        locked = f"locked for {self._layers.locked_for()}, which does not end"
+        return [
+            Observe(Observed.STATE, detail=f"standin: no testimony of {each.peer}: {locked}") for each in state.put_off
+        ]
+
+    def timers(self) -> Sequence[Effect]:
+        return [SetTimer(FREE, FREE_SECONDS)] if self._state.put_off else []
+
+    def is_heir(self, peer: Node) -> bool:
+        """The dead broker was leaving the tree, and what it had is ours."""
+        return self._state.between.get(peer) == self._layers.name
+
+    def respond(self, message: Bereaved) -> list[Effect]:
+        state, peer = self._state, message.peer
+        between = state.between.pop(peer, "")
+        if peer not in self._layers.router.neighbours:
+            return self._disown(message, between)
+        marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
+        before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))  # since then nothing has come from it
+        return self.testify(Bereaved(peer, before.marks, [*before.entries, *message.entries], message.heard))
+
+    def _disown(self, message: Bereaved, between: Node) -> list[Effect]:
+        """The dead broker is no neighbour, or not any more: then what we had sent it before may still be wanted."""
+        told = message if between else Bereaved(message.peer, [], [])
+        testimony = msgspec.structs.replace(self._said(told, NO_TABLES, NO_TABLES), is_linked=False, beyond=between)
+        return [LinkUp(message.peer), Send(message.peer, testimony), LinkDown(message.peer)]
+
+    def _said(self, journal: Bereaved, given: Tables, has: Tables) -> Testimony:
+        peer, marks, entries, heard = journal.peer, journal.marks, journal.entries, journal.heard
+        return Testimony(self._layers.name, peer, packed(given), packed(has), marks, entries, heard)
+
+    def testify(self, bereaved: Bereaved) -> list[Effect]:
+        """Say what we know, and ask again for what was not answered."""
+        router, peer = self._layers.router, bereaved.peer
+        has, given = received(router, peer), told(router, peer)
+        self._state.testified[peer] = bereaved
+        link = NewLink(received=has, told=given)
+        return [
+            Send(peer, self._said(bereaved, given, has)),
+            *self._layers.rewire(Rewiring(links={peer: link}, parent=router.parent)),
+        ]
+
+    def served(self, stand_in: Node) -> None:
+        """It has taken over what we said."""
+        self._state.testified.pop(stand_in, None)
