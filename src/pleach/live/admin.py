@@ -3,6 +3,7 @@
 /healthz   the process is alive                /metrics   Prometheus text
 /readyz    200 or 503, with reasons            /status    everything, as JSON
 /overlay/… reconfigurations: steering.py       /glance    what moves, as JSON: glance.py
+           stand-ins: mending.py
 /debug/…   faults on purpose, where they are allowed: striking.py
 
 Whoever reaches this port may reconfigure the tree. A body must say that it is JSON, which no web page can make a
@@ -17,6 +18,7 @@ from contextlib import aclosing
 from http import HTTPStatus
 
 from pleach.live.glance import glance
+from pleach.live.mending import Mending
 from pleach.live.metrics import render
 from pleach.live.node import BrokerNode
 from pleach.live.page import JSON, Asked, Flow, Mount, Page, Site, failure, json_page
@@ -59,7 +61,7 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, 
         "/glance": what_moves,
     }
     steering = Steering(node)
-    actions = {**steering.actions, **Striking(node).actions}
+    actions = {**steering.actions, **Mending(node).actions, **Striking(node).actions}
     return Site({**pages, **steering.pages}, steering.families, actions, mounts or {})
 
 

@@ -5,6 +5,7 @@
     peers = { c = "10.0.0.3:7200" }     PLEACH_PEERS=c=10.0.0.3:7200      --peer c=10.0.0.3:7200
     limits = { clients = 500 }          PLEACH_LIMIT_CLIENTS=500
     stabilise = { refresh = 1, … }      PLEACH_STABILISE_REFRESH=1        --refresh 1
+    heal = { after = 10 }               PLEACH_HEAL_AFTER=10              --heal-after 10
 
 An error says where the value came from, which key it is, what is wrong, and what would be right.
 """
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pleach.errors import SettingsError, place_and_reason
+from pleach.live.heal_settings import HealSettings, StandInSettings, heal_complaints
 from pleach.live.leasing import LeaseSettings, lease_complaints
 from pleach.messages import Node
 from pleach.overlay.choice import CHOICES
@@ -85,6 +87,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advertisements: bool = False
     merge_bound: float = 0.0
     stabilise: LeaseSettings | None = None  # None: nothing runs out, and nothing mends by itself
+    heal: HealSettings | None = None  # None: a broker that is dead for good is missed for good
+    stand_in: StandInSettings | None = None  # this broker stands in for a dead one of its name
     ordering: str = "causal"
     exchange: str = "swaplink"  # the protocol of reconfigurations that name none
     data_dir: str = ""  # empty: in memory only
@@ -113,7 +117,12 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # Settings that are tables, the prefix of their keys in the environment, and what they hold.
 TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
-    {"limits": ("PLEACH_LIMIT_", Limits), "stabilise": ("PLEACH_STABILISE_", LeaseSettings)}
+    {
+        "limits": ("PLEACH_LIMIT_", Limits),
+        "stabilise": ("PLEACH_STABILISE_", LeaseSettings),
+        "heal": ("PLEACH_HEAL_", HealSettings),
+        "stand_in": ("PLEACH_STAND_IN_", StandInSettings),
+    }
 )
 # What a running broker takes over when it reads its file again; the rest waits for a restart.
 RELOADABLE = ("peers", "welcome", "exchange", "heartbeat", "zone", "log_level", "limits")
@@ -281,6 +290,9 @@ def _name_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]
 def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
     if settings.stabilise is not None:
         yield from lease_complaints(settings.stabilise)
+    if settings.heal is not None:
+        is_leased = settings.stabilise is not None
+        yield from heal_complaints(settings.heal, ordering=settings.ordering, is_leased=is_leased)
     yield from _limit_complaints(settings.limits)
 
 

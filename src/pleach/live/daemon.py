@@ -97,11 +97,13 @@ class Daemon:
         self.node.on_roads = self._follow_roads
         self.node.leaving.on_end = self._end_removed
         self._follow_roads()
+        self.node.guardian.host.resume()
         ticking = watched(self._keep_ticking())
         await self._stop.wait()
         for task in (ticking, *self._diallers.values()):
             task.cancel()
         if not self._is_fatal:
+            await self.node.guardian.host.stop()
             await self._leave()
             self.node.close()
         return self._exit_code
@@ -345,7 +347,7 @@ class Daemon:
 
 def _open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     """The disk, if there is one, and the epoch: a broker without memory starts a new life each time."""
-    born = time.time_ns()
+    born = settings.stand_in.epoch if settings.stand_in else time.time_ns()
     if not settings.data_dir:
         return None, born
     doom = Doom.foretold(os.environ)
@@ -353,6 +355,9 @@ def _open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     store = kind.open(settings.data_dir, settings.name, epoch=born, bytes_max=settings.limits.data_bytes or None)
     if doom is not None and isinstance(store, DoomedStore):
         store.doom = doom
+    if settings.stand_in is not None and store.epoch != settings.stand_in.epoch:
+        store.close()
+        raise SettingsError("stand_in.epoch", f"{settings.data_dir} is of another life", "give an empty directory")
     lasting = settings.lasting
     for key, value in store.made_with(lasting).items():
         if lasting.get(key, value) != value:

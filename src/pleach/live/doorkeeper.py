@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pleach.links.frames import Farewell, Hello
+from pleach.links.frames import STAND_IN, Farewell, Hello
 from pleach.live.config import NAME_BYTES_MAX
 from pleach.messages import Node
 
@@ -38,11 +38,17 @@ class Doorkeeper:
             return Farewell.REFUSED, f"a Hello that nobody sends who means it: a name of at most {NAME_BYTES_MAX} bytes"
         if peer == node.name or not self._is_right_door(peer, door):
             return Farewell.REFUSED, f"{node.name} does not take {peer!r} as a {door.value}: not a name for this port"
+        if door is Door.CLIENTS and hello.wants not in ("", node.name):
+            return Farewell.ELSEWHERE, f"this is {node.name}, not {hello.wants}"
+        if door is Door.CLIENTS and node.guardian.cut_off:
+            return Farewell.REFUSED, node.guardian.cut_off
         session = node.endpoint.sessions.get(peer)
         if session is not None and hello.epoch < session.peer_epoch:
             return Farewell.FENCED, f"a newer {peer} (epoch {session.peer_epoch}) is known to {node.name}"
         if session is not None and session.peer_epoch == hello.epoch and self._prefers_own(peer):
             return Farewell.LEAVING, f"{node.name} has a connection to {peer} already"
+        if door is Door.PEERS and hello.role != STAND_IN and self._has_stand_in(hello):
+            return Farewell.FENCED, f"{peer} has a stand-in, which is at work; remove that one first"
         if door is Door.CLIENTS and node.leaving.has_left and peer not in node.endpoint.upkeep.links:
             return Farewell.REFUSED, f"{node.name} has been removed from the tree"
         is_present = peer in node.broker.sessions or peer in node.links
@@ -52,6 +58,11 @@ class Doorkeeper:
 
     def _is_right_door(self, peer: Node, door: Door) -> bool:
         return self._node.roads.is_welcome(peer) if door is Door.PEERS else not self._node.roads.is_linked(peer)
+
+    def _has_stand_in(self, hello: Hello) -> bool:
+        """Whether this is another life of a broker whose stand-in we hear: a broker without memory that came back."""
+        stand = self._node.kinsfolk.stand_of(hello.node)
+        return stand is not None and stand.epoch != hello.epoch and self._node.is_up(hello.node)
 
     def _prefers_own(self, peer: Node) -> bool:
         """Where both sides dial, the connection that the smaller name made is the one that stays."""

@@ -28,7 +28,10 @@ from pleach.live.config import BrokerSettings
 from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
 from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.gate import Gate
+from pleach.live.guardian import Guardian
 from pleach.live.healing import Healing
+from pleach.live.hosting import Host
+from pleach.live.kinsfolk import Kinsfolk
 from pleach.live.leaving import Leaving
 from pleach.live.metrics import Counters
 from pleach.live.operations import Operations
@@ -36,6 +39,7 @@ from pleach.live.presence import Attendance
 from pleach.live.pressure import Pressure
 from pleach.live.roads import Roads, first_broker
 from pleach.live.store import Store
+from pleach.live.witness import Witness
 from pleach.messages import Node, OperatorRequest, Presence
 from pleach.stabilise.machine import Leases
 
@@ -93,6 +97,11 @@ class BrokerNode:
             self._recover(store)
         else:
             self.endpoint.perform(self.gate.resume(now=clock()), now=clock())
+            self.roads.take_place(clock())
+        self.kinsfolk = Kinsfolk(self)
+        self.guardian = Guardian(self, Host(lambda: self.settings))
+        if settings.heal is not None:
+            self.gate.witness = Witness(self.endpoint, self.counters, store.sightings() if store else ())
         if (leases := broker.machine(Leases)) is not None:
             self.gate.healing = Healing(broker, leases, self.counters)
         self.attendance = Attendance(broker, self.endpoint)
@@ -128,6 +137,8 @@ class BrokerNode:
         self.endpoint.recover(saved, now=self._clock())
         if saved.state is not None:
             self.roads.report_settings_that_lose()
+        else:
+            self.roads.take_place(self._clock())
         batch = self.endpoint.take_batch()
         self.operations.recall(saved.journal, batch.concluded)
         self.roads.forget_clients()
@@ -141,7 +152,7 @@ class BrokerNode:
         peer = hello.node
         why, reason = self._doorkeeper.why_not(hello, door)
         if reason:
-            wire.send(Bye(why, reason))
+            wire.send(Bye(why, reason, address=self.kinsfolk.address_of(hello.wants)))
             wire.close(reason)
             return reason
         session = self.endpoint.sessions.get(peer)
@@ -208,6 +219,7 @@ class BrokerNode:
         self.endpoint.tick(now=now)
         self.pressure.send_idle_away(now)
         self.attendance.look(now)
+        self.guardian.look(now)
         self.leaving.tick(self.settings.limits.leave_seconds, now)
         if self.absence.expire(self.settings.limits, now):
             self._seal()
@@ -240,6 +252,8 @@ class BrokerNode:
     def _seal(self) -> None:
         self._taken_bytes = 0
         batch = self.endpoint.take_batch()
+        if self.gate.witness is not None:
+            batch = batch._replace(sightings=self.gate.witness.news())
         self._parts.append(Part(batch, self._wires))
         for peer, reason in batch.fenced:
             self._fenced(peer, reason)
@@ -258,6 +272,7 @@ class BrokerNode:
             self.on_roads()
         for seen in batch.observed:
             self.operations.observe(seen)
+            self.kinsfolk.observe(seen)
         for end in batch.concluded:
             self.operations.conclude(end)
 

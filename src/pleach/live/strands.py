@@ -81,7 +81,7 @@ class Strands:
 
     def _made(self, broker: Node, told: str) -> Strand:
         """Where it was said to be comes first, and is where to look for the next ones, too."""
-        self._addresses = tuple(dict.fromkeys((*_read(told), *self._addresses)))[:ADDRESSES_MAX]
+        self._addresses = tuple(dict.fromkeys((*read_told(told), *self._addresses)))[:ADDRESSES_MAX]
         return Strand(self._client, broker, self._addresses, self._owner)
 
     # Keeping them --------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class Strands:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _read(text: str) -> tuple[Address, ...]:
+def read_told(text: str) -> tuple[Address, ...]:
     """What a broker says of where another one is; one that is nowhere is looked for where we began."""
     try:
         return parse_addresses(text) if text else ()

@@ -86,6 +86,7 @@ from pleach.messages.healing import (
     StandFor,
     Testimony,
 )
+from pleach.messages.kinship import Kin, Stand, Whereabouts
 from pleach.messages.membership import (
     ClientLeft,
     CloseAB,
@@ -208,6 +209,7 @@ __all__ = [
     "Installed",
     "JoinTree",
     "JournalEntry",
+    "Kin",
     "Layer",
     "Leaving",
     "Left",
@@ -277,6 +279,7 @@ __all__ = [
     "Sought",
     "SoughtRequest",
     "Stage",
+    "Stand",
     "StandFor",
     "Subscribe",
     "Subscribed",
@@ -294,6 +297,7 @@ __all__ = [
     "Unsubscribe",
     "Unsubscribed",
     "Welcome",
+    "Whereabouts",
     "Withdraw",
     "decode",
     "encode",

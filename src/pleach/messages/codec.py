@@ -15,6 +15,7 @@ from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliv
 from pleach.messages.coloured import ColouredMessage
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.healing import HealingMessage, Returning
+from pleach.messages.kinship import Kin
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.movement import Halt, MovementMessage, Resume
 from pleach.messages.rebuild import RebuildMessage
@@ -37,6 +38,7 @@ AnyMessage: TypeAlias = (
     | Resume
     | RebuildMessage
     | HealingMessage
+    | Kin
     | Seek
     | Sought
     | Presence

@@ -1,0 +1,179 @@
+"""Who sees to it that a neighbour that is dead for good gets a stand-in (docs/protocols/healing.md), and only one.
+
+    silent for `after` ── ask the dead one, and its other neighbours ──▶ all who answer agree, and we are the first
+                                                                         of them by name ──▶ start the stand-in
+
+Rule 1: a neighbour that hears the broker, or knows a newer life of it, or is no neighbour of it, has the last word.
+Rule 2: one that does not answer counts as down. So two guardians may start a stand-in each, while they cannot hear each
+        other. Only one of these ever serves: to serve takes the testimony of every neighbour, and who has testified to
+        one fences all that are older.
+Rule 3: a broker that hears nobody starts none: it may be the one that is cut off. Then it sends its clients away, too,
+        since a stand-in for it may be at work, and what it confirmed would be lost when it finds out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pleach.errors import UnreachableError
+from pleach.live.ask import ask
+from pleach.live.bugs import watched
+from pleach.live.hosting import Host
+from pleach.messages import Kin, Node
+
+if TYPE_CHECKING:
+    from pleach.live.node import BrokerNode
+
+ASK_SECONDS_MAX = 1.0
+AGAIN_SECONDS = 0.5  # between two looks at the same silence
+
+log = logging.getLogger(__name__)
+
+
+class Opinion(msgspec.Struct, frozen=True):
+    """What a broker says of another one."""
+
+    name: Node  # who says it: ports are given to others in time
+    linked: bool  # it is a neighbour
+    up: bool  # and can be heard
+    silent_seconds: float
+    epoch: int  # the newest life of it that is known; 0: none
+    guards: bool  # who says this would start a stand-in
+
+
+class Guardian:
+    def __init__(self, node: BrokerNode, host: Host) -> None:
+        self._node = node
+        self.host = host
+        self._heard_at: dict[Node, float] = {}
+        self._consulting: dict[Node, asyncio.Task[str]] = {}
+        self._due: dict[Node, float] = {}
+        self.cut_off = ""  # why clients are not taken
+        if node.settings.heal is not None and node.is_durable and node.broker.router.neighbours:
+            self.cut_off = f"{node.name} has not met a neighbour since it started"  # who knows of stand-ins
+
+    # Silence -------------------------------------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """To be called now and then."""
+        node = self._node
+        if node.settings.heal is None:
+            return
+        node.kinsfolk.tell(now)
+        neighbours = node.broker.router.neighbours
+        self._heard_at = {peer: now if node.is_up(peer) else self._heard_at.get(peer, now) for peer in neighbours}
+        if any(map(node.is_up, neighbours)):
+            self.cut_off = ""
+        patience = node.settings.heal.after + node.settings.heartbeat
+        for peer, heard_at in self._heard_at.items():
+            if now - heard_at >= patience and self._due.get(peer, now) <= now and peer not in self._consulting:
+                self._due[peer] = now + AGAIN_SECONDS
+                watched(self._see_to(peer))
+
+    async def _see_to(self, broker: Node) -> None:
+        reason = await self.heal(broker)
+        if reason:
+            log.info("no stand-in for %s from here: %s", broker, reason)
+
+    def opinion(self, broker: Node) -> Opinion:
+        node = self._node
+        session = node.endpoint.sessions.get(broker)
+        silent = node.now - self._heard_at.get(broker, node.now)
+        is_linked = broker in node.broker.router.neighbours
+        guards = node.settings.heal is not None
+        return Opinion(node.name, is_linked, node.is_up(broker), silent, session.peer_epoch if session else 0, guards)
+
+    # Consultation --------------------------------------------------------------------------------------------
+
+    async def heal(self, broker: Node, *, is_ordered: bool = False) -> str:
+        """Start a stand-in, unless there is a reason not to, which is returned. `is_ordered`: by an operator."""
+        if broker in self._consulting:
+            return await asyncio.shield(self._consulting[broker])
+        task = self._consulting[broker] = asyncio.ensure_future(self._consult(broker, is_ordered=is_ordered))
+        try:
+            return await asyncio.shield(task)
+        finally:
+            self._consulting.pop(broker, None)
+
+    async def _consult(self, broker: Node, *, is_ordered: bool) -> str:
+        node = self._node
+        kin = node.kinsfolk.of(broker)
+        if node.settings.heal is None:
+            return f"healing is off at {node.name}; set [heal] after, or --heal-after"
+        if kin is None:
+            return f"{broker} is no neighbour of {node.name}, or has not told who its other neighbours are"
+        if broker in self.host.hosted:
+            return "its stand-in runs here already"
+        if await _answers(kin.own.admin, broker):
+            return f"{broker} answers its operators: it is alive"
+        opinions = await self._opinions(broker, kin)
+        own = self.opinion(broker)
+        self._note_whether_cut_off(opinions)
+        reason = self._why_not(broker, {**opinions, node.name: own}, is_ordered=is_ordered)
+        if not reason:
+            epoch = max(time.time_ns(), 1 + max(each.epoch for each in (own, *opinions.values())))
+            log.warning("%s is dead for good: a stand-in starts here, epoch %d", broker, epoch)
+            node.counters.stand_ins_started += 1
+            self.host.start(broker, epoch, kin)
+        return reason
+
+    async def _opinions(self, broker: Node, kin: Kin) -> dict[Node, Opinion]:
+        """Of the dead broker's other neighbours, as far as they answer."""
+        others = {name: place.admin for name, place in kin.neighbours.items() if name != self._node.name}
+        told = await asyncio.gather(*(_opinion(admin, broker) for admin in others.values()))
+        return {name: each for name, each in zip(others, told, strict=True) if each is not None and each.name == name}
+
+    def _why_not(self, broker: Node, opinions: Mapping[Node, Opinion], *, is_ordered: bool) -> str:
+        node, heal = self._node, self._node.settings.heal
+        assert heal is not None
+        known = opinions[node.name].epoch
+        for name, opinion in sorted(opinions.items()):
+            if not opinion.linked:
+                return f"{name} says that it is no neighbour of {broker}"
+            if opinion.up or (opinion.silent_seconds < heal.after and not is_ordered):
+                return f"{name} has heard of {broker} lately"
+            if opinion.epoch > known:
+                return f"{name} knows a newer {broker}"
+        if is_ordered:
+            return ""
+        first = min(name for name, opinion in opinions.items() if opinion.guards)
+        if first != node.name:
+            return f"{first} sees to it"
+        if len(opinions) == 1 and not self._hears_others(broker):
+            return f"{node.name} hears nobody, and may be cut off itself; `pleach overlay heal {broker}` decides it"
+        return ""
+
+    def _hears_others(self, broker: Node) -> bool:
+        return any(self._node.is_up(peer) for peer in self._node.broker.router.neighbours if peer != broker)
+
+    def _note_whether_cut_off(self, opinions: Mapping[Node, Opinion]) -> None:
+        node = self._node
+        if opinions or any(map(node.is_up, node.broker.router.neighbours)):
+            self.cut_off = ""
+        elif not self.cut_off:
+            self.cut_off = f"{node.name} hears no other broker, and may have a stand-in"
+            log.warning("%s: clients are sent away until it hears one", self.cut_off)
+            for peer in [peer for peer in node.links if node.gate.is_guest(peer)]:
+                node.links[peer].wire.close(self.cut_off)
+
+
+async def _answers(admin: str, broker: Node) -> bool:
+    opinion = await _opinion(admin, broker)
+    return opinion is not None and opinion.name == broker
+
+
+async def _opinion(admin: str, broker: Node) -> Opinion | None:
+    """None where nobody answers who could know."""
+    if not admin:
+        return None
+    try:
+        answer = await ask(admin, "/overlay/opinion", {"broker": broker}, seconds_max=ASK_SECONDS_MAX)
+        return msgspec.convert(answer.value, Opinion) if answer.is_ok else None
+    except (UnreachableError, msgspec.ValidationError):
+        return None

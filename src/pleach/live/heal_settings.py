@@ -1,0 +1,37 @@
+"""[heal] of a broker's settings: when a dead neighbour gets a stand-in; and [stand_in]: that this broker is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from pleach.messages import Node
+
+GRACE_SECONDS = 30.0
+SECONDS_MIN, SECONDS_MAX = 0.1, 86_400.0
+
+
+class HealSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The same for all brokers of a network."""
+
+    after: float  # seconds of silence after which a neighbour counts as dead for good
+    grace: float = GRACE_SECONDS  # seconds for which a stand-in keeps what clients of the dead one wanted
+
+
+class StandInSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Written by the guardian that starts a stand-in, and by nobody else."""
+
+    epoch: int  # above any that the dead broker had
+    parent: Node = ""  # its neighbour towards the root, if it had one
+
+
+def heal_complaints(settings: HealSettings, *, ordering: str, is_leased: bool) -> Iterator[tuple[str, str, str]]:
+    """(key, reason, remedy) of what is wrong with the settings."""
+    for key, seconds in (("after", settings.after), ("grace", settings.grace)):
+        if not SECONDS_MIN <= seconds <= SECONDS_MAX:
+            yield f"heal.{key}", f"{seconds:g} seconds", f"{SECONDS_MIN:g} to {SECONDS_MAX:g}"
+    if ordering == "none":
+        yield "heal", "a network without order cannot heal", 'set ordering to "fifo" or "causal"'
+    if is_leased:
+        yield "heal", "healing and leases do not know of each other", "leave [heal] or [stabilise] out"
