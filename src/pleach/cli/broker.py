@@ -35,7 +35,6 @@ def broker(
     refresh: Annotated[float | None, typer.Option(help="Leases: seconds between renewals.")] = None,
     period: Annotated[float | None, typer.Option(help="Leases: seconds until what is not renewed goes.")] = None,
     heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
-    heal_grace: Annotated[float | None, typer.Option(help="Seconds for which its clients are waited for.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
     zone: Annotated[str | None, typer.Option(help="Where it stands, for the dashboard.")] = None,
@@ -56,9 +55,7 @@ def broker(
         "advertise": advertise,
         "client_advertise": client_advertise,
         "admin_advertise": admin_advertise,
-        "peers": parse_peers(peer, source="--peer") if peer else None,
-        "neighbours": neighbour or None,
-        "welcome": welcome or None,
+        **_others(peer, neighbour, welcome),
         "parent": parent,
         "routing": routing,
         "hierarchical": hierarchical,
@@ -67,7 +64,7 @@ def broker(
         "ordering": ordering,
         "exchange": exchange,
         "stabilise": _given({"refresh": refresh, "period": period}) or None,
-        "heal": _given({"after": heal_after, "grace": heal_grace}) or None,
+        "heal": _given({"after": heal_after}) or None,
         "data_dir": str(data_dir) if data_dir else None,
         "heartbeat": heartbeat,
         "zone": zone,
@@ -76,6 +73,14 @@ def broker(
         "debug_faults": debug_faults,
     }
     _validate_or_run(lambda: load_settings(config, os.environ, _given(given)), is_run=not validate)
+
+
+def _others(
+    peers: list[str] | None, neighbours: list[str] | None, welcome: list[str] | None
+) -> dict[str, dict[str, str] | list[str] | None]:
+    """What the flags say of other brokers."""
+    dialled = parse_peers(peers, source="--peer") if peers else None
+    return {"peers": dialled, "neighbours": neighbours or None, "welcome": welcome or None}
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:

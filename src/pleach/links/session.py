@@ -249,7 +249,7 @@ class Session:
         self.received = hello.first - 1
         if not known:
             return [PeerReborn(is_stand_in, is_known=False)] if is_stand_in else []
-        unheard = list(self.payloads(0)) if is_stand_in else []
+        unheard = tuple(self.payloads(0)) if is_stand_in else ()
         self._drop(self.last)
         # The Hello goes before all that the rebirth gives rise to.
         return [Transmit(self._hello()), PeerReborn(is_stand_in, unheard)]

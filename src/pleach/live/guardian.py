@@ -54,6 +54,7 @@ class Guardian:
         self._heard_at: dict[Node, float] = {}
         self._consulting: dict[Node, asyncio.Task[str]] = {}
         self._due: dict[Node, float] = {}
+        self._said: dict[Node, str] = {}  # the last reason why a silent neighbour got no stand-in
         self.cut_off = ""  # why clients are not taken
         if node.settings.heal is not None and node.is_durable and node.broker.router.neighbours:
             self.cut_off = f"{node.name} has not met a neighbour since it started"  # who knows of stand-ins
@@ -78,8 +79,9 @@ class Guardian:
 
     async def _see_to(self, broker: Node) -> None:
         reason = await self.heal(broker)
-        if reason:
+        if reason and self._said.get(broker) != reason:
             log.info("no stand-in for %s from here: %s", broker, reason)
+        self._said[broker] = reason
 
     def opinion(self, broker: Node) -> Opinion:
         node = self._node
