@@ -17,7 +17,7 @@ from random import SystemRandom
 from typing import NamedTuple, TypeAlias
 
 from pleach.errors import PleachError, SettingsError
-from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Probe
+from pleach.links.frames import FRAME_BYTES_MAX, Bye, Data, Farewell, Frame, Hello, Probe
 from pleach.links.reading import READER
 from pleach.live.admin import AdminServer, site_of
 from pleach.live.bugs import end_on_bugs, watched
@@ -41,6 +41,7 @@ STOP_SECONDS_MAX = 10.0  # for the last commit and the goodbyes
 TICKS_PER_HEARTBEAT = 2
 HEARING_SECONDS = 0.001
 EXIT_FORCED = 1
+PEER_FRAME_BYTES_MAX = 256 * 1_048_576  # a testimony (overlay/standin.py) has all that a dead broker did not confirm
 
 log = logging.getLogger(__name__)
 chance = SystemRandom()
@@ -121,7 +122,9 @@ class Daemon:
         return Ready(node.name, clients, peers, operators, node.is_durable)
 
     def _listener(self, door: Door) -> Listener:
-        handlers = Handlers(partial(self._frame, door), self._lost, self._made, on_data=self._data)
+        largest = PEER_FRAME_BYTES_MAX if door is Door.PEERS else FRAME_BYTES_MAX
+        frame = partial(self._frame, door)
+        handlers = Handlers(frame, self._lost, self._made, on_data=self._data, frame_bytes_max=largest)
         return lambda host, port: listen(host, port, handlers)
 
     async def _open(self, key: str, text: str, listener: Listener) -> str:
@@ -267,7 +270,8 @@ class Daemon:
         try:
             address = parse_address(known, key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
-                handlers = Handlers(partial(self._frame, Door.PEERS), self._lost, on_data=self._data)
+                frame = partial(self._frame, Door.PEERS)
+                handlers = Handlers(frame, self._lost, on_data=self._data, frame_bytes_max=PEER_FRAME_BYTES_MAX)
                 connection = await open_connection(address.host, address.port, handlers)
         except (OSError, TimeoutError, SettingsError) as error:
             log.debug("%s does not answer: %s", peer, error)

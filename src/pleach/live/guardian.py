@@ -7,7 +7,8 @@ Rule 1: a neighbour that hears the broker, or knows a newer life of it, or is no
 Rule 2: one that does not answer counts as down. So two guardians may start a stand-in each, while they cannot hear each
         other. Only one of these ever serves: to serve takes the testimony of every neighbour, and who has testified to
         one fences all that are older.
-Rule 3: a broker that hears nobody starts none: it may be the one that is cut off. Then it sends its clients away, too,
+Rule 3: a broker that was stopped in good order is no dead one: what it has for others is on its disk.
+Rule 4: a broker that hears nobody starts none: it may be the one that is cut off. Then it sends its clients away, too,
         since a stand-in for it may be at work, and what it confirmed would be lost when it finds out.
 """
 
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pleach.errors import UnreachableError
+from pleach.links.frames import Bye, Farewell
 from pleach.live.ask import ask
 from pleach.live.bugs import watched
 from pleach.live.hosting import Host
@@ -45,6 +47,7 @@ class Opinion(msgspec.Struct, frozen=True):
     silent_seconds: float
     epoch: int  # the newest life of it that is known; 0: none
     guards: bool  # who says this would start a stand-in
+    on_leave: bool  # it has said goodbye, and that it comes back
 
 
 class Guardian:
@@ -55,9 +58,17 @@ class Guardian:
         self._consulting: dict[Node, asyncio.Task[str]] = {}
         self._due: dict[Node, float] = {}
         self._said: dict[Node, str] = {}  # the last reason why a silent neighbour got no stand-in
-        self.cut_off = ""  # why clients are not taken
+        self._on_leave: dict[Node, None] = {}
+        self._cut_off = ""
         if node.settings.heal is not None and node.is_durable and node.broker.router.neighbours:
-            self.cut_off = f"{node.name} has not met a neighbour since it started"  # who knows of stand-ins
+            self._cut_off = f"{node.name} has not met a neighbour since it started"  # who knows of stand-ins
+
+    @property
+    def cut_off(self) -> str:
+        """Why clients are not taken: this broker may have a stand-in. Empty where they are."""
+        if self._cut_off and any(map(self._node.is_up, self._node.broker.router.neighbours)):
+            self._cut_off = ""
+        return self._cut_off
 
     # Silence -------------------------------------------------------------------------------------------------
 
@@ -69,13 +80,17 @@ class Guardian:
         node.kinsfolk.tell(now)
         neighbours = node.broker.router.neighbours
         self._heard_at = {peer: now if node.is_up(peer) else self._heard_at.get(peer, now) for peer in neighbours}
-        if any(map(node.is_up, neighbours)):
-            self.cut_off = ""
+        self._on_leave = {peer: None for peer in self._on_leave if not node.is_up(peer)}
         patience = node.settings.heal.after + node.settings.heartbeat
         for peer, heard_at in self._heard_at.items():
             if now - heard_at >= patience and self._due.get(peer, now) <= now and peer not in self._consulting:
                 self._due[peer] = now + AGAIN_SECONDS
                 watched(self._see_to(peer))
+
+    def heard(self, peer: Node, farewell: Bye) -> None:
+        """A neighbour may say that it stops, and comes back."""
+        if farewell.why is Farewell.LEAVING:
+            self._on_leave[peer] = None
 
     async def _see_to(self, broker: Node) -> None:
         reason = await self.heal(broker)
@@ -88,8 +103,15 @@ class Guardian:
         session = node.endpoint.sessions.get(broker)
         silent = node.now - self._heard_at.get(broker, node.now)
         is_linked = broker in node.broker.router.neighbours
-        guards = node.settings.heal is not None
-        return Opinion(node.name, is_linked, node.is_up(broker), silent, session.peer_epoch if session else 0, guards)
+        return Opinion(
+            node.name,
+            is_linked,
+            node.is_up(broker),
+            silent,
+            session.peer_epoch if session else 0,
+            guards=node.settings.heal is not None,
+            on_leave=broker in self._on_leave,
+        )
 
     # Consultation --------------------------------------------------------------------------------------------
 
@@ -104,9 +126,9 @@ class Guardian:
             self._consulting.pop(broker, None)
 
     async def _consult(self, broker: Node, *, is_ordered: bool) -> str:
-        node = self._node
+        node, heal = self._node, self._node.settings.heal
         kin = node.kinsfolk.of(broker)
-        if node.settings.heal is None:
+        if heal is None:
             return f"healing is off at {node.name}; set [heal] after, or --heal-after"
         if kin is None:
             return f"{broker} is no neighbour of {node.name}, or has not told who its other neighbours are"
@@ -117,7 +139,8 @@ class Guardian:
         opinions = await self._opinions(broker, kin)
         own = self.opinion(broker)
         self._note_whether_cut_off(opinions)
-        reason = self._why_not(broker, {**opinions, node.name: own}, is_ordered=is_ordered)
+        hears = self._hears_others(broker)
+        reason = why_not(broker, own, opinions, heal.after, hears_others=hears, is_ordered=is_ordered)
         if not reason:
             epoch = max(time.time_ns(), 1 + max(each.epoch for each in (own, *opinions.values())))
             log.warning("%s is dead for good: a stand-in starts here, epoch %d", broker, epoch)
@@ -131,38 +154,48 @@ class Guardian:
         told = await asyncio.gather(*(_opinion(admin, broker) for admin in others.values()))
         return {name: each for name, each in zip(others, told, strict=True) if each is not None and each.name == name}
 
-    def _why_not(self, broker: Node, opinions: Mapping[Node, Opinion], *, is_ordered: bool) -> str:
-        node, heal = self._node, self._node.settings.heal
-        assert heal is not None
-        known = opinions[node.name].epoch
-        for name, opinion in sorted(opinions.items()):
-            if not opinion.linked:
-                return f"{name} says that it is no neighbour of {broker}"
-            if opinion.up or (opinion.silent_seconds < heal.after and not is_ordered):
-                return f"{name} has heard of {broker} lately"
-            if opinion.epoch > known:
-                return f"{name} knows a newer {broker}"
-        if is_ordered:
-            return ""
-        first = min(name for name, opinion in opinions.items() if opinion.guards)
-        if first != node.name:
-            return f"{first} sees to it"
-        if len(opinions) == 1 and not self._hears_others(broker):
-            return f"{node.name} hears nobody, and may be cut off itself; `pleach overlay heal {broker}` decides it"
-        return ""
-
     def _hears_others(self, broker: Node) -> bool:
         return any(self._node.is_up(peer) for peer in self._node.broker.router.neighbours if peer != broker)
 
     def _note_whether_cut_off(self, opinions: Mapping[Node, Opinion]) -> None:
         node = self._node
         if opinions or any(map(node.is_up, node.broker.router.neighbours)):
-            self.cut_off = ""
-        elif not self.cut_off:
-            self.cut_off = f"{node.name} hears no other broker, and may have a stand-in"
-            log.warning("%s: clients are sent away until it hears one", self.cut_off)
+            self._cut_off = ""
+        elif not self._cut_off:
+            self._cut_off = f"{node.name} hears no other broker, and may have a stand-in"
+            log.warning("%s: clients are sent away until it hears one", self._cut_off)
             for peer in [peer for peer in node.links if node.gate.is_guest(peer)]:
-                node.links[peer].wire.close(self.cut_off)
+                node.links[peer].wire.close(self._cut_off)
+
+
+def why_not(
+    broker: Node,
+    own: Opinion,
+    others: Mapping[Node, Opinion],
+    after: float,
+    *,
+    hears_others: bool,
+    is_ordered: bool,
+) -> str:
+    """Why `own` starts no stand-in for a broker, in view of what its other neighbours say that answer; or nothing."""
+    opinions = {**others, own.name: own}
+    for name, opinion in sorted(opinions.items()):
+        if not opinion.linked:
+            return f"{name} says that it is no neighbour of {broker}"
+        if opinion.up or (opinion.silent_seconds < after and not is_ordered):
+            return f"{name} has heard of {broker} lately"
+        if opinion.on_leave and not is_ordered:
+            return f"{broker} has said goodbye to {name}, and comes back"
+        if opinion.epoch > own.epoch:
+            return f"{name} knows a newer {broker}"
+    if is_ordered:
+        return ""
+    first = min(name for name, opinion in opinions.items() if opinion.guards)
+    if first != own.name:
+        return f"{first} sees to it"
+    if not others and not hears_others:
+        return f"{own.name} hears nobody, and may be cut off itself; `pleach overlay heal {broker}` decides it"
+    return ""
 
 
 async def _answers(admin: str, broker: Node) -> bool:

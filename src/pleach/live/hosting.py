@@ -3,8 +3,8 @@
     <data_dir>/stand-ins/<broker>/<epoch>/broker.toml · data/ · ready.json · pid · ended
 
 Rule 1: a stand-in is a broker like any other: it has its own ports, which it keeps, and outlives its host's `kill -9`.
-Rule 2: one that crashes is started again, and goes on from its disk. One that ends by itself (it was stopped, removed
-        from the tree, or fenced) has ended for good.
+Rule 2: one that crashes is started again, if it has a disk to go on from. One that ends by itself (it was stopped,
+        removed from the tree, or fenced) has ended for good.
 Rule 3: when the host stops in good order its stand-ins stop with it, and they come back with it.
 """
 
@@ -14,7 +14,6 @@ import asyncio
 import fcntl
 import json
 import logging
-import os
 import socket
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from pleach.live.bugs import watched
-from pleach.live.config import ENVIRONMENT_PREFIX, Address, BrokerSettings, parse_address
+from pleach.live.config import Address, BrokerSettings, parse_address
 from pleach.live.heal_settings import StandInSettings
 from pleach.live.store import LOCK
 from pleach.messages import Kin, Node
@@ -87,6 +86,9 @@ class Host:
             if code in (0, EXIT_FENCED):
                 log.warning("the stand-in for %s has ended: %s", broker, "fenced" if code else "stopped or removed")
                 break
+            if not self._settings().data_dir:
+                log.error("the stand-in for %s has ended with %d, and its memory with it", broker, code)
+                break
             log.error("the stand-in for %s has ended with %d; started again (%d)", broker, code, attempt + 1)
             await asyncio.sleep(RESTART_SECONDS * (attempt + 1))
         (folder / ENDED).touch()
@@ -94,12 +96,9 @@ class Host:
 
     async def _lived(self, broker: Node, folder: Path) -> int:
         """One life of the process; returns its exit code."""
-        command = [sys.executable, "-m", "pleach", "broker", "--config", str(folder / SETTINGS)]
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(ENVIRONMENT_PREFIX)}
+        command = [sys.executable, "-m", "pleach.live.stand_in", str(folder / SETTINGS)]
         with (folder / READY).open("wb") as ready:
-            process = await asyncio.create_subprocess_exec(
-                *command, stdin=asyncio.subprocess.DEVNULL, stdout=ready, env=environment
-            )
+            process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL, stdout=ready)
         (folder / PID).write_text(f"{process.pid}\n")
         self._hosted[broker] = process
         if self._is_stopping:

@@ -190,6 +190,8 @@ class BrokerNode:
         elif self._wires.get(peer) is wire:  # else: the rest of a connection that was replaced
             if isinstance(frame, Hello) and self.links[peer].is_dialled:
                 self.roads.met(frame)
+            if isinstance(frame, Bye):
+                self.guardian.heard(peer, frame)
             self.endpoint.receive(peer, frame, now=self._clock())
             self._touch()
 
