@@ -82,8 +82,7 @@ class Witness:
 
     def testify(self, peer: Node, unheard: Sequence[Numbered]) -> Bereaved:
         """The journal of the link to a neighbour that has a stand-in now; the stand-in answers for it from here on."""
-        if unheard:
-            self._settle(peer, unheard[0][0])
+        self._settle(peer, unheard[0][0] if unheard else None)
         marks = in_order(self._marks[peer])
         behind: defaultdict[int, list[JournalEntry]] = defaultdict(list)
         for (after, _), event in sorted(self._behind[peer].items()):
