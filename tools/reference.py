@@ -28,7 +28,8 @@ from pleach.live.metrics import COUNTER_HELP
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
-FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour"})  # which are called otherwise than their keys
+# Flags that are called otherwise than their keys.
+FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour", "after": "heal_after"})
 TWO_NUMBERS = "two numbers"
 TYPES = MappingProxyType(
     {"str": "text", "int": "integer", "float": "number", "bool": "boolean", "Node": "name", "Path": "path"}
@@ -103,7 +104,7 @@ def field_comments(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def field_types(struct: type[msgspec.Struct]) -> dict[str, str]:
-    spelled = re.findall(r"^    (\w+): ([^=\n]+?)(?: =.*)?$", inspect.getsource(struct), re.MULTILINE)
+    spelled = re.findall(r"^    (\w+): ([^=#\n]+?)(?: +[=#].*)?$", inspect.getsource(struct), re.MULTILINE)
     return {name: _type(text) for name, text in spelled}
 
 

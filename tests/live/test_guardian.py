@@ -71,7 +71,7 @@ def test_the_settings_of_a_stand_in_are_the_hosts_but_for_its_place(tmp_path):
     file.write_text(_toml(made))
     read = msgspec.convert(tomllib.loads(file.read_text()), BrokerSettings)
     assert read == made
-    assert (read.name, read.routing, read.stand_in.epoch, read.stand_in.parent) == ("x", "merging", 99, "b")
+    assert (read.name, read.routing, read.stand_in.epoch, read.stand_in.towards_root) == ("x", "merging", 99, "b")
     assert read.all_neighbours == ["b", "q\t"]
     assert read.client_listen != own.client_listen
     assert read.client_advertise == f"b.example:{read.client_listen.rpartition(':')[2]}"

@@ -23,7 +23,7 @@ class StandInSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Written by the guardian that starts a stand-in, and by nobody else."""
 
     epoch: int  # above any that the dead broker had
-    parent: Node = ""  # its neighbour towards the root, if it had one
+    towards_root: Node = ""  # the neighbour of the dead broker that is nearer to the root, if it had one
 
 
 def heal_complaints(settings: HealSettings, *, ordering: str, is_leased: bool) -> Iterator[tuple[str, str, str]]:

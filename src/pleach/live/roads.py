@@ -60,7 +60,7 @@ class Roads:
         """In the first life of a stand-in: take the place of the dead broker."""
         settings = self._settings()
         if settings.stand_in is not None:
-            self._endpoint.request(StandFor(settings.all_neighbours, settings.stand_in.parent), now=now)
+            self._endpoint.request(StandFor(settings.all_neighbours, settings.stand_in.towards_root), now=now)
 
     def expect(self, broker: Node) -> None:
         """An operator says that this broker is going to join here: strangers are not let in by the door for brokers."""
