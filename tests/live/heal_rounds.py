@@ -36,6 +36,7 @@ from pleach.trace import RecordKind, Verdict, explain, judge
 from pleach.trace.departed import DIED, GIVEN_UP, HELD, linked_when_died
 
 LINKS = (("a", "b"), ("b", "c"), ("c", "d"), ("b", "e"), ("c", "f"), ("f", "g"), ("a", "h"), ("d", "i"))
+BROKERS = ("a", "b", "c", "d", "e", "f", "g", "h", "i")
 AFTER, GRACE, HEARTBEAT = 1.0, 8.0, 0.5  # seconds
 GAP_SECONDS_MAX = 5.0
 HEALED_SECONDS_MAX = 40.0
@@ -239,12 +240,18 @@ def end_stand_ins(place: Path) -> None:
 
 
 async def one_network(
-    victims: int, seed: int, place: Path, *, ordering: str, rate: float, links: Sequence[tuple[str, str]] = LINKS
+    victims: Sequence[str],
+    seed: int,
+    place: Path,
+    *,
+    ordering: str,
+    rate: float,
+    links: Sequence[tuple[str, str]] = LINKS,
+    grace: float = GRACE,
 ) -> tuple[list[Round], Verdict, str]:
     """Returns the rounds, and how the trace is judged."""
-    rng = Random(seed)
     settings = (f"--heal-after={AFTER}", f"--heartbeat={HEARTBEAT}", f"--ordering={ordering}", "--log-level=debug")
-    os.environ["PLEACH_HEAL_GRACE"] = str(GRACE)
+    os.environ["PLEACH_HEAL_GRACE"] = str(grace)
     rounds: list[Round] = []
     try:
         async with Fleet(place, *settings) as fleet, Mourner(f"heal-{seed}", ordering) as witness:
@@ -252,7 +259,7 @@ async def one_network(
             network = Network(fleet, witness, place, links, ordering)
             await network.populate(rate)
             await network.until_whole()
-            for victim in rng.sample(network.brokers, victims):
+            for victim in victims:
                 await asyncio.sleep(WARM_UP)
                 rounds.append(await network.bury(victim))
                 sys.stdout.write(f"  seed {seed}: {rounds[-1]}\n")
@@ -274,7 +281,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     left, seed, bad = options.rounds, options.seed, 0
     while left > 0:
-        victims, ordering = min(left, ROUNDS_PER_NETWORK), ("causal", "fifo")[seed % 2]
+        victims = Random(seed).sample(BROKERS, min(left, ROUNDS_PER_NETWORK))
+        ordering = ("causal", "fifo")[seed % 2]
         with tempfile.TemporaryDirectory() as directory:
             place = options.keep / str(seed) if options.keep else Path(directory)
             place.mkdir(parents=True, exist_ok=True)
@@ -287,7 +295,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not verdict.clean:
             sys.stdout.write(told + "\n")
         bad += sum(each.is_bad for each in rounds) + (not verdict.clean)
-        left, seed = left - victims, seed + 1
+        left, seed = left - len(victims), seed + 1
     return 1 if bad else 0
 
 

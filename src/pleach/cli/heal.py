@@ -68,6 +68,5 @@ def _guardian(found: Survey, broker: str) -> str:
     """The first of its neighbours that answer; raises SurveyError where there is none."""
     neighbours = [name for name, status in sorted(found.found.items()) if broker in status.neighbours]
     if not neighbours:
-        reason = f"no broker that answers has a neighbour {broker!r}"
-        raise SurveyError(reason, "name one of its neighbours with --via; `pleach overlay show` draws who is where")
+        raise SurveyError(f"no broker that answers has a neighbour {broker!r}", "name one that has with --via")
     return neighbours[0]
