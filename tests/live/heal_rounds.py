@@ -104,9 +104,9 @@ class Network:
         return sorted({self.brokers[(here + step) % count] for step in (2, 3, 5)} - {broker})
 
     def _addresses(self, broker: str) -> str:
-        """Its broker, and two more: wherever one of them is known, the stand-in can be found."""
-        others = [each for each in self.brokers if each != broker]
-        known = [broker, *Random(broker).sample(others, 2)]
+        """Its broker, and for half of the clients another one: the rest ask where their broker has told them to."""
+        here = self.brokers.index(broker)
+        known = [broker, *([self.brokers[here - 1]] if here % 2 else [])]
         return ",".join(self.fleet.client_address(each).removeprefix("pleach://") for each in known)
 
     def _answering(self, broker: str):

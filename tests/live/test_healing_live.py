@@ -78,11 +78,12 @@ def test_a_stand_in_takes_the_place_and_clients_return_to_it(tmp_path):
             chain(tmp_path, heal=HEAL) as running,
             pleach.connect(several(running, "a"), name="p") as publisher,
             pleach.connect(several(running, "b", "c"), name="s") as subscriber,
-            pleach.connect(several(running, "b", "a"), name="q") as other,
+            pleach.connect(several(running, "b"), name="q") as other,  # it knows nobody else, but is told
         ):
             mine = await subscriber.subscribe("n >= 0")
             await publish(publisher, 0, 10)
             assert await numbers(mine, 10) == list(range(10))
+            await until(lambda: other._lifeline._strands.current.refuge)
             epoch = await bury(running)
             late = asyncio.ensure_future(other.publish({"n": 1_000}))
             await publish(publisher, 10, 10)

@@ -10,7 +10,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from pleach.effects import Observe, Observed, Send
-from pleach.messages import Kin, Node, Stand, Whereabouts
+from pleach.live.disk import Wire
+from pleach.messages import Kin, Node, Refuge, Stand, Whereabouts
 from pleach.overlay.kinship import Kinship
 from pleach.overlay.standin import Phase, StandIn
 
@@ -26,6 +27,7 @@ class Kinsfolk:
         self._kinship = node.broker.machine(Kinship)
         self._stand_in = node.broker.machine(StandIn)
         self._told: dict[Node, tuple[int, Kin]] = {}  # per neighbour: its life, and what it was told last
+        self._refuges: dict[Node, tuple[Wire, Refuge]] = {}  # per client: its connection, and what it was told there
 
     def of(self, neighbour: Node) -> Kin | None:
         return self._kinship.of(neighbour) if self._kinship else None
@@ -60,6 +62,15 @@ class Kinsfolk:
             if node.is_up(peer) and self._told.get(peer) != told:
                 self._told[peer] = told
                 node.endpoint.perform([Send(peer, kin)], now=now)
+        self._tell_clients(Refuge([place.client for place in kin.neighbours.values() if place.client]), now)
+
+    def _tell_clients(self, refuge: Refuge, now: float) -> None:
+        """Whoever is connected, once on each connection, and whenever it has changed."""
+        node, before = self._node, self._refuges
+        here = [client for client in node.broker.sessions.clients if client in node.links and node.is_up(client)]
+        self._refuges = {client: (node.links[client].wire, refuge) for client in here}
+        new = [client for client in here if before.get(client) != self._refuges[client]]
+        node.endpoint.perform([Send(client, refuge) for client in new], now=now)
 
     def _kin(self, kinship: Kinship) -> Kin:
         node, places = self._node, self._node.roads.places

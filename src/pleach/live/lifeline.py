@@ -394,5 +394,6 @@ class Lifeline:
         assert self._listener is not None
         heard, self._listener.heard = self._listener.heard, []
         for what, sequence in heard:
+            self._strands.hear(what)
             self._hearer.hear(what, sequence)
         self._follow()

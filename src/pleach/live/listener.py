@@ -16,7 +16,7 @@ from pleach.events.event import Event
 from pleach.links.endpoint import Endpoint
 from pleach.links.session import Phase
 from pleach.live.addresses import Address
-from pleach.messages import Deliver, Message, Node
+from pleach.messages import Deliver, Message, Node, Refuge
 from pleach.returning import ReturningClient
 from pleach.runs import Passed, Run
 from pleach.trace.departed import HELD
@@ -104,7 +104,7 @@ class Listener:
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         is_known = isinstance(self.inner, ReturningClient) and self.inner.has_had(sender, message)
-        effects = self.inner.handle(sender, message, now=now)
+        effects = self.inner.handle(sender, message, now=now) if not isinstance(message, Refuge) else ()
         assert self.endpoint is not None
         if not is_known:
             self.heard.append((message, self.endpoint.sessions[sender].received))

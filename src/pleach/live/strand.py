@@ -41,6 +41,7 @@ class Strand:
     def __init__(self, client: Node, peer: Node | None, addresses: Sequence[Address], owner: Owner) -> None:
         self.peer = peer
         self.addresses = addresses
+        self.refuge: Sequence[Address] = ()  # where to ask for the peer, once it answers nowhere
         self.patience = math.inf  # seconds without any connection
         self._client = client
         self._owner = owner
@@ -115,7 +116,7 @@ class Strand:
         """Try one address after the other; returns why each led nowhere, or nothing once one did."""
         attempts: dict[str, str] = {}
         self._is_answered = False
-        while address := next((each for each in self.addresses if str(each) not in attempts), None):
+        while address := next((a for a in (*self.addresses, *self.refuge) if str(a) not in attempts), None):
             reason = await self._dial(address)
             if not reason:
                 return {}

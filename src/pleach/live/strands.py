@@ -9,12 +9,13 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from pleach.errors import AddressError
+from pleach.events.event import Event
 from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Frame, Ping
 from pleach.links.upkeep import LinkPhase
 from pleach.live.addresses import ADDRESSES_MAX, Address, parse_addresses
 from pleach.live.strand import Owner, Strand
-from pleach.messages import Node
+from pleach.messages import Message, Node, Refuge
 
 FORMER_SECONDS_MAX = 300.0  # that a broker which has sent us away is looked for, to tell it that we have gone
 FAREWELL_SECONDS_MAX = 2.0  # for it to hear that, when the client is closed
@@ -44,6 +45,11 @@ class Strands:
     def send(self, peer: Node, frame: Frame) -> None:
         if strand := self.to(peer):
             strand.send(frame)
+
+    def hear(self, what: Message | list[Event]) -> None:
+        """Our broker may say where to ask for it, should it die."""
+        if isinstance(what, Refuge):
+            self.current.refuge = [address for text in what.addresses for address in read_told(text)][:ADDRESSES_MAX]
 
     # Whom there is to reach ----------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ from pleach.messages.healing import (
     StandFor,
     Testimony,
 )
-from pleach.messages.kinship import Kin, Stand, Whereabouts
+from pleach.messages.kinship import Kin, Refuge, Stand, Whereabouts
 from pleach.messages.membership import (
     ClientLeft,
     CloseAB,
@@ -251,6 +251,7 @@ __all__ = [
     "Reconfigure",
     "Reconfigured",
     "Redirect",
+    "Refuge",
     "Refused",
     "Reject",
     "RelayRouting",

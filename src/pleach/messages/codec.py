@@ -15,7 +15,7 @@ from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliv
 from pleach.messages.coloured import ColouredMessage
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.healing import HealingMessage, Returning
-from pleach.messages.kinship import Kin
+from pleach.messages.kinship import Kin, Refuge
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.movement import Halt, MovementMessage, Resume
 from pleach.messages.rebuild import RebuildMessage
@@ -39,6 +39,7 @@ AnyMessage: TypeAlias = (
     | RebuildMessage
     | HealingMessage
     | Kin
+    | Refuge
     | Seek
     | Sought
     | Presence

@@ -1,6 +1,7 @@
 """What brokers of a network that heals tell their neighbours, so that these can take care of their place (live/).
 
 broker ── Kin ──▶ each of its neighbours
+broker ── Refuge ──▶ each of its clients
 """
 
 from __future__ import annotations
@@ -35,3 +36,9 @@ class Kin(Message, frozen=True):
     neighbours: dict[Node, Whereabouts]
     parent: Node
     stands: dict[Node, Stand]
+
+
+class Refuge(Message, frozen=True):
+    """Where a client may ask for its broker, should that one die: at the broker's neighbours."""
+
+    addresses: list[str]
