@@ -75,7 +75,6 @@ class Network:
     links: Sequence[tuple[str, str]]
     ordering: str
     tree: Topology = field(init=False)
-    dead: list[str] = field(default_factory=list)
     _read: dict[Path, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -119,22 +118,23 @@ class Network:
 
     # Deaths --------------------------------------------------------------------------------------------------
 
-    async def bury(self, victim: str) -> Round:
-        """Kill a broker for good, and wait until its place is taken."""
-        process = self.fleet.processes[victim]
-        process.kill()
-        await process.wait()
+    async def bury(self, *victims: str) -> list[Round]:
+        """Kill brokers for good, all at once, and wait until their places are taken."""
+        processes = [self.fleet.processes[victim] for victim in victims]
+        for process in processes:
+            process.kill()
+        for process in processes:
+            await process.wait()
         died_at = time.monotonic()
-        self._note_death(victim)
-        self.dead.append(victim)
-        del self.fleet.directory.admin[victim]
+        for victim in victims:
+            self._note_death(victim)
+            del self.fleet.directory.admin[victim]
         await self.until_whole()
         whole = time.monotonic() - died_at
         await self.until_whole(is_settled=True)
         await asyncio.sleep(AFTERMATH)
         self.note_held()
-        across, back = self._gaps(victim, died_at)
-        return Round(victim, self._position(victim), across, back, whole)
+        return [Round(victim, self._position(victim), *self._gaps(victim, died_at), whole=whole) for victim in victims]
 
     def _position(self, broker: str) -> str:
         count = len(self.tree.neighbours(broker))
@@ -240,7 +240,7 @@ def end_stand_ins(place: Path) -> None:
 
 
 async def one_network(
-    victims: Sequence[str],
+    deaths: Sequence[Sequence[str]],
     seed: int,
     place: Path,
     *,
@@ -259,11 +259,12 @@ async def one_network(
             network = Network(fleet, witness, place, links, ordering)
             await network.populate(rate)
             await network.until_whole()
-            for victim in victims:
+            for victims in deaths:
                 await asyncio.sleep(WARM_UP)
-                rounds.append(await network.bury(victim))
-                sys.stdout.write(f"  seed {seed}: {rounds[-1]}\n")
-                sys.stdout.flush()
+                for each in await network.bury(*victims):
+                    rounds.append(each)
+                    sys.stdout.write(f"  seed {seed}: {each}\n")
+                    sys.stdout.flush()
             is_quiet = await witness.drain()
             verdict = judge(witness.recorder.records)
             assert is_quiet, "it does not become quiet"
@@ -272,21 +273,30 @@ async def one_network(
         end_stand_ins(place)
 
 
+def _deaths(rng: Random, rounds: int, *, pairs: bool) -> list[tuple[str, ...]]:
+    """Nobody dies twice. Of two neighbours each has another one, who could tell."""
+    if not pairs:
+        return [(victim,) for victim in rng.sample(BROKERS, rounds)]
+    inner = [("b", "c"), ("c", "f"), ("d", "c"), ("a", "b"), ("c", "d")]
+    return [rng.choice(inner)]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rate", type=float, default=20.0, help="events per second of each publisher")
+    parser.add_argument("--pairs", action="store_true", help="two neighbours die at once")
     parser.add_argument("--keep", type=Path, default=None, help="a directory for data and logs, which stays")
     options = parser.parse_args(arguments)
     left, seed, bad = options.rounds, options.seed, 0
     while left > 0:
-        victims = Random(seed).sample(BROKERS, min(left, ROUNDS_PER_NETWORK))
+        deaths = _deaths(Random(seed), min(left, ROUNDS_PER_NETWORK), pairs=options.pairs)
         ordering = ("causal", "fifo")[seed % 2]
         with tempfile.TemporaryDirectory() as directory:
             place = options.keep / str(seed) if options.keep else Path(directory)
             place.mkdir(parents=True, exist_ok=True)
-            rounds, verdict, told = asyncio.run(one_network(victims, seed, place, ordering=ordering, rate=options.rate))
+            rounds, verdict, told = asyncio.run(one_network(deaths, seed, place, ordering=ordering, rate=options.rate))
         counts = verdict.counts
         sys.stdout.write(
             f"seed {seed}, {ordering}: {counts.published:,} published, {counts.deliveries:,} delivered,"
@@ -295,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not verdict.clean:
             sys.stdout.write(told + "\n")
         bad += sum(each.is_bad for each in rounds) + (not verdict.clean)
-        left, seed = left - len(victims), seed + 1
+        left, seed = left - len(deaths), seed + 1
     return 1 if bad else 0
 
 

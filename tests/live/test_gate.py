@@ -108,7 +108,7 @@ def test_the_connection_ends_and_the_reason_is_given():
         StandFor(["n"]),
         Bereaved("n", [], []),
         messages.Testimony("c", "b", [], [], [], []),
-        Kin(Whereabouts(), {}, "", {}),
+        Kin(Whereabouts(), {}, "", {}, {}),
     ],
     ids=lambda message: type(message).__name__,
 )

@@ -15,7 +15,7 @@ SMALL = (("a", "b"), ("b", "c"), ("b", "d"))
 
 def test_the_place_of_a_killed_broker_is_taken_and_nothing_is_lost_but_with_it(tmp_path):
     """Seconds are for the long command, on a machine that does nothing else."""
-    told = one_network(["b"], 1, tmp_path, ordering="causal", rate=10.0, links=SMALL, grace=2.0)
+    told = one_network([["b"]], 1, tmp_path, ordering="causal", rate=10.0, links=SMALL, grace=2.0)
     [death], verdict, explained = asyncio.run(told)
     assert verdict.clean, explained
     assert verdict.counts.deliveries > 100

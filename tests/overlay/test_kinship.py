@@ -13,7 +13,7 @@ def broker():
 
 def kin(**stands):
     others = {"n": Whereabouts(peer="h:1"), "m": Whereabouts(admin="h:2")}
-    return Kin(Whereabouts("h:3", "h:4", "h:5"), others, "m", stands)
+    return Kin(Whereabouts("h:3", "h:4", "h:5"), others, "m", {}, stands)
 
 
 def test_what_a_neighbour_says_last_is_kept_through_a_restart():

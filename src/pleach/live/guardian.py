@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,6 +28,7 @@ from pleach.live.ask import ask
 from pleach.live.bugs import watched
 from pleach.live.hosting import Host
 from pleach.messages import Kin, Node
+from pleach.overlay.standin import Phase
 
 if TYPE_CHECKING:
     from pleach.live.node import BrokerNode
@@ -48,6 +49,7 @@ class Opinion(msgspec.Struct, frozen=True):
     epoch: int  # the newest life of it that is known; 0: none
     guards: bool  # who says this would start a stand-in
     on_leave: bool  # it has said goodbye, and that it comes back
+    stand_in: str = ""  # where other brokers find the stand-in for it that runs here, if one does
 
 
 class Guardian:
@@ -78,6 +80,7 @@ class Guardian:
         if node.settings.heal is None:
             return
         node.kinsfolk.tell(now)
+        self._seek_mates(now)
         neighbours = node.broker.router.neighbours
         self._heard_at = {peer: now if node.is_up(peer) else self._heard_at.get(peer, now) for peer in neighbours}
         self._on_leave = {peer: None for peer in self._on_leave if not node.is_up(peer)}
@@ -111,7 +114,24 @@ class Guardian:
             session.peer_epoch if session else 0,
             guards=node.settings.heal is not None,
             on_leave=broker in self._on_leave,
+            stand_in=self.host.place_of(broker),
         )
+
+    def _seek_mates(self, now: float) -> None:
+        """As a stand-in: neighbours that do not answer may be dead, too, and have stand-ins elsewhere."""
+        stand_in = self._node.settings.stand_in
+        if stand_in is None or self._node.kinsfolk.phase is not Phase.GATHERING:
+            return
+        for neighbour, places in sorted(stand_in.beyond.items()):
+            if neighbour not in self._node.links and self._due.get(neighbour, now) <= now:
+                self._due[neighbour] = now + AGAIN_SECONDS
+                watched(self._seek(neighbour, places))
+
+    async def _seek(self, neighbour: Node, places: Sequence[str]) -> None:
+        told = await asyncio.gather(*(_opinion(admin, neighbour) for admin in places))
+        for opinion in told:
+            if opinion is not None and opinion.stand_in:
+                self._node.roads.mates[neighbour] = opinion.stand_in
 
     # Consultation --------------------------------------------------------------------------------------------
 
@@ -138,8 +158,8 @@ class Guardian:
             return f"{broker} answers its operators: it is alive"
         opinions = await self._opinions(broker, kin)
         own = self.opinion(broker)
-        self._note_whether_cut_off(opinions)
-        hears = self._hears_others(broker)
+        hears = bool(opinions) or self._hears_others(broker) or await _reaches(kin)
+        self._note_whether_cut_off(hears_others=hears)
         reason = why_not(broker, own, opinions, heal.after, hears_others=hears, is_ordered=is_ordered)
         if not reason:
             epoch = max(time.time_ns(), 1 + max(each.epoch for each in (own, *opinions.values())))
@@ -157,9 +177,9 @@ class Guardian:
     def _hears_others(self, broker: Node) -> bool:
         return any(self._node.is_up(peer) for peer in self._node.broker.router.neighbours if peer != broker)
 
-    def _note_whether_cut_off(self, opinions: Mapping[Node, Opinion]) -> None:
+    def _note_whether_cut_off(self, *, hears_others: bool) -> None:
         node = self._node
-        if opinions or any(map(node.is_up, node.broker.router.neighbours)):
+        if hears_others:
             self._cut_off = ""
         elif not self._cut_off:
             self._cut_off = f"{node.name} hears no other broker, and may have a stand-in"
@@ -193,7 +213,7 @@ def why_not(
     first = min(name for name, opinion in opinions.items() if opinion.guards)
     if first != own.name:
         return f"{first} sees to it"
-    if not others and not hears_others:
+    if not hears_others:
         return f"{own.name} hears nobody, and may be cut off itself; `pleach overlay heal {broker}` decides it"
     return ""
 
@@ -201,6 +221,12 @@ def why_not(
 async def _answers(admin: str, broker: Node) -> bool:
     opinion = await _opinion(admin, broker)
     return opinion is not None and opinion.name == broker
+
+
+async def _reaches(kin: Kin) -> bool:
+    """Whether anybody answers who is behind a dead broker's other neighbours, if these are dead as well."""
+    asked = [_opinion(place, neighbour) for neighbour, places in kin.beyond.items() for place in places]
+    return any(await asyncio.gather(*asked))
 
 
 async def _opinion(admin: str, broker: Node) -> Opinion | None:

@@ -24,6 +24,7 @@ class StandInSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     epoch: int  # above any that the dead broker had
     towards_root: Node = ""  # the neighbour of the dead broker that is nearer to the root, if it had one
+    beyond: dict[Node, list[str]] = {}  # per neighbour, where those answer who would know of a stand-in for it
 
 
 def heal_complaints(settings: HealSettings, *, ordering: str, is_leased: bool) -> Iterator[tuple[str, str, str]]:

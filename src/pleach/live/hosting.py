@@ -25,7 +25,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from pleach.live.bugs import watched
-from pleach.live.config import Address, BrokerSettings, parse_address
+from pleach.live.config import Address, BrokerSettings, load_settings, parse_address
 from pleach.live.heal_settings import StandInSettings
 from pleach.live.store import LOCK
 from pleach.messages import Kin, Node
@@ -44,6 +44,7 @@ class Host:
     def __init__(self, settings: Callable[[], BrokerSettings]) -> None:
         self._settings = settings
         self._hosted: dict[Node, asyncio.subprocess.Process | None] = {}
+        self._places: dict[Node, str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
 
@@ -51,6 +52,10 @@ class Host:
     def hosted(self) -> dict[Node, int]:
         """The stand-ins that run here, with their process ids; 0 where one is just being started."""
         return {name: process.pid if process else 0 for name, process in sorted(self._hosted.items())}
+
+    def place_of(self, broker: Node) -> str:
+        """Where other brokers find the stand-in for this one; empty if none runs here."""
+        return self._places[broker] if broker in self._hosted else ""
 
     def start(self, broker: Node, epoch: int, kin: Kin) -> None:
         """Start a stand-in for a neighbour whose kin this is."""
@@ -74,6 +79,8 @@ class Host:
 
     def _run(self, broker: Node, folder: Path) -> None:
         self._hosted[broker] = None
+        settings = load_settings(folder / SETTINGS, {}, {})
+        self._places[broker] = settings.advertise or settings.peer_listen
         task = watched(self._keep(broker, folder))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -121,7 +128,7 @@ def stand_in_settings(own: BrokerSettings, broker: Node, epoch: int, kin: Kin, f
         "peers": {name: place.peer for name, place in sorted(kin.neighbours.items()) if place.peer},
         "neighbours": tuple(name for name, place in sorted(kin.neighbours.items()) if not place.peer),
         "parent": "",
-        "stand_in": StandInSettings(epoch, kin.parent),
+        "stand_in": StandInSettings(epoch, kin.parent, kin.beyond),
         "data_dir": str(folder / DATA) if own.data_dir else "",
     }
     for listens, advertises in DOORS:

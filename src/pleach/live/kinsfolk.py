@@ -79,7 +79,13 @@ class Kinsfolk:
         stands = dict(kinship.stands)
         if node.settings.stand_in is not None:
             stands[node.name] = Stand(node.endpoint.epoch, places.client)
-        return Kin(own, neighbours, node.broker.router.parent or "", dict(sorted(stands.items())))
+        beyond = {peer: self._beyond(peer) for peer in neighbours}
+        return Kin(own, neighbours, node.broker.router.parent or "", beyond, dict(sorted(stands.items())))
+
+    def _beyond(self, neighbour: Node) -> list[str]:
+        kin = self.of(neighbour)
+        others = kin.neighbours if kin else {}
+        return [place.admin for name, place in sorted(others.items()) if name != self._node.name and place.admin]
 
     def _place(self, neighbour: Node) -> Whereabouts:
         kin = self.of(neighbour)

@@ -48,6 +48,7 @@ class Roads:
         self.places = Places()  # where this broker is found
         self.admins: dict[Node, str] = {}  # where operators find others, as far as they have told us
         self._clients: dict[Node, None] = {}  # who is connected by the door for clients
+        self.mates: dict[Node, str] = {}  # where stand-ins are whose place is next to ours
         self._expected: dict[Node, None] = {}  # who may come and ask to be a neighbour; the latest last
 
     def listens_at(self, client: str, peer: str, admin: str) -> None:
@@ -140,7 +141,10 @@ class Roads:
             for peer, note in self._endpoint.upkeep.links.items()
             if note.phase is not LinkPhase.FORMER and not self._is_client(peer)
         }
-        found = {peer: configured.get(peer) or linked.get(peer) or noted.get(peer, "") for peer in {**noted, **linked}}
+        found = {
+            peer: self.mates.get(peer) or configured.get(peer) or linked.get(peer) or noted.get(peer, "")
+            for peer in {**noted, **linked}
+        }
         return {peer: found[peer] for peer in sorted(found) if found[peer]}
 
     def is_idle(self, peer: Node) -> bool:

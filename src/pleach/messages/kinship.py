@@ -29,12 +29,14 @@ class Stand(msgspec.Struct, frozen=True, array_like=True):
 class Kin(Message, frozen=True):
     """Who the sender's neighbours are, with where each is found, and which of them is towards the root, if any.
 
+    `beyond`: per neighbour, where the operators of those behind it go, as they know of its stand-in, should it die too.
     `stands`: all stand-ins that the sender has heard of, so that every broker can tell their clients where they are.
     """
 
     own: Whereabouts
     neighbours: dict[Node, Whereabouts]
     parent: Node
+    beyond: dict[Node, list[str]]
     stands: dict[Node, Stand]
 
 
