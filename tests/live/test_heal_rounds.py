@@ -3,6 +3,7 @@
 import asyncio
 import math
 
+import pytest
 from fleet import Fleet
 from heal_rounds import end_stand_ins, one_network
 from typer.testing import CliRunner
@@ -21,6 +22,16 @@ def test_the_place_of_a_killed_broker_is_taken_and_nothing_is_lost_but_with_it(t
     assert verdict.counts.deliveries > 100
     assert 0.0 < death.across < math.inf
     assert 0.0 < death.back < math.inf
+
+
+@pytest.mark.slow
+def test_two_neighbours_that_die_at_once_get_stand_ins_that_find_each_other(tmp_path):
+    links = (*SMALL, ("c", "e"), ("a", "f"))
+    rounds, verdict, explained = asyncio.run(
+        one_network([["b", "c"]], 1, tmp_path, ordering="causal", rate=10.0, links=links, grace=4.0)
+    )
+    assert verdict.clean, explained
+    assert all(death.across < math.inf and death.back < math.inf for death in rounds)
 
 
 def test_an_operator_has_a_dead_broker_replaced_at_once_and_a_living_one_not(tmp_path):
