@@ -231,12 +231,15 @@ class Mourner(Witness):
 
 
 def end_stand_ins(place: Path) -> None:
-    """Those whose host was killed outlive it; each has left its process id."""
-    for file in place.glob("**/stand-ins/*/*/pid"):
-        pid = int(file.read_text())
-        command = Path(f"/proc/{pid}/cmdline")
-        if command.exists() and str(file.parent) in command.read_text():
-            os.kill(pid, signal.SIGKILL)
+    """Those whose host was killed outlive it, and may just have started others; each has left its process id."""
+    ended: set[Path] = set()
+    while found := {*place.glob("**/stand-ins/*/*/pid")} - ended:
+        for file in found:
+            pid = int(file.read_text())
+            command = Path(f"/proc/{pid}/cmdline")
+            if command.exists() and "pleach.live.stand_in" in command.read_text():
+                os.kill(pid, signal.SIGKILL)
+        ended |= found
 
 
 async def one_network(

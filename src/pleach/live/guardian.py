@@ -84,11 +84,22 @@ class Guardian:
         neighbours = node.broker.router.neighbours
         self._heard_at = {peer: now if node.is_up(peer) else self._heard_at.get(peer, now) for peer in neighbours}
         self._on_leave = {peer: None for peer in self._on_leave if not node.is_up(peer)}
+        self._prepare(now)
         patience = node.settings.heal.after + node.settings.heartbeat
         for peer, heard_at in self._heard_at.items():
             if now - heard_at >= patience and self._due.get(peer, now) <= now and peer not in self._consulting:
                 self._due[peer] = now + AGAIN_SECONDS
                 watched(self._see_to(peer))
+
+    def _prepare(self, now: float) -> None:
+        """While a neighbour is silent, and we are the one who would see to it."""
+        silent = [peer for peer, at in self._heard_at.items() if now - at > self._node.settings.heartbeat]
+        kin = {peer: self._node.kinsfolk.of(peer) for peer in silent if peer not in self._on_leave}
+        names = [min(each.neighbours) for peer, each in kin.items() if each and peer not in self.host.hosted]
+        if self._node.name in names:
+            self.host.prepare()
+        else:
+            self.host.relax()
 
     def heard(self, peer: Node, farewell: Bye) -> None:
         """A neighbour may say that it stops, and comes back."""

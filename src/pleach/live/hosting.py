@@ -5,7 +5,8 @@
 Rule 1: a stand-in is a broker like any other: it has its own ports, which it keeps, and outlives its host's `kill -9`.
 Rule 2: one that crashes is started again, if it has a disk to go on from. One that ends by itself (it was stopped,
         removed from the tree, or fenced) has ended for good.
-Rule 3: when the host stops in good order its stand-ins stop with it, and they come back with it.
+Rule 3: while a neighbour is silent, a process that could stand in is loaded already, and waits to be told for whom.
+Rule 4: when the host stops in good order its stand-ins stop with it, and they come back with it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Host:
         self._settings = settings
         self._hosted: dict[Node, asyncio.subprocess.Process | None] = {}
         self._places: dict[Node, str] = {}
+        self._spare: asyncio.Task[asyncio.subprocess.Process] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
 
@@ -52,6 +54,17 @@ class Host:
     def hosted(self) -> dict[Node, int]:
         """The stand-ins that run here, with their process ids; 0 where one is just being started."""
         return {name: process.pid if process else 0 for name, process in sorted(self._hosted.items())}
+
+    def prepare(self) -> None:
+        """Load a process that is a stand-in once it is told for whom: nothing else takes as long."""
+        if self._spare is None and not self._is_stopping:
+            self._spare = asyncio.create_task(_loaded())
+
+    def relax(self) -> None:
+        """Nobody is silent any more."""
+        if self._spare is not None:
+            spare, self._spare = self._spare, None
+            self._add(watched(_dismissed(spare)))
 
     def place_of(self, broker: Node) -> str:
         """Where other brokers find the stand-in for this one; empty if none runs here."""
@@ -81,7 +94,9 @@ class Host:
         self._hosted[broker] = None
         settings = load_settings(folder / SETTINGS, {}, {})
         self._places[broker] = settings.advertise or settings.peer_listen
-        task = watched(self._keep(broker, folder))
+        self._add(watched(self._keep(broker, folder)))
+
+    def _add(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -103,9 +118,11 @@ class Host:
 
     async def _lived(self, broker: Node, folder: Path) -> int:
         """One life of the process; returns its exit code."""
-        command = [sys.executable, "-m", "pleach.live.stand_in", str(folder / SETTINGS)]
-        with (folder / READY).open("wb") as ready:
-            process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL, stdout=ready)
+        spare, self._spare = self._spare or asyncio.create_task(_loaded()), None
+        process = await spare
+        if process.returncode is not None:
+            process = await _loaded()
+        _tell(process, str(folder / SETTINGS))
         (folder / PID).write_text(f"{process.pid}\n")
         self._hosted[broker] = process
         if self._is_stopping:
@@ -114,11 +131,31 @@ class Host:
 
     async def stop(self) -> None:
         self._is_stopping = True
+        self.relax()
         for process in self._hosted.values():
             if process is not None and process.returncode is None:
                 process.terminate()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=STOP_SECONDS_MAX)
+
+
+async def _loaded() -> asyncio.subprocess.Process:
+    pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    command = (sys.executable, "-m", "pleach.live.stand_in")
+    return await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=nowhere)
+
+
+async def _dismissed(spare: asyncio.Task[asyncio.subprocess.Process]) -> None:
+    process = await spare
+    _tell(process, "")
+    await process.wait()
+
+
+def _tell(process: asyncio.subprocess.Process, settings: str) -> None:
+    """For whom it stands in; nobody, where that is empty."""
+    assert process.stdin is not None
+    process.stdin.write(f"{settings}\n".encode())
+    process.stdin.close()
 
 
 def stand_in_settings(own: BrokerSettings, broker: Node, epoch: int, kin: Kin, folder: Path) -> BrokerSettings:
