@@ -235,7 +235,7 @@ def end_stand_ins(place: Path) -> None:
     ended: set[Path] = set()
     while found := {*place.glob("**/stand-ins/*/*/pid")} - ended:
         for file in found:
-            pid = int(file.read_text())
+            pid = int(file.read_text() or 0)  # empty: just being written
             command = Path(f"/proc/{pid}/cmdline")
             if command.exists() and "pleach.live.stand_in" in command.read_text():
                 os.kill(pid, signal.SIGKILL)
