@@ -52,6 +52,7 @@ results: $(STAMP)
 # What the reference has of settings, commands and metrics, made anew from the code.
 reference: $(STAMP)
 	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/rooms.py
 
 # The documents as a site, in build/site; a link that leads nowhere is an error.
 site: $(STAMP)

@@ -36,6 +36,7 @@ OF_TYPE = {
     "EventId": event_ids,
     "Layer": st.sampled_from(Layer),
     "float": st.floats(0.0, 1e9),
+    "bytes": st.binary(max_size=8),
 }
 
 

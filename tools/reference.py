@@ -29,7 +29,7 @@ from pleach.live.metrics import COUNTER_HELP
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
 # Flags that are called otherwise than their keys.
-FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour", "after": "heal_after"})
+FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour", "after": "heal_after", "found": "ring"})
 TWO_NUMBERS = "two numbers"
 TYPES = MappingProxyType(
     {"str": "text", "int": "integer", "float": "number", "bool": "boolean", "Node": "name", "Path": "path"}
@@ -112,8 +112,10 @@ def _type(text: str) -> str:
     match text.partition("[")[0]:
         case "dict":
             return "table of addresses"
+        case "tuple" if "Node" in text:
+            return "list of names"
         case "tuple":
-            return "list of names" if "Node" in text else TWO_NUMBERS
+            return "list of addresses" if "str" in text else TWO_NUMBERS
         case "LogLevel":
             return "debug, info, warning, error"
     return TYPES.get(text, text)

@@ -10,13 +10,16 @@ a protocol does is written in its own module, and adding one does not touch this
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from pleach.effects import Effect, Send
+from pleach.effects import Effect, Send, SetTimer
 from pleach.errors import ProtocolError
+from pleach.hosting.component import Factory
+from pleach.hosting.machine import GO_ON, TURNS_MAX, Hosting
 from pleach.messages import (
     OPERATOR,
     ClientRequest,
@@ -45,6 +48,7 @@ EVENTS: frozenset[type] = frozenset((Forward, Publish))
 PUB_SUB: frozenset[type] = frozenset((*get_args(PubSub), Marked))
 
 
+NO_COMPONENTS: Mapping[str, Factory] = MappingProxyType({})
 MachineKind = TypeVar("MachineKind")
 MachineMaker: TypeAlias = Callable[[Layers], Machine]
 
@@ -62,7 +66,7 @@ class BrokerState(msgspec.Struct, frozen=True, array_like=True):
 class Broker:
     """`machines`: makers of the protocols that this broker takes part in. `address`: where it listens for brokers.
 
-    `make_router`: makes the routing layer, which may keep more than one table.
+    `make_router`: makes the routing layer, which may keep more than one table. `components`: what it can host, by kind.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Broker:
         machines: Sequence[MachineMaker] = (),
         address: str = "",
         make_router: RouterMaker = Router,
+        components: Mapping[str, Factory] = NO_COMPONENTS,
     ) -> None:
         self.name = name
         self.seam = Seam()
@@ -82,7 +87,9 @@ class Broker:
         self._layers = Layers(name, address, router, Sessions(router), self._locked_for, make_router)
         self._passage = Passage(self.sessions)
         self._courier = Courier(self._layers)
-        made: list[Machine] = [self._courier, *(make(self._layers) for make in machines)]
+        self.hosting = self._layers.residency = Hosting(self._layers, components)
+        self._residents = self.hosting.here
+        made: list[Machine] = [self._courier, self.hosting, *(make(self._layers) for make in machines)]
         self._machines = {machine.name: machine for machine in made}
         self._owner = {kind: machine for machine in self._machines.values() for kind in machine.accepts}
         assert len(self._machines) == len(made), "two machines have the same name"
@@ -109,9 +116,14 @@ class Broker:
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         """Take in one message; returns what to do about it, in order."""
+        if message.__class__ is Forward and self.seam.is_idle and sender in self.router.neighbours:
+            effects: Sequence[Effect] = self.sessions.forward(message, sender)
+        else:
+            effects = self._handle(sender, message, now)
+        return self._at_home(effects, now) if self._residents else effects
+
+    def _handle(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         kind = message.__class__
-        if kind is Forward and self.seam.is_idle and sender in self.router.neighbours:
-            return self.sessions.forward(message, sender)  # type: ignore[arg-type]
         if kind in PUB_SUB:
             return self._from_broker(sender, message)  # type: ignore[arg-type]
         if kind in CLIENT_REQUESTS:
@@ -127,22 +139,46 @@ class Broker:
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:
         """Events that only pass through, as `handle` for each; None where that is not all there is to them."""
-        if not self.seam.is_idle:
+        if not self.seam.is_idle or self.hosting.is_waiting:
             return None
+        passed: Passed | None = None
         if run.kind is Forward and sender in self.router.neighbours:
-            return self._passage.forwarded(sender, run.glimpses())
-        if run.kind is Publish and sender in self.sessions and not self.router.config.advertisements:
-            return self._passage.published(sender, run.glimpses())
-        return None
+            passed = self._passage.forwarded(sender, run.glimpses())
+        elif run.kind is Publish and sender in self.sessions and not self.router.config.advertisements:
+            passed = self._passage.published(sender, run.glimpses())
+        return None if self._residents and passed and self._is_for_residents(passed) else passed
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         """A timer is due; the name of the machine that set it stands before the first colon."""
         machine = self._machines[name.partition(":")[0]]
-        return self._settle(machine.handle_timer(name, now=now), now)
+        effects = self._settle(machine.handle_timer(name, now=now), now)
+        return self._at_home(effects, now) if self._residents else effects
 
     def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
         """To be called once at the start, or after `restore` and what followed it: what goes by a clock goes (on)."""
         return [effect for machine in self._machines.values() for effect in machine.resume()]
+
+    # Components ----------------------------------------------------------------------------------------------
+
+    def _at_home(self, effects: Sequence[Effect], now: float) -> Sequence[Effect]:
+        """Components hear at once what is for them, and are heard; returns what is for others.
+
+        Behind what led to it: on every link the cause of what a component publishes comes first.
+        """
+        left = self.hosting.taken(effects)
+        for _ in range(TURNS_MAX):
+            said = self.hosting.next_said()
+            if said is None:
+                return left
+            left += self.hosting.taken(self._handle(said.component, said.message, now))
+        return [*left, SetTimer(GO_ON, 0.0)] if self.hosting.is_waiting else left
+
+    def _told_at_home(self, effects: Sequence[Effect]) -> Sequence[Effect]:
+        """As `_at_home`, for what no message has led to: confirmations are not answered."""
+        return self.hosting.taken(effects) if self._residents else effects
+
+    def _is_for_residents(self, passed: Passed) -> bool:
+        return any(client in self._residents for span in passed.spans for client in span.clients)
 
     # Pub/sub messages and client requests --------------------------------------------------------------------
 
@@ -200,7 +236,7 @@ class Broker:
             for message in self.seam.take_released(link):
                 effects += self._arrive(link, message)
         if handled.request is not None:
-            effects += self.handle(OPERATOR, handled.request, now=now)
+            effects += self._handle(OPERATOR, handled.request, now)
         return effects
 
     def _join_seam(self) -> None:
@@ -219,12 +255,12 @@ class Broker:
     def connect(self, neighbour: Node) -> Sequence[Effect]:
         """A link to a new neighbour is up."""
         self._passage.forget()
-        return self._layers.answered(self.router.connect(neighbour))
+        return self._told_at_home(self._layers.answered(self.router.connect(neighbour)))
 
     def disconnect(self, neighbour: Node) -> Sequence[Effect]:
         """The link to a neighbour is gone for good, and with it what the neighbour had asked for."""
         self._passage.forget()
-        return self._layers.answered(self.router.disconnect(neighbour))
+        return self._told_at_home(self._layers.answered(self.router.disconnect(neighbour)))
 
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         """A neighbour has lost its memory: start over with it. A client has: it starts anew, without subscriptions."""
@@ -237,8 +273,10 @@ class Broker:
     # State ---------------------------------------------------------------------------------------------------
 
     def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
-        """Events only pass through, unless a reconfiguration holds them."""
-        return not (message.__class__ in EVENTS and self.seam.is_idle)
+        """Events only pass through, unless a reconfiguration holds them, or a component gets them."""
+        if not (message.__class__ in EVENTS and self.seam.is_idle):
+            return True
+        return bool(self._residents) and self.hosting.is_concerned(message.event)  # type: ignore[attr-defined]
 
     def capture(self) -> bytes:
         machines = {name: machine.capture() for name, machine in self._machines.items()}

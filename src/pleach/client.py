@@ -110,6 +110,10 @@ class Client:
         return [Observe(Observed.PUBLISH, event=event), *self._send_in_turn(Publish(event))]
 
     @property
+    def is_halted(self) -> bool:
+        return self._state.phase is ClientPhase.HALTED
+
+    @property
     def may_publish(self) -> bool:
         """Whether an event can go out at once: it is not halted, and no advertisement has to take effect first."""
         state = self._state

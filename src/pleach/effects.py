@@ -66,12 +66,15 @@ class Observed(StrEnum):
 
 
 class Observe(msgspec.Struct, frozen=True, gc=False):
+    """`client`: who has seen it, if not the machine itself: a component that it hosts."""
+
     kind: Observed
     event: Event | None = None
     event_id: str = ""
     subscription: str = ""
     filter: str = ""
     detail: str = ""
+    client: Node = ""
 
 
 class Concluded(msgspec.Struct, frozen=True, gc=False):

@@ -61,6 +61,15 @@ class RingError(InvalidInputError):
     """Keys, trees or periods that a ring cannot have."""
 
 
+class JoinError(InvalidInputError):
+    """A ring that a broker cannot join: who was asked, why not, and what would help."""
+
+    def __init__(self, name: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{name} cannot join the ring: {reason}; {remedy}")
+        self.reason = reason
+        self.remedy = remedy
+
+
 class ColouringError(InvalidInputError):
     """Periods of a coloured network that do not fit it: events would get lost while the colours change."""
 
@@ -90,6 +99,15 @@ class SettingsError(InvalidInputError):
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.source, self.key) if part)
         return f"{place}: {self.reason}; {self.remedy}" if place else f"{self.reason}; {self.remedy}"
+
+
+class ComponentError(PleachError):
+    """A component that cannot be hosted, carried or restored: which one, and why."""
+
+    def __init__(self, component: str, reason: str) -> None:
+        super().__init__(f"component {component}: {reason}" if component else reason)
+        self.component = component
+        self.reason = reason
 
 
 class HealingError(PleachError):

@@ -20,7 +20,7 @@ def dashboard(_place, said):
     assert "event: whole" in said
     assert '"kind":"live"' in said
     assert "verdict: clean" in said
-    assert "this dashboard is not called 'evil.example'" in said
+    assert "nothing here is called 'evil.example'" in said
     assert "load the dashboard again" in said
 
 
@@ -43,6 +43,13 @@ def own_protocol(_place, said):
     assert said.count("verdict: violated") == 1, said  # by the protocol that is to be outdone
 
 
+def components(place, said):
+    got = (place / "net" / "got").read_text().splitlines()
+    assert [f"total={5 * number}" in line for number, line in enumerate(got, start=1)] == [True] * 100, said
+    assert "b has ended with 0" in said
+    assert "sales, a turnover, at a works" in said
+
+
 EXPECTED = {
     "first-subscription.md": first_subscription,
     "swap-under-load.md": swap_under_load,
@@ -50,4 +57,5 @@ EXPECTED = {
     "run-brokers.md": run_brokers,
     "reweave.md": reweave,
     "dashboard.md": dashboard,
+    "components.md": components,
 }

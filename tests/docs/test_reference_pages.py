@@ -7,6 +7,7 @@ import pytest
 from blocks import ROOT
 
 import reference
+import rooms
 from pleach import errors
 from pleach.links.frames import FRAME_BYTES_MAX, PROTOCOL_VERSION, Farewell, Kind
 from pleach.live.config import TABLES, BrokerSettings
@@ -21,6 +22,15 @@ def test_what_is_made_from_the_code_is_up_to_date(name):
     page, make = reference.PLACES[name]
     text = (PAGES / page).read_text()
     assert reference.renewed(text, name, make()) == text, "give `make reference`, and commit what it writes"
+
+
+def test_the_picture_of_the_rooms_is_up_to_date():
+    assert rooms.PICTURE.read_text() == rooms.picture(), "give `make reference`, and commit what it writes"
+
+
+def test_no_room_imports_upwards():
+    names, _ = rooms.rooms()
+    assert all(names.index(room) < names.index(other) for room, other in rooms.imports() if room in names)
 
 
 def test_every_setting_is_there_once():

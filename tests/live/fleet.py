@@ -61,7 +61,7 @@ class Fleet:
         await self.until_ready()
 
     def _reserve(self, name: str) -> None:
-        self._ports[name] = [f"127.0.0.1:{port}" for port in _free_ports(3)]
+        self._ports[name] = [f"127.0.0.1:{port}" for port in free_ports(3)]
         _, self.directory.peer[name], self.directory.admin[name] = self._ports[name]
 
     async def start(self, name: str, environment: Mapping[str, str] | None = None) -> None:
@@ -83,6 +83,10 @@ class Fleet:
         async with asyncio.timeout(START_SECONDS_MAX):
             line = await process.stdout.readline()
         assert msgspec.json.decode(line)["ready"], self.log(name)
+
+    async def start_with(self, name: str, *arguments: str) -> None:
+        self._arguments[name] = arguments
+        await self.start(name)
 
     def log(self, name: str) -> str:
         return (self._place / f"{name}.log").read_text()
@@ -133,7 +137,7 @@ def _knows_kin(status) -> bool:
     return status["heal"]["knows_kin_of"] == sorted(status["neighbours"])
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Below the range that the system gives to connections, so that nobody else takes them between two starts."""
     found = []
     while len(found) < count:

@@ -1,9 +1,12 @@
 """Clients that go to and fro between broker processes, under load: nothing may be lost, doubled or out of order.
 
-    python tests/live/move_rounds.py --seconds 120
+    python tests/live/move_rounds.py --seconds 120 --peers
 
 A hundred clients on nine brokers, each subscribed to a topic of its own, and 1,000 events a second. Each client moves
 to another broker and back, again and again. The exit code is 1 if the verdict is not clean.
+
+With `--peers` the same number of clients, with the same pauses and events, then do so at servers of other systems, as
+far as these are installed: there they disconnect, and connect elsewhere. What was lost is told; it judges nobody.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from random import Random
 
 from fleet import Fleet, Witness
 
+from pleach.bench.peers.moving import Plan, moved
+from pleach.bench.peers.registry import MOVING
 from pleach.live.moves import Moving
 from pleach.live.operations import State, fresh_name
 from pleach.overlay.plans import Topology
@@ -32,6 +37,7 @@ EVENTS_PER_SECOND = 1_000.0
 PUBLISHERS = 5
 PAUSE_SECONDS = 8.0  # on average, between two movements of a client
 MOVE_SECONDS_MAX = 60.0
+PEER_SERVERS = 3
 
 
 @dataclass
@@ -100,14 +106,35 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--events", type=float, default=EVENTS_PER_SECOND, help="per second")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--peers", action="store_true", help="NATS and Mosquitto as well, where they are installed")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         asked = move_rounds(
             Path(scratch), seconds=given.seconds, clients=given.clients, per_second=given.events, seed=given.seed
         )
         rounds = asyncio.run(asked)
-    sys.stdout.write("\n".join(told(rounds)) + "\n")
+    say("\n".join(told(rounds)))
+    if given.peers:
+        plan = Plan(PEER_SERVERS, given.clients, PUBLISHERS, given.events, given.seconds, PAUSE_SECONDS, given.seed)
+        for line in told_of_peers(plan):
+            say(line)
     return 0 if rounds.verdict and rounds.verdict.clean else 1
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def told_of_peers(plan: Plan) -> Iterator[str]:
+    """One after the other: they would disturb each other."""
+    for system in MOVING:
+        if missing := system.missing():
+            yield f"{system.name}: skipped, {missing} is not installed"
+            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            losses = asyncio.run(moved(system, plan, Path(scratch)))
+        yield f"{losses} ({plan.servers} servers; by disconnecting and connecting elsewhere)"
 
 
 def told(rounds: Rounds) -> Iterator[str]:

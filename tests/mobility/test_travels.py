@@ -16,6 +16,7 @@ from pleach.messages import Approve
 from pleach.mobility.source import Source
 from pleach.mobility.target import Target, nobody
 from pleach.overlay.seam import Handled
+from pleach.scenario.model import Stabilise, Stabiliser
 from pleach.scenario.steps import MoveClient, SubscribeStep
 from pleach.scenario.timeline import check_steps
 from pleach.scenario.validate import check_clients, check_settings, check_tree
@@ -143,3 +144,15 @@ def test_a_client_at_two_brokers_is_seen():
     before, after = seen[0]
     assert not before
     assert after
+
+
+# Leases -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("refresh", [0.02, 0.05])
+def test_while_entries_are_renewed_those_of_a_client_on_its_way_stay(refresh):
+    """The target mends its tables: entries of nobody go, and the client is not there yet."""
+    leases = Stabilise(kind=Stabiliser.LEASES, refresh=refresh, period=4 * refresh, delay=0.001)
+    trip = Trip(route(MOVE, stabilise=leases, duration=0.5))
+    assert not trip.finish()
+    assert trip.place == ["t"]

@@ -68,3 +68,19 @@ def test_what_cannot_be_used_is_refused(text, reason):
 def test_a_price_for_nobody_is_a_misspelling(text):
     with pytest.raises(PriceError, match=r"costs\.toml: 'rmoe' is not a broker of the tree; did you mean 'rome'"):
         read_prices(text, source="costs.toml").costs(BROKERS)
+
+
+def test_brokers_say_where_they_are_if_the_file_does_not():
+    prices = read_prices('link = 40.0\nwithin = 1.0\n[[between]]\nzones = ["eu", "us"]\ncost = 45.0')
+    zones = {"rome": "eu", "paris": "eu", "boston": "us"}
+    costs = prices.in_zones(zones).costs([*zones, "oslo"])
+    assert [costs.of_link("rome", other) for other in ("paris", "boston", "oslo")] == [1.0, 45.0, 40.0]
+    assert read_prices(FILE).in_zones(zones) == read_prices(FILE)
+
+
+def test_zones_that_nobody_is_in_are_refused():
+    prices = read_prices('[[between]]\nzones = ["eu", "uss"]\ncost = 45.0')
+    with pytest.raises(PriceError, match="there is no zone 'uss'; did you mean 'us'"):
+        prices.in_zones({"rome": "eu", "boston": "us"}).costs(["rome", "boston"])
+    with pytest.raises(PriceError, match="there is no zone 'eu'; there are none"):
+        prices.costs(["rome", "boston"])

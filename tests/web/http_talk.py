@@ -21,10 +21,10 @@ class Answer(NamedTuple):
 
 
 class Talk:
-    def __init__(self, dashboard, port):
+    def __init__(self, port, dashboard=None):
         self.dashboard = dashboard
         self.port = port
-        self.token = dashboard._guard.token
+        self.token = dashboard._guard.token if dashboard else ""
 
     async def open(self, method, path, body=b"", **fields):
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -70,7 +70,7 @@ async def talk(source):
     dashboard = Dashboard(source)
     server = await AdminServer(Site({}, mounts=dashboard.mounts)).listen("127.0.0.1", 0)
     try:
-        yield Talk(dashboard, server.sockets[0].getsockname()[1])
+        yield Talk(server.sockets[0].getsockname()[1], dashboard)
     finally:
         server.close()
 

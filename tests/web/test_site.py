@@ -190,7 +190,11 @@ def test_a_plan_is_shown_then_carried_out_once():
     ("name", "body", "code", "said"),
     [
         ("plan", {"do": "swap", "a": "x", "b": "y", "c": "z"}, 409, "there is no link x–y"),
-        ("plan", {"do": "dance"}, 409, "swap, exchange, add, remove"),
+        ("plan", {"do": "dance"}, 409, "swap, exchange, add, remove, drain, move"),
+        ("plan", {"do": "drain", "broker": "nobody"}, 409, "'nobody' is not a broker of this tree"),
+        ("plan", {"do": "drain", "broker": "b01", "rate": 0}, 409, "`$.rate`"),
+        ("plan", {"do": "move", "client": "nobody", "to": "b01"}, 409, "no broker has a client 'nobody'"),
+        ("plan", {"do": "move", "client": "client-1"}, 409, "missing required field `to`"),
         ("plan", {"do": "swap", "a": "b01"}, 409, "missing required field `b`"),
         ("plan", {"do": "remove", "broker": "nobody"}, 409, "nobody"),
         ("apply", {"draft": "old"}, 409, "make it anew"),

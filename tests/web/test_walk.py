@@ -7,7 +7,6 @@ from tiny_broker import until
 
 import pleach
 from pleach.events.language import parse_filter
-from pleach.live.apply import Watch
 from pleach.web.walk import LiveSource
 from pleach.web.wishes import Swap
 
@@ -59,9 +58,12 @@ def test_a_swap_is_drafted_carried_out_and_told_step_by_step(tmp_path):
             source = source_at(running, "b")
             draft = await source.draft(Swap("a", "b", "c"))
             before = await source.look()
-            outcome = await draft.carry_out(Watch())
+            told = []
+            left = await draft.carry_out(lambda *step: told.append(step))
             after = await source.look()
-        assert outcome.complete
+        assert left == ""
+        assert told == [(0, "running", ""), (0, "done", "")]
+        assert draft.steps == ("swap a, b, c",)
         assert set(before.links) == {"a\nb", "b\nc"}
         assert set(after.links) == {"a\nc", "b\nc"}
         (operation,) = after.operations.values()

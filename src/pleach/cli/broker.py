@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from pleach.live.config import BrokerSettings, effective, load_settings, parse_peers
+from pleach.live.config import BrokerSettings, effective, load_settings, parse_components, parse_peers
 
 
 def broker(
+    named: Annotated[str | None, typer.Argument(metavar="NAME", help="The same as --name.")] = None,
     config: Annotated[Path | None, typer.Option(help="Settings in TOML; flags win over it.")] = None,
     name: Annotated[str | None, typer.Option(help="The broker's name, unique in the network.")] = None,
     client_listen: Annotated[str | None, typer.Option(help="HOST:PORT for clients; port 0 takes any.")] = None,
@@ -24,7 +25,10 @@ def broker(
     admin_advertise: Annotated[str | None, typer.Option(help="HOST:PORT where operators find it.")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="A neighbour to dial: NAME=HOST:PORT.")] = None,
     neighbour: Annotated[list[str] | None, typer.Option(help="A neighbour that dials this broker.")] = None,
+    component: Annotated[list[str] | None, typer.Option(help="What it can host: KIND=MODULE:FACTORY.")] = None,
     welcome: Annotated[list[str] | None, typer.Option(help="A broker that may join here later; * for any.")] = None,
+    ring: Annotated[bool | None, typer.Option("--ring", help="Found a ring: others come by --join.")] = None,
+    join: Annotated[str | None, typer.Option(help="Join a ring: HOST:PORT[,HOST:PORT] of members' peer ports.")] = None,
     parent: Annotated[str | None, typer.Option(help="The neighbour towards the root (hierarchical).")] = None,
     routing: Annotated[str | None, typer.Option(help="flooding, simple, identity, covering or merging.")] = None,
     hierarchical: Annotated[bool | None, typer.Option(help="Subscriptions go towards the root only.")] = None,
@@ -37,7 +41,7 @@ def broker(
     heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
-    zone: Annotated[str | None, typer.Option(help="Where it stands, for the dashboard.")] = None,
+    zone: Annotated[str | None, typer.Option(help="Where it stands: for the dashboard, and for costs.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     json_logs: Annotated[bool | None, typer.Option("--json-logs", help="Logs as JSON objects, on stderr.")] = None,
     debug_faults: Annotated[bool | None, typer.Option("--debug-faults", help="Operators may damage it.")] = None,
@@ -45,45 +49,31 @@ def broker(
 ) -> None:
     """Run a broker until SIGTERM. One JSON line on stdout says where it listens.
 
-    Example: `pleach broker --name a --client-listen 127.0.0.1:7100 --peer b=127.0.0.1:7201 --data-dir data/a`
+    Example: `pleach broker --name a --client-listen 127.0.0.1:7100 --peer b=127.0.0.1:7201 --data-dir data/a`,
+    or as one of a ring: `pleach broker a --ring --peer-listen 127.0.0.1:7201`, `pleach broker b --join 127.0.0.1:7201`
     """
-    given: dict[str, Any] = {
-        "name": name,
-        "client_listen": client_listen,
-        "peer_listen": peer_listen,
-        "admin_listen": admin_listen,
-        "advertise": advertise,
-        "client_advertise": client_advertise,
-        "admin_advertise": admin_advertise,
-        **_others(peer, neighbour, welcome),
-        "parent": parent,
-        "routing": routing,
-        "hierarchical": hierarchical,
-        "advertisements": advertisements,
-        "merge_bound": merge_bound,
-        "ordering": ordering,
-        "exchange": exchange,
-        "stabilise": _given({"refresh": refresh, "period": period}) or None,
-        "heal": _given({"after": heal_after}) or None,
-        "data_dir": str(data_dir) if data_dir else None,
-        "heartbeat": heartbeat,
-        "zone": zone,
-        "log_level": log_level,
-        "json_logs": json_logs,
-        "debug_faults": debug_faults,
-    }
-    _validate_or_run(lambda: load_settings(config, os.environ, _given(given)), is_run=not validate)
+    listens = _given(client_listen=client_listen, peer_listen=peer_listen, admin_listen=admin_listen)
+    told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
+    logs = _given(log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
+    tables = _given(stabilise=_given(refresh=refresh, period=period) or None, heal=_given(after=heal_after) or None)
+    kept = _given(data_dir=str(data_dir) if data_dir else None, heartbeat=heartbeat, zone=zone)
+    routes = _given(parent=parent, routing=routing, hierarchical=hierarchical, advertisements=advertisements)
+    network = _given(
+        name=name or named,
+        peers=parse_peers(peer, source="--peer") if peer else None,
+        components=parse_components(component, source="--component") if component else None,
+        neighbours=neighbour or None,
+        welcome=welcome or None,
+        ring=_given(found=ring, join=join.split(",") if join else None) or None,
+        merge_bound=merge_bound,
+        ordering=ordering,
+        exchange=exchange,
+    )
+    given = {**listens, **told, **logs, **tables, **kept, **routes, **network}
+    _validate_or_run(lambda: load_settings(config, os.environ, given), is_run=not validate)
 
 
-def _others(
-    peers: list[str] | None, neighbours: list[str] | None, welcome: list[str] | None
-) -> dict[str, dict[str, str] | list[str] | None]:
-    """What the flags say of other brokers."""
-    dialled = parse_peers(peers, source="--peer") if peers else None
-    return {"peers": dialled, "neighbours": neighbours or None, "welcome": welcome or None}
-
-
-def _given(values: dict[str, Any]) -> dict[str, Any]:
+def _given(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -98,6 +88,7 @@ def _validate_or_run(load: Callable[[], BrokerSettings], *, is_run: bool) -> Non
 def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     # Only a process that is to be a broker pays for loading all of one.
     from pleach.live.daemon import Daemon, Ready  # noqa: PLC0415
+    from pleach.live.hosts import names_of  # noqa: PLC0415
     from pleach.live.logs import set_up_logs  # noqa: PLC0415
     from pleach.live.loops import relax_collector, run_loop  # noqa: PLC0415
     from pleach.web.site import Dashboard  # noqa: PLC0415
@@ -105,7 +96,7 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
 
     own: list[str] = []  # where the dashboard begins to look: here, once we listen
     source = LiveSource(lambda: own, f"seen from {settings.name}")
-    dashboard = Dashboard(source, names=[settings.admin_advertise.rpartition(":")[0]])
+    dashboard = Dashboard(source, names_of(settings))
 
     def announce(ready: Ready) -> None:
         own.append(ready.admin)

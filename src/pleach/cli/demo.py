@@ -44,8 +44,9 @@ def demo(
 ) -> None:
     """Nine broker processes in three zones, thirty clients under load, one change after the other, and the verdict.
 
-    A link is swapped, a broker added, another removed, one killed with `kill -9`, clients are moved and a distant link
-    is exchanged. The trace is audited on Spark, a page tells the story in pictures, and everything is stopped again.
+    A link is swapped, a broker added, another removed, one killed with `kill -9`, clients are moved, a distant link
+    is exchanged, and the tree improves itself. The trace is audited on Spark, a page tells the story in pictures, and
+    everything is stopped again.
 
     Example: `pleach demo --seconds-per-step 8`. The exit code is 0 if nothing was lost, doubled or out of order.
     """
@@ -107,6 +108,7 @@ def _summary(performance: Performance, judged: Judgement, report: Path) -> dict[
             "delivered": delivered,
             "gap_seconds": gap.seconds,
             "gap_client": gap.client,
+            "notes": list(scene.notes),
         }
         for scene, gap, delivered in zip(performance.scenes, judged.gaps, judged.delivered, strict=True)
     ]

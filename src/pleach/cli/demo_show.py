@@ -76,6 +76,8 @@ class Show:
     def ends(self, scene: Scene) -> None:
         for refusal in scene.refusals:
             self._say(f"    [yellow]refused[/] {escape(refusal)}")
+        for note in scene.notes:
+            self._say(f"    {escape(note)}")
         self._say(f"    [green]done[/] in {scene.changed_at - scene.began_at:.2f} s; {_difference(scene)}")
         self._progress.update(self._bar, completed=self._number * self._seconds)
 

@@ -42,13 +42,13 @@ def drain(
     if dry_run:
         _explain(planned, rate, as_json=as_json)
         return
-    ends = asyncio.run(_drained(planned, rate, timeout))
-    _report(planned, ends, as_json=as_json)
+    ends = asyncio.run(drained(planned, rate, timeout))
+    report(planned, ends, as_json=as_json)
     if any(end.state is not State.DONE for end in ends):
         raise typer.Exit(EXIT_REFUSED)
 
 
-async def _drained(planned: Draining, rate: float, seconds_max: float) -> list[MoveEnd]:
+async def drained(planned: Draining, rate: float, seconds_max: float) -> list[MoveEnd]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(f"clients leave {escape(planned.broker)}", total=len(planned.moves))
@@ -69,7 +69,7 @@ def _explain(planned: Draining, rate: float, *, as_json: bool) -> None:
     _say(f"clients that would move: {len(planned.moves):,}, in {len(planned.moves) / rate:,.1f} s or more")
 
 
-def _report(planned: Draining, ends: list[MoveEnd], *, as_json: bool) -> None:
+def report(planned: Draining, ends: list[MoveEnd], *, as_json: bool, to_stderr: bool = False) -> None:
     moved = [end for end in ends if end.state is State.DONE]
     left = [end for end in ends if end.state is not State.DONE]
     if as_json:
@@ -77,10 +77,12 @@ def _report(planned: Draining, ends: list[MoveEnd], *, as_json: bool) -> None:
         typer.echo(msgspec.json.encode(told).decode())
         return
     for end in left:
-        _say(f"{end.client} {'stays' if end.state is State.REFUSED else 'has not been heard of'}: {end.reason}")
+        word = "stays" if end.state is State.REFUSED else "has not been heard of"
+        _say(f"{end.client} {word}: {end.reason}", to_stderr=to_stderr)
     slowest = max((end.seconds for end in moved), default=0.0)
-    _say(f"{len(moved):,} of {len(ends):,} clients have left {planned.broker}, the slowest in {slowest:.2f} s")
+    total = f"{len(moved):,} of {len(ends):,} clients have left {planned.broker}, the slowest in {slowest:.2f} s"
+    _say(total, to_stderr=to_stderr)
 
 
-def _say(line: str) -> None:
-    Console().print(line, highlight=False, markup=False, soft_wrap=True)
+def _say(line: str, *, to_stderr: bool = False) -> None:
+    Console(stderr=to_stderr).print(line, highlight=False, markup=False, soft_wrap=True)

@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pleach.cli import drain, heal, plan, reweave
+from pleach.cli import drain, heal, improve, plan, remove, reweave
 from pleach.cli.reweave import Via
+from pleach.cli.ring import draw_ring, report_of
 from pleach.cli.tree import draw_survey
-from pleach.errors import UnreachableError
+from pleach.errors import InvalidInputError, UnreachableError
 from pleach.live.ask import ask
 from pleach.live.survey import Survey, survey
 
@@ -24,11 +25,12 @@ app = typer.Typer(help="The tree of brokers: look at it, and change it while eve
 app.command("swap")(reweave.swap)
 app.command("exchange")(reweave.exchange)
 app.command("add")(reweave.add)
-app.command("remove")(reweave.remove)
+app.command("remove")(remove.remove)
 app.command("drain")(drain.drain)
 app.command("heal")(heal.heal)
 app.command("plan")(plan.plan)
 app.command("apply")(reweave.apply)
+app.command("improve")(improve.improve_tree)
 
 
 @app.command("show")
@@ -37,19 +39,31 @@ def show(
         list[str] | None, typer.Argument(help="Admin addresses (HOST:PORT), or directories with ready lines.")
     ] = None,
     via: Via = None,
+    ring: Annotated[
+        bool, typer.Option("--ring", help="Exit with 1 also while the tree is not that of the ring.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Ask brokers for their state, walk to their neighbours, and draw the tree. Exits with 1 if one is not ready.
 
+    Of brokers that are in a ring the ring is drawn as well: who has which keys, and where the tree differs.
+
     Example: `pleach overlay show 127.0.0.1:7300`
     """
     found = asyncio.run(survey(reweave.places([*(brokers or []), *(via or [])])))
+    report = report_of(found)
+    if ring and not report.members:
+        raise InvalidInputError("none of these brokers is in a ring; start them with --ring and --join")
     if as_json:
         raw = {name: status.raw for name, status in found.found.items()}
-        typer.echo(msgspec.json.encode({"brokers": raw, "failed": found.unreachable}).decode())
+        shown = {"brokers": raw, "failed": found.unreachable, **({"ring": report} if report.members else {})}
+        typer.echo(msgspec.json.encode(shown).decode())
     else:
         draw_survey(Console(), found)
-    if found.unreachable or not all(status.ready for status in found.found.values()):
+        if report.members:
+            draw_ring(Console(), found, report)
+    is_ready = all(status.ready for status in found.found.values()) and not found.unreachable
+    if not is_ready or (ring and not report.is_followed):
         raise typer.Exit(EXIT_INCOMPLETE)
 
 

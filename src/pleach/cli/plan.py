@@ -58,7 +58,7 @@ def plan(
         _show_transformation(to, protocol, via, as_json=as_json)
         return
     check_protocol(protocol, CHOICES)
-    prices = _prices(costs)
+    prices = prices_in(costs) if costs else Prices()
     current, circumstances = _as_it_is(via, tree)
     wish = Wish(degree_max, starts, seed, steps_max)
     found = _planned(lake, runs or [], current, prices, wish, master, quiet=as_json)
@@ -81,9 +81,7 @@ def _show_transformation(to: str, protocol: str, via: list[str] | None, *, as_js
 # To a cheaper one ----------------------------------------------------------------------------------------------------
 
 
-def _prices(file: Path | None) -> Prices:
-    if file is None:
-        return Prices()
+def prices_in(file: Path) -> Prices:
     try:
         return read_prices(file.read_text(), source=str(file))
     except (OSError, UnicodeDecodeError) as error:

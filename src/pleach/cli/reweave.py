@@ -1,4 +1,4 @@
-"""`pleach overlay swap|exchange|add|remove|apply`: change the tree of running brokers. Plans for it: plan.py.
+"""`pleach overlay swap|exchange|add|apply`: change the tree of running brokers. Plans for it: plan.py.
 
 Exit codes: 0 done, 1 refused or not carried out in full, 2 what was asked for makes no sense.
 """
@@ -37,7 +37,6 @@ from pleach.overlay.plans import (
     describe,
     encode_plan,
     insert_broker,
-    remove_broker,
 )
 from pleach.overlay.plans import exchange as exchange_plan
 from pleach.overlay.plans.cycle import cycle_of
@@ -81,7 +80,7 @@ def swap(
     """
     check_protocol(protocol)
     step = SwapStep(a, b, c, "" if protocol == AUTO else protocol)
-    _change(via, lambda found: Plan.of(found.topology(), [step]), _Wish(dry_run, as_json, timeout))
+    change(via, lambda found: Plan.of(found.topology(), [step]), Wish(dry_run, as_json, timeout))
 
 
 def exchange(
@@ -108,7 +107,7 @@ def exchange(
             Console(stderr=True).print(f"{named}: {reason}", highlight=False, markup=False)
         return exchange_plan(tree, remove=removed, add=added, protocol=named)
 
-    _change(via, planned, _Wish(dry_run, as_json, timeout))
+    change(via, planned, Wish(dry_run, as_json, timeout))
 
 
 def add(
@@ -132,24 +131,7 @@ def add(
         tree = found.topology()
         return add_broker(tree, broker, to=to) if to else insert_broker(tree, broker, into=_link(into, tree.brokers))
 
-    _change(via, planned, _Wish(dry_run, as_json, timeout, more=[at] if at else []))
-
-
-def remove(
-    broker: Annotated[str, typer.Argument(help="The broker that goes.")],
-    to: Annotated[str | None, typer.Option(help="The neighbour that gets its links and clients.")] = None,
-    detach_absent: DetachAbsent = False,
-    via: Via = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-    timeout: Timeout = STEP_SECONDS_MAX,
-) -> None:
-    """Take a broker out of the tree. Its clients go to a neighbour without noticing, and then its process ends.
-
-    Example: `pleach overlay remove b --via 127.0.0.1:7301`
-    """
-    wish = _Wish(dry_run, as_json, timeout, detach_absent=detach_absent)
-    _change(via, lambda found: remove_broker(found.topology(), broker, to=to), wish)
+    change(via, planned, Wish(dry_run, as_json, timeout, more=[at] if at else []))
 
 
 def apply(
@@ -174,13 +156,13 @@ def apply(
             raise PlanError(f"{file}: it is a plan for another tree ({difference}); make the plan anew")
         return made
 
-    _change(via, checked, _Wish(dry_run, as_json, timeout, detach_absent=detach_absent, more=at or []))
+    change(via, checked, Wish(dry_run, as_json, timeout, detach_absent=detach_absent, more=at or []))
 
 
 # How ---------------------------------------------------------------------------------------------------------------
 
 
-class _Wish(msgspec.Struct, frozen=True):
+class Wish(msgspec.Struct, frozen=True):
     dry_run: bool
     as_json: bool
     timeout: float
@@ -194,7 +176,7 @@ def places(via: list[str]) -> list[str]:
     return via
 
 
-def _change(via: list[str] | None, planned: Callable[[Survey], Plan], wish: _Wish) -> None:
+def change(via: list[str] | None, planned: Callable[[Survey], Plan], wish: Wish) -> None:
     found = asyncio.run(settled_survey([*places(via or []), *wish.more]))
     made = planned(found)
     check_newcomers(made, found)
@@ -223,7 +205,7 @@ def _setting(found: Survey, broker: Node) -> str:
     return status.exchange if status else ""
 
 
-async def _applied(made: Plan, found: Survey, wish: _Wish, console: Console, ends: list[StepEnd]) -> Outcome:
+async def _applied(made: Plan, found: Survey, wish: Wish, console: Console, ends: list[StepEnd]) -> Outcome:
     total, started = len(made.steps), 0
 
     def begin(operation: Operation) -> None:

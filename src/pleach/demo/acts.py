@@ -38,6 +38,7 @@ class Act:
     title: str
     says: str
     steps: tuple[steps.Step, ...] = ()
+    looks: int = 0  # of the loop that improves the tree by its own traffic, after the steps
 
 
 ACTS: tuple[Act, ...] = (
@@ -83,11 +84,17 @@ ACTS: tuple[Act, ...] = (
     ),
     Act(
         "exchange",
-        "Exchange a distant link: fra1-iad1 goes, fra2-nrt2 comes",
-        "Advanced coordinated reconfiguration: all brokers along the cycle change over at once.",
+        "Exchange a distant link for one more distant: fra1-iad1 goes, fra2-nrt2 comes",
+        "Advanced coordinated reconfiguration: all brokers along the cycle change over at once. Not a good idea.",
         (
             steps.Exchange(at=0.0, remove=("fra1", "iad1"), add=("fra2", "nrt2"), protocol="advanced-coordinated"),
         ),
+    ),
+    Act(
+        "improve",
+        "The tree improves itself",
+        "Brokers measure how far they are from each other, and which of them share events; links follow the traffic.",
+        looks=2,
     ),
 )  # fmt: skip
 

@@ -82,6 +82,8 @@ def _acts(scenes: tuple[Scene, ...]) -> Iterator[str]:
         pictures = {"before": before, "after": after} if before != after else {"before and after": after}
         shown = (f"<figure>{svg}<figcaption>{caption}</figcaption></figure>" for caption, svg in pictures.items())
         yield f'<div class="pair">{"".join(shown)}</div>'
+        for note in scene.notes:
+            yield f"<p>{escape(note)}</p>"
         for refusal in scene.refusals:
             yield f'<p class="note">refused: {escape(refusal)}</p>'
         yield "</section>"

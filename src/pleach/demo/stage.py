@@ -16,6 +16,7 @@ from typing import Protocol
 
 from pleach.demo.acts import Act, story, zones
 from pleach.errors import LiveError
+from pleach.live.improving import Wish, improve
 from pleach.live.network import LiveNetwork
 from pleach.live.run import LiveResult, LiveRun, run_live
 from pleach.live.survey import Survey, settled_survey
@@ -24,6 +25,8 @@ from pleach.overlay.plans import Topology
 
 TICK_SECONDS = 0.2
 BACK_SECONDS_MAX = 15.0
+LOOK_SECONDS = 3.0  # of traffic that the improving loop goes by
+EXCHANGES_MAX = 12
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class Scene:
     before: Tree
     after: Tree
     refusals: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what there is to say beside how the tree has changed
 
 
 @dataclass(frozen=True)
@@ -108,11 +112,25 @@ async def _played(run: LiveRun, act: Act, before: Tree, seconds: float) -> Scene
     for at, together in groupby(act.steps, key=attrgetter("at")):
         await _sleep_until(run, began + at)
         await asyncio.gather(*(run.carry_out(step) for step in together))
+    notes = await _improved(run, act.looks) if act.looks else ()
     await _until_all_are_back(run)
     changed = run.now
     await _sleep_until(run, began + seconds)
     after = await _tree(run)
-    return Scene(act, began, changed, run.now, before, after, tuple(run.refusals[refused:]))
+    return Scene(act, began, changed, run.now, before, after, tuple(run.refusals[refused:]), notes)
+
+
+async def _improved(run: LiveRun, looks: int) -> tuple[str, ...]:
+    """What the brokers measured is an average over pairs of zones, so a look or two are enough."""
+    wish = Wish(every=LOOK_SECONDS, actions_per_minute_max=EXCHANGES_MAX)
+    outcome = await improve(list(run.network.directory.admin.values()), wish, rounds_max=looks)
+    for trouble in outcome.troubles:
+        run.refusals.append(f"improve: {trouble}")
+    return tuple(
+        f"an event cost {each.cost:.0f} ms of links; now {each.cost_then:.0f}, {each.share_saved:.0%} less"
+        for each in outcome.rounds
+        if each.is_done
+    ) or ("the tree was left as it is: " + outcome.rounds[-1].verdict,)
 
 
 async def _until_all_are_back(run: LiveRun) -> None:

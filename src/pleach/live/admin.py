@@ -4,10 +4,12 @@
 /readyz    200 or 503, with reasons            /status    everything, as JSON
 /overlay/… reconfigurations: steering.py       /glance    what moves, as JSON: glance.py
            stand-ins: mending.py
+/traffic/N, /distances: telemetry.py           /components who lives in the broker: lodgings.py
 /debug/…   faults on purpose, where they are allowed: striking.py
 
-Whoever reaches this port may reconfigure the tree. A body must say that it is JSON, which no web page can make a
-visitor's browser say to another site without asking first.
+Whoever reaches this port may reconfigure the tree; but not a web page that somebody has open. A body must say that it
+is JSON, which no page can have said to another site without asking first; and who asks for an action must use a name
+of ours, and come from no page of another site (hosts.py).
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from contextlib import aclosing
 from http import HTTPStatus
 
 from pleach.live.glance import glance
+from pleach.live.hosts import Hosts, names_of, why_foreign
+from pleach.live.lodgings import Lodgings
 from pleach.live.mending import Mending
 from pleach.live.metrics import render
 from pleach.live.node import BrokerNode
@@ -25,6 +29,7 @@ from pleach.live.page import JSON, Asked, Flow, Mount, Page, Site, failure, json
 from pleach.live.status import metrics, status, unready
 from pleach.live.steering import Steering
 from pleach.live.striking import Striking
+from pleach.live.telemetry import Telemetry
 
 REQUEST_BYTES_MAX = 8_192  # of a head, and of a body
 REQUEST_SECONDS_MAX = 5.0  # to be heard, and again to take the answer
@@ -60,9 +65,13 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, 
         "/status": everything,
         "/glance": what_moves,
     }
-    steering = Steering(node)
-    actions = {**steering.actions, **Mending(node).actions, **Striking(node).actions}
-    return Site({**pages, **steering.pages}, steering.families, actions, mounts or {})
+    steering, telemetry = Steering(node), Telemetry(node)
+    lodgings = Lodgings(node, steering)
+    others = {**Mending(node).actions, **Striking(node).actions}
+    actions = {**steering.actions, **lodgings.actions, **telemetry.actions, **others}
+    families = {**steering.families, **telemetry.families}
+    hosts = Hosts(names_of(node.settings))
+    return Site({**pages, **steering.pages, **lodgings.pages}, families, actions, mounts or {}, hosts)
 
 
 class AdminServer:
@@ -122,10 +131,18 @@ class AdminServer:
             case "GET" if family in site.families:
                 return site.families[family](member)
             case "POST" if path in site.actions:
-                return await site.actions[path](body)
+                return self._refused(asked.fields) or await site.actions[path](body)
         is_known = path in site.pages or path in site.actions or family in site.families
         code = HTTPStatus.METHOD_NOT_ALLOWED if is_known else HTTPStatus.NOT_FOUND
         return failure(code, f"there are {site.listed}")
+
+    def _refused(self, fields: Mapping[str, str]) -> Page | None:
+        if reason := self._site.hosts.why_unknown(fields):
+            remedy = "ask by an address, or by a name that the broker was given with --admin-advertise"
+            return failure(HTTPStatus.MISDIRECTED_REQUEST, remedy, reason)
+        if reason := why_foreign(fields):
+            return failure(HTTPStatus.FORBIDDEN, "use `pleach overlay`, or the dashboard's own page", reason)
+        return None
 
 
 async def _body(reader: asyncio.StreamReader, fields: dict[str, str]) -> bytes | Page:

@@ -3,9 +3,11 @@
     name = "b"                          PLEACH_NAME=b                     --name b
     neighbours = ["a"]                  PLEACH_NEIGHBOURS=a,d             --neighbour a --neighbour d
     peers = { c = "10.0.0.3:7200" }     PLEACH_PEERS=c=10.0.0.3:7200      --peer c=10.0.0.3:7200
+    components = { sum = "app:Sum" }    PLEACH_COMPONENTS=sum=app:Sum     --component sum=app:Sum
     limits = { clients = 500 }          PLEACH_LIMIT_CLIENTS=500
     stabilise = { refresh = 1, … }      PLEACH_STABILISE_REFRESH=1        --refresh 1
     heal = { after = 10 }               PLEACH_HEAL_AFTER=10              --heal-after 10
+    ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
 
 An error says where the value came from, which key it is, what is wrong, and what would be right.
 """
@@ -24,6 +26,7 @@ import msgspec
 from pleach.errors import SettingsError, place_and_reason
 from pleach.live.heal_settings import HealSettings, StandInSettings, heal_complaints
 from pleach.live.leasing import LeaseSettings, lease_complaints
+from pleach.live.ring.settings import RingSettings, ring_complaints
 from pleach.messages import Node
 from pleach.overlay.choice import CHOICES
 from pleach.routing.policies import POLICIES
@@ -89,11 +92,13 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stabilise: LeaseSettings | None = None  # None: nothing runs out, and nothing mends by itself
     heal: HealSettings | None = None  # None: a broker that is dead for good is missed for good
     stand_in: StandInSettings | None = None  # this broker stands in for a dead one of its name
+    ring: RingSettings | None = None  # None: neighbours are named; else the ring names them
     ordering: str = "causal"
     exchange: str = "swaplink"  # the protocol of reconfigurations that name none
+    components: dict[str, str] = {}  # what it can host, besides the built-in ones: MODULE:FACTORY by kind
     data_dir: str = ""  # empty: in memory only
     heartbeat: float = 1.0
-    zone: str = ""  # where this broker stands, for people who look at the tree
+    zone: str = ""  # where this broker stands: for people who look at the tree, and for what links between zones cost
     log_level: LogLevel = LogLevel.INFO
     json_logs: bool = False
     limits: Limits = Limits()
@@ -122,6 +127,7 @@ TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
         "stabilise": ("PLEACH_STABILISE_", LeaseSettings),
         "heal": ("PLEACH_HEAL_", HealSettings),
         "stand_in": ("PLEACH_STAND_IN_", StandInSettings),
+        "ring": ("PLEACH_RING_", RingSettings),
     }
 )
 # What a running broker takes over when it reads its file again; the rest waits for a restart.
@@ -193,7 +199,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             found[field] = _structured(field, text)
     for table, (prefix, kind) in TABLES.items():
         given = {
-            f: environment[prefix + f.upper()] for f in kind.__struct_fields__ if prefix + f.upper() in environment
+            field: _structured(field, environment[prefix + field.upper()])
+            for field in kind.__struct_fields__
+            if prefix + field.upper() in environment
         }
         if given:
             found[table] = given
@@ -204,7 +212,9 @@ def _structured(field: str, text: str) -> Any:
     match field:
         case "peers":
             return parse_peers([part for part in text.split(",") if part], source="environment")
-        case "neighbours" | "welcome":
+        case "components":
+            return parse_components([part for part in text.split(",") if part], source="environment")
+        case "neighbours" | "welcome" | "join":
             return [part for part in text.split(",") if part]
         case _:
             return text
@@ -219,6 +229,17 @@ def parse_peers(texts: list[str], *, source: str) -> dict[Node, str]:
             raise SettingsError("peers", f"{text!r} names no peer", "write NAME=HOST:PORT", source=source)
         peers[name] = address
     return peers
+
+
+def parse_components(texts: list[str], *, source: str) -> dict[str, str]:
+    """`KIND=MODULE:FACTORY` each."""
+    components: dict[str, str] = {}
+    for text in texts:
+        kind, equals, place = text.partition("=")
+        if not equals or not kind:
+            raise SettingsError("components", f"{text!r} names no kind", "write KIND=MODULE:FACTORY", source=source)
+        components[kind] = place
+    return components
 
 
 # Checks --------------------------------------------------------------------------------------------------------
@@ -288,12 +309,25 @@ def _name_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]
 
 
 def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
+    for kind, place in sorted(settings.components.items()):
+        if not all(part and part.isprintable() for part in (kind, *place.partition(":"))):
+            yield f"components.{kind}", f"{place!r} is no place of a factory", "write MODULE:FACTORY"
     if settings.stabilise is not None:
         yield from lease_complaints(settings.stabilise)
     if settings.heal is not None:
-        is_leased = settings.stabilise is not None
-        yield from heal_complaints(settings.heal, ordering=settings.ordering, is_leased=is_leased)
+        others = {"stabilise": settings.stabilise, "ring": settings.ring}
+        yield from heal_complaints(settings.heal, settings.ordering, [key for key, table in others.items() if table])
+    if settings.ring is not None:
+        yield from _ring_complaints(settings, settings.ring)
     yield from _limit_complaints(settings.limits)
+
+
+def _ring_complaints(settings: BrokerSettings, ring: RingSettings) -> Iterator[tuple[str, str, str]]:
+    yield from ring_complaints(ring)
+    for seed in ring.join:
+        yield from _address_complaints("ring.join", seed, is_dialled=True)
+    if settings.all_neighbours:
+        yield "ring", f"neighbours are named besides: {', '.join(settings.all_neighbours)}", "the ring names them"
 
 
 def _limit_complaints(limits: Limits) -> Iterator[tuple[str, str, str]]:

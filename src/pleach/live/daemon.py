@@ -1,6 +1,7 @@
 """A broker process: listeners, neighbours that are dialled, ticks, signals. The broker itself is in node.py.
 
 SIGTERM, SIGINT   stop accepting, commit, say goodbye, exit 0; a second one exits at once
+                  in a ring: leave the tree before, for good
 SIGHUP            read the file again, and take over what a running broker can
 """
 
@@ -23,14 +24,15 @@ from pleach.live.admin import AdminServer, site_of
 from pleach.live.bugs import end_on_bugs, watched
 from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
 from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
-from pleach.live.doom import Doom, DoomedStore
+from pleach.live.distances import ANSWER, METER
 from pleach.live.doorkeeper import Door
 from pleach.live.logs import set_log_level
 from pleach.live.node import BrokerNode
+from pleach.live.opening import open_store
 from pleach.live.page import Mount
 from pleach.live.probes import Probes
 from pleach.live.readers import Readers
-from pleach.live.store import Store
+from pleach.live.ring.member import RingMember
 from pleach.messages import Node
 
 DIAL_SECONDS_MIN, DIAL_SECONDS_MAX = 0.02, 2.0  # between attempts: doubled each time, and spread by chance
@@ -76,13 +78,16 @@ class Daemon:
         self._stop = asyncio.Event()
         self._exit_code = 0
         self._is_fatal = False
-        store, epoch = _open_store(settings)
+        self._is_asked_to_stop = False
+        store, epoch = open_store(settings)
         self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_fatal=self._fatal)
+        self._ring = self.node.ring = RingMember(self.node, settings.ring) if settings.ring else None
         self._probes = Probes(self.node, number=time.time_ns())
         self._readers = Readers(self.node)
         self._servers: list[asyncio.Server] = []
         self._known: dict[Connection, Node] = {}  # connections whose peer has said Hello, or was dialled
         self._strangers: dict[Connection, None] = {}
+        self._meters: set[Connection] = set()  # of brokers that only measure how far it is to here
         self._all_gone = asyncio.Event()
         self._gone = Statistics()  # the traffic of connections that are no more
         self._unlinked: dict[Node, asyncio.Event] = {}  # of each that is dialled: set while there is no connection
@@ -94,19 +99,26 @@ class Daemon:
         self._install_signals()
         ready = await self._listen()
         self.node.roads.listens_at(ready.client, ready.peer, ready.admin)
-        self._on_ready(ready)
         self.node.on_roads = self._follow_roads
         self.node.leaving.on_end = self._end_removed
         self._follow_roads()
         self.node.guardian.host.resume()
         ticking = watched(self._keep_ticking())
+        if self._ring is None:
+            self._on_ready(ready)
+        else:
+            self._ring.start(ready.peer, partial(self._on_ready, ready), self._stop.set)
         await self._stop.wait()
+        if self._ring is not None:
+            self._ring.close()
         for task in (ticking, *self._diallers.values()):
             task.cancel()
         if not self._is_fatal:
             await self.node.guardian.host.stop()
             await self._leave()
             self.node.close()
+        if self._ring is not None and self._ring.refusal is not None:
+            raise self._ring.refusal
         return self._exit_code
 
     # Listening -----------------------------------------------------------------------------------------------
@@ -159,6 +171,10 @@ class Daemon:
             self._readers.heard(connection, frame, time.monotonic())
         elif isinstance(frame, Hello) and frame.role == READER and door is Door.CLIENTS:
             self._reader(connection, frame)
+        elif isinstance(frame, Hello) and frame.role == METER and door is Door.PEERS:
+            self._meters.add(connection)
+            connection.send(ANSWER)
+            connection.close("measured")
         elif isinstance(frame, Hello):
             self._hello(door, connection, frame)
         else:
@@ -205,7 +221,8 @@ class Daemon:
         peer = self._known.pop(connection, None)
         if peer is None:
             self._strangers.pop(connection, None)
-            self.node.counters.strangers_closed += 1
+            self.node.counters.strangers_closed += connection not in self._meters
+            self._meters.discard(connection)
             return
         if not self._known:
             self._all_gone.set()
@@ -303,10 +320,12 @@ class Daemon:
         loop.add_signal_handler(signal.SIGHUP, self._asked_to_reload)
 
     def _asked_to_stop(self) -> None:
-        if self._stop.is_set():
+        if self._stop.is_set() or self._is_asked_to_stop:
             os._exit(EXIT_FORCED)
         log.info("stopping")
-        self._stop.set()
+        self._is_asked_to_stop = True
+        if self._ring is None or not self._ring.leaves(self._stop.set):
+            self._stop.set()
 
     def _asked_to_reload(self) -> None:
         try:
@@ -347,28 +366,6 @@ class Daemon:
                     await self._all_gone.wait()
         except TimeoutError:
             log.warning("not everybody took the goodbye within %g s", STOP_SECONDS_MAX)
-
-
-def _open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
-    """The disk, if there is one, and the epoch: a broker without memory starts a new life each time."""
-    born = settings.stand_in.epoch if settings.stand_in else time.time_ns()
-    if not settings.data_dir:
-        return None, born
-    doom = Doom.foretold(os.environ)
-    kind = Store if doom is None else DoomedStore
-    store = kind.open(settings.data_dir, settings.name, epoch=born, bytes_max=settings.limits.data_bytes or None)
-    if doom is not None and isinstance(store, DoomedStore):
-        store.doom = doom
-    if settings.stand_in is not None and store.epoch != settings.stand_in.epoch:
-        store.close()
-        raise SettingsError("stand_in.epoch", f"{settings.data_dir} is of another life", "give an empty directory")
-    lasting = settings.lasting
-    for key, value in store.made_with(lasting).items():
-        if lasting.get(key, value) != value:
-            store.close()
-            remedy = f"set it to that, or move {settings.data_dir} away: the broker is then born anew"
-            raise SettingsError(key, f"{lasting[key]} is wanted, but the data directory was made with {value}", remedy)
-    return store, store.epoch
 
 
 def _differences(current: BrokerSettings, wanted: BrokerSettings) -> tuple[BrokerSettings, list[str]]:

@@ -38,10 +38,8 @@ class Doorkeeper:
             return Farewell.REFUSED, f"a Hello that nobody sends who means it: a name of at most {NAME_BYTES_MAX} bytes"
         if peer == node.name or not self._is_right_door(peer, door):
             return Farewell.REFUSED, f"{node.name} does not take {peer!r} as a {door.value}: not a name for this port"
-        if door is Door.CLIENTS and hello.wants not in ("", node.name):
-            return Farewell.ELSEWHERE, f"this is {node.name}, not {hello.wants}"
-        if door is Door.CLIENTS and node.guardian.cut_off:
-            return Farewell.REFUSED, node.guardian.cut_off
+        if peer in node.broker.hosting.here:
+            return Farewell.REFUSED, f"{peer} is a component that {node.name} hosts: choose another name"
         session = node.endpoint.sessions.get(peer)
         if session is not None and hello.epoch < session.peer_epoch:
             return Farewell.FENCED, f"a newer {peer} (epoch {session.peer_epoch}) is known to {node.name}"
@@ -49,10 +47,20 @@ class Doorkeeper:
             return Farewell.LEAVING, f"{node.name} has a connection to {peer} already"
         if door is Door.PEERS and hello.role != STAND_IN and self._has_stand_in(hello):
             return Farewell.FENCED, f"{peer} has a stand-in, which is at work; remove that one first"
-        if door is Door.CLIENTS and node.leaving.has_left and peer not in node.endpoint.upkeep.links:
+        return (Farewell.LEAVING, "") if door is Door.PEERS else self._why_no_client(hello)
+
+    def _why_no_client(self, hello: Hello) -> tuple[Farewell, str]:
+        node, peer = self._node, hello.node
+        if hello.wants not in ("", node.name):
+            return Farewell.ELSEWHERE, f"this is {node.name}, not {hello.wants}"
+        if node.guardian.cut_off:
+            return Farewell.REFUSED, node.guardian.cut_off
+        if node.leaving.has_left and peer not in node.endpoint.upkeep.links:
             return Farewell.REFUSED, f"{node.name} has been removed from the tree"
+        if node.ring is not None and node.ring.is_outside:
+            return Farewell.REFUSED, f"{node.name} is not in the tree yet; come again"
         is_present = peer in node.broker.sessions or peer in node.links
-        if door is Door.CLIENTS and not is_present and node.absence.clients >= node.settings.limits.clients:
+        if not is_present and node.absence.clients >= node.settings.limits.clients:
             return Farewell.REFUSED, f"{node.name} has {node.settings.limits.clients} clients, its limit"
         return Farewell.LEAVING, ""
 

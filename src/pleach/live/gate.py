@@ -18,6 +18,7 @@ from pleach.events.event import Event, EventId, checked
 from pleach.live.config import NAME_BYTES_MAX
 from pleach.live.healing import Healing
 from pleach.live.metrics import Counters
+from pleach.live.watching import Watching
 from pleach.live.witness import Witness
 from pleach.messages import (
     OPERATOR,
@@ -79,6 +80,7 @@ class Gate:
         self.healing: Healing | None = None  # counts what leases do; not in a recovery
         self.garblers: dict[Node, Spoiler] = {}  # by neighbour: faults on purpose (striking.py)
         self.witness: Witness | None = None  # notes what comes from neighbours, where the network heals
+        self.watching = Watching()
 
     @property
     def departing(self) -> Sequence[Node]:
@@ -93,6 +95,8 @@ class Gate:
         if self.healing is not None:
             self.healing.heard(sender, message)
         effects = self._handle(sender, message, now)
+        if self.watching.is_on:
+            self.watching.saw(message, effects)
         if self.healing is not None and isinstance(message, Presence):
             self.healing.did(effects)
         return self._garbled(effects, now) if self.garblers else effects
@@ -167,6 +171,8 @@ class Gate:
         counters.matches += run.count
         counters.deliveries += sum((span.end - span.start) * len(span.clients) for span in passed.spans)
         counters.publishes += run.count if run.kind is Publish else 0
+        if self.watching.is_on:
+            self.watching.saw_run(run, passed)
         return passed
 
     def _why_not(self, sender: Node, message: Subscribe | Advertise) -> str:
@@ -202,6 +208,8 @@ class Gate:
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         effects = self.broker.handle_timer(name, now=now)
+        if self.watching.is_on:
+            self.watching.saw(None, effects)
         if self.healing is not None:
             self.healing.did(effects)
         return self._garbled(effects, now) if self.garblers else effects

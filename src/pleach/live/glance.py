@@ -34,6 +34,7 @@ def glance(node: BrokerNode) -> dict[str, object]:
         "exchange": node.settings.exchange,
         "neighbours": {n: _neighbour(node, n) for n in sorted(node.broker.router.neighbours)},
         "operation": asked_name(node.broker.operation),
+        "ring": node.ring.seat if node.ring else None,
         "leaving": {"waits_for": node.leaving.waits_for[:CLIENTS_SHOWN_MAX], "has_left": node.leaving.has_left},
         "clients": {client: _client(node, client) for client in islice(clients, CLIENTS_SHOWN_MAX)},
         "clients_count": len(clients),

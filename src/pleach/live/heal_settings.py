@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -27,12 +27,12 @@ class StandInSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     beyond: dict[Node, list[str]] = {}  # per neighbour, where those answer who would know of a stand-in for it
 
 
-def heal_complaints(settings: HealSettings, *, ordering: str, is_leased: bool) -> Iterator[tuple[str, str, str]]:
-    """(key, reason, remedy) of what is wrong with the settings."""
+def heal_complaints(settings: HealSettings, ordering: str, others: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """(key, reason, remedy) of what is wrong with the settings; `others`: tables that are there beside it."""
     for key, seconds in (("after", settings.after), ("grace", settings.grace)):
         if not SECONDS_MIN <= seconds <= SECONDS_MAX:
             yield f"heal.{key}", f"{seconds:g} seconds", f"{SECONDS_MIN:g} to {SECONDS_MAX:g}"
     if ordering == "none":
         yield "heal", "a network without order cannot heal", 'set ordering to "fifo" or "causal"'
-    if is_leased:
-        yield "heal", "healing and leases do not know of each other", "leave [heal] or [stabilise] out"
+    for other in others:
+        yield "heal", f"[heal] and [{other}] do not know of each other", "leave one of them out"

@@ -165,6 +165,7 @@ def stand_in_settings(own: BrokerSettings, broker: Node, epoch: int, kin: Kin, f
         "peers": {name: place.peer for name, place in sorted(kin.neighbours.items()) if place.peer},
         "neighbours": tuple(name for name, place in sorted(kin.neighbours.items()) if not place.peer),
         "parent": "",
+        "components": {},
         "stand_in": StandInSettings(epoch, kin.parent, kin.beyond),
         "data_dir": str(folder / DATA) if own.data_dir else "",
     }

@@ -37,6 +37,9 @@ class Counters(msgspec.Struct):
     frames_out: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    datagrams_in: int = 0
+    datagrams_out: int = 0
+    datagrams_ignored: int = 0
 
 
 class Sample(NamedTuple):
@@ -75,6 +78,9 @@ COUNTER_HELP = {
     "frames_out": "Frames sent.",
     "bytes_in": "Bytes received.",
     "bytes_out": "Bytes sent.",
+    "datagrams_in": "Messages of the ring received.",
+    "datagrams_out": "Messages of the ring sent.",
+    "datagrams_ignored": "Datagrams that were none, or not for this broker, or told of hosts that cannot be.",
 }
 
 

@@ -16,8 +16,10 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pleach.broker import Broker
+from pleach.effects import Observed
 from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Bye, Data, Farewell, Frame, Hello
 from pleach.links.session import Phase, SessionConfig
@@ -40,8 +42,11 @@ from pleach.live.pressure import Pressure
 from pleach.live.roads import Roads, first_broker
 from pleach.live.store import Store
 from pleach.live.witness import Witness
-from pleach.messages import Node, OperatorRequest, Presence
+from pleach.messages import HostingRequest, Node, OperatorRequest, Presence
 from pleach.stabilise.machine import Leases
+
+if TYPE_CHECKING:
+    from pleach.live.ring.member import RingMember
 
 __all__ = ["BrokerNode", "Door"]
 
@@ -76,7 +81,9 @@ class BrokerNode:
         self.gate = Gate(broker, self.counters)
         self.endpoint = Endpoint(self.gate, epoch, SessionConfig(heartbeat=settings.heartbeat))
         self.roads = Roads(broker, self.endpoint, lambda: self.settings)
+        self.roads.is_open = lambda: self.ring is not None and self.ring.is_open
         self.on_roads: Callable[[], None] | None = None  # called when whom to dial may have changed
+        self.ring: RingMember | None = None  # for a broker that is in one
         self.links: dict[Node, Link] = {}
         self.pressure = Pressure(self)
         self.complaint = ""  # of what makes this broker unfit, besides links and disk
@@ -128,8 +135,9 @@ class BrokerNode:
         return self._store is not None
 
     def is_up(self, peer: Node) -> bool:
+        """Connected; components are, as long as the broker runs."""
         session = self.endpoint.sessions.get(peer)
-        return session is not None and session.phase is Phase.UP
+        return peer in self.broker.hosting.here or (session is not None and session.phase is Phase.UP)
 
     def _recover(self, store: Store) -> None:
         """Take over what is on disk; a store that is empty gets what the settings say."""
@@ -273,7 +281,10 @@ class BrokerNode:
         if (batch.dial or batch.retired) and self.on_roads is not None:
             self.on_roads()
         for seen in batch.observed:
-            self.operations.observe(seen)
+            if not seen.client:
+                self.operations.observe(seen)
+            elif seen.kind is Observed.STATE:
+                log.warning("%s", seen.detail)
             self.kinsfolk.observe(seen)
         for end in batch.concluded:
             self.operations.conclude(end)
@@ -325,7 +336,7 @@ class BrokerNode:
 
     # Operations and timers -----------------------------------------------------------------------------------
 
-    def _ask(self, request: OperatorRequest) -> None:
+    def _ask(self, request: OperatorRequest | HostingRequest) -> None:
         self.endpoint.request(request, now=self._clock())
         self._touch()
 

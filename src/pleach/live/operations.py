@@ -16,6 +16,7 @@ from base64 import b32encode
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from typing import TypeAlias
 
 import msgspec
 
@@ -23,13 +24,16 @@ from pleach.effects import Concluded, Observe, Observed
 from pleach.links.batch import Journalled
 from pleach.messages import (
     OPERATOR,
+    HostingRequest,
     Node,
     OperatorRequest,
     RequestAdd,
     RequestExchange,
+    RequestHost,
     RequestMove,
     RequestRemove,
     RequestSwap,
+    RequestUnhost,
     decode,
 )
 
@@ -38,6 +42,8 @@ STEPS_MAX = 256
 NAME_BYTES = 4  # of chance in a name: it travels in every message of its operation, and is short
 
 log = logging.getLogger(__name__)
+
+Request: TypeAlias = OperatorRequest | HostingRequest
 
 
 class State(StrEnum):
@@ -76,9 +82,7 @@ class Operations:
     `counts`: how many messages the broker has held and flooded so far.
     """
 
-    def __init__(
-        self, ask: Callable[[OperatorRequest], None], counts: Callable[[], tuple[int, int]] = lambda: (0, 0)
-    ) -> None:
+    def __init__(self, ask: Callable[[Request], None], counts: Callable[[], tuple[int, int]] = lambda: (0, 0)) -> None:
         self._ask = ask
         self._counts = counts
         self.steps: deque[Taken] = deque(maxlen=STEPS_MAX)  # the oldest first
@@ -101,7 +105,7 @@ class Operations:
     def running(self) -> int:
         return sum(operation.state is State.RUNNING for operation in self._known.values())
 
-    def request(self, request: OperatorRequest) -> asyncio.Future[Concluded]:
+    def request(self, request: Request) -> asyncio.Future[Concluded]:
         """Ask the broker for an operation; the future tells how it ended, if this process lives to see it.
 
         Raises ProtocolError where no protocol is there for it.
@@ -129,7 +133,7 @@ class Operations:
         for entry in journal:
             if entry.peer == OPERATOR and entry.payload is not None:
                 message = decode(entry.payload)
-                if isinstance(message, OperatorRequest):
+                if isinstance(message, Request):
                     self._note(message)
         for end in concluded:
             self.conclude(end)
@@ -156,7 +160,7 @@ class Operations:
         if future is not None and not future.done():
             future.set_result(end)
 
-    def _note(self, request: OperatorRequest) -> None:
+    def _note(self, request: Request) -> None:
         self._known.pop(request.operation, None)
         self._known[request.operation] = Operation(request.operation, *described(request))
         over = [name for name, known in self._known.items() if known.state is not State.RUNNING]
@@ -164,7 +168,7 @@ class Operations:
             del self._known[name]
 
 
-def described(request: OperatorRequest) -> tuple[str, tuple[Node, ...]]:
+def described(request: Request) -> tuple[str, tuple[Node, ...]]:
     match request:
         case RequestSwap(_, a, b, c, is_published):
             return "published swap" if is_published else "swap", (a, b, c)
@@ -176,6 +180,10 @@ def described(request: OperatorRequest) -> tuple[str, tuple[Node, ...]]:
             return "remove", (broker,)
         case RequestMove(_, client, path):
             return f"move {client}", tuple(path)
+        case RequestHost(_, component, kind):
+            return f"host {component}, a {kind}", ()
+        case RequestUnhost(_, component):
+            return f"end {component}", ()
 
 
 def asked_name(on_the_wire: str) -> str:

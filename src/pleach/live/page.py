@@ -8,6 +8,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from pleach.live.hosts import Hosts
+
 JSON = "application/json"
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -42,13 +44,15 @@ Mount: TypeAlias = Callable[[Asked], Awaitable[Page | Flow]]
 class Site(NamedTuple):
     """Pages by path; families of pages by what comes before the last part of a path; actions by path.
 
-    Mounts answer for all paths under theirs, whatever the method.
+    Mounts answer for all paths under theirs, whatever the method. `hosts`: who may be asked to act; mounts see to it
+    themselves.
     """
 
     pages: Mapping[str, Callable[[], Page]]
     families: Mapping[str, Callable[[str], Page]] = {}
     actions: Mapping[str, Callable[[bytes], Awaitable[Page]]] = {}
     mounts: Mapping[str, Mount] = {}
+    hosts: Hosts = Hosts()
 
     def mount_of(self, path: str) -> Mount | None:
         return next((m for top, m in self.mounts.items() if path == top or path.startswith(f"{top}/")), None)

@@ -42,4 +42,5 @@ class Attendance:
     def _away(self) -> set[Node]:
         sessions = self._endpoint.sessions
         known = (*self._broker.router.neighbours, *self._broker.sessions.clients)
-        return {peer for peer in known if peer not in sessions or sessions[peer].phase is not Phase.UP}
+        linked = (peer for peer in known if peer not in self._broker.hosting.here)
+        return {peer for peer in linked if peer not in sessions or sessions[peer].phase is not Phase.UP}

@@ -19,6 +19,7 @@ from pleach.links.frames import BROKER, GUARDED, STAND_IN, Hello
 from pleach.links.upkeep import LinkPhase
 from pleach.live.config import BrokerSettings
 from pleach.live.heal_settings import GRACE_SECONDS
+from pleach.live.kinds import factories
 from pleach.messages import Node, StandFor
 from pleach.mobility.admission import Admit, up_to
 from pleach.mobility.machine import Mobility
@@ -45,6 +46,7 @@ class Roads:
         self._broker = broker
         self._endpoint = endpoint
         self._settings = settings
+        self.is_open: Callable[[], bool] = lambda: False  # whether any broker may join the tree here
         self.places = Places()  # where this broker is found
         self.admins: dict[Node, str] = {}  # where operators find others, as far as they have told us
         self._clients: dict[Node, None] = {}  # who is connected by the door for clients
@@ -116,7 +118,8 @@ class Roads:
     def is_welcome(self, peer: Node) -> bool:
         """May come in by the door for brokers: one that is linked, or was, or may ask to be."""
         welcome = self._settings().welcome
-        return self.is_broker(peer) or peer in self._expected or peer in welcome or "*" in welcome
+        is_known = self.is_broker(peer) or peer in self._expected or peer in welcome
+        return is_known or "*" in welcome or self.is_open()
 
     def _is_client(self, peer: Node) -> bool:
         """Links to clients are asked for as well, when they come over from a broker that leaves the tree."""
@@ -154,6 +157,8 @@ class Roads:
 
     def report_settings_that_lose(self) -> None:
         router, settings = self._broker.router, self._settings()
+        if settings.ring is not None:
+            return  # it names nobody
         if sorted(router.neighbours) != settings.all_neighbours:
             log.warning(
                 "the data directory knows %s as neighbours, the settings name %s: the former count",
@@ -189,4 +194,5 @@ def first_broker(settings: BrokerSettings) -> Broker:
             *_healers(settings),
             *([settings.stabilise.machine] if settings.stabilise else []),
         ],
+        components=factories(settings),
     )

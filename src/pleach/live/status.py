@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pleach.live.leasing import mends_within
+from pleach.live.lodgings import lodgers
 from pleach.live.metrics import Metric, Sample, counted
 from pleach.live.node import BrokerNode
 from pleach.live.operations import asked_name
@@ -14,7 +15,8 @@ SUBSCRIPTIONS_SHOWN_MAX = 100  # of one client
 def unready(node: BrokerNode) -> list[str]:
     """Why this broker is not ready; empty if it is."""
     down = [f"no link to {n}" for n in sorted(node.broker.router.neighbours) if not node.is_up(n)]
-    return [*down, *filter(None, (node.gate.closed, node.complaint))]
+    outside = "not in the tree yet" if node.ring is not None and node.ring.is_outside else ""
+    return [*down, *filter(None, (node.gate.closed, node.complaint, outside))]
 
 
 def status(node: BrokerNode) -> dict[str, object]:
@@ -37,12 +39,14 @@ def status(node: BrokerNode) -> dict[str, object]:
         },
         "leases": _leases(node),
         "heal": _heal(node),
+        "ring": node.ring.seat if node.ring else None,
         "ordering": node.settings.ordering,
         "exchange": node.settings.exchange,
         "neighbours": {n: _neighbour(node, n, roads.get(n, "")) for n in sorted(router.neighbours)},
         "operation": asked_name(node.broker.operation),
         "leaving": {"waits_for": node.leaving.waits_for, "has_left": node.leaving.has_left},
         "clients": {client: _client(node, client) for client in clients},
+        "components": lodgers(node),
         "remote_entries": router.remote_entries(),
         "outbox_bytes": node.pressure.outbox_bytes,
         "held": _held(node),

@@ -26,7 +26,15 @@ from pleach.live.config import NAME_BYTES_MAX, parse_address
 from pleach.live.node import BrokerNode
 from pleach.live.operations import Operation, State, asked_name, described, fresh_name
 from pleach.live.page import Page, decoded, failure, json_page
-from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestMove, RequestRemove
+from pleach.messages import (
+    HostingRequest,
+    Node,
+    OperatorRequest,
+    RequestAdd,
+    RequestExchange,
+    RequestMove,
+    RequestRemove,
+)
 from pleach.overlay.choice import CHOICES
 from pleach.overlay.exchange.cycle import Cycle
 from pleach.overlay.registry import swap_request
@@ -45,19 +53,19 @@ OperationName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[!-.0-}]{0,40}
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=TIMEOUT_SECONDS_MAX)]
 
 
-class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     operation: OperationName = ""
     timeout: Seconds = TIMEOUT_SECONDS
 
 
-class SwapBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SwapBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     a: Name
     b: Name
     c: Name
     protocol: Protocol = ""
 
 
-class ExchangeBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ExchangeBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`path`: the brokers from one end of the new link to the other. The link after `path[cut]` goes."""
 
     path: Path
@@ -65,7 +73,7 @@ class ExchangeBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
     protocol: Protocol
 
 
-class AddBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AddBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     to: Name
     address: Name
 
@@ -74,7 +82,7 @@ class ExpectBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     broker: Name
 
 
-class MoveBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MoveBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`path`: the brokers from that of the client to the one where it shall go."""
 
     client: Name
@@ -82,7 +90,7 @@ class MoveBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     delay_ms_max: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-class RemoveBody(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RemoveBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`detach_absent`: clients that are not connected lose their sessions; else they are a reason to refuse."""
 
     broker: Name
@@ -140,7 +148,7 @@ class Steering:
         if body.protocol and body.protocol not in CHOICES:
             return failure(HTTPStatus.BAD_REQUEST, f"one of {', '.join(CHOICES)}", f"no protocol {body.protocol!r}")
         protocol, name = body.protocol or self._node.settings.exchange, body.operation or fresh_name()
-        return await self._carry_out(swap_request(protocol, name, body.a, body.b, body.c), body.timeout)
+        return await self.carry_out(swap_request(protocol, name, body.a, body.b, body.c), body.timeout)
 
     async def _exchange(self, data: bytes) -> Page:
         body = decoded(data, ExchangeBody)
@@ -151,7 +159,7 @@ class Steering:
         request = RequestExchange(body.operation or fresh_name(), body.path, body.cut, body.protocol)
         if reason := Cycle.of(request).why_not():
             return failure(HTTPStatus.BAD_REQUEST, f"the brokers from one end to the other; {TREE_REMEDY}", reason)
-        return await self._carry_out(request, body.timeout)
+        return await self.carry_out(request, body.timeout)
 
     async def _expect(self, data: bytes) -> Page:
         body = decoded(data, ExpectBody)
@@ -172,7 +180,7 @@ class Steering:
             parse_address(body.address, key="address")
         except SettingsError as error:
             return failure(HTTPStatus.BAD_REQUEST, error.remedy, f"address: {error.reason}")
-        return await self._carry_out(RequestAdd(body.operation or fresh_name(), body.to, body.address), body.timeout)
+        return await self.carry_out(RequestAdd(body.operation or fresh_name(), body.to, body.address), body.timeout)
 
     async def _remove(self, data: bytes) -> Page:
         body = decoded(data, RemoveBody)
@@ -182,13 +190,13 @@ class Steering:
         if body.broker != node.name:
             return self._misdirected(body.broker, "a broker is asked itself to leave")
         if body.operation in node.operations:
-            return await self._carry_out(RequestRemove(body.operation, body.broker), body.timeout)
+            return await self.carry_out(RequestRemove(body.operation, body.broker), body.timeout)
         absent = [client for client in node.broker.sessions.clients if not self._is_here(client)]
         if absent and not body.detach_absent:
             return _absent_page(absent)
         if len(node.broker.router.neighbours) == 1:  # else it is going to be refused, and they have lost nothing
             node.detach(absent, f"{node.name} is removed from the tree")
-        return await self._carry_out(RequestRemove(body.operation or fresh_name(), body.broker), body.timeout)
+        return await self.carry_out(RequestRemove(body.operation or fresh_name(), body.broker), body.timeout)
 
     async def _move(self, data: bytes) -> Page:
         body = decoded(data, MoveBody)
@@ -197,7 +205,7 @@ class Steering:
         if body.path[0] != self._node.name:
             return self._misdirected(body.path[0], f"a movement begins where the client is, at {body.path[0]!r}")
         name = body.operation or fresh_name()
-        return await self._carry_out(RequestMove(name, body.client, body.path, body.delay_ms_max), body.timeout)
+        return await self.carry_out(RequestMove(name, body.client, body.path, body.delay_ms_max), body.timeout)
 
     def _is_here(self, client: Node) -> bool:
         """Connected, or read by somebody who comes again before a broker that leaves gives it up."""
@@ -209,7 +217,8 @@ class Steering:
         where = f", which answers at {known}" if known else "; `pleach overlay` finds it from here"
         return failure(HTTPStatus.BAD_REQUEST, f"ask {broker}{where}", f"{error}; this is {self._node.name}")
 
-    async def _carry_out(self, request: OperatorRequest, seconds: float) -> Page:
+    async def carry_out(self, request: OperatorRequest | HostingRequest, seconds: float) -> Page:
+        """Whatever is asked for under a name; once, however often it is asked for."""
         operations, name = self._node.operations, request.operation
         if name in operations and described(request) != (operations[name].what, operations[name].brokers):
             return failure(HTTPStatus.CONFLICT, "choose another name", f"{name!r} stands for another operation")

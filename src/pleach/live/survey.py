@@ -15,6 +15,7 @@ import msgspec
 
 from pleach.errors import InvalidInputError, SurveyError, UnreachableError
 from pleach.live.ask import ask
+from pleach.live.ring.seats import Seat
 from pleach.live.roads import Places
 from pleach.messages import Node
 from pleach.overlay.plans import Topology
@@ -35,6 +36,12 @@ class Client(msgspec.Struct):
     up: bool
     queued: int
     subscriptions_count: int
+
+
+class Component(msgspec.Struct):
+    kind: str
+    failed: bool = False
+    complaint: str = ""
 
 
 class Leaving(msgspec.Struct):
@@ -59,13 +66,16 @@ class Status(msgspec.Struct):
     reasons: list[str]
     neighbours: dict[Node, Neighbour]
     clients: dict[Node, Client]
+    components: dict[Node, Component] = {}
     addresses: Places = Places()
     operation: str = ""
+    zone: str = ""
     leaving: Leaving = msgspec.field(default_factory=Leaving)
     routing: Routing = msgspec.field(default_factory=Routing)
     heal: Heal | None = None
     ordering: str = "causal"
     exchange: str = "swaplink"
+    ring: Seat | None = None
     raw: Any = None
 
 

@@ -15,12 +15,13 @@ from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliv
 from pleach.messages.coloured import ColouredMessage
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.healing import HealingMessage, Returning
+from pleach.messages.hosting import HostingRequest
 from pleach.messages.kinship import Kin, Refuge
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.movement import Halt, MovementMessage, Resume
 from pleach.messages.rebuild import RebuildMessage
 from pleach.messages.requests import Presence, Seek, Sought
-from pleach.messages.ring import RingMessage
+from pleach.messages.ring import DoorMessage, RingMessage
 from pleach.messages.routing import Forward, Marked, PubSub
 from pleach.messages.swaplink import SwapLinkMessage
 
@@ -33,6 +34,7 @@ AnyMessage: TypeAlias = (
     | ExchangeMessage
     | MembershipMessage
     | RingMessage
+    | DoorMessage
     | MovementMessage
     | Halt
     | Resume
@@ -40,6 +42,7 @@ AnyMessage: TypeAlias = (
     | HealingMessage
     | Kin
     | Refuge
+    | HostingRequest
     | Seek
     | Sought
     | Presence

@@ -21,13 +21,15 @@ from pleach.messages.requests import RequestMove, Way
 class Negotiate(Message, frozen=True):
     """May this client come? Again with the same operation: it has changed its mind meanwhile about what it wants.
 
-    `path`: from its broker to the one that is asked. `delay_ms_max`: as in `RequestMove`.
+    `path`: from its broker to the one that is asked. `delay_ms_max`: as in `RequestMove`. `component`: of which kind it
+    is, if its broker hosts it.
     """
 
     operation: str
     client: HandedClient
     path: Way
     delay_ms_max: int = 0
+    component: str = ""
 
 
 class Approve(Message, frozen=True):
@@ -46,11 +48,15 @@ class Reject(Message, frozen=True):
 
 
 class MoveState(Message, frozen=True):
-    """The client as it is now that it has halted. `delivered`: what it has got since the negotiation began."""
+    """The client as it is now that it has halted. `delivered`: what it has got since the negotiation began.
+
+    `component`: all that it is, if it lives in its broker.
+    """
 
     operation: str
     client: HandedClient
     delivered: list[EventId] = msgspec.field(default_factory=list)
+    component: bytes = b""
 
 
 class MoveAck(Message, frozen=True):

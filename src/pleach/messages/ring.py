@@ -125,6 +125,24 @@ class TreeUnlink(Message, frozen=True):
     """The sender does not take the receiver for a neighbour in the tree any more."""
 
 
+class Knock(Message, frozen=True):
+    """From a driver, not a host: who is there, and can one join the tree of brokers at you? Answered by members."""
+
+    ticket: int
+    origin: Peer
+
+
+class Greeting(Message, frozen=True):
+    """`is_open`: it is in the tree, and others may join it there. `terms`: what all brokers must have in common."""
+
+    ticket: int
+    peer: Peer
+    is_open: bool
+    terms: dict[str, str]
+
+
+DoorMessage: TypeAlias = Knock | Greeting
+
 RingMessage: TypeAlias = (
     FindOwner
     | AskHop

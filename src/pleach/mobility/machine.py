@@ -187,6 +187,8 @@ class Mobility:
             return f"{client.name} is the name of a broker"
         if client.name in sessions:
             return f"{self._layers.name} has a client {client.name} already"
+        if message.component and (reason := self._layers.residency.why_not(message.component)):
+            return reason
         coming = [m.handed for m in self.movements if isinstance(m, Entering) and m.client not in sessions]
         names = sessions.names + sum(map(weight_of, [*coming, client]))
         return self._admit(Arrival(self._layers.name, len(sessions.clients) + len(coming), names, client))
@@ -249,7 +251,8 @@ class Mobility:
         return handled._replace(effects=[_note(movement, is_over=is_over), *handled.effects])
 
     def _joined(self, handled: Handled) -> Handled:
-        """Who has a say at the seam may be another one now."""
+        """Who has a say at the seam may be another one now, and who is on the way here."""
+        self._layers.awaited = tuple(m.client for m in self.movements if isinstance(m, Entering))
         moving = Moving(self.movements)
         self._moving = None if moving.is_idle else moving
         return handled

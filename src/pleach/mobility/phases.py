@@ -80,7 +80,7 @@ TRANSITIONS: Mapping[tuple[Phase, Input], tuple[Phase | None, ...]] = MappingPro
         (_S.ABORTING, Halted): (_S.ABORTING,),
         (_S.ABORTING, Reject): (OVER,),
         (_T.APPROVED, Negotiate): (_T.APPROVED,),
-        (_T.APPROVED, MoveState): (_T.COMMITTED,),
+        (_T.APPROVED, MoveState): (_T.COMMITTED, OVER),  # a component that cannot be made of it goes on where it was
         (_T.APPROVED, MoveAbort): (OVER,),
         (_T.APPROVED, Late): (OVER,),
         (_T.COMMITTED, MoveCommit): (OVER,),

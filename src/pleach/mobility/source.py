@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, Send, SetTimer
+from pleach.errors import ComponentError
 from pleach.messages import (
     Approve,
     Detach,
     Halt,
     Halted,
-    HandedClient,
     MoveAbort,
     MoveAck,
     MoveCommit,
@@ -37,8 +39,11 @@ ROUND_TRIP = 2  # times the longest delay, from one end to the other
 
 
 def begin(layers: Layers, request: RequestMove, attempts: int) -> tuple[Leaving, list[Effect]]:
+    """Of a component there is one copy: a bound on delays that does not hold would cost it, so nobody relies on one."""
+    if layers.residency.kind_of(request.client):
+        request = msgspec.structs.replace(request, delay_ms_max=0)
     movement = Leaving(request, attempts)
-    return movement, [_negotiate(movement, layers.sessions.hand_over(request.client)), *timers(movement)]
+    return movement, [_negotiate(layers, movement), *timers(movement)]
 
 
 def timers(movement: Leaving) -> list[SetTimer]:
@@ -105,15 +110,19 @@ class Source:
         sessions = self._layers.sessions
         if movement.is_outdated and movement.client in sessions:
             movement.phase, movement.delivered = SourcePhase.AMENDING, []
-            return Handled([_negotiate(movement, sessions.hand_over(movement.client)), *timers(movement)])
+            return Handled([_negotiate(self._layers, movement), *timers(movement)])
         return self._transfer()
 
     def _transfer(self) -> Handled:
         movement, sessions = self._movement, self._layers.sessions
         if movement.client not in sessions:
             return self._give_up(f"{movement.client} has left")
+        try:
+            component = self._layers.residency.pack(movement.client)
+        except ComponentError as error:
+            return self._give_up(str(error))
         movement.phase = SourcePhase.PREPARED
-        state = MoveState(movement.operation, sessions.hand_over(movement.client), movement.delivered)
+        state = MoveState(movement.operation, sessions.hand_over(movement.client), movement.delivered, component)
         movement.delivered = []
         return Handled([self._done_waiting(), Send(movement.after, state), *timers(movement)])
 
@@ -166,6 +175,7 @@ class Source:
         return CancelTimer(TIMER + self._movement.operation)
 
 
-def _negotiate(movement: Leaving, client: HandedClient) -> Send:
+def _negotiate(layers: Layers, movement: Leaving) -> Send:
     request = movement.request
-    return Send(movement.after, Negotiate(request.operation, client, request.path, request.delay_ms_max))
+    client, kind = layers.sessions.hand_over(request.client), layers.residency.kind_of(request.client)
+    return Send(movement.after, Negotiate(request.operation, client, request.path, request.delay_ms_max, kind))

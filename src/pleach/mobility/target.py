@@ -8,6 +8,7 @@ Once the state has come, the client is here.
 from __future__ import annotations
 
 from pleach.effects import CancelTimer, Effect, LinkUp, Send, SetTimer
+from pleach.errors import ComponentError
 from pleach.events.event import Event, EventId
 from pleach.messages import (
     Approve,
@@ -19,7 +20,9 @@ from pleach.messages import (
     MoveCommit,
     MoveState,
     Negotiate,
+    Node,
     Reject,
+    Resume,
 )
 from pleach.mobility.movements import Entering
 from pleach.mobility.phases import TargetPhase
@@ -57,8 +60,9 @@ class Target:
         match message:
             case Negotiate(client=client):
                 return self.approve(client)
-            case MoveState(_, client, delivered):
-                return self._take(client, delivered)
+            case MoveState(_, client, delivered, component):
+                reason = self._why_not_take_in(client.name, component)
+                return self._drop(reason) if reason else self._take(client, delivered)
             case MoveCommit():
                 self.is_over = True
                 return Handled()
@@ -85,6 +89,16 @@ class Target:
         approval = Send(movement.before, Approve(movement.operation, self._layers.client_address))
         return Handled([*told, approval, *timers(movement)])
 
+    def _why_not_take_in(self, client: Node, component: bytes) -> str:
+        """A component that cannot be made here goes on where it was. Empty where it can, or where there is none."""
+        if not component:
+            return ""
+        try:
+            self._layers.residency.take_in(client, component)
+        except ComponentError as error:
+            return str(error)
+        return ""
+
     def _take(self, client: HandedClient, delivered: list[EventId]) -> Handled:
         """The client is here from now on. It will come once its former broker has let it go."""
         movement = self._movement
@@ -96,11 +110,18 @@ class Target:
                 CancelTimer(TIMER + movement.operation),
                 Send(movement.before, MoveAck(movement.operation)),
                 LinkUp(client.name),
+                *self._resumed(client.name),
                 *(Send(client.name, Deliver(event)) for event in lacking(client, queued, delivered)),
                 *confirm(self._layers, client),
             ],
             released=[client.name],
         )
+
+    def _resumed(self, client: Node) -> list[Send]:
+        """A component has come with its state; other clients hear from their former broker that they are here."""
+        if not self._layers.residency.kind_of(client):
+            return []
+        return [Send(client, Resume(self._movement.operation, self._layers.name))]
 
     def _drop(self, reason: str) -> Handled:
         movement = self._movement

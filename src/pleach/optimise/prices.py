@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import chain, combinations
 from math import isfinite
@@ -73,9 +73,14 @@ class Prices:
     brokers: Mapping[Node, float] = field(default_factory=dict)
     source: str = "costs"
 
+    def in_zones(self, zone: Mapping[Node, str]) -> Prices:
+        """With the zones that brokers say they are in, if these prices do not say it themselves."""
+        return self if self.zone else replace(self, zone=zone)
+
     def costs(self, brokers: Iterable[Node]) -> Costs:
         """For these brokers; raises PriceError where a price is for somebody else, most likely misspelt."""
         everyone = sorted(brokers)
+        _check_zones({*chain.from_iterable(self.between)}, {*self.zone.values()}, self.source)
         for name in sorted({*self.zone, *self.brokers, *chain.from_iterable(self.links)} - {*everyone}):
             raise PriceError(f"{self.source}: {name!r} is not a broker of the tree{_meant(name, everyone)}")
         return Costs(
@@ -100,10 +105,8 @@ def read_prices(text: str, *, source: str = "costs") -> Prices:
         for broker in brokers:
             if zone.setdefault(broker, name) != name:
                 raise PriceError(f"{source}: zones: {broker!r} is in {zone[broker]!r} and in {name!r}; choose one")
-    for each in file.between:
-        for name in each.zones:
-            if name not in file.zones:
-                raise PriceError(f"{source}: between: there is no zone {name!r}{_meant(name, sorted(file.zones))}")
+    if file.zones:  # else brokers say where they are
+        _check_zones({*chain.from_iterable(each.zones for each in file.between)}, {*file.zones}, source)
     found = Prices(
         file.link,
         file.link if file.within is None else file.within,
@@ -126,6 +129,11 @@ def _decoded(text: str, source: str) -> _File:
     except msgspec.ValidationError as error:
         where, reason = place_and_reason(error)
         raise PriceError(f"{source}: {f'{where}: ' if where else ''}{reason}") from None
+
+
+def _check_zones(named: set[str], known: set[str], source: str) -> None:
+    for name in sorted(named - known):
+        raise PriceError(f"{source}: between: there is no zone {name!r}{_meant(name, sorted(known))}")
 
 
 def _check_amounts(prices: Prices) -> None:

@@ -10,15 +10,14 @@ are exchanged at random, and the search goes on from there. Nothing here draws: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from pleach.optimise.cost import Costs, Flow, tree_cost
+from pleach.optimise.draws import Draws
 from pleach.optimise.gains import Growth, Move, Priced, View
 from pleach.overlay.plans.topology import Topology
-
-Draws: TypeAlias = Iterator[float]  # each at least 0 and less than 1
 
 DEGREE_MIN = 2  # with fewer neighbours there is no tree of three brokers
 KICKS = 4

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import TypeAlias
 
+from pleach.optimise.draws import Draws
 from pleach.optimise.gains import Growth, Move, Priced, View
 from pleach.optimise.heuristics import Exchange
 from pleach.optimise.ledger import Stretch
 from pleach.optimise.reference import maximum_interest_tree, minimum_spanning_tree
-from pleach.optimise.search import Draws, Problem, random_tree
+from pleach.optimise.search import Problem, random_tree
 from pleach.optimise.settling import worthwhile
 from pleach.overlay.plans.topology import Topology, link
 

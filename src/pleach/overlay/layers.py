@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from pleach.effects import Effect, Send
+from pleach.errors import ComponentError
 from pleach.messages import Node
 from pleach.routing.rewiring import Rewiring
 from pleach.routing.router import Outcome, Router, RoutingConfig
@@ -17,6 +18,47 @@ class RouterMaker(Protocol):
     """Makes the routing layer of a broker, with nothing in it."""
 
     def __call__(self, config: RoutingConfig, *, parent: Node | None = None) -> Router: ...
+
+
+class Residency(Protocol):
+    """The components that live in a broker (hosting/), as protocols that move clients see them."""
+
+    @property
+    def running(self) -> Sequence[Node]: ...
+
+    def kind_of(self, client: Node) -> str:
+        """Empty for a client that is none of them."""
+        ...
+
+    def why_not(self, kind: str) -> str:
+        """Why one of this kind cannot come here; empty where it can."""
+        ...
+
+    def pack(self, client: Node) -> bytes:
+        """All of a component that has halted, to go elsewhere; empty for other clients. Raises ComponentError."""
+        ...
+
+    def take_in(self, client: Node, state: bytes) -> None:
+        """Make one of what another broker has packed; it goes on with `Resume`. Raises ComponentError."""
+        ...
+
+
+class Uninhabited:
+    """No components."""
+
+    running: Sequence[Node] = ()
+
+    def kind_of(self, client: Node) -> str:  # noqa: ARG002
+        return ""
+
+    def why_not(self, kind: str) -> str:  # noqa: ARG002
+        return "it hosts no components"
+
+    def pack(self, client: Node) -> bytes:  # noqa: ARG002
+        return b""
+
+    def take_in(self, client: Node, state: bytes) -> None:  # noqa: ARG002
+        raise ComponentError(client, self.why_not(""))
 
 
 @dataclass
@@ -34,6 +76,8 @@ class Layers:
     make_router: RouterMaker = Router
     client_address: str = ""
     addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one has to dial
+    residency: Residency = field(default_factory=Uninhabited)
+    awaited: tuple[Node, ...] = ()  # clients on their way here: routing wants for them what they want already
 
     def reset(self) -> None:
         """Begin anew, in no tree and without clients."""

@@ -198,6 +198,9 @@ class Membership:
         if len(neighbours) > 1:
             reason = f"{name} has {len(neighbours)} neighbours: swap links until it is a leaf"
             return Handled([Concluded(request.operation, reason)])
+        if hosted := self._layers.residency.running:
+            reason = f"{name} hosts components, which would end with it: {', '.join(hosted)}; move them elsewhere first"
+            return Handled([Concluded(request.operation, reason)])
         if busy := self._layers.locked_for():
             reason = f"{name} is locked for operation {busy}"
             return Handled(self._state.retries.put_off(request, attempts, reason))

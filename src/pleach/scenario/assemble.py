@@ -10,6 +10,7 @@ from functools import partial
 from pleach.broker import Broker, MachineMaker
 from pleach.client import Client
 from pleach.client_state import RenewalClock
+from pleach.hosting.running_sum import BUILT_IN
 from pleach.messages import Node
 from pleach.mobility.machine import Mobility
 from pleach.overlay.coloured.broker import ColouredBroker
@@ -111,6 +112,7 @@ def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
         parent=tree.parent.get(name),
         machines=broker_machines(scenario),
         make_router=router_maker(scenario, tree, name),
+        components=BUILT_IN,
     )
 
 

@@ -221,7 +221,7 @@ class Simulator:
         match effect:
             case Observe():
                 if self.on_observe:
-                    self.on_observe(self.now, node, effect)
+                    self.on_observe(self.now, effect.client or node, effect)
             case SetTimer():
                 self._set_timer(node, effect)
             case CancelTimer(name):

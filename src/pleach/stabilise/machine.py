@@ -92,7 +92,7 @@ class Leases:
         return [*self._layers.answered(self._layers.router.renew(self._state.away)), self._renewal_timer()]
 
     def _mend(self) -> None:
-        self._layers.router.mend(self._layers.sessions.clients)
+        self._layers.router.mend((*self._layers.sessions.clients, *self._layers.awaited))
 
     def _tick_timer(self) -> SetTimer:
         return SetTimer(TICK, within(self._state.tick_after, self._lease.period), is_upkeep=True)

@@ -18,12 +18,10 @@ from typing import Any
 import msgspec
 
 from pleach.errors import PlanError, PleachError
-from pleach.live.apply import StepEnd, Watch
-from pleach.live.operations import State, fresh_name
-from pleach.overlay.plans import Difference, Operation, Plan, describe
-from pleach.overlay.plans.steps import spelled
+from pleach.live.operations import fresh_name
+from pleach.web.draft import Draft
 from pleach.web.picture import Picture, Run, RunStep
-from pleach.web.source import Draft, Source
+from pleach.web.source import Source
 from pleach.web.wishes import Wish
 
 DRAFTS_MAX = 32  # the oldest is forgotten
@@ -34,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Desk:
-    """`on_change`: called when a run has begun, come further, or ended."""
+    """`on_change`: called when a run has begun or ended; in between, `is_busy` tells that more is to be seen."""
 
     def __init__(self, source: Source, on_change: Callable[[], None]) -> None:
         self._source = source
@@ -55,7 +53,7 @@ class Desk:
         self._drafts[name] = draft
         while len(self._drafts) > DRAFTS_MAX:
             del self._drafts[next(iter(self._drafts))]
-        return {"draft": name, **shown(draft.plan)}
+        return {"draft": name, **msgspec.to_builtins(draft.shown)}
 
     def carry_out(self, name: str) -> dict[str, Any]:
         """Begin; how it goes is in the pictures. Raises PlanError where it cannot be begun."""
@@ -64,12 +62,12 @@ class Desk:
         draft = self._drafts.pop(name, None)
         if draft is None:
             raise PlanError("this plan was carried out, or is too old; make it anew")
-        steps = [RunStep(spelled(step), "waiting") for step in draft.plan.steps]
+        steps = [RunStep(step, "waiting") for step in draft.steps[:STEPS_SHOWN_MAX]]
         self._runs[name] = Run(
-            title=describe(draft.plan)[0],
+            title=draft.shown.lines[0],
             state="running",
             started_at=time.time(),
-            steps={str(i): step for i, step in enumerate(steps[:STEPS_SHOWN_MAX])},
+            steps={str(i): step for i, step in enumerate(steps)},
         )
         while len(self._runs) > RUNS_MAX:
             del self._runs[next(iter(self._runs))]
@@ -78,42 +76,24 @@ class Desk:
         return {"run": name}
 
     async def _carry(self, name: str, draft: Draft) -> None:
-        index = {spelled(step): str(i) for i, step in enumerate(draft.plan.steps)}
-        watch = Watch(
-            started=lambda operation: self._step(name, index, operation, "running"),
-            ended=lambda end: self._step(name, index, end.operation, _word(end), end.reason),
-        )
         try:
-            outcome = await draft.carry_out(watch)
-            self._change(name, state="done" if outcome.complete else "incomplete")
+            left = await draft.carry_out(lambda number, state, reason: self._step(name, number, state, reason))
+            self._end(name, left)
         except PleachError as error:
-            self._change(name, state="incomplete", title=f"{self._runs[name].title}: {error}")
+            self._end(name, str(error))
         except Exception as error:  # a bug of ours must not end a broker (board.py, rule 4)
             log.exception("the dashboard could not carry out a plan")
-            self._change(name, state="incomplete", title=f"{self._runs[name].title}: it failed: {error}")
+            self._end(name, f"it failed: {error}")
         self._on_change()
 
-    def _step(self, name: str, index: dict[str, str], operation: Operation, state: str, reason: str = "") -> None:
-        text = spelled(operation.step)
-        steps = {**self._runs[name].steps, index[text]: RunStep(text, state, reason)}
-        self._change(name, steps=steps)
-        self._on_change()
+    def _step(self, name: str, number: int, state: str, reason: str) -> None:
+        run = self._runs[name]
+        if step := run.steps.get(str(number)):
+            steps = {**run.steps, str(number): RunStep(step.text, state, reason)}
+            self._runs[name] = msgspec.structs.replace(run, steps=steps)
 
-    def _change(self, name: str, **fields: Any) -> None:
-        self._runs[name] = msgspec.structs.replace(self._runs[name], **fields)
-
-
-def shown(plan: Plan) -> dict[str, Any]:
-    """A plan for people: what it is in words, and what becomes of the tree."""
-    changed = Difference.of(planned=plan.start, found=plan.result)
-    return {
-        "lines": describe(plan),
-        "links_removed": changed.links_missing,
-        "links_added": changed.links_extra,
-        "brokers_removed": changed.brokers_missing,
-        "brokers_added": changed.brokers_extra,
-    }
-
-
-def _word(end: StepEnd) -> str:
-    return "unknown" if end.state is State.RUNNING else end.state.value
+    def _end(self, name: str, left: str) -> None:
+        """`left`: what was not done, and why; empty: nothing."""
+        run = self._runs[name]
+        title = f"{run.title}: {left}" if left else run.title
+        self._runs[name] = msgspec.structs.replace(run, state="incomplete" if left else "done", title=title)

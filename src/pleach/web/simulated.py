@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -16,13 +17,16 @@ from pleach.events.filter import Filter
 from pleach.live.apply import StepEnd, Watch
 from pleach.live.operations import Operation as Asked
 from pleach.live.operations import State, Taken, fresh_name
+from pleach.live.survey import Client as Session
+from pleach.live.survey import Neighbour, Status, Survey
 from pleach.messages import Node
 from pleach.overlay.plans import Outcome, Plan, PlanRun, SwapStep, Topology
 from pleach.overlay.plans.steps import apply, spelled
 from pleach.web.chronicle import Chronicle
+from pleach.web.draft import Draft, Tell, draft_of_plan
+from pleach.web.journeys import Journeys, planned_drain, planned_move
 from pleach.web.picture import Broker, Client, Counters, Kind, Link, Picture, Source, link_key
-from pleach.web.source import Draft
-from pleach.web.wishes import CAN, Wish, planned
+from pleach.web.wishes import CAN, Drain, Move, Wish, planned
 
 BROKERS_MAX = 5_000
 DEGREE_MAX = 4
@@ -54,7 +58,8 @@ class SimulatedSource:
         if at - self._swapped_at > pause:
             self._swapped_at = at
             self._swap_somewhere()
-        brokers = {name: self._broker(name) for name in self._tree.brokers}
+        homes = Counter(self._clients.values())
+        brokers = {name: self._broker(name, homes[name]) for name in self._tree.brokers}
         self._chronicle.saw(brokers, at)
         rate = PUBLISHED_PER_SECOND * len(self._tree)
         return Picture(
@@ -73,10 +78,10 @@ class SimulatedSource:
             ),
         )
 
-    def _broker(self, name: Node) -> Broker:
+    def _broker(self, name: Node, clients: int) -> Broker:
         operation = self._busy.get(name, "")
         held = self._rng.randrange(30) if operation else 0
-        return Broker(self._zones.get(name, ZONES[0]), operation=operation, clients=CLIENTS_PER_BROKER, held=held)
+        return Broker(self._zones.get(name, ZONES[0]), operation=operation, clients=clients, held=held)
 
     def _link(self, a: Node, b: Node, at: float) -> Link:
         """Loads that come and go slowly; a link that is new has one of its own."""
@@ -118,8 +123,14 @@ class SimulatedSource:
         asked.state, asked.ended_at = State.DONE, time.time()
 
     async def draft(self, wish: Wish) -> Draft:
-        plan = planned(wish, self._tree)
-        return Draft(plan, lambda watch: self._run(plan, watch))
+        match wish:
+            case Drain():
+                return self._draft_of(planned_drain(self._survey(), wish), 1 / wish.rate)
+            case Move():
+                return self._draft_of(planned_move(self._survey(), wish), PHASE_SECONDS)
+            case _:
+                plan = planned(wish, self._tree)
+                return draft_of_plan(plan, lambda watch: self._run(plan, watch))
 
     async def _run(self, plan: Plan, watch: Watch) -> Outcome:
         """One step after another: it is only for show."""
@@ -135,6 +146,30 @@ class SimulatedSource:
             heir = self._tree.brokers[0]
             self._clients = {c: heir if home == gone else home for c, home in self._clients.items()}
         return run.outcome()
+
+    def _survey(self) -> Survey:
+        """As brokers would tell it, so that what is refused of them is refused here."""
+        found = {}
+        for name in self._tree.brokers:
+            neighbours = {other: Neighbour(up=True, queued=0) for other in self._tree.neighbours(name)}
+            found[name] = Status(name, ready=True, durable=False, reasons=[], neighbours=neighbours, clients={})
+        for client, home in self._clients.items():
+            found[home].clients[client] = Session(up=True, queued=0, subscriptions_count=1)
+        return Survey(found, dict.fromkeys(found, ""))
+
+    def _draft_of(self, journeys: Journeys, pause: float) -> Draft:
+        async def carry_out(tell: Tell) -> str:
+            for number, moving in enumerate(journeys.moves):
+                tell(number, "running", "")
+                await asyncio.sleep(pause)
+                self._clients[moving.client] = moving.path[-1]
+                at = time.time()
+                asked = Asked(moving.operation, f"move {moving.client}", moving.path, State.DONE, ended_at=at)
+                self._chronicle.heard(moving.path[0], [asked], [])
+                tell(number, "done", "")
+            return ""
+
+        return Draft(journeys.shown, journeys.steps, carry_out)
 
     # The rest --------------------------------------------------------------------------------------------------
 

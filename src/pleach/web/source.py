@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pleach.events.filter import Filter
-from pleach.live.apply import Watch
 from pleach.messages import Node
-from pleach.overlay.plans import Outcome, Plan
+from pleach.web.draft import Draft
 from pleach.web.picture import Picture
 from pleach.web.wishes import Wish
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A plan that can be shown, and what carries it out once somebody has said yes."""
-
-    plan: Plan
-    carry_out: Callable[[Watch], Awaitable[Outcome]]
 
 
 class Source(Protocol):

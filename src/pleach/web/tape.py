@@ -16,9 +16,9 @@ from pleach.scenario.outline import OUTLINE, Outline, read_outline
 from pleach.trace import Record, RecordKind, total_order
 from pleach.trace.parquet import count_rows, records_in, runs_in
 from pleach.trace.store import trace_files
+from pleach.web.draft import Draft
 from pleach.web.film import film_of
 from pleach.web.picture import Kind, Picture, Source
-from pleach.web.source import Draft
 from pleach.web.wishes import Wish
 
 RECORDS_MAX = 1_000_000  # of one run: half a minute, and a gigabyte

@@ -21,10 +21,11 @@ from pleach.live.survey import Status, Survey, settled_survey, survey
 from pleach.messages import Node
 from pleach.overlay.plans import Outcome
 from pleach.web.chronicle import Chronicle, Told
+from pleach.web.draft import Draft, draft_of_plan
+from pleach.web.journeys import draft_of_drain, draft_of_move
 from pleach.web.picture import Broker, Client, Counters, Kind, Link, Picture, Source, link_key
 from pleach.web.rates import Rates
-from pleach.web.source import Draft
-from pleach.web.wishes import CAN, Add, Remove, Wish, planned
+from pleach.web.wishes import CAN, Add, Drain, Move, Remove, TreeWish, Wish, planned
 
 GLANCE = "/glance"
 
@@ -153,14 +154,23 @@ class LiveSource:
     async def draft(self, wish: Wish) -> Draft:
         more = [wish.at] if isinstance(wish, Add) else []
         found = await settled_survey([*self._starts, *more])
+        match wish:
+            case Drain():
+                return draft_of_drain(found, wish)
+            case Move():
+                return draft_of_move(found, wish)
+            case _:
+                return self._draft_of_plan(found, wish)
+
+    def _draft_of_plan(self, found: Survey, wish: TreeWish) -> Draft:
         plan = planned(wish, found.topology())
         check_newcomers(plan, found)
         detach_absent = isinstance(wish, Remove) and wish.detach_absent
 
-        async def carry_out(watch: Watch) -> Outcome:
+        async def apply(watch: Watch) -> Outcome:
             return await apply_plan(plan, Directory.of(found), detach_absent=detach_absent, watch=watch)
 
-        return Draft(plan, carry_out)
+        return draft_of_plan(plan, apply)
 
     async def detail(self, broker: Node) -> dict[str, Any]:
         if broker not in self._admin:

@@ -1,6 +1,7 @@
 """What an operator may ask for on the dashboard, and the plan that it makes of the tree as it is.
 
-A new wish is a struct here, a case of `planned`, and an entry of `ACTIONS` in page/actions.js.
+A new wish is a struct here, a case of `planned` (or of the sources, where it is not the tree that changes), and an
+entry of `ACTIONS` in page/actions.js.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from pleach.overlay.plans import Plan, SwapStep, Topology, add_broker, exchange,
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_BYTES_MAX)]
 MaybeName: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_BYTES_MAX)]
+Rate: TypeAlias = Annotated[float, msgspec.Meta(ge=0.1, le=1_000.0)]  # per second; slower, and it would last for days
+RATE = 10.0
+TARGETS_MAX = 64
 
 
 class Swap(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="swap"):
@@ -49,11 +53,27 @@ class Remove(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field=
     detach_absent: bool = False
 
 
-Wish: TypeAlias = Swap | Exchange | Add | Remove
-CAN = ("swap", "exchange", "add", "remove")
+class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="drain"):
+    """All clients of a broker go to brokers `to`, in turn; empty: to its neighbours. The broker stays."""
+
+    broker: Name
+    to: Annotated[tuple[Name, ...], msgspec.Meta(max_length=TARGETS_MAX)] = ()
+    rate: Rate = RATE
 
 
-def planned(wish: Wish, tree: Topology) -> Plan:
+class Move(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="move"):
+    """A client goes from the broker where it is to another one."""
+
+    client: Name
+    to: Name
+
+
+TreeWish: TypeAlias = Swap | Exchange | Add | Remove
+Wish: TypeAlias = TreeWish | Drain | Move
+CAN = ("swap", "exchange", "add", "remove", "drain", "move")
+
+
+def planned(wish: TreeWish, tree: Topology) -> Plan:
     match wish:
         case Swap(a, b, c):
             return Plan.of(tree, [SwapStep(a, b, c)])
@@ -73,5 +93,5 @@ def read_wish(data: object) -> Wish:
     try:
         wish: Wish = msgspec.convert(data, Wish)
     except msgspec.ValidationError as error:
-        raise InvalidInputError(f"no wish: {error}; one of {', '.join(CAN)}, with its brokers") from None
+        raise InvalidInputError(f"no wish: {error}; one of {', '.join(CAN)}, with its names") from None
     return wish

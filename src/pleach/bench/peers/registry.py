@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from pleach.bench.peers.moving import MovingSystem
+from pleach.bench.peers.moving_mosquitto import MovingMosquitto
+from pleach.bench.peers.moving_nats import MovingNats
 from pleach.bench.peers.over_mosquitto import Mosquitto
 from pleach.bench.peers.over_nats import Nats
 from pleach.bench.peers.over_pleach import Pleach
 from pleach.bench.peers.over_rabbitmq import RabbitMQ
+from pleach.bench.peers.over_zenoh import Zenoh
 from pleach.bench.peers.system import System
 
 OURS = Pleach()
 DURABLE = Pleach(durable=True)
-PEERS: tuple[System, ...] = (Nats(), Mosquitto(), RabbitMQ())
+PEERS: tuple[System, ...] = (Nats(), Zenoh(), Mosquitto(), RabbitMQ())
 
 SYSTEMS: MappingProxyType[str, System] = MappingProxyType({s.name: s for s in (OURS, DURABLE, *PEERS)})
+
+# Those whose clients can move, in a way, by connecting elsewhere.
+MOVING: tuple[MovingSystem, ...] = (MovingNats(), MovingMosquitto())

@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 
 from pleach.errors import TraceError
 from pleach.optimise.cost import Flow
+from pleach.optimise.sightings import in_order
 from pleach.trace.records import RecordKind
 
 FROM_CLIENTS = ("Attach", "Publish", "Subscribe", "Unsubscribe")  # messages that go to a client's broker only
@@ -68,7 +69,7 @@ def flows_in(placed: DataFrame) -> tuple[Flow, ...]:
     rows = placed.transform(by_event).transform(counted).limit(FLOWS_MAX + 1).collect()
     if len(rows) > FLOWS_MAX:
         raise TraceError(f"more than {FLOWS_MAX:,} sets of brokers share events; plan from fewer runs (--run)")
-    return tuple(sorted(map(_flow, rows), key=lambda flow: (flow.publisher, sorted(flow.subscribers))))
+    return tuple(sorted(map(_flow, rows), key=in_order))
 
 
 def _flow(row: Row) -> Flow:

@@ -16,6 +16,7 @@ from pleach.optimise.journey import Journey
 from pleach.optimise.prices import Prices
 from pleach.optimise.reference import lower_bound
 from pleach.optimise.search import Problem, best_of
+from pleach.optimise.tasks import End, Task
 from pleach.overlay.plans.difference import Difference
 from pleach.overlay.plans.topology import Topology
 from pleach.scenario.outline import OUTLINE, Outline, read_outline, tree_after
@@ -24,7 +25,7 @@ from pleach.spark.audit.job import partitioned
 from pleach.spark.audit.sources import read_records, sources_of
 from pleach.spark.failures import explained
 from pleach.spark.planner.flows import HOMES_SCHEMA, at_brokers, flows_in
-from pleach.spark.planner.starts import End, Task, searched_on_spark
+from pleach.spark.planner.starts import searched_on_spark
 from pleach.spark.planner.wish import Wish
 from pleach.trace.records import RecordKind
 from pleach.trace.store import trace_files, traces_in

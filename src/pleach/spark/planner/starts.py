@@ -1,54 +1,21 @@
-"""Many starts of a search, over executors. A start is a pure function of its number: where it runs changes nothing."""
+"""Many starts of a search, over executors: one task each (`optimise/tasks.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pleach.optimise.search import Draws, Found, Problem, Rank, found_from
-from pleach.optimise.starts import name_of_start, start_tree
+from pleach.optimise.search import Found, Rank
+from pleach.optimise.tasks import End, Task, searched
 from pleach.overlay.plans.topology import Topology
 from pleach.spark.audit.batches import batches_of, rows_of
 from pleach.spark.lake import spark_schema
 
 STARTS_PER_CORE = 4  # in one job: after each of them the progress is told
 COLUMNS = {"number": "int64", "excess": "int64", "cost": "double", "links": "list<string>"}
-
-
-class Task(NamedTuple):
-    """What every start needs to know; travels to executors."""
-
-    problem: Problem
-    current: Topology
-    seed: int
-
-
-class End(NamedTuple):
-    """Where a search from one start has ended."""
-
-    number: int
-    found: Found
-
-    @property
-    def name(self) -> str:
-        return name_of_start(self.number)
-
-
-def searched(task: Task, number: int) -> End:
-    """One start, from its first tree to its last."""
-    draws = _draws(f"plan/{task.seed}/{number}")
-    first = start_tree(number, task.current, task.problem, draws)
-    return End(number, found_from(first, task.problem, draws))
-
-
-def _draws(stream: str) -> Draws:
-    draw = Random(stream)  # noqa: S311 a seeded stream, no secret
-    while True:
-        yield draw.random()
 
 
 def searched_on_spark(

@@ -1,10 +1,10 @@
-// Buttons that change the tree. Each is a small form, whose plan is shown, in words and drawn, before anything is done.
-// Another action is another entry of ACTIONS, and a wish of the same name in wishes.py.
+// Buttons that change the tree, and where clients are. Each is a small form (wish.js), whose plan is shown, in words
+// and drawn, before anything is done. Another action is another entry of ACTIONS, and a wish in wishes.py.
 
-import { ask } from "./ask.js";
 import { el } from "./dom.js";
+import { WishForm } from "./wish.js";
 
-const isFilled = (wish) => Object.values(wish).every(Boolean);
+const RATE = 10; // clients a second, unless somebody says otherwise
 
 // fields: what is chosen, each out of names that depend on what was chosen before; wish: what is sent.
 const ACTIONS = {
@@ -53,6 +53,34 @@ const ACTIONS = {
     ],
     wish: ({ broker, to, detach_absent }) => ({ broker, to, detach_absent: detach_absent === "yes" }),
   },
+  drain: {
+    label: "Drain a broker",
+    about: "All its clients go to other brokers, in turn, while events flow. The broker stays in the tree.",
+    fields: [
+      { name: "broker", label: "clients of", options: ({ brokers }) => brokers },
+      {
+        name: "to",
+        label: "go to",
+        any: "its neighbours",
+        options: ({ brokers, chosen }) => brokers.filter((name) => name !== chosen.broker),
+      },
+      { name: "rate", label: "per second", number: RATE, min: 0.1, max: 1000 },
+    ],
+    wish: ({ broker, to, rate }) => ({ broker, to: to ? [to] : [], rate: Number(rate) }),
+  },
+  move: {
+    label: "Move a client",
+    about: "From the broker where it is to another one, as a transaction: all of it, or nothing.",
+    fields: [
+      { name: "client", label: "client", text: "its name", suggest: ({ clients }) => clients },
+      {
+        name: "to",
+        label: "goes to",
+        options: ({ brokers, homeOf, chosen }) => brokers.filter((name) => name !== homeOf(chosen.client)),
+      },
+    ],
+    wish: ({ client, to }) => ({ client, to }),
+  },
 };
 
 export class Actions {
@@ -66,7 +94,7 @@ export class Actions {
     this.buttons = new Map();
     for (const [name, action] of Object.entries(ACTIONS)) {
       const button = el("button", { type: "button", textContent: action.label });
-      button.addEventListener("click", () => this.#open(name));
+      button.addEventListener("click", () => this.open(name));
       this.buttons.set(name, button);
       group.append(button);
     }
@@ -80,7 +108,7 @@ export class Actions {
     this.group.hidden = can.length === 0;
   }
 
-  #open(name) {
+  open(name) {
     const form = new WishForm(name, ACTIONS[name], this.store, this);
     this.dialog.replaceChildren(form.node);
     this.dialog.showModal();
@@ -89,127 +117,8 @@ export class Actions {
   close() {
     this.dialog.close();
   }
-}
 
-class WishForm {
-  #draft = null;
-  #controls = new Map();
-
-  constructor(name, action, store, owner) {
-    this.name = name;
-    this.action = action;
-    this.store = store;
-    this.owner = owner;
-    this.error = el("p", { className: "bad", role: "alert" });
-    this.plan = el("div", { className: "plan" });
-    this.preview = el("button", { textContent: "Preview the plan", className: "primary" });
-    this.confirm = el("button", { type: "button", textContent: "Carry it out", className: "primary", hidden: true });
-    const cancel = el("button", { type: "button", textContent: "Cancel" });
-    const fields = action.fields.map((field) => this.#field(field));
-    const title = el("h2", { id: "wish-title", textContent: action.label });
-    const about = el("p", { className: "note", textContent: action.about });
-    this.node = el(
-      "form",
-      {},
-      title,
-      about,
-      ...fields,
-      this.error,
-      this.plan,
-      el("div", { className: "line end" }, cancel, this.preview, this.confirm),
-    );
-    this.node.addEventListener("submit", (event) => this.#preview(event));
-    this.confirm.addEventListener("click", () => this.#carryOut());
-    cancel.addEventListener("click", () => owner.close());
-    this.#refill(this.store.selected?.kind === "broker" ? this.store.selected.key : null);
+  labelOf(name) {
+    return ACTIONS[name].label;
   }
-
-  #field({ name, label, text, check }) {
-    const control = text
-      ? el("input", { placeholder: text, required: true, spellcheck: false })
-      : check
-        ? el("input", { type: "checkbox" })
-        : el("select");
-    control.name = name;
-    control.addEventListener("input", () => this.#refill());
-    this.#controls.set(name, control);
-    const caption = el("span", { textContent: label });
-    return el(
-      "label",
-      { className: check ? "field check" : "field" },
-      ...(check ? [control, caption] : [caption, control]),
-    );
-  }
-
-  // Each choice out of what the ones before it leave; a plan that was made for others is off.
-  #refill(first = null) {
-    const { neighbours } = this.store;
-    const chosen = {};
-    this.action.fields.forEach(({ name, options, check }, place) => {
-      const control = this.#controls.get(name);
-      if (options) {
-        const around = (broker) => neighbours.get(broker) ?? [];
-        const names = options({ brokers: [...neighbours.keys()], around, chosen });
-        const wanted = place === 0 && first !== null ? first : control.value;
-        control.replaceChildren(...names.map((text) => el("option", { value: text, textContent: text })));
-        control.value = names.includes(wanted) ? wanted : (names[0] ?? "");
-      }
-      chosen[name] = check ? (control.checked ? "yes" : "no") : control.value.trim();
-    });
-    this.#propose(null);
-    return chosen;
-  }
-
-  #propose(draft) {
-    this.#draft = draft;
-    this.confirm.hidden = !draft;
-    this.preview.hidden = Boolean(draft);
-    this.error.textContent = "";
-    this.plan.replaceChildren(...(draft ? described(draft) : []));
-    this.owner.onPreview(draft);
-  }
-
-  async #preview(event) {
-    event.preventDefault();
-    const wish = this.action.wish(this.#refill());
-    if (!isFilled({ ...wish, detach_absent: true }))
-      return this.#fail("there is no such choice in this tree: choose other brokers");
-    try {
-      this.#propose(await ask("plan", { do: this.name, ...wish }));
-      this.confirm.focus();
-    } catch (refusal) {
-      this.#fail(refusal.message);
-    }
-  }
-
-  async #carryOut() {
-    this.confirm.disabled = true;
-    try {
-      await ask("apply", { draft: this.#draft.draft });
-      this.owner.close();
-      this.owner.onBegun();
-    } catch (refusal) {
-      this.#propose(null);
-      this.#fail(refusal.message);
-    }
-    this.confirm.disabled = false;
-  }
-
-  #fail(text) {
-    this.error.textContent = text;
-  }
-}
-
-function described({ lines, links_removed, links_added, brokers_removed, brokers_added }) {
-  const signs = [
-    ...links_removed.map(([a, b]) => ["gone", `− link ${a} – ${b}`]),
-    ...brokers_removed.map((name) => ["gone", `− broker ${name}`]),
-    ...links_added.map(([a, b]) => ["new", `+ link ${a} – ${b}`]),
-    ...brokers_added.map((name) => ["new", `+ broker ${name}`]),
-  ];
-  return [
-    el("h3", { textContent: lines[0] }),
-    el("ul", { className: "signs" }, ...signs.map(([kind, text]) => el("li", { className: kind, textContent: text }))),
-    el("pre", { textContent: lines.slice(1).join("\n"), tabIndex: 0 }),
-  ];
 }

@@ -25,7 +25,10 @@ const tree = new TreeView(byId("tree"), store, palette, {
   say: (text) => setText(byId("said"), text),
 });
 const panels = {
-  selection: new SelectionPanel(byId("panel-selection"), store),
+  selection: new SelectionPanel(byId("panel-selection"), store, {
+    labelOf: (action) => actions.labelOf(action),
+    onWish: (action) => actions.open(action),
+  }),
   changes: new ChangesPanel(byId("panel-changes"), store),
   clients: new ClientsPanel(byId("panel-clients"), store),
   queues: new QueuesPanel(byId("panel-queues"), store),
@@ -42,6 +45,7 @@ const timeline = new Timeline(byId("timeline"), byId("axis"), store, (operation,
 const actions = new Actions(byId("actions"), byId("wish"), store, {
   onPreview: (plan) => {
     tree.preview = plan;
+    if (plan) byId("tree").scrollIntoView({ block: "start" }); // on a phone it may be out of sight
     tree.wake();
   },
   onBegun: () => tabs.show("changes"),

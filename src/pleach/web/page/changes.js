@@ -19,12 +19,13 @@ export class ChangesPanel {
 
   render() {
     const { runs, operations } = this.store.picture;
-    const active = Object.entries(runs).filter(([, run]) => run.state !== "done");
+    const begun = Object.entries(runs).sort((one, other) => other[1].started_at - one[1].started_at);
+    const active = begun.filter(([, run], place) => run.state !== "done" || place === 0);
     const latest = Object.entries(operations).sort((one, other) => other[1].asked_at - one[1].asked_at);
     this.none.hidden = latest.length + active.length > 0;
     const newest = latest[0]?.[0];
     const make = (name, { state }) => makeCard(state === RUNNING || (this.#isWatched && name === newest));
-    keyed(this.runs, active.reverse(), make, updateRun);
+    keyed(this.runs, active, (name, { state }) => makeCard(state !== "done"), updateRun); // who was refused reads why
     keyed(this.list, latest.slice(0, SHOWN_MAX), make, (node, operation, name) => {
       const hasEnded = node.querySelector(".state").dataset.state === RUNNING && operation.state !== RUNNING;
       if (hasEnded && name !== newest) node.querySelector("details").open = false;

@@ -10,9 +10,11 @@ const LABEL_SCALE_MIN = 26; // pixels between neighbours below which names would
 const QUEUE_MIN = 10; // messages; fewer are just under way
 const QUEUES_CROWDED_MAX = 6; // queues that have a number where there is little room: the longest
 const ROUND_MIN = 3.5; // pixels: smaller brokers are squares, which nobody can tell, and their links are hairlines
-const GUESTS_DRAWN_MAX = 12; // clients drawn around a broker
+const SPECK_PX = 2; // of a dot where there is little room
 const LINE_PX = 14; // of text
 const TAU = 2 * Math.PI;
+// Where clients are drawn around a broker, in degrees: above and below, where its name may be, last. No more are drawn.
+const SEATS = [29, 151, 331, 209, 0, 180, 53, 127, 307, 233, 90, 270].map((degrees) => (degrees * TAU) / 360);
 
 // By decades: 100 bytes/s is thin, 100 kB/s is wide.
 export function widthClass(rate) {
@@ -37,7 +39,7 @@ export class Scene {
     this.ratio = ratio;
   }
 
-  // view: { picture, places, camera, guests, selected, hovered, wanted, preview, spacing, now, still }
+  // view: { picture, strands, places, camera, guests, selected, hovered, wanted, preview, spacing, now, still }
   draw(view) {
     const { context: c, ratio } = this;
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -45,7 +47,7 @@ export class Scene {
     c.fillRect(0, 0, this.width, this.height);
     const at = this.#projection(view);
     const size = nodeSize(view);
-    const lines = [...lineUp(view, at)];
+    const lines = lineUp(view.strands, at);
     this.#links(lines, view, size);
     if (!view.still) this.#dots(lines, view.now, size);
     this.#preview(view, at);
@@ -67,7 +69,7 @@ export class Scene {
     const { context: c, palette } = this;
     const classes = WIDTHS.map(() => []);
     const down = [];
-    for (const line of lines) (line.link.up ? classes[widthClass(line.rate)] : down).push(line);
+    for (const line of lines) (line.link.up ? classes[line.width] : down).push(line);
     const widest = size > ROUND_MIN ? WIDTHS.at(-1) : 1;
     classes.forEach((alike, width) =>
       this.#stroke(alike, width ? palette.flow : palette.line, Math.min(WIDTHS[width], widest)),
@@ -95,12 +97,19 @@ export class Scene {
     }
   }
 
-  // One dot per direction that carries something, running the way it goes; busy links are quicker.
+  // One dot per direction that carries something, running the way it goes; busy links are quicker. Where there is
+  // little room, one for the busier direction, on whole pixels, which are filled and need not be blended.
   #dots(lines, now, size) {
     const { context: c, palette } = this;
     c.fillStyle = palette.ink;
-    lines.forEach(({ link, from, to }, place) => {
+    const isCrowded = size <= ROUND_MIN;
+    lines.forEach((line, place) => {
+      const { link, from, to } = line;
       if (!link.up) return;
+      if (isCrowded) {
+        if (line.width) speck(c, line, now, place);
+        return;
+      }
       if (link.there > 0) dot(c, from, to, now, place, link.there, size);
       if (link.back > 0) dot(c, to, from, now, place + 0.37, link.back, size);
     });
@@ -118,6 +127,7 @@ export class Scene {
     c.strokeStyle = palette.accent;
     c.lineWidth = 4;
     c.stroke();
+    this.#stroke(drawn(preview.paths.flatMap(hops)), palette.accent, 4);
     c.setLineDash([]);
   }
 
@@ -127,9 +137,8 @@ export class Scene {
     for (const [broker, names] of guests) {
       const place = at.get(broker);
       if (!place || !this.#isSeen(place)) continue;
-      const shown = names.slice(0, GUESTS_DRAWN_MAX);
-      shown.forEach((name, number) => {
-        const angle = (TAU * number) / Math.max(shown.length, 6) + 0.5;
+      names.slice(0, SEATS.length).forEach((name, number) => {
+        const angle = SEATS[number];
         const [x, y] = [place[0] + (size + 8) * Math.cos(angle), place[1] + (size + 8) * Math.sin(angle)];
         const path = wanted?.has(name) ? found : picture.clients[name].up ? up : down;
         path.moveTo(x + 3, y);
@@ -145,9 +154,9 @@ export class Scene {
     c.fill(found);
   }
 
-  #brokers({ picture, selected, hovered, now, still }, at, size) {
+  #brokers({ picture, selected, hovered, preview, now, still }, at, size) {
     const { context: c, palette } = this;
-    const [busy, silent, unready] = [new Path2D(), new Path2D(), new Path2D()];
+    const [busy, silent, unready, bound] = [new Path2D(), new Path2D(), new Path2D(), new Path2D()];
     for (const [name, place] of at) {
       const broker = picture.brokers[name];
       if (!broker || !this.#isSeen(place)) continue;
@@ -159,7 +168,10 @@ export class Scene {
       }
       if (broker.operation) circle(busy, x, y, size + 4 + (still ? 0 : 2 * Math.sin(now / 160)));
     }
+    for (const name of Object.keys(preview?.arrivals ?? {}))
+      if (at.has(name)) circle(bound, ...at.get(name), size + 6);
     for (const [path, colour, width] of [
+      [bound, palette.accent, 3],
       [busy, palette.warn, 3],
       [unready, palette.bad, 2],
       [silent, palette.bad, 3],
@@ -186,7 +198,7 @@ export class Scene {
     const { context: c, palette } = this;
     c.fillStyle = colour;
     if (size <= ROUND_MIN) {
-      c.fillRect(x - size, y - size, 2 * size, 2 * size);
+      c.fillRect(Math.round(x - size), Math.round(y - size), Math.round(2 * size), Math.round(2 * size));
       return;
     }
     c.strokeStyle = palette.paper; // a rim, so that links end a little before it
@@ -273,11 +285,23 @@ export function nodeSize({ spacing, camera }) {
   return Math.max(2.2, Math.min(13, spacing * camera.scale * 0.16));
 }
 
-function* lineUp({ picture }, at) {
-  for (const [key, link] of Object.entries(picture.links)) {
-    const [from, to] = [at.get(link.a), at.get(link.b)];
-    if (from && to) yield { key, link, from, to, rate: link.there + link.back };
+// Links as they are drawn; made anew when the picture changes, and put in their places in each frame.
+export function strandsOf(links) {
+  return Object.entries(links).map(([key, link]) => ({
+    key,
+    link,
+    width: widthClass(link.there + link.back),
+    from: null,
+    to: null,
+  }));
+}
+
+function lineUp(strands, at) {
+  for (const strand of strands) {
+    strand.from = at.get(strand.link.a);
+    strand.to = at.get(strand.link.b);
   }
+  return strands.filter(({ from, to }) => from && to);
 }
 
 // Brokers with a link that leaves them steeply, where a name above or below would be crossed by it.
@@ -292,17 +316,32 @@ function crossings(lines) {
   return crossed;
 }
 
+const share = (now, phase, width) => ((now * (0.5 + 0.25 * width)) / (DOT_SPACE * 1000) + phase * 0.618) % 1;
+
 function dot(context, from, to, now, phase, rate, room) {
-  const pace = (0.5 + 0.25 * widthClass(rate)) / (DOT_SPACE * 1000);
-  const share = (now * pace + phase * 0.618) % 1;
-  const size = Math.min(room / 2, 2) + (room > 6 ? 0.8 * widthClass(rate) : 0);
+  const width = widthClass(rate);
+  const along = share(now, phase, width);
+  const size = Math.min(room / 2, 2) + (room > 6 ? 0.8 * width : 0);
   context.fillRect(
-    from[0] + (to[0] - from[0]) * share - size / 2,
-    from[1] + (to[1] - from[1]) * share - size / 2,
+    from[0] + (to[0] - from[0]) * along - size / 2,
+    from[1] + (to[1] - from[1]) * along - size / 2,
     size,
     size,
   );
 }
+
+function speck(context, { link, from, to, width }, now, phase) {
+  const gone = share(now, phase, width);
+  const along = link.there < link.back ? 1 - gone : gone;
+  context.fillRect(
+    Math.round(from[0] + (to[0] - from[0]) * along),
+    Math.round(from[1] + (to[1] - from[1]) * along),
+    SPECK_PX,
+    SPECK_PX,
+  );
+}
+
+const hops = (path) => path.slice(1).map((name, place) => [path[place], name]);
 
 const queuedOn = (link) => link.queued_there + link.queued_back;
 

@@ -6,19 +6,24 @@ import { bytes, count, duration, plural } from "./format.js";
 import { linkKey } from "./store.js";
 
 const ROWS_MAX = 60;
+const OFFERS = { broker: ["drain", "remove"], client: ["move"], link: [] }; // what can be done with what is selected
 
 export class SelectionPanel {
   #detail = null; // what the broker says of itself, once it was asked
   #asked = "";
 
-  constructor(panel, store) {
+  // labelOf: what an action is called; onWish: somebody wants one
+  constructor(panel, store, { labelOf, onWish }) {
     this.store = store;
+    this.labelOf = labelOf;
+    this.onWish = onWish;
+    this.offers = el("div", { className: "offers" });
     this.heading = el("h2");
     this.note = el("p", { className: "note" });
     this.facts = el("dl", { className: "facts" });
     this.sub = el("h3");
     this.rows = el("ul", { className: "rows" });
-    panel.append(this.heading, this.note, this.facts, this.sub, this.rows);
+    panel.append(this.heading, this.note, this.offers, this.facts, this.sub, this.rows);
     store.addEventListener("select", () => this.#learn());
   }
 
@@ -65,6 +70,7 @@ export class SelectionPanel {
       makeFact,
       (node, [, value]) => setText(node.querySelector("dd"), value),
     );
+    this.#offer(selected, picture.source.can);
     setText(this.sub, sub);
     this.sub.hidden = !sub;
     keyed(
@@ -73,6 +79,23 @@ export class SelectionPanel {
       (key, row) => this.#makeRow(row),
       updateRow,
     );
+  }
+
+  #offer(selected, can) {
+    const names = selected ? OFFERS[selected.kind].filter((name) => can.includes(name)) : [];
+    keyed(
+      this.offers,
+      names.map((name) => [name, name]),
+      (name) => this.#makeOffer(name),
+      () => {},
+    );
+  }
+
+  #makeOffer(name) {
+    const button = el("button", { type: "button", textContent: `${this.labelOf(name).split(" ")[0]}…` });
+    button.setAttribute("aria-label", `${this.labelOf(name)}: this one`);
+    button.addEventListener("click", () => this.onWish(name));
+    return button;
   }
 
   #whole(picture) {

@@ -3,7 +3,7 @@
 import { Camera } from "./camera.js";
 import { centre, laidOut } from "./layout.js";
 import { Motion, prefersStill } from "./motion.js";
-import { nodeSize, Scene } from "./scene.js";
+import { nodeSize, Scene, strandsOf } from "./scene.js";
 import { linkKey } from "./store.js";
 
 const NEAR_PX = 14; // how far from a broker or link a click still means it
@@ -19,6 +19,7 @@ export class TreeView {
   #motion = new Motion();
   #camera = new Camera();
   #targets = new Map();
+  #strands = null; // links as they are drawn; null: the picture has changed since
   #root = null;
   #spacing = 100;
   #seenShape = -1;
@@ -39,7 +40,10 @@ export class TreeView {
       this.scene.resize();
       this.wake();
     }).observe(canvas);
-    store.addEventListener("change", () => this.wake());
+    store.addEventListener("change", () => {
+      this.#strands = null;
+      this.wake();
+    });
     store.addEventListener("select", () => this.wake());
     this.#listen();
     this.wake();
@@ -88,8 +92,10 @@ export class TreeView {
       still,
     };
     const glides = this.#camera.follow(this.#targets, room);
+    this.#strands ??= strandsOf(picture.links);
     const view = {
       picture,
+      strands: this.#strands,
       places,
       guests,
       selected,

@@ -1,0 +1,102 @@
+"""`pleach component`: pieces of an application that live in brokers. They move as clients do: `pleach client move`.
+
+Exit codes: 0 done, 1 refused, 2 what was asked for makes no sense.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from pleach.cli.reweave import EXIT_REFUSED, AsJson, Timeout, Via, places
+from pleach.errors import SurveyError, TopologyError
+from pleach.live.apply import STEP_SECONDS_MAX
+from pleach.live.ask import ask
+from pleach.live.survey import Survey, settled_survey
+
+app = typer.Typer(help="Components that live in running brokers.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help="The name of the component, unique among clients.")]
+Filters = Annotated[list[str] | None, typer.Option(help="A filter; may be repeated.")]
+
+
+@app.command("host")
+def host(
+    name: Name,
+    kind: Annotated[str, typer.Argument(help="What it is: running-sum, or a kind of the broker's settings.")],
+    at: Annotated[str, typer.Option(help="The broker where it begins.")],
+    subscribe: Filters = None,
+    advertise: Filters = None,
+    via: Via = None,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Have a component begin at a broker.
+
+    Example: `pleach component host sums running-sum --at a --subscribe "EXISTS amount" --via 127.0.0.1:7300`
+    """
+    found = asyncio.run(settled_survey(places(via or [])))
+    if at not in found.found:
+        raise TopologyError(f"{at!r} is not a broker of this tree; there are {', '.join(sorted(found.found))}")
+    body = {"name": name, "kind": kind, "subscribe": subscribe or [], "advertise": advertise or []}
+    _ask(found.admin[at], "/components", body, timeout, f"{name} lives at {at}", as_json=as_json)
+
+
+@app.command("end")
+def end(name: Name, via: Via = None, as_json: AsJson = False, timeout: Timeout = STEP_SECONDS_MAX) -> None:
+    """Have a component end, wherever it is, with all that it has.
+
+    Example: `pleach component end sums --via 127.0.0.1:7300`
+    """
+    found = asyncio.run(settled_survey(places(via or [])))
+    at = next((broker for broker, status in sorted(found.found.items()) if name in status.components), "")
+    if not at:
+        raise SurveyError(f"no broker hosts a component {name!r}", "`pleach component list` tells who is where")
+    _ask(found.admin[at], "/components/end", {"name": name}, timeout, f"{name} has ended", as_json=as_json)
+
+
+@app.command("list")
+def show(via: Via = None, as_json: AsJson = False) -> None:
+    """Who lives where, and what is wrong with whom.
+
+    Example: `pleach component list --via 127.0.0.1:7300`
+    """
+    found = asyncio.run(settled_survey(places(via or [])))
+    rows = _rows(found)
+    if as_json:
+        typer.echo(msgspec.json.encode(rows).decode())
+        return
+    for row in rows:
+        state = "has failed" if row["failed"] else "works"
+        complaint = f": {row['complaint']}" if row["complaint"] else ""
+        line = f"{row['component']}, a {row['kind']}, at {row['broker']} {state}{complaint}"
+        Console().print(line, highlight=False, markup=False, soft_wrap=True)
+    if not rows:
+        Console(stderr=True).print("no broker hosts a component")
+
+
+def _rows(found: Survey) -> list[dict[str, object]]:
+    return [
+        {"component": name, "broker": broker, **msgspec.to_builtins(component)}
+        for broker, status in sorted(found.found.items())
+        for name, component in sorted(status.components.items())
+    ]
+
+
+def _ask(admin: str, path: str, body: Mapping[str, object], seconds: float, done: str, *, as_json: bool) -> None:
+    with Console(stderr=True).status("asking"):
+        answer = asyncio.run(ask(admin, path, {**body, "timeout": seconds}, seconds_max=2 * seconds))
+    if as_json:
+        typer.echo(msgspec.json.encode(answer.value).decode())
+    elif answer.is_ok:
+        Console().print(escape(done), highlight=False)
+    else:
+        Console(stderr=True).print(f"[red]refused[/]: {escape(answer.value['error'])}", highlight=False)
+    if not answer.is_ok:
+        raise typer.Exit(EXIT_REFUSED)

@@ -1,0 +1,94 @@
+"""The picture of the code in ARCHITECTURE.md, made anew from the imports: `make reference`.
+
+Rooms stand in the order of the import contract, top to bottom and left to right. A square in a room's row says that it
+imports the room of that column; the more of its modules do, the larger. All squares lie right of the diagonal: imports
+go downwards only.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import grimp
+
+ROOT = Path(__file__).parents[1]
+PICTURE = ROOT / "docs" / "images" / "rooms.svg"
+CELL, LEFT, TOP, EDGE = 20, 100, 92, 24
+SIZES = ((1, 8), (3, 11), (10, 15))  # from how many importing modules on, and how wide
+STYLE = """
+text { font: 12px system-ui, sans-serif; fill: #24292f }
+.grid { stroke: #d0d7de; stroke-width: 0.5 }
+.pure { fill: #2f6f4e } .world { fill: #4878a8 } .self { fill: #d0d7de }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3 } .grid { stroke: #30363d }
+  .self { fill: #30363d } .pure { fill: #5fb98a } .world { fill: #79a8d8 }
+}
+"""
+
+
+def rooms() -> tuple[list[str], set[str]]:
+    """All rooms, the highest first, and those that the contract keeps pure."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(c["layers"] for c in contracts if c["type"] == "layers")
+    names = [room.strip() for layer in layers for room in layer.split("|")]
+    pure = next(c["source_modules"] for c in contracts if c["type"] == "forbidden")
+    return [name for name in names if name != "__main__"], {module.removeprefix("pleach.") for module in pure}
+
+
+def imports() -> Counter[tuple[str, str]]:
+    """How many modules of a room import something of another room."""
+    graph = grimp.build_graph("pleach", cache_dir=None)
+    found = Counter[tuple[str, str]]()
+    for module in sorted(graph.modules):
+        there = {room_of(imported) for imported in graph.find_modules_directly_imported_by(module)}
+        found.update((room_of(module), room) for room in there if room and room != room_of(module))
+    return found
+
+
+def room_of(module: str) -> str:
+    return [*module.split("."), ""][1]
+
+
+def picture() -> str:
+    names, pure = rooms()
+    counts = imports()
+    side = CELL * len(names)
+    box = f"0 0 {LEFT + side + EDGE} {TOP + side}"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" role="img">',
+        "<title>Which room imports which</title>",
+        f"<style>{STYLE}</style>",
+    ]
+    for number, name in enumerate(names):
+        at = number * CELL
+        parts += [
+            f'<path class="grid" d="M{LEFT} {TOP + at}H{LEFT + side}M{LEFT + at} {TOP}V{TOP + side}"/>',
+            f'<text x="{LEFT - 6}" y="{TOP + at + 14}" text-anchor="end">{name}</text>',
+            f'<text transform="translate({LEFT + at + 14} {TOP - 6}) rotate(-60)">{name}</text>',
+            f'<rect class="self" x="{LEFT + at}" y="{TOP + at}" width="{CELL}" height="{CELL}"/>',
+        ]
+    for row, name in enumerate(names):
+        for column, other in enumerate(names):
+            if count := counts[name, other]:
+                kind = "pure" if name in pure else "world"
+                parts.append(_square(row, column, kind, f"{name} imports {other}", count))
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _square(row: int, column: int, kind: str, says: str, count: int) -> str:
+    size = max(width for least, width in SIZES if count >= least)
+    x, y = (start + at * CELL + (CELL - size) / 2 for start, at in ((LEFT, column), (TOP, row)))
+    place = f'x="{x:g}" y="{y:g}" width="{size}" height="{size}" rx="2"'
+    return f'<rect class="{kind}" {place}><title>{says}</title></rect>'
+
+
+def main() -> None:
+    PICTURE.write_text(picture())
+    sys.stdout.write(f"{PICTURE.relative_to(ROOT)}\n")
+
+
+if __name__ == "__main__":
+    main()
