@@ -28,8 +28,8 @@ from pleach.live.metrics import COUNTER_HELP
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
-# Which are called otherwise than their keys.
-FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour", "found": "ring"})
+# Flags that are called otherwise than their keys.
+FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour", "after": "heal_after", "found": "ring"})
 TWO_NUMBERS = "two numbers"
 TYPES = MappingProxyType(
     {"str": "text", "int": "integer", "float": "number", "bool": "boolean", "Node": "name", "Path": "path"}
@@ -104,7 +104,7 @@ def field_comments(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 
 def field_types(struct: type[msgspec.Struct]) -> dict[str, str]:
-    spelled = re.findall(r"^    (\w+): ([^=\n]+?)(?: =.*)?$", inspect.getsource(struct), re.MULTILINE)
+    spelled = re.findall(r"^    (\w+): ([^=#\n]+?)(?: +[=#].*)?$", inspect.getsource(struct), re.MULTILINE)
     return {name: _type(text) for name, text in spelled}
 
 

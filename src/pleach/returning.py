@@ -61,16 +61,22 @@ class ReturningClient(Client):
             note(self._remembered.heard, event)
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
-        if sender == self.broker and not self._is_new(message):
+        if self.has_had(sender, message):
             return [Observe(Observed.STATE, detail=f"dropped: {message.event.id} came before")]  # type: ignore[attr-defined]
+        if sender == self.broker:
+            self._note(message)
         return super().handle(sender, message, now=now)
 
-    def _is_new(self, message: Message) -> bool:
-        """Note what the broker says; False for an event that came before."""
+    def has_had(self, sender: Node, message: Message) -> bool:
+        """Whether this is an event that came before."""
+        memory = self._remembered
+        is_again = isinstance(message, Deliver) and memory.has_returned and sender == self.broker
+        return is_again and covers(memory.got, message.event.id)  # type: ignore[attr-defined]
+
+    def _note(self, message: Message) -> None:
+        """What the broker says."""
         memory = self._remembered
         match message:
-            case Deliver(event) if memory.has_returned and covers(memory.got, event.id):
-                return False
             case Deliver(event):
                 note(memory.got, event.id)
             case Published(last):
@@ -81,7 +87,6 @@ class ReturningClient(Client):
                 ]
             case Unsubscribed(name):
                 memory.unconfirmed = [each for each in memory.unconfirmed if each != Unsubscribe(name)]
-        return True
 
     def _send(self, message: ClientRequest) -> list[Send]:
         return self._noted(super()._send(message))
@@ -121,6 +126,12 @@ class ReturningClient(Client):
         messages = [message for each in early.values() for message in each]
         return [effect for message in messages for effect in self.handle(self.broker, message, now=0.0)]
 
+    def start_over(self, peer: Node) -> Sequence[Effect]:
+        """The broker has lost its memory, and nobody stands in for it: what it had not confirmed is in doubt."""
+        if peer == self.broker:
+            self._remembered.unconfirmed = []
+        return super().peer_reborn(peer)
+
     def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
         return True
 
@@ -133,6 +144,15 @@ class ReturningClient(Client):
         state = unpack(data, ReturningState)
         super().restore(state.client)
         self._remembered = state.memory
+
+
+def is_of_returning(state: bytes) -> bool:
+    """Whether a captured state is that of a client that can return."""
+    try:
+        unpack(state, ReturningState)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _is_upto(said: Publish | Unsubscribe, last: EventId) -> bool:

@@ -19,21 +19,28 @@ from pleach.live.metrics import Counters
 from pleach.live.roads import first_broker
 from pleach.messages import (
     Attach,
+    Bereaved,
     Farewell,
     Forward,
+    Got,
     Install,
     Installed,
+    Kin,
     Layer,
     Lock,
     Mark,
     Marked,
+    Pooled,
     Publish,
     Renewed,
     RequestSwap,
     Round,
     Said,
+    Sent,
+    StandFor,
     Subscribe,
     Swap,
+    Whereabouts,
     encode,
 )
 from pleach.routing.router import RoutingConfig
@@ -70,7 +77,9 @@ ODD_EVENTS = [
 @pytest.mark.parametrize("odd", ODD_EVENTS, ids=str)
 def test_an_event_of_a_neighbour_is_as_good_as_one_of_a_client_or_refused(odd):
     door = gate()
-    for message in (Forward(odd), Marked("operation", Mark.FLOOD, "n", Forward(odd)), Said("c", Publish(odd))):
+    testimony = messages.Testimony("n", "x", [], [], [], [Got(EventId("p", 0, 1)), Sent(odd)])
+    brought = (Marked("operation", Mark.FLOOD, "n", Forward(odd)), Said("c", Publish(odd)), Pooled([], [testimony]))
+    for message in (Forward(odd), testimony, *brought):
         with pytest.raises(EventError):
             door.handle("n", message, now=0.0)
     assert len(door.handle("n", Forward(event(n=1, topic="a")), now=0.0)) == 1
@@ -96,6 +105,10 @@ def test_the_connection_ends_and_the_reason_is_given():
         Lock("operation", "a", "b", "c"),
         Swap("operation"),
         Marked("operation", Mark.FLOOD, "x", Forward(event(n=1))),
+        StandFor(["n"]),
+        Bereaved("n", [], []),
+        messages.Testimony("c", "b", [], [], [], []),
+        Kin(Whereabouts(), {}, "", {}, {}),
     ],
     ids=lambda message: type(message).__name__,
 )
@@ -105,6 +118,13 @@ def test_who_came_by_the_clients_door_cannot_speak_as_a_broker_or_an_operator(me
     with pytest.raises(ProtocolError):
         door.handle("c", message, now=0.0)
     assert door.capture() == before
+
+
+@pytest.mark.parametrize("message", [StandFor(["n"]), Bereaved("n", [], [])], ids=lambda m: type(m).__name__)
+def test_only_its_driver_tells_a_broker_who_is_dead(message):
+    door = Gate(first_broker(BrokerSettings(name="b", neighbours=("n",))), Counters())
+    with pytest.raises(ProtocolError, match="nobody says this to another broker"):
+        door.handle("n", message, now=0.0)
 
 
 def test_what_clients_say_passes():

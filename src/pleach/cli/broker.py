@@ -38,6 +38,7 @@ def broker(
     exchange: Annotated[str | None, typer.Option(help="The protocol of reconfigurations that name none.")] = None,
     refresh: Annotated[float | None, typer.Option(help="Leases: seconds between renewals.")] = None,
     period: Annotated[float | None, typer.Option(help="Leases: seconds until what is not renewed goes.")] = None,
+    heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
     zone: Annotated[str | None, typer.Option(help="Where it stands: for the dashboard, and for costs.")] = None,
@@ -54,6 +55,9 @@ def broker(
     listens = _given(client_listen=client_listen, peer_listen=peer_listen, admin_listen=admin_listen)
     told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
     logs = _given(log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
+    tables = _given(stabilise=_given(refresh=refresh, period=period) or None, heal=_given(after=heal_after) or None)
+    kept = _given(data_dir=str(data_dir) if data_dir else None, heartbeat=heartbeat, zone=zone)
+    routes = _given(parent=parent, routing=routing, hierarchical=hierarchical, advertisements=advertisements)
     network = _given(
         name=name or named,
         peers=parse_peers(peer, source="--peer") if peer else None,
@@ -61,19 +65,11 @@ def broker(
         neighbours=neighbour or None,
         welcome=welcome or None,
         ring=_given(found=ring, join=join.split(",") if join else None) or None,
-        parent=parent,
-        routing=routing,
-        hierarchical=hierarchical,
-        advertisements=advertisements,
         merge_bound=merge_bound,
         ordering=ordering,
         exchange=exchange,
-        stabilise=_given(refresh=refresh, period=period) or None,
-        data_dir=str(data_dir) if data_dir else None,
-        heartbeat=heartbeat,
-        zone=zone,
     )
-    given = {**listens, **told, **logs, **network}
+    given = {**listens, **told, **logs, **tables, **kept, **routes, **network}
     _validate_or_run(lambda: load_settings(config, os.environ, given), is_run=not validate)
 
 

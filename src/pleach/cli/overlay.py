@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pleach.cli import drain, improve, plan, remove, reweave
+from pleach.cli import drain, heal, improve, plan, remove, reweave
 from pleach.cli.reweave import Via
 from pleach.cli.ring import draw_ring, report_of
 from pleach.cli.tree import draw_survey
@@ -27,6 +27,7 @@ app.command("exchange")(reweave.exchange)
 app.command("add")(reweave.add)
 app.command("remove")(remove.remove)
 app.command("drain")(drain.drain)
+app.command("heal")(heal.heal)
 app.command("plan")(plan.plan)
 app.command("apply")(reweave.apply)
 app.command("improve")(improve.improve_tree)
@@ -104,6 +105,8 @@ def _table(found: Survey, operations: dict[str, Any]) -> Table:
             table.add_row(*map(escape, row))
         if known["locked_for"] and known["locked_for"] not in [each["name"] for each in known["operations"]]:
             table.add_row(*map(escape, (name, known["locked_for"], "", "takes part", "")))
+        if (healing := found.found[name].heal) and healing.stand_in:
+            table.add_row(*map(escape, (name, "", "stand-in", healing.stand_in, "")))
         if waits := found.found[name].leaving.waits_for:
             table.add_row(*map(escape, (name, "", "leaving", "waits for", ", ".join(waits))))
     return table

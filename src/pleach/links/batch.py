@@ -37,8 +37,31 @@ class Progress(NamedTuple):
     first: int  # everything before is confirmed
 
 
+class Sighting(NamedTuple):
+    """The highest event of a publisher that came from a peer before we said anything beyond `after` to it.
+
+    `after` 0: before anything that the peer has not confirmed.
+    """
+
+    peer: Node
+    publisher: str
+    after: int
+    incarnation: int
+    sequence: int
+
+
+class Sightings(NamedTuple):
+    """What is new of them. `settled`: per peer, those with an `after` between 0 and this one are in others now."""
+
+    seen: tuple[Sighting, ...] = ()
+    settled: tuple[tuple[Node, int], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.seen or self.settled)
+
+
 class Batch(NamedTuple):
-    """What happened since the last one; all from `transmits` on waits for the commit of what stands before."""
+    """What happened since the last one; all from `transmits` to `forgotten` waits for the commit of the rest."""
 
     journal: list[Journalled]
     queued: list[Queued]
@@ -52,6 +75,7 @@ class Batch(NamedTuple):
     retired: list[Node]  # links that have been given up on both sides
     concluded: list[Concluded]
     forgotten: list[Node]  # peers whose sessions are no more; none of them is in `progress`
+    sightings: Sightings = Sightings()
 
     @classmethod
     def empty(cls) -> Batch:
@@ -59,7 +83,7 @@ class Batch(NamedTuple):
 
     @property
     def changes_disk(self) -> bool:
-        return bool(self.journal or self.queued or self.progress or self.forgotten)
+        return bool(self.journal or self.queued or self.progress or self.forgotten or self.sightings)
 
 
 class Saved(NamedTuple):

@@ -17,8 +17,8 @@ and requests of an operator are journalled like messages.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Protocol, assert_never
+from collections.abc import Callable, Collection, Sequence
+from typing import assert_never
 
 import msgspec
 
@@ -28,10 +28,12 @@ from pleach.events.event import Event
 from pleach.links.batch import Batch, Journalled, Progress, Queued, Saved
 from pleach.links.frames import Ack, Bye, Data, Farewell, Frame
 from pleach.links.joining import Joining
+from pleach.links.machine import Machine
 from pleach.links.session import (
     Arrived,
     Fenced,
     Hangup,
+    Numbered,
     PeerReborn,
     Phase,
     Session,
@@ -60,40 +62,6 @@ from pleach.runs import Passed, Run, encode_event, is_run
 __all__ = ["Batch", "Endpoint", "Journalled", "Machine", "Progress", "Queued", "Saved"]
 
 
-class Machine(Protocol):
-    """A broker or a client, as an endpoint drives it."""
-
-    @property
-    def name(self) -> Node: ...
-
-    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]: ...
-
-    def handle_run(self, sender: Node, run: Run) -> Passed | None:
-        """Handle a run as a whole, with the outcome of handling its messages one by one; None: do that instead.
-
-        Only where nothing of it changes what `capture` gives: runs that are handled here are not journalled.
-        """
-        ...
-
-    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]: ...
-
-    def resume(self, *, now: float) -> Sequence[Effect]:
-        """After a restart: what must be set going again, such as timers. Changes nothing that `capture` gives."""
-        ...
-
-    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
-        """The peer has lost its memory, and with it what it knew of this machine."""
-        ...
-
-    def is_changed_by(self, sender: Node, message: Message) -> bool:
-        """Whether handling the message may change what `capture` gives."""
-        ...
-
-    def capture(self) -> bytes: ...
-
-    def restore(self, data: bytes) -> None: ...
-
-
 class Endpoint:
     def __init__(self, machine: Machine, epoch: int, config: SessionConfig | None = None) -> None:
         self.machine = machine
@@ -106,6 +74,7 @@ class Endpoint:
         self._joining = Joining(self._put)
         self._unsent: dict[Node, float] = {}  # links whose outbox has grown, and when: sent before the batch is taken
         self._sequence_floor = 1  # new sessions count from here: beyond what was ever sent in a forgotten one
+        self.testify: Callable[[Node, Sequence[Numbered]], Message] | None = None  # of a peer that has a stand-in now
 
     def recover(self, saved: Saved, *, now: float = 0.0) -> None:
         """Take over what was on disk, into a fresh endpoint, and go on from there."""
@@ -210,6 +179,11 @@ class Endpoint:
         self.sessions[peer].confirm(upto)
         self._note(peer)
 
+    def said(self, peer: Node) -> int:
+        """The number of the last payload for a peer; what is said from here on has a higher one."""
+        self._joining.close(peer)
+        return self.sessions[peer].last
+
     def forget(self, peers: Collection[Node]) -> None:
         """Keep nothing of peers that are not connected. Take the batch before one of them can come back.
 
@@ -259,7 +233,9 @@ class Endpoint:
                     self._arrived(peer, payload, now)
                 case Hangup(reason):
                     batch.hangups.append((peer, reason))
-                case PeerReborn():
+                case PeerReborn(is_stand_in=True, unheard=unheard) if self.testify is not None:
+                    self.request(self.testify(peer, unheard), now=now)
+                case PeerReborn(is_known=True):
                     self._reborn(peer, now)
                 case Up():
                     batch.up.append(peer)

@@ -23,6 +23,11 @@ FRAME_BYTES_MAX = 4 * 1_048_576  # larger than the largest event, with room for 
 PROTOCOL_VERSION = 2
 PROBE_PATH_MAX = 1_000  # brokers in a row
 
+# Roles in a Hello, besides that of readers (reading.py).
+BROKER, CLIENT = "broker", "client"
+GUARDED = "guarded"  # a broker that gets a stand-in should it die: its clients remember what they need then
+STAND_IN = "stand-in"  # one that stands in for a broker that is dead for good, and does not know yet what that one knew
+
 _PREFIX = Struct(">IBQ")
 _HEAD_BYTES = _PREFIX.size - 4  # of `length`: kind and number
 _LENGTH = Struct(">I")
@@ -51,6 +56,7 @@ class Farewell(IntEnum):
     REFUSED = 2  # this node does not talk to you (name, version, permission)
     BROKEN = 3  # frames are missing that cannot be had again
     DONE = 4  # this link is given up here, and all of it is confirmed; once you are done, too, it ends (upkeep.py)
+    ELSEWHERE = 5  # the broker that you want is another one; `address` says where it stands, if that is known
 
 
 NUMBER_MAX = 2**63 - 1  # what a disk keeps as an integer
@@ -67,8 +73,9 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     received: Number  # all up to this sequence are here
     first: Ordinal  # the first sequence that the sender still has
     version: int = PROTOCOL_VERSION
-    role: str = "broker"
+    role: str = BROKER
     admin: str = ""  # between brokers: where operators find the sender
+    wants: str = ""  # of a client: the broker whose client it is, if it is anybody's
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -112,6 +119,7 @@ class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     why: Farewell
     reason: str
     received: Number = 0  # of DONE: said knowing all up to this sequence
+    address: str = ""  # of ELSEWHERE
 
 
 Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe | Read | Extent

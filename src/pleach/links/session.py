@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from pleach.links.frames import PROTOCOL_VERSION, Ack, Bye, Data, Farewell, Frame, Hello, Ping
+from pleach.links.frames import BROKER, PROTOCOL_VERSION, STAND_IN, Ack, Bye, Data, Farewell, Frame, Hello, Ping
 from pleach.runs import messages_in
 
 HEARTBEATS_MISSED_MAX = 3
@@ -60,8 +60,19 @@ class Up(NamedTuple):
     """Both sides know where they stand."""
 
 
+Numbered: TypeAlias = tuple[int, bytes]  # a payload, with its sequence before it
+
+
 class PeerReborn(NamedTuple):
-    """The peer has lost its memory: what it knew of us, and what we had for it, is gone."""
+    """The peer has lost its memory: what it knew of us, and what we had for it, is gone.
+
+    `is_stand_in`: it takes the place of one that is dead, and asks who knows what; `unheard`: what we had for that one.
+    `is_known`: we had met it before; else only a stand-in counts as reborn.
+    """
+
+    is_stand_in: bool = False
+    unheard: Sequence[Numbered] = ()
+    is_known: bool = True
 
 
 class Fenced(NamedTuple):
@@ -100,6 +111,7 @@ class Session:
         self._outbox = deque(state.outbox)
         self.outbox_bytes = sum(map(len, state.outbox))
         self.admin = ""  # where operators find this node, for a peer that may know it
+        self.role = BROKER  # of this node, as the peer shall see it
         self.unconfirmed = sum(map(messages_in, state.outbox))  # messages, in fewer payloads where some are runs
         self._config = config or SessionConfig()
         self._next_to_send = self.first  # on this connection
@@ -232,16 +244,19 @@ class Session:
 
     def _reborn(self, hello: Hello) -> Sequence[SessionEffect]:
         """The peer's former life, if we knew one, is over, and what we had for it is void."""
-        known = self.peer_epoch != 0
+        known, is_stand_in = self.peer_epoch != 0, hello.role == STAND_IN
         self.peer_epoch = hello.epoch
         self.received = hello.first - 1
         if not known:
-            return []
+            return [PeerReborn(is_stand_in, is_known=False)] if is_stand_in else []
+        unheard = tuple(self.payloads(0)) if is_stand_in else ()
         self._drop(self.last)
-        return [Transmit(self._hello()), PeerReborn()]  # the Hello goes before all that the rebirth gives rise to
+        # The Hello goes before all that the rebirth gives rise to.
+        return [Transmit(self._hello()), PeerReborn(is_stand_in, unheard)]
 
     def _hello(self) -> Hello:
-        return Hello(self.node, self._epoch, self.peer_epoch, self.received, self.first, admin=self.admin)
+        epochs = self._epoch, self.peer_epoch
+        return Hello(self.node, *epochs, self.received, self.first, role=self.role, admin=self.admin)
 
     def _dismissed(self, why: Farewell, reason: str) -> Sequence[SessionEffect]:
         if why is Farewell.FENCED:

@@ -3,6 +3,7 @@
 /healthz   the process is alive                /metrics   Prometheus text
 /readyz    200 or 503, with reasons            /status    everything, as JSON
 /overlay/… reconfigurations: steering.py       /glance    what moves, as JSON: glance.py
+           stand-ins: mending.py
 /traffic/N, /distances: telemetry.py           /components who lives in the broker: lodgings.py
 /debug/…   faults on purpose, where they are allowed: striking.py
 
@@ -21,6 +22,7 @@ from http import HTTPStatus
 from pleach.live.glance import glance
 from pleach.live.hosts import Hosts, names_of, why_foreign
 from pleach.live.lodgings import Lodgings
+from pleach.live.mending import Mending
 from pleach.live.metrics import render
 from pleach.live.node import BrokerNode
 from pleach.live.page import JSON, Asked, Flow, Mount, Page, Site, failure, json_page
@@ -65,7 +67,8 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, 
     }
     steering, telemetry = Steering(node), Telemetry(node)
     lodgings = Lodgings(node, steering)
-    actions = {**steering.actions, **lodgings.actions, **telemetry.actions, **Striking(node).actions}
+    others = {**Mending(node).actions, **Striking(node).actions}
+    actions = {**steering.actions, **lodgings.actions, **telemetry.actions, **others}
     families = {**steering.families, **telemetry.families}
     hosts = Hosts(names_of(node.settings))
     return Site({**pages, **steering.pages, **lodgings.pages}, families, actions, mounts or {}, hosts)

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from pleach.client import Client as Machine
 from pleach.client_state import ClientMachineState
 from pleach.effects import Effect
 from pleach.errors import (
@@ -278,9 +279,12 @@ class Client:
         """What was sent to the former life and not confirmed is void; requests were made again by the machine."""
         self.hear_move(received)
         self.hear_doubt("the broker lost its memory before it confirmed the event")
-        for kind, name in list(self._requests):
-            if kind in (Unsubscribed, Unadvertised):
-                self._answer(kind, name, None)  # what it was about is gone
+        self._answer_all(Unsubscribed, Unadvertised)  # what they were about is gone
+
+    def hear_return(self, received: int) -> None:
+        """The machine has said again what was not confirmed; what is not advertised any more it did not mention."""
+        self.hear_move(received)
+        self._answer_all(Unadvertised)
 
     def hear_move(self, received: int) -> None:
         """What was delivered so far is ours: its former sender need not keep it, and cannot repeat it."""
@@ -303,7 +307,7 @@ class Client:
             subscription.end(None if isinstance(error, ClientClosedError) else error)
 
     def confirmable(self, confirmed: int) -> int:
-        if self._is_asking:
+        if self._takes_all:
             return self._receipts.received
         if self._is_durable:
             return self._receipts.position[0]
@@ -317,7 +321,7 @@ class Client:
         forgotten, self._forgotten = self._forgotten, []
         if not self._is_durable:
             return [], []
-        kept = [r for r in self._receipts if not r.is_kept and (self._is_asking or not r.sequence)]
+        kept = [r for r in self._receipts if not r.is_kept and (self._takes_all or not r.sequence)]
         for receipt in kept:
             receipt.is_kept = True
         return [(r.number, r.event) for r in kept], forgotten
@@ -325,9 +329,9 @@ class Client:
     # Inside --------------------------------------------------------------------------------------------------
 
     @property
-    def _is_asking(self) -> bool:
-        """Whether a call waits for its answer."""
-        return bool(self._underway or self._requests)
+    def _takes_all(self) -> bool:
+        """While a call waits for its answer; and always, where the broker may die and take along what it keeps."""
+        return bool(self._underway or self._requests) or (self._is_durable and self._lifeline.returns)
 
     def _deliver(self, event: Event) -> None:
         """One delivery of the broker goes to every subscription that it matches."""
@@ -364,7 +368,7 @@ class Client:
                 self._forgotten.append(number)
 
     def _state(self) -> ClientMachineState:
-        return unpack(self._lifeline.machine.capture(), ClientMachineState)
+        return unpack(Machine.capture(self._lifeline.machine), ClientMachineState)
 
     async def _request(self, kind: type[Message], name: str, effects: Sequence[Effect]) -> None:
         future = self._requests.get((kind, name))
@@ -382,6 +386,10 @@ class Client:
         else:
             future.set_exception(error)
             future.exception()  # seen: a call that was cancelled has nobody to tell
+
+    def _answer_all(self, *kinds: type[Message]) -> None:
+        for kind, name in [each for each in self._requests if each[0] in kinds]:
+            self._answer(kind, name, None)
 
     def _check_open(self) -> None:
         if self._error is not None:

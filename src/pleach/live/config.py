@@ -6,6 +6,7 @@
     components = { sum = "app:Sum" }    PLEACH_COMPONENTS=sum=app:Sum     --component sum=app:Sum
     limits = { clients = 500 }          PLEACH_LIMIT_CLIENTS=500
     stabilise = { refresh = 1, … }      PLEACH_STABILISE_REFRESH=1        --refresh 1
+    heal = { after = 10 }               PLEACH_HEAL_AFTER=10              --heal-after 10
     ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
 
 An error says where the value came from, which key it is, what is wrong, and what would be right.
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pleach.errors import SettingsError, place_and_reason
+from pleach.live.heal_settings import HealSettings, StandInSettings, heal_complaints
 from pleach.live.leasing import LeaseSettings, lease_complaints
 from pleach.live.ring.settings import RingSettings, ring_complaints
 from pleach.messages import Node
@@ -88,6 +90,8 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advertisements: bool = False
     merge_bound: float = 0.0
     stabilise: LeaseSettings | None = None  # None: nothing runs out, and nothing mends by itself
+    heal: HealSettings | None = None  # None: a broker that is dead for good is missed for good
+    stand_in: StandInSettings | None = None  # this broker stands in for a dead one of its name
     ring: RingSettings | None = None  # None: neighbours are named; else the ring names them
     ordering: str = "causal"
     exchange: str = "swaplink"  # the protocol of reconfigurations that name none
@@ -121,6 +125,8 @@ TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
     {
         "limits": ("PLEACH_LIMIT_", Limits),
         "stabilise": ("PLEACH_STABILISE_", LeaseSettings),
+        "heal": ("PLEACH_HEAL_", HealSettings),
+        "stand_in": ("PLEACH_STAND_IN_", StandInSettings),
         "ring": ("PLEACH_RING_", RingSettings),
     }
 )
@@ -308,6 +314,9 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
             yield f"components.{kind}", f"{place!r} is no place of a factory", "write MODULE:FACTORY"
     if settings.stabilise is not None:
         yield from lease_complaints(settings.stabilise)
+    if settings.heal is not None:
+        others = {"stabilise": settings.stabilise, "ring": settings.ring}
+        yield from heal_complaints(settings.heal, settings.ordering, [key for key, table in others.items() if table])
     if settings.ring is not None:
         yield from _ring_complaints(settings, settings.ring)
     yield from _limit_complaints(settings.limits)

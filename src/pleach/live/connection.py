@@ -21,7 +21,7 @@ from typing import cast
 import msgspec
 
 from pleach.errors import FrameError
-from pleach.links.frames import Ack, Bye, Data, Frame, FrameReader, Hello, encode_frame
+from pleach.links.frames import FRAME_BYTES_MAX, Ack, Bye, Data, Frame, FrameReader, Hello, Probe, encode_frame
 
 GREETING_SECONDS_MAX = 5.0
 UNGREETED_BYTES_MAX = 65_536
@@ -61,6 +61,7 @@ class Handlers(msgspec.Struct, frozen=True):
     on_congested: Callable[[Connection], None] = _nothing
     on_writable: Callable[[Connection], None] = _nothing
     on_data: Callable[[Connection, list[Data]], None] | None = None
+    frame_bytes_max: int = FRAME_BYTES_MAX
 
 
 class Connection(asyncio.Protocol):
@@ -72,7 +73,7 @@ class Connection(asyncio.Protocol):
         self._timed: tuple[int, float] | None = None  # a sequence whose confirmation is awaited, and since when
         self._handlers = handlers
         self._greeting_seconds_max = greeting_seconds_max
-        self._reader = FrameReader()
+        self._reader = FrameReader(handlers.frame_bytes_max)
         self._runs: Iterator[list[Frame]] = iter(())  # what has arrived and is not handled yet
         self._run_frames = RUN_FRAMES_MAX
         self._is_resting = False  # until its next turn
@@ -95,6 +96,8 @@ class Connection(asyncio.Protocol):
         """Queue a frame; what is sent in one turn of the loop travels together."""
         if self._reason or self._transport is None:
             return
+        if not self.statistics.frames_sent and isinstance(frame, Probe):
+            return  # our Hello still waits for the disk, and goes first; there will be other probes
         if self.is_congested and isinstance(frame, Ack):
             self._last_ack = frame
             return

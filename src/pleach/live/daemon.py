@@ -18,22 +18,21 @@ from random import SystemRandom
 from typing import NamedTuple, TypeAlias
 
 from pleach.errors import PleachError, SettingsError
-from pleach.links.frames import Bye, Data, Farewell, Frame, Hello, Probe
+from pleach.links.frames import FRAME_BYTES_MAX, Bye, Data, Farewell, Frame, Hello, Probe
 from pleach.links.reading import READER
 from pleach.live.admin import AdminServer, site_of
 from pleach.live.bugs import end_on_bugs, watched
 from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
 from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
 from pleach.live.distances import ANSWER, METER
-from pleach.live.doom import Doom, DoomedStore
 from pleach.live.doorkeeper import Door
 from pleach.live.logs import set_log_level
 from pleach.live.node import BrokerNode
+from pleach.live.opening import open_store
 from pleach.live.page import Mount
 from pleach.live.probes import Probes
 from pleach.live.readers import Readers
 from pleach.live.ring.member import RingMember
-from pleach.live.store import Store
 from pleach.messages import Node
 
 DIAL_SECONDS_MIN, DIAL_SECONDS_MAX = 0.02, 2.0  # between attempts: doubled each time, and spread by chance
@@ -44,6 +43,7 @@ STOP_SECONDS_MAX = 10.0  # for the last commit and the goodbyes
 TICKS_PER_HEARTBEAT = 2
 HEARING_SECONDS = 0.001
 EXIT_FORCED = 1
+PEER_FRAME_BYTES_MAX = 256 * 1_048_576  # a testimony (overlay/standin.py) has all that a dead broker did not confirm
 
 log = logging.getLogger(__name__)
 chance = SystemRandom()
@@ -79,7 +79,7 @@ class Daemon:
         self._exit_code = 0
         self._is_fatal = False
         self._is_asked_to_stop = False
-        store, epoch = _open_store(settings)
+        store, epoch = open_store(settings)
         self.node = BrokerNode(settings, store, epoch, clock=time.monotonic, on_fatal=self._fatal)
         self._ring = self.node.ring = RingMember(self.node, settings.ring) if settings.ring else None
         self._probes = Probes(self.node, number=time.time_ns())
@@ -102,6 +102,7 @@ class Daemon:
         self.node.on_roads = self._follow_roads
         self.node.leaving.on_end = self._end_removed
         self._follow_roads()
+        self.node.guardian.host.resume()
         ticking = watched(self._keep_ticking())
         if self._ring is None:
             self._on_ready(ready)
@@ -113,6 +114,7 @@ class Daemon:
         for task in (ticking, *self._diallers.values()):
             task.cancel()
         if not self._is_fatal:
+            await self.node.guardian.host.stop()
             await self._leave()
             self.node.close()
         if self._ring is not None and self._ring.refusal is not None:
@@ -132,7 +134,9 @@ class Daemon:
         return Ready(node.name, clients, peers, operators, node.is_durable)
 
     def _listener(self, door: Door) -> Listener:
-        handlers = Handlers(partial(self._frame, door), self._lost, self._made, on_data=self._data)
+        largest = PEER_FRAME_BYTES_MAX if door is Door.PEERS else FRAME_BYTES_MAX
+        frame = partial(self._frame, door)
+        handlers = Handlers(frame, self._lost, self._made, on_data=self._data, frame_bytes_max=largest)
         return lambda host, port: listen(host, port, handlers)
 
     async def _open(self, key: str, text: str, listener: Listener) -> str:
@@ -283,7 +287,8 @@ class Daemon:
         try:
             address = parse_address(known, key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
-                handlers = Handlers(partial(self._frame, Door.PEERS), self._lost, on_data=self._data)
+                frame = partial(self._frame, Door.PEERS)
+                handlers = Handlers(frame, self._lost, on_data=self._data, frame_bytes_max=PEER_FRAME_BYTES_MAX)
                 connection = await open_connection(address.host, address.port, handlers)
         except (OSError, TimeoutError, SettingsError) as error:
             log.debug("%s does not answer: %s", peer, error)
@@ -361,25 +366,6 @@ class Daemon:
                     await self._all_gone.wait()
         except TimeoutError:
             log.warning("not everybody took the goodbye within %g s", STOP_SECONDS_MAX)
-
-
-def _open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
-    """The disk, if there is one, and the epoch: a broker without memory starts a new life each time."""
-    born = time.time_ns()
-    if not settings.data_dir:
-        return None, born
-    doom = Doom.foretold(os.environ)
-    kind = Store if doom is None else DoomedStore
-    store = kind.open(settings.data_dir, settings.name, epoch=born, bytes_max=settings.limits.data_bytes or None)
-    if doom is not None and isinstance(store, DoomedStore):
-        store.doom = doom
-    lasting = settings.lasting
-    for key, value in store.made_with(lasting).items():
-        if lasting.get(key, value) != value:
-            store.close()
-            remedy = f"set it to that, or move {settings.data_dir} away: the broker is then born anew"
-            raise SettingsError(key, f"{lasting[key]} is wanted, but the data directory was made with {value}", remedy)
-    return store, store.epoch
 
 
 def _differences(current: BrokerSettings, wanted: BrokerSettings) -> tuple[BrokerSettings, list[str]]:

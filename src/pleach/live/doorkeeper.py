@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pleach.links.frames import Farewell, Hello
+from pleach.links.frames import STAND_IN, Farewell, Hello
 from pleach.live.config import NAME_BYTES_MAX
 from pleach.messages import Node
 
@@ -45,17 +45,32 @@ class Doorkeeper:
             return Farewell.FENCED, f"a newer {peer} (epoch {session.peer_epoch}) is known to {node.name}"
         if session is not None and session.peer_epoch == hello.epoch and self._prefers_own(peer):
             return Farewell.LEAVING, f"{node.name} has a connection to {peer} already"
-        if door is Door.CLIENTS and node.leaving.has_left and peer not in node.endpoint.upkeep.links:
+        if door is Door.PEERS and hello.role != STAND_IN and self._has_stand_in(hello):
+            return Farewell.FENCED, f"{peer} has a stand-in, which is at work; remove that one first"
+        return (Farewell.LEAVING, "") if door is Door.PEERS else self._why_no_client(hello)
+
+    def _why_no_client(self, hello: Hello) -> tuple[Farewell, str]:
+        node, peer = self._node, hello.node
+        if hello.wants not in ("", node.name):
+            return Farewell.ELSEWHERE, f"this is {node.name}, not {hello.wants}"
+        if node.guardian.cut_off:
+            return Farewell.REFUSED, node.guardian.cut_off
+        if node.leaving.has_left and peer not in node.endpoint.upkeep.links:
             return Farewell.REFUSED, f"{node.name} has been removed from the tree"
-        if door is Door.CLIENTS and node.ring is not None and node.ring.is_outside:
+        if node.ring is not None and node.ring.is_outside:
             return Farewell.REFUSED, f"{node.name} is not in the tree yet; come again"
         is_present = peer in node.broker.sessions or peer in node.links
-        if door is Door.CLIENTS and not is_present and node.absence.clients >= node.settings.limits.clients:
+        if not is_present and node.absence.clients >= node.settings.limits.clients:
             return Farewell.REFUSED, f"{node.name} has {node.settings.limits.clients} clients, its limit"
         return Farewell.LEAVING, ""
 
     def _is_right_door(self, peer: Node, door: Door) -> bool:
         return self._node.roads.is_welcome(peer) if door is Door.PEERS else not self._node.roads.is_linked(peer)
+
+    def _has_stand_in(self, hello: Hello) -> bool:
+        """Whether this is another life of a broker whose stand-in we hear: a broker without memory that came back."""
+        stand = self._node.kinsfolk.stand_of(hello.node)
+        return stand is not None and stand.epoch != hello.epoch and self._node.is_up(hello.node)
 
     def _prefers_own(self, peer: Node) -> bool:
         """Where both sides dial, the connection that the smaller name made is the one that stays."""

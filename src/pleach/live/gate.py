@@ -14,14 +14,17 @@ from typing import Protocol, get_args
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
 from pleach.errors import ProtocolError
-from pleach.events.event import checked
+from pleach.events.event import Event, EventId, checked
 from pleach.live.config import NAME_BYTES_MAX
 from pleach.live.healing import Healing
 from pleach.live.metrics import Counters
 from pleach.live.watching import Watching
+from pleach.live.witness import Witness
 from pleach.messages import (
+    OPERATOR,
     Advertise,
     Attach,
+    Bereaved,
     ClientRequest,
     Deliver,
     Detach,
@@ -32,19 +35,25 @@ from pleach.messages import (
     Marked,
     Message,
     Node,
+    Pooled,
     Presence,
     Publish,
     PublishRefused,
     Refused,
+    Returning,
     Said,
+    Sent,
+    StandFor,
     Subscribe,
+    Testimony,
 )
 from pleach.overlay.membership import Membership
 from pleach.routing.entries import Entry
 from pleach.routing.sessions import owner
 from pleach.runs import Passed, Run
 
-FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell, Halted))
+FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell, Halted, Returning))
+FROM_ITS_DRIVER: frozenset[type] = frozenset((StandFor, Bereaved))
 
 
 class Spoiler(Protocol):
@@ -70,6 +79,7 @@ class Gate:
         self.membership = broker.machine(Membership)
         self.healing: Healing | None = None  # counts what leases do; not in a recovery
         self.garblers: dict[Node, Spoiler] = {}  # by neighbour: faults on purpose (striking.py)
+        self.witness: Witness | None = None  # notes what comes from neighbours, where the network heals
         self.watching = Watching()
 
     @property
@@ -107,6 +117,8 @@ class Gate:
                 return self._route(sender, message, now)
             case Forward(event):
                 checked(event)  # once, here: matching relies on it
+                if self.witness is not None and sender not in self._guests:
+                    self.witness.got(sender, [event.id])
                 return self._route(sender, message, now)
             case Subscribe() | Advertise() if reason := self._why_not(sender, message):
                 self._counters.names_refused += 1
@@ -114,15 +126,16 @@ class Gate:
             case Attach() | Detach():
                 self._note_attached(sender, is_attached=isinstance(message, Attach))
                 return self._pass_on(sender, message, now)
-            case Marked(message=Forward(event)) | Said(request=Publish(event)):
-                checked(event)
-                return self._pass_on(sender, message, now)
             case _:
+                for event in _events_within(message):
+                    checked(event)
                 return self._pass_on(sender, message, now)
 
     def _pass_on(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         if sender in self._guests and message.__class__ not in FROM_CLIENTS:
             raise ProtocolError(self.name, sender, message, "brokers and operators say this, and come by another door")
+        if message.__class__ in FROM_ITS_DRIVER and sender != OPERATOR:
+            raise ProtocolError(self.name, sender, message, "nobody says this to another broker")
         return self.broker.handle(sender, message, now=now)
 
     def note_door(self, peer: Node, *, is_client: bool) -> None:
@@ -147,6 +160,8 @@ class Gate:
             if self.closed:
                 return None
             self.publishers[sender] = None
+        elif self.witness is not None and sender not in self._guests:
+            self.witness.got(sender, [EventId(*glimpse.id) for glimpse in run.glimpses()])
         started = perf_counter()
         passed = self.broker.handle_run(sender, run)
         if passed is None:
@@ -226,6 +241,19 @@ class Gate:
 
     def restore(self, data: bytes) -> None:
         self.broker.restore(data)
+
+
+def _events_within(message: Message) -> Sequence[Event]:
+    """Events of others that a message brings along."""
+    match message:
+        case Marked(message=Forward(event)) | Said(request=Publish(event)):
+            return [event]
+        case Testimony(entries=entries):
+            return [entry.event for entry in entries if isinstance(entry, Sent)]
+        case Pooled(testimonies=testimonies):
+            return [event for each in testimonies for event in _events_within(each)]
+        case _:
+            return ()
 
 
 def _name(message: Subscribe | Advertise) -> str:

@@ -26,15 +26,17 @@ from pleach.effects import Effect
 from pleach.errors import ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
 from pleach.events.event import Event, Value
 from pleach.links.endpoint import Batch, Endpoint, Progress, Saved
-from pleach.links.frames import Ack, Bye, Data, Farewell, Frame, Hello
+from pleach.links.frames import CLIENT, GUARDED, STAND_IN, Ack, Bye, Data, Farewell, Frame, Hello
 from pleach.links.session import HEARTBEATS_MISSED_MAX, Phase, Session, SessionConfig
+from pleach.links.upkeep import EndpointState
 from pleach.live.addresses import backoff
 from pleach.live.alarm import Alarm
 from pleach.live.cursor import Change, Cursor
-from pleach.live.listener import Hearer, Listener, Options
+from pleach.live.listener import Hearer, Listener, Options, made_machine
 from pleach.live.strand import Owner, Strand
-from pleach.live.strands import Strands
-from pleach.messages import Node
+from pleach.live.strands import Strands, read_told
+from pleach.messages import Node, unpack
+from pleach.returning import is_of_returning
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +77,11 @@ class Lifeline:
         return self._endpoint is not None
 
     @property
+    def returns(self) -> bool:
+        """Whether this client could come back to a stand-in of its broker."""
+        return self._listener is not None and self._listener.returns
+
+    @property
     def is_up(self) -> bool:
         return self._endpoint is not None and self.session.phase is Phase.UP
 
@@ -89,7 +96,8 @@ class Lifeline:
         if remembered is None:
             return [], 0
         self._epoch = remembered.epoch
-        endpoint = self._make_endpoint(remembered.broker)
+        returns = is_of_returning(unpack(remembered.state, EndpointState).machine)
+        endpoint = self._make_endpoint(remembered.broker, returns=returns)
         endpoint.recover(Saved(remembered.state, [], remembered.sessions), now=time.monotonic())
         self._confirmed, self._skip = self.session.received, remembered.skip
         self._strands.begin_at(remembered.broker, self._told(remembered.broker))
@@ -182,7 +190,7 @@ class Lifeline:
         except StoreError as error:
             self._end(SessionLostError(str(error)))
             return
-        self._observe(batch)
+        self._options.observe(batch.observed)
         self._transmit(batch, position)
         assert self._alarm is not None
         self._alarm.set()
@@ -199,15 +207,6 @@ class Lifeline:
             if peer == self.machine.broker:
                 self.perform(self.machine.reconnected())
         self._strands.let_go(batch.retired)
-
-    def _observe(self, batch: Batch) -> None:
-        if self._options.observer is None:
-            return
-        for observed in batch.observed:
-            try:
-                self._options.observer(observed)
-            except Exception:
-                log.exception("the observer of %s failed", self._options.name)
 
     def _remember(self, batch: Batch, position: int) -> None:
         kept, consumed = self._hearer.changes()
@@ -231,7 +230,7 @@ class Lifeline:
                 case Ack() if is_current:
                     continue  # the session confirms what arrived; we confirm what may be forgotten, below
                 case Hello():
-                    self._strands.send(peer, self._as_client(frame, is_current=is_current))
+                    self._strands.send(peer, self._as_client(frame, peer, is_current=is_current))
                 case Bye(Farewell.BROKEN, reason) if is_current:
                     self._strands.send(peer, frame)
                     self._give_up(f"the session of {self._options.name!r} cannot go on: {reason}")
@@ -241,9 +240,9 @@ class Lifeline:
             self._strands.current.send(Ack(position))
         self._confirmed = position  # where we are not connected, the next Hello says so
 
-    def _as_client(self, hello: Hello, *, is_current: bool) -> Hello:
+    def _as_client(self, hello: Hello, wants: Node, *, is_current: bool) -> Hello:
         received = min(self._confirmed, hello.received) if is_current else hello.received
-        return msgspec.structs.replace(hello, role="client", received=received)
+        return msgspec.structs.replace(hello, role=CLIENT, received=received, wants=wants)
 
     def _give_up(self, reason: str) -> None:
         """What is on disk leads nowhere any more; the next process starts anew."""
@@ -297,7 +296,7 @@ class Lifeline:
     def _on_made(self, strand: Strand) -> None:
         self.settle()  # what was meant for the former connection goes nowhere: the session sends it again
         if self._endpoint is None:
-            strand.send(Hello(self._options.name, self._epoch, 0, 0, 1, role="client"))
+            strand.send(Hello(self._options.name, self._epoch, 0, 0, 1, role=CLIENT))
         elif strand.peer is not None:
             self._endpoint.connected(strand.peer, now=time.monotonic())
             self.settle()
@@ -308,12 +307,16 @@ class Lifeline:
         if isinstance(frame, Bye) and frame.why is Farewell.BROKEN:
             self._broken(strand, frame.reason)
             return
+        if isinstance(frame, Bye) and frame.why is Farewell.ELSEWHERE:
+            strand.told(read_told(frame.address))
         if self._endpoint is None and not self._meet(strand, frame):
             return
         assert self._endpoint is not None
         assert strand.peer is not None
         session = self._endpoint.sessions[strand.peer]
         life = session.peer_epoch
+        if isinstance(frame, Hello) and self._listener is not None:
+            self._listener.is_stand_in = frame.role == STAND_IN
         self._endpoint.receive(strand.peer, frame, now=time.monotonic())
         if session.peer_epoch != life:
             self._new_life(strand, is_first=life == 0)
@@ -344,7 +347,7 @@ class Lifeline:
     def _meet(self, strand: Strand, frame: Frame) -> bool:
         """The first answer of the first broker: from here on there is a session."""
         match frame:
-            case Hello(node=broker):
+            case Hello(node=broker, role=role):
                 strand.peer = broker
             case Bye(Farewell.FENCED, reason):
                 self._end(ClientFencedError(f"client {self._options.name!r} is fenced: {reason}"))
@@ -352,18 +355,15 @@ class Lifeline:
             case _:
                 strand.close(frame.reason if isinstance(frame, Bye) else "no Hello")
                 return False
-        endpoint = self._make_endpoint(broker)
+        endpoint = self._make_endpoint(broker, returns=role in (GUARDED, STAND_IN))
         endpoint.connected(broker, now=time.monotonic())
         endpoint.take_batch()  # the Hello in it is the one that was sent when the connection was made
         self.perform(self.machine.attach())
         return True
 
-    def _make_endpoint(self, broker: Node) -> Endpoint:
-        options = self._options
-        machine = Machine(options.name, broker, own_events=options.own_events, incarnation=self._epoch)
-        machine.is_observed = options.observer is not None
-        self._listener = Listener(machine)
-        config = SessionConfig(heartbeat=options.patience / HEARTBEATS_MISSED_MAX)
+    def _make_endpoint(self, broker: Node, *, returns: bool) -> Endpoint:
+        self._listener = Listener(made_machine(self._options, broker, self._epoch, returns=returns))
+        config = SessionConfig(heartbeat=self._options.patience / HEARTBEATS_MISSED_MAX)
         self._endpoint = self._listener.endpoint = Endpoint(self._listener, self._epoch, config)
         self._alarm = Alarm(self._endpoint, time.monotonic, self.settle_soon)
         return self._endpoint
@@ -374,8 +374,11 @@ class Lifeline:
             self._hearer.hear_doubt("the broker that it was sent to lost its memory")
             return
         self._confirmed = self.session.received
+        assert self._listener is not None
         if is_first:
             self._hearer.hear_move(self._confirmed)
+        elif self._listener.returns and self._listener.is_stand_in:
+            self._hearer.hear_return(self._confirmed)
         else:
             self._hearer.hear_birth(self._confirmed)
 
@@ -391,5 +394,6 @@ class Lifeline:
         assert self._listener is not None
         heard, self._listener.heard = self._listener.heard, []
         for what, sequence in heard:
+            self._strands.hear(what)
             self._hearer.hear(what, sequence)
         self._follow()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -9,14 +10,18 @@ from typing import Protocol
 import msgspec
 
 from pleach.client import Client as Machine
-from pleach.effects import Effect, Observe
+from pleach.effects import Effect, Observe, Observed
 from pleach.errors import ClientError
 from pleach.events.event import Event
 from pleach.links.endpoint import Endpoint
 from pleach.links.session import Phase
 from pleach.live.addresses import Address
-from pleach.messages import Deliver, Message, Node
+from pleach.messages import Deliver, Message, Node, Refuge
+from pleach.returning import ReturningClient
 from pleach.runs import Passed, Run
+from pleach.trace.departed import HELD
+
+log = logging.getLogger(__name__)
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -29,6 +34,14 @@ class Options(msgspec.Struct, frozen=True):
     patience: float  # seconds of the broker's silence that end a connection
     observer: Callable[[Observe], None] | None
 
+    def observe(self, observed: Sequence[Observe]) -> None:
+        """Tell the observer, if there is one."""
+        for seen in observed if self.observer else ():
+            try:
+                self.observer(seen)  # type: ignore[misc]
+            except Exception:
+                log.exception("the observer of %s failed", self.name)
+
 
 class Hearer(Protocol):
     """The client, as its lifeline sees it."""
@@ -39,6 +52,10 @@ class Hearer(Protocol):
 
     def hear_birth(self, received: int) -> None:
         """The broker has lost its memory; its new life counts on from this number."""
+        ...
+
+    def hear_return(self, received: int) -> None:
+        """A stand-in has taken the broker's place, and was told all; its session counts on from this number."""
         ...
 
     def hear_move(self, received: int) -> None:
@@ -75,16 +92,32 @@ class Listener:
         self.restore = machine.restore
         self.capture = machine.capture
         self.is_changed_by = machine.is_changed_by
-        self.peer_reborn = machine.peer_reborn
         self.resume = machine.resume
         self.endpoint: Endpoint | None = None  # around this machine
         self.heard: list[tuple[Message | list[Event], int]] = []  # with the number of the payload in the session
+        self.is_stand_in = False  # who has greeted last
+
+    @property
+    def returns(self) -> bool:
+        """Whether this client could come back to a stand-in."""
+        return isinstance(self.inner, ReturningClient)
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
-        effects = self.inner.handle(sender, message, now=now)
+        is_known = isinstance(self.inner, ReturningClient) and self.inner.has_had(sender, message)
+        effects = self.inner.handle(sender, message, now=now) if not isinstance(message, Refuge) else ()
         assert self.endpoint is not None
-        self.heard.append((message, self.endpoint.sessions[sender].received))
+        if not is_known:
+            self.heard.append((message, self.endpoint.sessions[sender].received))
         return effects
+
+    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
+        """A stand-in is told all; a broker that only lost its memory is asked anew."""
+        if not isinstance(self.inner, ReturningClient):
+            return self.inner.peer_reborn(peer)
+        if not self.is_stand_in:
+            return self.inner.start_over(peer)
+        held = [Observe(Observed.STATE, event_id=str(event), detail=HELD) for event in self.inner.unconfirmed]
+        return [*held, *self.inner.peer_reborn(peer)]
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         """Renewals that the broker cannot hear would only pile up: they wait until it can."""
@@ -101,3 +134,11 @@ class Listener:
         assert self.endpoint is not None
         self.heard.append((run.events(), self.endpoint.sessions[sender].received))
         return Passed([], [])
+
+
+def made_machine(options: Options, broker: Node, epoch: int, *, returns: bool) -> Machine:
+    """`returns`: it shall be able to come back to a stand-in, and so has to see each event that comes and goes."""
+    make = ReturningClient if returns else Machine
+    machine = make(options.name, broker, own_events=options.own_events, incarnation=epoch)
+    machine.is_observed = returns or options.observer is not None
+    return machine

@@ -28,6 +28,8 @@ class Counters(msgspec.Struct):
     renewals_received: int = 0
     lease_expired: int = 0
     lease_restored: int = 0
+    stand_ins_started: int = 0
+    bereavements: int = 0
     commits: int = 0
     commit_seconds: float = 0.0
     snapshots: int = 0
@@ -67,6 +69,8 @@ COUNTER_HELP = {
     "renewals_received": "Entries that neighbours and clients have asked for again, for their leases.",
     "lease_expired": "Entries that a tick took away, although those whom they came from are connected.",
     "lease_restored": "Entries that a renewal brought back: they were missing, and should not have been.",
+    "stand_ins_started": "Neighbours that were dead for good and got a stand-in from this broker.",
+    "bereavements": "Neighbours of which this broker has testified to a stand-in.",
     "commits": "Commits to the data directory.",
     "commit_seconds": "Time spent in commits.",
     "snapshots": "Snapshots that replaced the journal.",

@@ -30,7 +30,10 @@ from pleach.live.config import BrokerSettings
 from pleach.live.disk import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
 from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.gate import Gate
+from pleach.live.guardian import Guardian
 from pleach.live.healing import Healing
+from pleach.live.hosting import Host
+from pleach.live.kinsfolk import Kinsfolk
 from pleach.live.leaving import Leaving
 from pleach.live.metrics import Counters
 from pleach.live.operations import Operations
@@ -38,6 +41,7 @@ from pleach.live.presence import Attendance
 from pleach.live.pressure import Pressure
 from pleach.live.roads import Roads, first_broker
 from pleach.live.store import Store
+from pleach.live.witness import Witness
 from pleach.messages import HostingRequest, Node, OperatorRequest, Presence
 from pleach.stabilise.machine import Leases
 
@@ -100,6 +104,11 @@ class BrokerNode:
             self._recover(store)
         else:
             self.endpoint.perform(self.gate.resume(now=clock()), now=clock())
+            self.roads.take_place(clock())
+        self.kinsfolk = Kinsfolk(self)
+        self.guardian = Guardian(self, Host(lambda: self.settings))
+        if settings.heal is not None:
+            self.gate.witness = Witness(self.endpoint, self.counters, store.sightings() if store else ())
         if (leases := broker.machine(Leases)) is not None:
             self.gate.healing = Healing(broker, leases, self.counters)
         self.attendance = Attendance(broker, self.endpoint)
@@ -136,6 +145,8 @@ class BrokerNode:
         self.endpoint.recover(saved, now=self._clock())
         if saved.state is not None:
             self.roads.report_settings_that_lose()
+        else:
+            self.roads.take_place(self._clock())
         batch = self.endpoint.take_batch()
         self.operations.recall(saved.journal, batch.concluded)
         self.roads.forget_clients()
@@ -149,7 +160,7 @@ class BrokerNode:
         peer = hello.node
         why, reason = self._doorkeeper.why_not(hello, door)
         if reason:
-            wire.send(Bye(why, reason))
+            wire.send(Bye(why, reason, address=self.kinsfolk.address_of(hello.wants)))
             wire.close(reason)
             return reason
         session = self.endpoint.sessions.get(peer)
@@ -187,6 +198,8 @@ class BrokerNode:
         elif self._wires.get(peer) is wire:  # else: the rest of a connection that was replaced
             if isinstance(frame, Hello) and self.links[peer].is_dialled:
                 self.roads.met(frame)
+            if isinstance(frame, Bye):
+                self.guardian.heard(peer, frame)
             self.endpoint.receive(peer, frame, now=self._clock())
             self._touch()
 
@@ -216,6 +229,7 @@ class BrokerNode:
         self.endpoint.tick(now=now)
         self.pressure.send_idle_away(now)
         self.attendance.look(now)
+        self.guardian.look(now)
         self.leaving.tick(self.settings.limits.leave_seconds, now)
         if self.absence.expire(self.settings.limits, now):
             self._seal()
@@ -248,6 +262,8 @@ class BrokerNode:
     def _seal(self) -> None:
         self._taken_bytes = 0
         batch = self.endpoint.take_batch()
+        if self.gate.witness is not None:
+            batch = batch._replace(sightings=self.gate.witness.news())
         self._parts.append(Part(batch, self._wires))
         for peer, reason in batch.fenced:
             self._fenced(peer, reason)
@@ -269,6 +285,7 @@ class BrokerNode:
                 self.operations.observe(seen)
             elif seen.kind is Observed.STATE:
                 log.warning("%s", seen.detail)
+            self.kinsfolk.observe(seen)
         for end in batch.concluded:
             self.operations.conclude(end)
 

@@ -13,16 +13,19 @@ from functools import partial
 
 import msgspec
 
-from pleach.broker import Broker
+from pleach.broker import Broker, MachineMaker
 from pleach.links.endpoint import Endpoint
-from pleach.links.frames import Hello
+from pleach.links.frames import BROKER, GUARDED, STAND_IN, Hello
 from pleach.links.upkeep import LinkPhase
 from pleach.live.config import BrokerSettings
+from pleach.live.heal_settings import GRACE_SECONDS
 from pleach.live.kinds import factories
-from pleach.messages import Node
+from pleach.messages import Node, StandFor
 from pleach.mobility.admission import Admit, up_to
 from pleach.mobility.machine import Mobility
+from pleach.overlay.kinship import Kinship
 from pleach.overlay.registry import machines
+from pleach.overlay.standin import Phase, StandIn
 
 ADDRESS_CHARACTERS_MAX = 512
 EXPECTED_MAX = 64
@@ -47,6 +50,7 @@ class Roads:
         self.places = Places()  # where this broker is found
         self.admins: dict[Node, str] = {}  # where operators find others, as far as they have told us
         self._clients: dict[Node, None] = {}  # who is connected by the door for clients
+        self.mates: dict[Node, str] = {}  # where stand-ins are whose place is next to ours
         self._expected: dict[Node, None] = {}  # who may come and ask to be a neighbour; the latest last
 
     def listens_at(self, client: str, peer: str, admin: str) -> None:
@@ -54,6 +58,12 @@ class Roads:
         told = self._settings()
         self.places = Places(told.client_advertise or client, told.advertise or peer, told.admin_advertise or admin)
         self._broker.listens_at(self.places.peer, self.places.client)
+
+    def take_place(self, now: float) -> None:
+        """In the first life of a stand-in: take the place of the dead broker."""
+        settings = self._settings()
+        if settings.stand_in is not None:
+            self._endpoint.request(StandFor(settings.all_neighbours, settings.stand_in.towards_root), now=now)
 
     def expect(self, broker: Node) -> None:
         """An operator says that this broker is going to join here: strangers are not let in by the door for brokers."""
@@ -64,7 +74,18 @@ class Roads:
 
     def introduce(self, broker: Node) -> None:
         """Before we greet it: brokers may know where our operators go, clients need not."""
-        self._endpoint.admit(broker).admin = self.places.admin
+        session = self._endpoint.admit(broker)
+        session.admin, session.role = self.places.admin, STAND_IN if self._is_gathering else BROKER
+
+    @property
+    def _is_gathering(self) -> bool:
+        stand_in = self._broker.machine(StandIn)
+        return stand_in is not None and stand_in.phase is Phase.GATHERING
+
+    @property
+    def _role_for_clients(self) -> str:
+        settings = self._settings()
+        return STAND_IN if settings.stand_in else GUARDED if settings.heal else BROKER
 
     def met(self, hello: Hello) -> None:
         if hello.admin:
@@ -76,6 +97,7 @@ class Roads:
         self._clients.pop(peer, None)
         if as_client:
             self._clients[peer] = None
+            self._endpoint.admit(peer).role = self._role_for_clients
         if not as_client:
             self.introduce(peer)
             self.met(hello)
@@ -122,7 +144,10 @@ class Roads:
             for peer, note in self._endpoint.upkeep.links.items()
             if note.phase is not LinkPhase.FORMER and not self._is_client(peer)
         }
-        found = {peer: configured.get(peer) or linked.get(peer) or noted.get(peer, "") for peer in {**noted, **linked}}
+        found = {
+            peer: self.mates.get(peer) or configured.get(peer) or linked.get(peer) or noted.get(peer, "")
+            for peer in {**noted, **linked}
+        }
         return {peer: found[peer] for peer in sorted(found) if found[peer]}
 
     def is_idle(self, peer: Node) -> bool:
@@ -148,16 +173,25 @@ def _admission(settings: BrokerSettings) -> Admit:
     return up_to(settings.limits.clients, settings.limits.subscriptions)
 
 
+def _healers(settings: BrokerSettings) -> list[MachineMaker]:
+    """Wherever there is order: so that a data directory can be told to heal, or not to, at any start."""
+    if settings.ordering == "none":
+        return []
+    grace = settings.heal.grace if settings.heal else GRACE_SECONDS
+    return [Kinship, partial(StandIn, ordering=settings.ordering, grace=grace)]
+
+
 def first_broker(settings: BrokerSettings) -> Broker:
     """A broker as it is in its first life; `address` follows once it listens."""
     return Broker(
         settings.name,
         settings.routing_config,
-        neighbours=settings.all_neighbours,
+        neighbours=[] if settings.stand_in else settings.all_neighbours,
         parent=settings.parent or None,
         machines=[
             *machines(settings.ordering),
             partial(Mobility, admit=_admission(settings)),
+            *_healers(settings),
             *([settings.stabilise.machine] if settings.stabilise else []),
         ],
         components=factories(settings),

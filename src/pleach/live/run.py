@@ -222,7 +222,7 @@ class LiveRun:
             case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
                 await self.operations.carry_out(step)
             case steps.Crash(for_good=True):
-                self.refuse(step, "stand-ins are not started here yet; run it in the simulator")
+                self.refuse(step, "the proxies here know no stand-ins; run it in the simulator")
             case steps.Crash(broker=broker):
                 self.record(RecordKind.FAULT, broker, detail="crash")
                 await self.network.kill(broker)

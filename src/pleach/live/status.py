@@ -38,6 +38,7 @@ def status(node: BrokerNode) -> dict[str, object]:
             "parent": router.parent,
         },
         "leases": _leases(node),
+        "heal": _heal(node),
         "ring": node.ring.seat if node.ring else None,
         "ordering": node.settings.ordering,
         "exchange": node.settings.exchange,
@@ -62,6 +63,23 @@ def _leases(node: BrokerNode) -> dict[str, object] | None:
     bound = mends_within(settings, node.broker.router.config)
     away = sorted(node.attendance.away)
     return {"refresh": settings.refresh, "period": settings.period, "mends_within": bound, "away": away}
+
+
+def _heal(node: BrokerNode) -> dict[str, object] | None:
+    """`stand_in`: what this broker is doing as one; empty where it is none. `hosts`: process ids of those beside it."""
+    settings = node.settings.heal
+    if settings is None:
+        return None
+    stands_in = node.kinsfolk.phase if node.settings.stand_in else ""
+    knows = sorted(n for n in node.broker.router.neighbours if node.kinsfolk.of(n))
+    return {
+        "after": settings.after,
+        "grace": settings.grace,
+        "stand_in": stands_in,
+        "hosts": node.guardian.host.hosted,
+        "knows_kin_of": knows,
+        "cut_off": node.guardian.cut_off,
+    }
 
 
 def _link(node: BrokerNode, peer: Node) -> dict[str, object]:

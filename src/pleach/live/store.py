@@ -28,6 +28,7 @@ from typing import BinaryIO, Self
 import msgspec
 
 from pleach.errors import StoreBrokenError, StoreError, StoreFullError
+from pleach.links.batch import Sighting
 from pleach.links.endpoint import Batch, Journalled, Saved
 from pleach.links.session import SessionState
 from pleach.live.outboxes import Change, Outboxes, decode_recipients, encode_row
@@ -63,6 +64,14 @@ UPSERT_SESSION = """
 INSERT INTO sessions VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
 SET peer_epoch = excluded.peer_epoch, received = excluded.received, first = excluded.first
 """
+# A store that is older has no such table, and needs none until it is told to heal.
+SCHEMA_OF_SIGHTINGS = """
+CREATE TABLE IF NOT EXISTS sightings (
+    peer TEXT NOT NULL, publisher TEXT NOT NULL, after INTEGER NOT NULL,
+    incarnation INTEGER NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (peer, publisher, after)
+) WITHOUT ROWID
+"""
+SETTLE_SIGHTINGS = "DELETE FROM sightings WHERE peer = ? AND after > 0 AND after < ?"
 SELECT_JOURNAL = "SELECT peer, payload, now, timer FROM journal ORDER BY id"
 INSERT_JOURNAL = "INSERT INTO journal (peer, payload, now, timer) VALUES (?, ?, ?, ?)"
 
@@ -108,6 +117,7 @@ class Store:
             if _is_new(sql, path):
                 _create(sql, path, name, epoch)
             _check(sql, path, name)
+            sql.execute(SCHEMA_OF_SIGHTINGS)
             store = cls(path, lock, sql, bytes_max // PAGE_BYTES if bytes_max else None)
             opened.pop_all()  # open it stays
         return store
@@ -131,6 +141,11 @@ class Store:
             for session, peer, peer_epoch, received, first in rows
         }
         return Saved(state, journal, sessions, sequence_floor)
+
+    def sightings(self) -> list[Sighting]:
+        """What was noted of each peer (witness.py)."""
+        with self._turn, _translated(self.path):
+            return [Sighting(*row) for row in self._sql.execute("SELECT * FROM sightings ORDER BY peer, after")]
 
     def _in_order(self, peer: Node, first: int, box: dict[int, bytes]) -> list[bytes]:
         unconfirmed = sorted(sequence for sequence in box if sequence >= first)
@@ -175,6 +190,8 @@ class Store:
                 sql.executemany(UPSERT_SESSION, change.sessions)
                 sql.executemany("INSERT INTO outbox VALUES (?, ?, ?)", map(encode_row, change.rows))
                 sql.executemany(INSERT_JOURNAL, map(_journal_row, journal))
+                sql.executemany("INSERT OR REPLACE INTO sightings VALUES (?, ?, ?, ?, ?)", batch.sightings.seen)
+                sql.executemany(SETTLE_SIGHTINGS, batch.sightings.settled)
                 if state is not None:
                     _replace_state(sql, state)
             self._outboxes.apply(change)

@@ -15,11 +15,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from pleach.links.frames import Data, Frame
-from pleach.live.addresses import Address, backoff, why
+from pleach.live.addresses import ADDRESSES_MAX, Address, backoff, why
 from pleach.live.connection import CLOSE_SECONDS_MAX, Connection, Handlers, open_connection
 from pleach.messages import Node
 
 ATTEMPT_SECONDS_MAX = 10.0  # to reach one address and to be greeted there
+ANSWERED_PAUSE_SECONDS_MAX = 0.5  # before the next round, where other brokers answer: they will know more soon
 STABLE_SECONDS_MIN = 1.0  # a connection that held this long was a good one: the next may be tried soon
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class Strand:
     def __init__(self, client: Node, peer: Node | None, addresses: Sequence[Address], owner: Owner) -> None:
         self.peer = peer
         self.addresses = addresses
+        self.refuge: Sequence[Address] = ()  # where to ask for the peer, once it answers nowhere
         self.patience = math.inf  # seconds without any connection
         self._client = client
         self._owner = owner
@@ -47,6 +49,7 @@ class Strand:
         self._greeted: asyncio.Future[None] | None = None  # of the attempt under way
         self._lost = asyncio.Event()
         self._is_over = False
+        self._is_answered = False  # in this round, by some broker that knows the network
         self._handlers = Handlers(self._on_frame, self._on_lost, on_data=self._on_data)
 
     @property
@@ -66,6 +69,11 @@ class Strand:
         """Both sides know where they stand."""
         if self._greeted is not None and not self._greeted.done():
             self._greeted.set_result(None)
+
+    def told(self, addresses: Sequence[Address]) -> None:
+        """Another broker has said where our peer stands, or that it does not know."""
+        self._is_answered = True
+        self.addresses = tuple(dict.fromkeys((*addresses, *self.addresses)))[:ADDRESSES_MAX]
 
     def close(self, reason: str) -> None:
         """End the connection, if there is one; the next one is dialled."""
@@ -100,13 +108,15 @@ class Strand:
                 continue
             elif time.monotonic() - heard_at > self.patience:
                 return False
-            await asyncio.sleep(next(pauses))
+            pause = next(pauses)
+            await asyncio.sleep(min(pause, ANSWERED_PAUSE_SECONDS_MAX) if self._is_answered else pause)
         return True
 
     async def dial_all(self) -> dict[str, str]:
         """Try one address after the other; returns why each led nowhere, or nothing once one did."""
         attempts: dict[str, str] = {}
-        for address in self.addresses:
+        self._is_answered = False
+        while address := next((a for a in (*self.addresses, *self.refuge) if str(a) not in attempts), None):
             reason = await self._dial(address)
             if not reason:
                 return {}

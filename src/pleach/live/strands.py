@@ -9,12 +9,13 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from pleach.errors import AddressError
+from pleach.events.event import Event
 from pleach.links.endpoint import Endpoint
 from pleach.links.frames import Frame, Ping
 from pleach.links.upkeep import LinkPhase
 from pleach.live.addresses import ADDRESSES_MAX, Address, parse_addresses
 from pleach.live.strand import Owner, Strand
-from pleach.messages import Node
+from pleach.messages import Message, Node, Refuge
 
 FORMER_SECONDS_MAX = 300.0  # that a broker which has sent us away is looked for, to tell it that we have gone
 FAREWELL_SECONDS_MAX = 2.0  # for it to hear that, when the client is closed
@@ -44,6 +45,11 @@ class Strands:
     def send(self, peer: Node, frame: Frame) -> None:
         if strand := self.to(peer):
             strand.send(frame)
+
+    def hear(self, what: Message | list[Event]) -> None:
+        """Our broker may say where to ask for it, should it die."""
+        if isinstance(what, Refuge):
+            self.current.refuge = [address for text in what.addresses for address in read_told(text)][:ADDRESSES_MAX]
 
     # Whom there is to reach ----------------------------------------------------------------------------------
 
@@ -81,7 +87,7 @@ class Strands:
 
     def _made(self, broker: Node, told: str) -> Strand:
         """Where it was said to be comes first, and is where to look for the next ones, too."""
-        self._addresses = tuple(dict.fromkeys((*_read(told), *self._addresses)))[:ADDRESSES_MAX]
+        self._addresses = tuple(dict.fromkeys((*read_told(told), *self._addresses)))[:ADDRESSES_MAX]
         return Strand(self._client, broker, self._addresses, self._owner)
 
     # Keeping them --------------------------------------------------------------------------------------------
@@ -121,7 +127,7 @@ class Strands:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _read(text: str) -> tuple[Address, ...]:
+def read_told(text: str) -> tuple[Address, ...]:
     """What a broker says of where another one is; one that is nowhere is looked for where we began."""
     try:
         return parse_addresses(text) if text else ()

@@ -49,6 +49,10 @@ class Leaving(msgspec.Struct):
     has_left: bool = False
 
 
+class Heal(msgspec.Struct):
+    stand_in: str = ""
+
+
 class Routing(msgspec.Struct):
     hierarchical: bool = False
 
@@ -68,6 +72,7 @@ class Status(msgspec.Struct):
     zone: str = ""
     leaving: Leaving = msgspec.field(default_factory=Leaving)
     routing: Routing = msgspec.field(default_factory=Routing)
+    heal: Heal | None = None
     ordering: str = "causal"
     exchange: str = "swaplink"
     ring: Seat | None = None

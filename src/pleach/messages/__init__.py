@@ -87,6 +87,7 @@ from pleach.messages.healing import (
     Testimony,
 )
 from pleach.messages.hosting import HostingRequest, RequestHost, RequestUnhost
+from pleach.messages.kinship import Kin, Refuge, Stand, Whereabouts
 from pleach.messages.membership import (
     ClientLeft,
     CloseAB,
@@ -215,6 +216,7 @@ __all__ = [
     "Installed",
     "JoinTree",
     "JournalEntry",
+    "Kin",
     "Knock",
     "Layer",
     "Leaving",
@@ -257,6 +259,7 @@ __all__ = [
     "Reconfigure",
     "Reconfigured",
     "Redirect",
+    "Refuge",
     "Refused",
     "Reject",
     "RelayRouting",
@@ -287,6 +290,7 @@ __all__ = [
     "Sought",
     "SoughtRequest",
     "Stage",
+    "Stand",
     "StandFor",
     "Subscribe",
     "Subscribed",
@@ -304,6 +308,7 @@ __all__ = [
     "Unsubscribe",
     "Unsubscribed",
     "Welcome",
+    "Whereabouts",
     "Withdraw",
     "decode",
     "encode",

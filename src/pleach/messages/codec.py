@@ -16,6 +16,7 @@ from pleach.messages.coloured import ColouredMessage
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.healing import HealingMessage, Returning
 from pleach.messages.hosting import HostingRequest
+from pleach.messages.kinship import Kin, Refuge
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.movement import Halt, MovementMessage, Resume
 from pleach.messages.rebuild import RebuildMessage
@@ -39,6 +40,8 @@ AnyMessage: TypeAlias = (
     | Resume
     | RebuildMessage
     | HealingMessage
+    | Kin
+    | Refuge
     | HostingRequest
     | Seek
     | Sought

@@ -1,0 +1,72 @@
+"""`pleach overlay heal`: a broker is dead for good; have one of its neighbours start a stand-in, now.
+
+Exit codes: 0 its place is taken, 1 refused or not within the time, 2 what was asked for makes no sense.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from pleach.cli.reweave import EXIT_REFUSED, AsJson, Timeout, Via, places
+from pleach.errors import SurveyError
+from pleach.live.ask import ask
+from pleach.live.survey import Survey, survey
+
+SECONDS_MAX = 60.0
+ASK_SECONDS_MAX = 10.0
+LOOK_SECONDS = 0.25
+
+
+def heal(
+    broker: Annotated[str, typer.Argument(help="The broker that never comes back.")],
+    via: Via = None,
+    as_json: AsJson = False,
+    timeout: Timeout = SECONDS_MAX,
+) -> None:
+    """Start a stand-in for a broker that is dead for good, without waiting for [heal] after. Refused if it is alive.
+
+    Example: `pleach overlay heal c --via 127.0.0.1:7300`
+    """
+    with Console(stderr=True).status(f"a stand-in for {escape(broker)} is started"):
+        refusal, guardian = asyncio.run(_healed(broker, places(via or []), timeout))
+    if as_json:
+        told = {"broker": broker, "complete": not refusal, "stand_in_at": guardian, "reason": refusal}
+        typer.echo(msgspec.json.encode(told).decode())
+    else:
+        end = f"not done: {refusal}" if refusal else f"a stand-in for {broker} serves, beside {guardian}"
+        Console().print(end, highlight=False, markup=False, soft_wrap=True)
+    if refusal:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+async def _healed(broker: str, via: list[str], seconds_max: float) -> tuple[str, str]:
+    """Why it was not done, if it was not, and who was asked."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + seconds_max
+    found = await survey(via)
+    if broker in found.found:
+        return f"{broker} answers: it is alive; `pleach overlay remove {broker}` takes it out", ""
+    guardian = _guardian(found, broker)
+    answer = await ask(found.admin[guardian], "/overlay/heal", {"broker": broker}, seconds_max=ASK_SECONDS_MAX)
+    if not answer.is_ok:
+        return str(answer.value.get("error", answer.code)), guardian
+    while clock() < deadline:
+        status = (await survey(list(found.admin.values()))).found.get(broker)
+        if status is not None and status.ready and status.neighbours:
+            return "", guardian
+        await asyncio.sleep(LOOK_SECONDS)
+    return f"no stand-in serves within {seconds_max:g} s; see the log of {guardian}", guardian
+
+
+def _guardian(found: Survey, broker: str) -> str:
+    """The first of its neighbours that answer; raises SurveyError where there is none."""
+    neighbours = [name for name, status in sorted(found.found.items()) if broker in status.neighbours]
+    if not neighbours:
+        raise SurveyError(f"no broker that answers has a neighbour {broker!r}", "name one that has with --via")
+    return neighbours[0]
