@@ -26,14 +26,18 @@ QUIET_SECONDS = 1.0
 DRAIN_SECONDS_MAX = 120.0
 STEP_SECONDS_MAX = 90.0
 WINDOW, QUEUE_MAX = 10_000, 1_000_000
+FIRST_PORT, SLICES, SLICE_PORTS = 20_000, 24, 500  # processes that test at the same time draw from different slices
+
+_given: set[int] = set()  # ports that some fleet of this process has, or had
 
 
 class Fleet:
     """Processes on ports of their own, which they keep when they start again."""
 
-    def __init__(self, directory: Path, *settings: str) -> None:
+    def __init__(self, directory: Path, *settings: str, **environment: str) -> None:
         self._place = directory
         self._settings = settings
+        self._environment = environment
         self.processes: dict[str, asyncio.subprocess.Process] = {}
         self._ports: dict[str, list[str]] = {}
         self._arguments: dict[str, Sequence[str]] = {}
@@ -77,7 +81,7 @@ class Fleet:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 stdin=asyncio.subprocess.DEVNULL,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **self._environment, **(environment or {})},
             )
         self.processes[name] = process
         async with asyncio.timeout(START_SECONDS_MAX):
@@ -139,12 +143,17 @@ def _knows_kin(status) -> bool:
 
 def free_ports(count: int) -> list[int]:
     """Below the range that the system gives to connections, so that nobody else takes them between two starts."""
-    found = []
+    found: list[int] = []
+    if len(_given) > SLICE_PORTS // 2:
+        _given.clear()  # those of the first fleets are free again
     while len(found) < count:
-        port = 20_000 + int.from_bytes(os.urandom(2)) % 10_000
+        port = FIRST_PORT + os.getpid() % SLICES * SLICE_PORTS + int.from_bytes(os.urandom(2)) % SLICE_PORTS
+        if port in _given:
+            continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             found.append(port)
+            _given.add(port)
     return found
 
 

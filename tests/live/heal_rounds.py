@@ -254,10 +254,10 @@ async def one_network(
 ) -> tuple[list[Round], Verdict, str]:
     """Returns the rounds, and how the trace is judged."""
     settings = (f"--heal-after={AFTER}", f"--heartbeat={HEARTBEAT}", f"--ordering={ordering}", "--log-level=debug")
-    os.environ["PLEACH_HEAL_GRACE"] = str(grace)
     rounds: list[Round] = []
     try:
-        async with Fleet(place, *settings) as fleet, Mourner(f"heal-{seed}", ordering) as witness:
+        fleet = Fleet(place, *settings, PLEACH_HEAL_GRACE=str(grace))
+        async with fleet, Mourner(f"heal-{seed}", ordering) as witness:
             await fleet.grow(links)
             network = Network(fleet, witness, place, links, ordering)
             await network.populate(rate)

@@ -89,7 +89,7 @@ def test_the_story_is_told_and_the_verdict_is_clean(tmp_path):
     [
         ("Nine brokers", signal.SIGTERM, os.kill),
         ("Nine brokers", signal.SIGHUP, os.kill),
-        ("2/7", signal.SIGINT, os.killpg),
+        (f"2/{len(ACTS)}", signal.SIGINT, os.killpg),
     ],
     ids=["while it starts", "its terminal closes", "in the middle, by Ctrl-C, which all processes get"],
 )

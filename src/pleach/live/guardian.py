@@ -161,8 +161,8 @@ class Guardian:
         kin = node.kinsfolk.of(broker)
         if heal is None:
             return f"healing is off at {node.name}; set [heal] after, or --heal-after"
-        if kin is None:
-            return f"{broker} is no neighbour of {node.name}, or has not told who its other neighbours are"
+        if kin is None or not kin.is_complete:
+            return f"{broker} is no neighbour of {node.name}, or has not told where its other neighbours are"
         if broker in self.host.hosted:
             return "its stand-in runs here already"
         if await _answers(kin.own.admin, broker):

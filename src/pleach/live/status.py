@@ -71,7 +71,8 @@ def _heal(node: BrokerNode) -> dict[str, object] | None:
     if settings is None:
         return None
     stands_in = node.kinsfolk.phase if node.settings.stand_in else ""
-    knows = sorted(n for n in node.broker.router.neighbours if node.kinsfolk.of(n))
+    kin = {neighbour: node.kinsfolk.of(neighbour) for neighbour in node.broker.router.neighbours}
+    knows = sorted(neighbour for neighbour, told in kin.items() if told and told.is_complete)
     return {
         "after": settings.after,
         "grace": settings.grace,

@@ -39,6 +39,11 @@ class Kin(Message, frozen=True):
     beyond: dict[Node, list[str]]
     stands: dict[Node, Stand]
 
+    @property
+    def is_complete(self) -> bool:
+        """Of every neighbour it is known where it is: without that a stand-in could not call them together."""
+        return all(place.peer for place in self.neighbours.values())
+
 
 class Refuge(Message, frozen=True):
     """Where a client may ask for its broker, should that one die: at the broker's neighbours."""
