@@ -134,10 +134,13 @@ class Daemon:
         return Ready(node.name, clients, peers, operators, node.is_durable)
 
     def _listener(self, door: Door) -> Listener:
-        largest = PEER_FRAME_BYTES_MAX if door is Door.PEERS else FRAME_BYTES_MAX
-        frame = partial(self._frame, door)
+        frame, largest = partial(self._frame, door), self._largest(door)
         handlers = Handlers(frame, self._lost, self._made, on_data=self._data, frame_bytes_max=largest)
         return lambda host, port: listen(host, port, handlers)
+
+    def _largest(self, door: Door) -> int:
+        is_healing = self.node.settings.heal is not None
+        return PEER_FRAME_BYTES_MAX if is_healing and door is Door.PEERS else FRAME_BYTES_MAX
 
     async def _open(self, key: str, text: str, listener: Listener) -> str:
         """Open a port; returns the address that it has."""
@@ -287,8 +290,8 @@ class Daemon:
         try:
             address = parse_address(known, key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
-                frame = partial(self._frame, Door.PEERS)
-                handlers = Handlers(frame, self._lost, on_data=self._data, frame_bytes_max=PEER_FRAME_BYTES_MAX)
+                frame, largest = partial(self._frame, Door.PEERS), self._largest(Door.PEERS)
+                handlers = Handlers(frame, self._lost, on_data=self._data, frame_bytes_max=largest)
                 connection = await open_connection(address.host, address.port, handlers)
         except (OSError, TimeoutError, SettingsError) as error:
             log.debug("%s does not answer: %s", peer, error)
