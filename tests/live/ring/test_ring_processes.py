@@ -104,8 +104,14 @@ def test_garbage_is_counted_and_changes_nothing(pair):
 
 def test_the_ring_is_shown_with_the_tree_beside_it(pair):
     a, _ = pair
-    done = CliRunner().invoke(app, ["overlay", "show", "--ring", "--json", a.ready["admin"]])
-    assert done.exit_code == 0, done.output
+    done = None
+
+    def is_followed():
+        nonlocal done
+        done = CliRunner().invoke(app, ["overlay", "show", "--ring", "--json", a.ready["admin"]])
+        return done.exit_code == 0
+
+    eventually(is_followed, seconds=FOLLOWED_SECONDS_MAX)  # a has yet to hear that it is b's parent
     shown = json.loads(done.stdout)["ring"]
     assert [*shown["members"]] == ["b", "a"]  # by their keys
     assert (shown["is_followed"], shown["root"], shown["links"]) == (True, root_of(["a", "b"]), [["a", "b"]])
