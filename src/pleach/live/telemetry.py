@@ -12,15 +12,13 @@ from typing import Annotated
 
 import msgspec
 
-from pleach.live.config import NAME_BYTES_MAX
 from pleach.live.distances import distances
 from pleach.live.node import BrokerNode
 from pleach.live.page import Page, decoded, failure, json_page
+from pleach.live.steering import Name
 
 DISTANCES_MAX = 64  # of one request
 DIGITS_MAX = 18
-
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_BYTES_MAX)]
 
 
 class DistancesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ from pleach.effects import Effect, Send
 from pleach.events.event import EventId
 from pleach.messages import Deliver, Forward, Marked, Message, Node, Publish
 from pleach.overlay.journal import Marks, in_order, note
-from pleach.overlay.standin import Phase, StandIn
+from pleach.sim.places import is_gathering
 
 Came = tuple[int, list[EventId]]  # how often something of this link had been discarded, and what came
 
@@ -80,8 +80,7 @@ class Hearsay:
 
 def _waits(broker: Broker, link: Node) -> bool:
     """Whether what came over this link is not taken in yet."""
-    stand_in = broker.machine(StandIn)
-    return broker.seam.holds(link) or (stand_in is not None and stand_in.phase is Phase.GATHERING)
+    return broker.seam.holds(link) or is_gathering(broker)
 
 
 def _brought_by(message: Message) -> list[EventId]:

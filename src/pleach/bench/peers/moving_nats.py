@@ -23,7 +23,8 @@ class MovingNats:
 
     @contextmanager
     def serve(self, count: int, directory: Path) -> Iterator[Sequence[str]]:
-        ports, cluster_ports = free_ports(2 * count)[:count], free_ports(count)
+        free = free_ports(2 * count)
+        ports, cluster_ports = free[:count], free[count:]
         routes = ", ".join(f'"nats-route://{LOOPBACK}:{port}"' for port in cluster_ports)
         with ExitStack() as stack:
             for number, (port, cluster_port) in enumerate(zip(ports, cluster_ports, strict=True)):

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pleach.errors import JoinError, SettingsError
-from pleach.live.config import parse_address
+from pleach.live.config import Address, parse_address
 from pleach.live.node import BrokerNode
 from pleach.live.operations import fresh_name
 from pleach.live.ring.datagrams import numeric
@@ -39,8 +39,7 @@ async def numeric_address(text: str, *, key: str) -> str:
         found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port)
     except OSError as error:
         raise SettingsError(key, f"{text}: {error.strerror}", "an address that can be resolved") from None
-    host = found[0][4][0]
-    made = f"[{host}]:{address.port}" if ":" in str(host) else f"{host}:{address.port}"
+    made = str(Address(str(found[0][4][0]), address.port))
     if numeric(made) is None:
         raise SettingsError(key, f"{text} is no address that others could reach", "give one with --advertise")
     return made
