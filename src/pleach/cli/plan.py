@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pleach.cli.reweave import AsJson, Via, check_protocol, circumstances_of, explain, places, wanted
+from pleach.cli.reweave import AsJson, Via, check_protocol, explain, places, wanted
 from pleach.errors import InvalidInputError
 from pleach.live.survey import settled_survey
 from pleach.optimise.prices import Prices, read_prices
@@ -94,7 +94,7 @@ def _as_it_is(via: list[str] | None, tree: str) -> tuple[Topology | None, Circum
         raise InvalidInputError("--tree and --via both say which tree it is; give one of them")
     if via:
         found = asyncio.run(settled_survey(places(via)))
-        return found.topology(), circumstances_of(found)
+        return found.topology(), found.circumstances
     return (_named(tree) if tree else None), Circumstances()
 
 

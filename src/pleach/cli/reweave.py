@@ -24,7 +24,7 @@ from pleach.live.apply import STEP_SECONDS_MAX, Directory, StepEnd, Watch, apply
 from pleach.live.operations import State
 from pleach.live.survey import Survey, settled_survey
 from pleach.messages import Node
-from pleach.overlay.choice import AUTO, CHOICES, Circumstances, recommended
+from pleach.overlay.choice import AUTO, CHOICES, recommended
 from pleach.overlay.plans import (
     Difference,
     Operation,
@@ -103,7 +103,7 @@ def exchange(
         removed, added = _link(remove, tree.brokers), _link(add, tree.brokers)
         named = protocol or _setting(found, added[0])
         if named == AUTO:
-            named, reason = recommended(len(cycle_of(tree, remove=removed, add=added)), circumstances_of(found))
+            named, reason = recommended(len(cycle_of(tree, remove=removed, add=added)), found.circumstances)
             Console(stderr=True).print(f"{named}: {reason}", highlight=False, markup=False)
         return exchange_plan(tree, remove=removed, add=added, protocol=named)
 
@@ -191,12 +191,6 @@ def change(via: list[str] | None, planned: Callable[[Survey], Plan], wish: Wish)
     _report(console, outcome, ends, as_json=wish.as_json)
     if not outcome.complete:
         raise typer.Exit(EXIT_REFUSED)
-
-
-def circumstances_of(found: Survey) -> Circumstances:
-    """What one broker says counts for all: it is the same in the whole network."""
-    status = next(iter(found.found.values()))
-    return Circumstances(status.ordering, status.routing.hierarchical)
 
 
 def _setting(found: Survey, broker: Node) -> str:

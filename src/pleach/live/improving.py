@@ -31,7 +31,7 @@ from pleach.optimise.improvement import Proposal, Rules, Verdict, proposed
 from pleach.optimise.prices import Prices
 from pleach.optimise.sightings import NOTE_SECONDS_MAX, Pick, Sighting, picked, seconds_taken
 from pleach.optimise.tasks import End, Task, searched
-from pleach.overlay.choice import AUTO, Circumstances
+from pleach.overlay.choice import AUTO
 from pleach.overlay.plans import Plan
 from pleach.overlay.plans.topology import Link
 
@@ -213,9 +213,7 @@ class Improver:
         return msgspec.structs.replace(seen, is_done=outcome.complete, trouble=trouble)
 
     def _plan(self, proposal: Proposal, look: Look) -> Plan:
-        status = next(iter(look.survey.found.values()))
-        circumstances = Circumstances(status.ordering, status.routing.hierarchical)
-        return proposal.journey.plan(self._wish.protocol, circumstances)
+        return proposal.journey.plan(self._wish.protocol, look.survey.circumstances)
 
 
 async def improve(

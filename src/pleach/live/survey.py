@@ -18,6 +18,7 @@ from pleach.live.ask import ask
 from pleach.live.ring.seats import Seat
 from pleach.live.roads import Places
 from pleach.messages import Node
+from pleach.overlay.choice import Circumstances
 from pleach.overlay.plans import Topology
 from pleach.overlay.plans.topology import BROKERS_MAX
 
@@ -94,6 +95,12 @@ class Survey:
             for other in sorted(status.neighbours)
             if other in self.found and name not in self.found[other].neighbours
         ]
+
+    @property
+    def circumstances(self) -> Circumstances:
+        """What one broker says counts for all: it is the same in the whole network."""
+        status = next(iter(self.found.values()))
+        return Circumstances(status.ordering, status.routing.hierarchical)
 
     def topology(self) -> Topology:
         """The tree of the first broker that has neighbours; of the first one, if none has any.

@@ -27,7 +27,7 @@ from pleach.live.ring.driver import RingDriver
 from pleach.live.ring.seats import Seat, Wish, wish_of
 from pleach.live.survey import Survey, survey
 from pleach.messages import Node
-from pleach.overlay.choice import AT_ONCE, AUTO, Circumstances, planned_exchange
+from pleach.overlay.choice import AT_ONCE, AUTO, planned_exchange
 from pleach.overlay.plans import Plan, Topology
 from pleach.overlay.plans.transform import exchanges_towards
 from pleach.ring.chord import Phase
@@ -129,6 +129,4 @@ def next_exchange(tree: Topology, wanted: Topology, found: Survey) -> Plan | Non
     if not exchanges:
         return None
     first = exchanges[0]
-    status = found.found[tree.brokers[0]]  # what one broker says of these counts for all
-    circumstances = Circumstances(status.ordering, status.routing.hierarchical)
-    return planned_exchange(tree, remove=first.remove, add=first.add, protocol=AUTO, circumstances=circumstances)
+    return planned_exchange(tree, remove=first.remove, add=first.add, protocol=AUTO, circumstances=found.circumstances)
