@@ -2,7 +2,7 @@
 
     python tests/stabilise/long_run.py --seeds 500 --workers 2
     python tests/stabilise/long_run.py --seeds 500 --faultless
-    python tests/stabilise/long_run.py --seeds 500 --kind rebuild
+    python tests/stabilise/long_run.py --seeds 500 --kind rebuild      (or leases, or paced)
     python tests/stabilise/long_run.py --only covering/peer-to-peer --first 17 --seeds 1
 
 Prints one line for each setting: seeds, failures, faults, events, what broke while the network was finding back (which
@@ -23,10 +23,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
 
-from struck import BY_NAME, REBUILT, SETTINGS, Judgement, Setting, judge_struck, replay
+from struck import BY_NAME, PACED, REBUILT, SETTINGS, Judgement, Setting, judge_struck, replay
 
 SEEDS_PER_TASK = 10
-KINDS = {"all": (*SETTINGS, *REBUILT), "leases": SETTINGS, "rebuild": REBUILT}
+KINDS = {"all": (*SETTINGS, *REBUILT, *PACED), "leases": SETTINGS, "rebuild": REBUILT, "paced": PACED}
 
 
 @dataclass

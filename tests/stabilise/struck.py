@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import msgspec
@@ -87,7 +87,8 @@ REBUILT = tuple(
     for ads in (False, True)
     for routing in Routing
 )
-BY_NAME = {setting.name: setting for setting in (*SETTINGS, *REBUILT)}
+PACED = tuple(replace(setting, kind=Stabiliser.REBUILD_PACED) for setting in REBUILT if not setting.cyclic)
+BY_NAME = {setting.name: setting for setting in (*SETTINGS, *REBUILT, *PACED)}
 
 
 def cases(settings: Sequence[Setting], count: int) -> list[tuple[Setting, int]]:

@@ -22,7 +22,8 @@ from pleach.routing.entries import Entry
 from pleach.routing.sessions import ClientState
 from pleach.routing.waits import Need, Ticket
 from pleach.stabilise.machine import Leases, LeasesState
-from pleach.stabilise.rebuild import Rebuild, RebuildState
+from pleach.stabilise.paced import FIRST_WAVE, PacedState
+from pleach.stabilise.rebuild import Rebuild
 
 GHOSTS_MAX = 4  # entries, names or numbers that come from nowhere, at a share of 1
 NUMBER_STRANGE_MAX = 2**63 - 1
@@ -134,10 +135,18 @@ def flags(state: BrokerState, hand: Hand) -> BrokerState:
         former = _rebuild_of(state)
         fenced = [[node for node in hand.nodes if hand.strikes] for _ in Parity]
         building = hand.parity() if hand.strikes else former.building
-        return _with_machine(state, Rebuild.name, replace(former, building=building, fenced=fenced))
+        struck = replace(former, building=building, fenced=fenced)
+        return _with_machine(state, Rebuild.name, _without_evidence(struck, hand) if former.wave else struck)
     state = _in_all_tables(state, hand, _toggled)
     rounds = {node: hand.stream.random() < 0.5 for node in hand.nodes if hand.strikes}
     return replace(state, router=replace(state.router, rounds={**state.router.rounds, **rounds}))
+
+
+def _without_evidence(former: PacedState, hand: Hand) -> PacedState:
+    """Who has said that all is said again, and who has not; who is away is looked up anew at every heartbeat."""
+    awaited, whole = (dict.fromkeys(sorted(n for n in hand.nodes if hand.strikes)) for _ in range(2))
+    wave, is_overdue = hand.number() if hand.strikes else former.wave, former.is_overdue != hand.strikes
+    return replace(former, wave=max(wave, FIRST_WAVE), is_overdue=is_overdue, awaited=awaited, whole=whole)
 
 
 def _toggled(_layer: Layer, former: PropagationState, hand: Hand) -> PropagationState:
@@ -245,8 +254,9 @@ def _in_layers(router: RouterState, hand: Hand, damage: LayerDamage) -> RouterSt
     return router
 
 
-def _rebuild_of(state: BrokerState) -> RebuildState:
-    return unpack(state.machines[Rebuild.name], RebuildState)
+def _rebuild_of(state: BrokerState) -> PacedState:
+    """Of either kind: where rounds go by time alone, there is no more than in `RebuildState`."""
+    return unpack(state.machines[Rebuild.name], PacedState)
 
 
 def _with_machine(state: BrokerState, name: str, machine: object) -> BrokerState:

@@ -118,7 +118,7 @@ from pleach.messages.movement import (
     Reject,
     Resume,
 )
-from pleach.messages.rebuild import Along, Anew, InTable, Parity, RebuildMessage, Switch
+from pleach.messages.rebuild import Along, Anew, InTable, Muster, PaceMessage, Parity, RebuildMessage, Switch, Whole
 from pleach.messages.requests import (
     OperatorRequest,
     Presence,
@@ -235,6 +235,7 @@ __all__ = [
     "MoveCommit",
     "MoveState",
     "MovementMessage",
+    "Muster",
     "Negotiate",
     "NextHop",
     "Node",
@@ -243,6 +244,7 @@ __all__ = [
     "Open",
     "OperatorRequest",
     "Owner",
+    "PaceMessage",
     "Parity",
     "Peer",
     "Place",
@@ -309,6 +311,7 @@ __all__ = [
     "Unsubscribed",
     "Welcome",
     "Whereabouts",
+    "Whole",
     "Withdraw",
     "decode",
     "encode",

@@ -19,7 +19,7 @@ from pleach.messages.hosting import HostingRequest
 from pleach.messages.kinship import Kin, Refuge
 from pleach.messages.membership import MembershipMessage, Redirect
 from pleach.messages.movement import Halt, MovementMessage, Resume
-from pleach.messages.rebuild import RebuildMessage
+from pleach.messages.rebuild import PaceMessage, RebuildMessage
 from pleach.messages.requests import Presence, Seek, Sought
 from pleach.messages.ring import DoorMessage, RingMessage
 from pleach.messages.routing import Forward, Marked, PubSub
@@ -39,6 +39,7 @@ AnyMessage: TypeAlias = (
     | Halt
     | Resume
     | RebuildMessage
+    | PaceMessage
     | HealingMessage
     | Kin
     | Refuge

@@ -47,4 +47,22 @@ class Along(Message, frozen=True):
     message: Forward
 
 
+class Muster(Message, frozen=True):
+    """From the neighbour towards the root, where rounds wait for evidence: say when all is said again for this table.
+
+    `wave`: with advertisements it is asked twice in a round.
+    """
+
+    parity: Parity
+    wave: int
+
+
+class Whole(Message, frozen=True):
+    """The answer, and said without being asked for the first wave: this table has all, at the sender and below it."""
+
+    parity: Parity
+    wave: int
+
+
 RebuildMessage: TypeAlias = Switch | Anew | InTable | Along
+PaceMessage: TypeAlias = Muster | Whole

@@ -202,9 +202,10 @@ class Router:
     def begin_round(self, source: Node) -> None:
         self._rounds.begin(source)
 
-    def end_round(self, source: Node) -> None:
-        """All that this one wants has come again since the round began."""
+    def end_round(self, source: Node) -> Sequence[Send]:
+        """All that this one wants has come again since the round began. Returns whom to tell of it: here, nobody."""
         self._rounds.end(source)
+        return ()
 
     def forget_round(self, source: Node) -> None:
         """It is gone, and so is what it has begun to say."""

@@ -127,8 +127,7 @@ class Sessions:
             case Unsubscribe() | Unadvertise():
                 return self._take_back(client, message)
             case Renewed():
-                self._router.end_round(client)
-                return []
+                return [*self._router.end_round(client)]
             case Detach():
                 return self._detach(client)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 from pleach.broker import Broker, MachineMaker
 from pleach.client import Client
@@ -26,9 +27,19 @@ from pleach.scenario.model import Scenario, Stabilise, Stabiliser
 from pleach.scenario.plants import BrokerMachine
 from pleach.stabilise.clocks import phase_of
 from pleach.stabilise.machine import Leases
+from pleach.stabilise.paced import PacedRebuild
+from pleach.stabilise.paced_twin import PacedTwin
 from pleach.stabilise.rebuild import Rebuild
 from pleach.stabilise.rebuild_printed import RebuildPrinted, TwinRouterPrinted
 from pleach.stabilise.twin import ONLY_TREE, Branch, TwinRouter, Wiring
+
+REBUILDS: Mapping[Stabiliser, type[Rebuild]] = MappingProxyType(
+    {
+        Stabiliser.REBUILD: Rebuild,
+        Stabiliser.REBUILD_PACED: PacedRebuild,
+        Stabiliser.REBUILD_PRINTED: RebuildPrinted,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -77,14 +88,15 @@ def broker_machines(scenario: Scenario) -> Sequence[MachineMaker]:
         case Stabilise(kind=Stabiliser.LEASES) as leased:
             return [*reweaving, partial(Leases, lease=leased.lease, salt=scenario.name)]
         case Stabilise(kind=kind, period=period):  # no reweaving: links over which tables are rebuilt stay
-            machine = Rebuild if kind is Stabiliser.REBUILD else RebuildPrinted
-            return [partial(machine, period=period, salt=scenario.name)]
+            return [partial(REBUILDS[kind], period=period, salt=scenario.name)]
 
 
 def router_maker(scenario: Scenario, tree: Tree, name: Node) -> RouterMaker:
     """Makes the routing layer of this broker."""
     if scenario.stabilise is None or not scenario.stabilise.kind.rebuilds:
         return Router
+    if scenario.stabilise.kind is Stabiliser.REBUILD_PACED:
+        return partial(PacedTwin, tree.neighbours[name])
     twin = TwinRouter if scenario.stabilise.kind is Stabiliser.REBUILD else TwinRouterPrinted
     if not scenario.stabilise.cyclic:
         return partial(twin, Wiring(ONLY_TREE, {ONLY_TREE: Branch(tree.parent[name], tree.neighbours[name])}))

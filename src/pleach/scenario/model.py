@@ -87,12 +87,13 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 class Stabiliser(StrEnum):
     LEASES = "leases"
     REBUILD = "rebuild"
+    REBUILD_PACED = "rebuild-paced"  # as on real processes: rounds wait for evidence
     REBUILD_PRINTED = "rebuild-printed"  # as S1 has it, with its errors
     COLOURED = "coloured"  # the tree as well as the tables: overlay/coloured/
 
     @property
     def rebuilds(self) -> bool:
-        return self in (Stabiliser.REBUILD, Stabiliser.REBUILD_PRINTED)
+        return self in (Stabiliser.REBUILD, Stabiliser.REBUILD_PACED, Stabiliser.REBUILD_PRINTED)
 
 
 class Stabilise(msgspec.Struct, frozen=True, kw_only=True):

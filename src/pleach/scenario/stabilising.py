@@ -54,6 +54,9 @@ def _flaw_of_rebuild(scenario: Scenario, stabilise: Stabilise) -> FlawError | No
     if _changes_tree(scenario):
         reason = f'tables are rebuilt over links that stay; leave such steps out, or set kind = "{Stabiliser.LEASES}"'
         return FlawError(("stabilise", "kind"), reason)
+    if stabilise.cyclic and stabilise.kind is Stabiliser.REBUILD_PACED:
+        reason = f'evidence comes up one tree; leave `cyclic` out, or set kind = "{Stabiliser.REBUILD}"'
+        return FlawError(("stabilise", "cyclic"), reason)
     if stabilise.cyclic and len(scenario.brokers) > CYCLIC_BROKERS_MAX:
         reason = (
             f"{len(scenario.brokers)} brokers on cycles, each with tables for all; at most {CYCLIC_BROKERS_MAX} fit"
@@ -86,6 +89,7 @@ def rounds_of(scenario: Scenario) -> Rounds:
         policy=scenario.routing.value,
         advertisements=scenario.advertisements,
         cyclic=scenario.stabilise.cyclic,
+        paced=scenario.stabilise.kind is Stabiliser.REBUILD_PACED,
     )
 
 

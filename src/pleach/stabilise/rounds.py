@@ -10,6 +10,8 @@ there it takes no time). Every message takes δmin to δmax on each of them.
     … on cycles         2(d−1)δmax + max(ρ + δmax − δmin, 2δmax)    3π + (d−1)δmax
     … two layers        (d−1)δmax more                              the same
     … flooding          (d−1)δmax less                              the same
+    with evidence       ρ + (2d−1)δmax − δmin                       3π + (2d−1)δmax         paced.py, decision 32
+    … two layers        2(d−1)δmax more                             the same
 
 What each part is there for stands in docs/protocols/rebuild.md.
 """
@@ -31,6 +33,7 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     advertisements: bool = False
     cyclic: bool = False
+    paced: bool = False  # rounds wait for evidence
 
     @property
     def layers(self) -> int:
@@ -44,6 +47,8 @@ def round_min(rounds: Rounds, delays: Delays) -> float:
     """A round must be longer than this, or a table is emptied before the other one is complete."""
     through = (delays.hops - 1) * delays.high
     renewed = rounds.refresh + delays.high - delays.low
+    if rounds.paced:
+        return renewed + 2 * max(rounds.layers, 1) * through  # down and up again, in each wave
     first = max(renewed, 2 * delays.high) if rounds.cyclic else renewed
     return through + first + rounds.layers * through
 
@@ -54,18 +59,20 @@ def rebuilt_within(rounds: Rounds, delays: Delays) -> float:
     On a tree first what it put on links is consumed: a switch that nobody began goes down to the last broker, which
     says so to its neighbours. On a cycle a round must first make everyone know which table is being built: until then
     answers to a switch may come from a table that was not emptied. After that come two rounds, of which the last one
-    has to reach everyone.
+    has to reach everyone. Where rounds wait for evidence, one may wait for what was damaged, and that for the next
+    time that the root asks.
     """
     through = (delays.hops - 1) * delays.high
     first = rounds.period if rounds.cyclic else through + delays.high
-    return first + 2 * rounds.period + through
+    waiting = rounds.period if rounds.paced else 0.0
+    return waiting + first + 2 * rounds.period + through
 
 
 def check_rounds(rounds: Rounds, delays: Delays) -> None:
     """Raises LeaseError where tables could be incomplete without any fault."""
     least = round_min(rounds, delays)
     if rounds.period <= least:
-        ways = (1 + rounds.layers) * (delays.hops - 1)
+        ways = (2 * max(rounds.layers, 1) if rounds.paced else 1 + rounds.layers) * (delays.hops - 1)
         raise LeaseError(
             f"`period` is {rounds.period:g} s; more than {least:g} s is wanted (refresh {rounds.refresh:g} +"
             f" {ways} links × {delays.high:g} + a client's), or tables are used that are not complete"
