@@ -1,6 +1,7 @@
 """Rounds of damage to a broker's table under load, on real processes: correct again within the stated bound.
 
     python tests/live/corruption_rounds.py --rounds 10
+    python tests/live/corruption_rounds.py --rounds 10 --kind rebuild
 
 Nine brokers in a tree, thirty clients, of which twenty want a topic each that nobody else wants. In every round a share
 of the table of a random broker is damaged; what goes astray within the bound is counted, and after it nothing may.
@@ -32,16 +33,38 @@ from pleach.trace import RecordKind, Verdict, explain, judge
 
 PUBLISHERS, SUBSCRIBERS = 10, 20
 EVENTS_PER_SECOND = 10  # of one publisher
-REFRESH, PERIOD = 0.4, 1.2
-DELAY = Span(0.0, 0.25)  # of a message on one link, on a machine that has much else to do
 WARM_UP = 3.0
 JUDGED_SECONDS = 2.0  # of each round, between the bound and what may be under way when the next one begins
 SHARE = 0.3
 WATCH_SECONDS = 0.2
-WATCHED = ("lease_expired", "lease_restored", "renewals_received", "renewals_sent")
+WATCHED = (
+    "lease_expired",
+    "lease_restored",
+    "renewals_received",
+    "renewals_sent",
+    "rebuild_rounds",
+    "rebuild_missing",
+    "rebuild_musters",
+)
+# Delays are those of a message on one link, on a machine that has much else to do; a round of rebuilding has to go
+# through the whole tree, so that its period grows with them.
+MENDED = {
+    Stabiliser.LEASES: Stabilise(kind=Stabiliser.LEASES, refresh=0.4, period=1.2, delay=Span(0.0, 0.25)),
+    Stabiliser.REBUILD: Stabilise(kind=Stabiliser.REBUILD_PACED, refresh=0.4, period=2.1, delay=Span(0.0, 0.15)),
+}
 
 
-def corruption_scenario(rounds: int, seed: int, *, what: str = "table", share: float = SHARE) -> Scenario:
+@dataclass(frozen=True)
+class Damage:
+    what: str = "table"
+    share: float = SHARE
+    kind: Stabiliser = Stabiliser.LEASES  # of the network that is damaged
+
+
+TABLE_OF_LEASES = Damage()
+
+
+def corruption_scenario(rounds: int, seed: int, damage: Damage) -> Scenario:
     rng = Random(seed)
     still = Scenario(
         name=f"{rounds} rounds of damage",
@@ -51,12 +74,12 @@ def corruption_scenario(rounds: int, seed: int, *, what: str = "table", share: f
         brokers=BROKERS,
         duration=1.0,
         latency=PerLink(Span(0.0, 0.005)),
-        stabilise=Stabilise(kind=Stabiliser.LEASES, refresh=REFRESH, period=PERIOD, delay=DELAY),
+        stabilise=MENDED[damage.kind],
         clients=(*_publishers(rng), *_subscribers(rng)),
     )
     spacing = stabilisation_of(still) + JUDGED_SECONDS + flight_of(still)
     steps = tuple(
-        Corrupt(at=WARM_UP + number * spacing, broker=rng.choice(BROKERS), what=what, share=share)
+        Corrupt(at=WARM_UP + number * spacing, broker=rng.choice(BROKERS), what=damage.what, share=damage.share)
         for number in range(rounds)
     )
     return replace(still, duration=WARM_UP + rounds * spacing, steps=steps)
@@ -126,9 +149,9 @@ class Rounds:
     rounds: list[Round]
 
 
-def run_rounds(rounds: int, seed: int, directory: Path, *, what: str = "table", share: float = SHARE) -> Rounds:
+def run_rounds(rounds: int, seed: int, directory: Path, damage: Damage = TABLE_OF_LEASES) -> Rounds:
     watch = Watch()
-    scenario = corruption_scenario(rounds, seed, what=what, share=share)
+    scenario = corruption_scenario(rounds, seed, damage)
     result = asyncio.run(run_live(scenario, directory, seed=seed, watch=watch))
     return Rounds(result, judge(result.records), watch, stabilisation_of(result.scenario), _rounds(result))
 
@@ -163,9 +186,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--what", default="table", help="table, flags, clock, clients, waits, all, all-but-the-clock")
     parser.add_argument("--share", type=float, default=SHARE)
+    parser.add_argument("--kind", choices=sorted(MENDED), default=Stabiliser.LEASES.value)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as directory:
-        found = run_rounds(options.rounds, options.seed, Path(directory), what=options.what, share=options.share)
+        damage = Damage(options.what, options.share, Stabiliser(options.kind))
+        found = run_rounds(options.rounds, options.seed, Path(directory), damage)
     for each in found.rounds:
         _say(line(each, found.watch, found.bound))
     counts, verdict = found.verdict.counts, found.verdict

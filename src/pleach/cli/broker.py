@@ -36,8 +36,9 @@ def broker(
     merge_bound: Annotated[float | None, typer.Option(help="Share of a merged filter nobody asked for.")] = None,
     ordering: Annotated[str | None, typer.Option(help="none, fifo or causal: kept by reconfigurations.")] = None,
     exchange: Annotated[str | None, typer.Option(help="The protocol of reconfigurations that name none.")] = None,
-    refresh: Annotated[float | None, typer.Option(help="Leases: seconds between renewals.")] = None,
-    period: Annotated[float | None, typer.Option(help="Leases: seconds until what is not renewed goes.")] = None,
+    stabilise: Annotated[str | None, typer.Option(help="How damaged tables mend: leases or rebuild.")] = None,
+    refresh: Annotated[float | None, typer.Option(help="Mending: seconds between renewals.")] = None,
+    period: Annotated[float | None, typer.Option(help="Mending: seconds until what is not renewed goes.")] = None,
     heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
@@ -55,7 +56,8 @@ def broker(
     listens = _given(client_listen=client_listen, peer_listen=peer_listen, admin_listen=admin_listen)
     told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
     logs = _given(log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
-    tables = _given(stabilise=_given(refresh=refresh, period=period) or None, heal=_given(after=heal_after) or None)
+    mending = _given(kind=stabilise, refresh=refresh, period=period) or None
+    tables = _given(stabilise=mending, heal=_given(after=heal_after) or None)
     kept = _given(data_dir=str(data_dir) if data_dir else None, heartbeat=heartbeat, zone=zone)
     routes = _given(parent=parent, routing=routing, hierarchical=hierarchical, advertisements=advertisements)
     network = _given(

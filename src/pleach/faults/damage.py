@@ -88,7 +88,9 @@ def rewound(state: bytes, former: bytes) -> bytes:
             settles={n: then.settles.get(n, []) for n in now.installs},
         )
         router = _with_layer(router, layer, rewound_layer)
-    return pack(replace(present, router=router, clients=past.clients))
+    rebuilt = {name: state for name, state in past.machines.items() if name == Rebuild.name}
+    machines = {**present.machines, **rebuilt}
+    return pack(replace(present, router=router, clients=past.clients, machines=machines))
 
 
 def layers_of(*, advertisements: bool) -> Sequence[Layer]:

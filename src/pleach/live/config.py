@@ -84,7 +84,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     peers: dict[Node, str] = {}  # neighbours that this broker dials
     neighbours: tuple[Node, ...] = ()  # neighbours that dial this broker
     welcome: tuple[Node, ...] = ()  # brokers that may join the tree here while it runs; "*": any
-    parent: Node = ""  # towards the root, in hierarchical routing; empty: this broker is the root
+    parent: Node = ""  # towards the root: in hierarchical routing, and where tables are rebuilt; empty: it is the root
     routing: str = "covering"
     hierarchical: bool = False
     advertisements: bool = False
@@ -117,7 +117,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def lasting(self) -> dict[str, str]:
         """What the state in a data directory rests on: it cannot be read with other values."""
         kept = {key: str(getattr(self, key)) for key in LASTING}
-        return {**kept, "stabilise": "leases" if self.stabilise else "none"}
+        return {**kept, "stabilise": self.stabilise.kind.value if self.stabilise else "none"}
 
 
 # Settings that are tables, the prefix of their keys in the environment, and what they hold.
@@ -132,7 +132,7 @@ TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
 )
 # What a running broker takes over when it reads its file again; the rest waits for a restart.
 RELOADABLE = ("peers", "welcome", "exchange", "heartbeat", "zone", "log_level", "limits")
-# What lasts as long as a data directory, besides whether there are leases.
+# What lasts as long as a data directory, besides how it mends.
 LASTING = ("routing", "hierarchical", "advertisements", "merge_bound", "ordering")
 
 
@@ -313,7 +313,10 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
         if not all(part and part.isprintable() for part in (kind, *place.partition(":"))):
             yield f"components.{kind}", f"{place!r} is no place of a factory", "write MODULE:FACTORY"
     if settings.stabilise is not None:
-        yield from lease_complaints(settings.stabilise)
+        yield from lease_complaints(settings.stabilise, settings.routing_config)
+        if settings.stabilise.rebuilds and (settings.welcome or settings.ring):
+            key = "ring" if settings.ring else "welcome"
+            yield key, "tables are rebuilt over links that stay", 'leave it out, or set stabilise.kind = "leases"'
     if settings.heal is not None:
         others = {"stabilise": settings.stabilise, "ring": settings.ring}
         yield from heal_complaints(settings.heal, settings.ordering, [key for key, table in others.items() if table])

@@ -34,6 +34,7 @@ from pleach.messages import (
     Layer,
     Marked,
     Message,
+    Muster,
     Node,
     Pooled,
     Presence,
@@ -45,6 +46,7 @@ from pleach.messages import (
     Sent,
     StandFor,
     Subscribe,
+    Switch,
     Testimony,
 )
 from pleach.overlay.membership import Membership
@@ -53,6 +55,7 @@ from pleach.routing.sessions import owner
 from pleach.runs import Passed, Run
 
 FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell, Halted, Returning))
+MENDING: frozenset[type] = frozenset((Presence, Switch, Muster))  # what may lead to something that heals
 FROM_ITS_DRIVER: frozenset[type] = frozenset((StandFor, Bereaved))
 
 
@@ -97,7 +100,7 @@ class Gate:
         effects = self._handle(sender, message, now)
         if self.watching.is_on:
             self.watching.saw(message, effects)
-        if self.healing is not None and isinstance(message, Presence):
+        if self.healing is not None and message.__class__ in MENDING:
             self.healing.did(effects)
         return self._garbled(effects, now) if self.garblers else effects
 

@@ -17,12 +17,13 @@ from pleach.routing.entries import Entry
 from pleach.routing.relays import UNANSWERED
 from pleach.routing.sessions import owner
 from pleach.stabilise.machine import Leases
+from pleach.stabilise.paced import PacedRebuild
 
 
 class Healing:
-    """Counts for a broker that has leases."""
+    """Counts for a broker that has leases, or rebuilds its tables."""
 
-    def __init__(self, broker: Broker, leases: Leases, counters: Counters) -> None:
+    def __init__(self, broker: Broker, leases: Leases | PacedRebuild, counters: Counters) -> None:
         self._broker = broker
         self._leases = leases
         self._counters = counters
@@ -36,7 +37,7 @@ class Healing:
             self._counters.lease_restored += not self._broker.router.has(renewed[0], sender, renewed[1])
 
     def did(self, effects: Sequence[Effect]) -> None:
-        """To be called with what a timer, or the return of a peer, led to."""
+        """To be called with what a timer, the return of a peer, or a round led to."""
         counters = self._counters
         counters.renewals_sent += sum(isinstance(effect, Send) and _is_again(effect.message) for effect in effects)
         counters.lease_expired = self._leases.lapsed - self._lapsed_before

@@ -20,6 +20,7 @@ import msgspec
 from pleach.errors import LiveError
 from pleach.live.apply import Directory
 from pleach.live.ask import ask
+from pleach.live.leasing import Mending
 from pleach.live.proxy import Front, LinkProxy
 from pleach.messages import Node
 from pleach.scenario import steps
@@ -152,7 +153,7 @@ class LiveNetwork:
         command += ["--zone", self._zones[broker]] if broker in self._zones else []
         command += ["--merge-bound", str(scenario.merge_bound)] if scenario.merge_bound else []
         parent = self._tree.parent.get(broker)
-        command += ["--parent", parent] if scenario.hierarchical and parent is not None else []
+        command += ["--parent", parent] if self._has_root and parent is not None else []
         for neighbour in self._tree.neighbours.get(broker, ()):
             if (broker, neighbour) in self._proxies:
                 command += ["--peer", f"{neighbour}={self.address(broker, neighbour)}"]
@@ -160,11 +161,17 @@ class LiveNetwork:
                 command += ["--neighbour", neighbour]
         return command
 
+    @property
+    def _has_root(self) -> bool:
+        stabilise = self.scenario.stabilise
+        return self.scenario.hierarchical or (stabilise is not None and stabilise.kind.rebuilds)
+
     def _lease_flags(self) -> list[str]:
         stabilise = self.scenario.stabilise
         if stabilise is None:
             return []
-        flags = ["--refresh", str(stabilise.refresh), "--period", str(stabilise.period)]
+        kind = Mending.REBUILD if stabilise.kind.rebuilds else Mending.LEASES
+        flags = ["--stabilise", kind.value, "--refresh", str(stabilise.refresh), "--period", str(stabilise.period)]
         is_struck = any(isinstance(step, steps.Corrupt | steps.Garble) for step in self.scenario.steps)
         return [*flags, *(["--debug-faults"] if is_struck else [])]
 

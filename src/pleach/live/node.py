@@ -44,6 +44,7 @@ from pleach.live.store import Store
 from pleach.live.witness import Witness
 from pleach.messages import HostingRequest, Node, OperatorRequest, Presence
 from pleach.stabilise.machine import Leases
+from pleach.stabilise.paced import PacedRebuild
 
 if TYPE_CHECKING:
     from pleach.live.ring.member import RingMember
@@ -109,8 +110,9 @@ class BrokerNode:
         self.guardian = Guardian(self, Host(lambda: self.settings))
         if settings.heal is not None:
             self.gate.witness = Witness(self.endpoint, self.counters, store.sightings() if store else ())
-        if (leases := broker.machine(Leases)) is not None:
-            self.gate.healing = Healing(broker, leases, self.counters)
+        self.rebuild = broker.machine(PacedRebuild)
+        if (mending := broker.machine(Leases) or self.rebuild) is not None:
+            self.gate.healing = Healing(broker, mending, self.counters)
         self.attendance = Attendance(broker, self.endpoint)
         self.attendance.look(clock())
         self.durable = Durable(self.endpoint)

@@ -1,4 +1,5 @@
-"""Who of a broker's peers can be reached: told to its leases, which renew nothing to those who cannot hear it.
+"""Who of a broker's peers can be reached: told to its leases, which renew nothing to those who cannot hear it; or to
+what rebuilds its tables, which vouches for them.
 
     connected   renews what it has asked for every ρ; what a whole round of it does not bring runs out
     away        a client between two connections, a neighbour that restarts: no round comes, and nothing of it runs out
@@ -18,13 +19,14 @@ from pleach.links.endpoint import Endpoint
 from pleach.links.session import Phase
 from pleach.messages import Node, Presence
 from pleach.stabilise.machine import Leases
+from pleach.stabilise.paced import PacedRebuild
 
 
 class Attendance:
     def __init__(self, broker: Broker, endpoint: Endpoint) -> None:
         self._broker = broker
         self._endpoint = endpoint
-        self._leases = broker.machine(Leases)
+        self._leases = broker.machine(Leases) or broker.machine(PacedRebuild)
 
     @property
     def away(self) -> Collection[Node]:

@@ -26,6 +26,7 @@ from pleach.mobility.machine import Mobility
 from pleach.overlay.kinship import Kinship
 from pleach.overlay.registry import machines
 from pleach.overlay.standin import Phase, StandIn
+from pleach.routing.router import Router
 
 ADDRESS_CHARACTERS_MAX = 512
 EXPECTED_MAX = 64
@@ -181,6 +182,18 @@ def _healers(settings: BrokerSettings) -> list[MachineMaker]:
     return [Kinship, partial(StandIn, ordering=settings.ordering, grace=grace)]
 
 
+def _machines(settings: BrokerSettings) -> list[MachineMaker]:
+    mending = [settings.stabilise.machine] if settings.stabilise else []
+    if settings.stabilise and settings.stabilise.rebuilds:  # over links that stay: nothing here changes any
+        return mending
+    return [
+        *machines(settings.ordering),
+        partial(Mobility, admit=_admission(settings)),
+        *_healers(settings),
+        *mending,
+    ]
+
+
 def first_broker(settings: BrokerSettings) -> Broker:
     """A broker as it is in its first life; `address` follows once it listens."""
     return Broker(
@@ -188,11 +201,7 @@ def first_broker(settings: BrokerSettings) -> Broker:
         settings.routing_config,
         neighbours=[] if settings.stand_in else settings.all_neighbours,
         parent=settings.parent or None,
-        machines=[
-            *machines(settings.ordering),
-            partial(Mobility, admit=_admission(settings)),
-            *_healers(settings),
-            *([settings.stabilise.machine] if settings.stabilise else []),
-        ],
+        machines=_machines(settings),
+        make_router=settings.stabilise.router_for(settings.all_neighbours) if settings.stabilise else Router,
         components=factories(settings),
     )

@@ -7,6 +7,7 @@ from pleach.live.lodgings import lodgers
 from pleach.live.metrics import Metric, Sample, counted
 from pleach.live.node import BrokerNode
 from pleach.live.operations import asked_name
+from pleach.live.rebuilding import rebuild_metrics, rounds_of
 from pleach.messages import Layer, Node
 
 SUBSCRIPTIONS_SHOWN_MAX = 100  # of one client
@@ -62,7 +63,14 @@ def _leases(node: BrokerNode) -> dict[str, object] | None:
         return None
     bound = mends_within(settings, node.broker.router.config)
     away = sorted(node.attendance.away)
-    return {"refresh": settings.refresh, "period": settings.period, "mends_within": bound, "away": away}
+    return {
+        "kind": settings.kind,
+        "refresh": settings.refresh,
+        "period": settings.period,
+        "mends_within": bound,
+        "away": away,
+        "rounds": rounds_of(node),
+    }
 
 
 def _heal(node: BrokerNode) -> dict[str, object] | None:
@@ -136,6 +144,7 @@ def metrics(node: BrokerNode) -> list[Metric]:
             [Sample(node.broker.router.remote_entries())],
         ),
         Metric("pleach_lease_away", "gauge", "Peers that are away: nothing of them runs out.", [_away(node)]),
+        *rebuild_metrics(node),
         *counted(node.counters),
     ]
 

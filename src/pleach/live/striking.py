@@ -24,11 +24,12 @@ from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of,
 from pleach.faults.garbling import garbled, ghost
 from pleach.live.node import BrokerNode
 from pleach.live.page import Page, decoded, failure, json_page
-from pleach.messages import Message, Node, PubSub
+from pleach.messages import Message, Node, PaceMessage, PubSub, RebuildMessage
+from pleach.stabilise.twin import ONLY_TREE
 
 GARBLE_SECONDS_MAX = 60.0
 CLOCK_PARTS = ("clock", "all")
-SPOILT: frozenset[type] = frozenset(get_args(PubSub))
+SPOILT: frozenset[type] = frozenset((*get_args(PubSub), *get_args(RebuildMessage), *get_args(PaceMessage)))
 
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 
@@ -148,7 +149,8 @@ class Striking:
         sources = (*neighbours, *clients)
         known = {entry.filter.text for source in sources for entry in broker.router.received_from(layers[0], source)}
         filters = [parse_filter(text) for text in (*GHOST_FILTERS, *sorted(known))]
-        return Hand(Random(f"{broker.name}/{seed}"), share, sources, clients, filters, layers)
+        trees = (ONLY_TREE,) if self._node.rebuild else ()
+        return Hand(Random(f"{broker.name}/{seed}"), share, sources, clients, filters, layers, trees)
 
 
 def _conflict(remedy: str, error: str) -> Page:

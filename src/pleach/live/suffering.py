@@ -6,6 +6,8 @@ reckon with both, unless the scenario says otherwise (`delay`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -16,15 +18,24 @@ from pleach.live.leasing import PROCESS_SECONDS
 from pleach.live.network import LiveNetwork
 from pleach.messages import Node
 from pleach.scenario import steps
-from pleach.scenario.model import Scenario
-from pleach.scenario.stabilising import delays_of, fault_detail
+from pleach.scenario.model import Scenario, Stabiliser
+from pleach.scenario.stabilising import delays_of, fault_detail, rounds_of
 from pleach.scenario.values import Span
 from pleach.stabilise.bounds import Delays, check
 from pleach.stabilise.lease import Renewal
+from pleach.stabilise.rounds import check_rounds
 from pleach.trace import NETWORK, RecordKind
 
 GARBLE_SECONDS = 0.25  # on a real link few messages are under way at one moment
 UNLEASED = "this network does not find back by itself; give it [stabilise]"
+# What of a scenario's kinds there is on real processes: rebuilding waits for evidence there.
+LIVED: Mapping[Stabiliser, Stabiliser] = MappingProxyType(
+    {
+        Stabiliser.LEASES: Stabiliser.LEASES,
+        Stabiliser.REBUILD: Stabiliser.REBUILD_PACED,
+        Stabiliser.REBUILD_PACED: Stabiliser.REBUILD_PACED,
+    }
+)
 
 
 def lived(scenario: Scenario) -> Scenario:
@@ -33,13 +44,21 @@ def lived(scenario: Scenario) -> Scenario:
         return scenario
     if scenario.stabilise.renewal is Renewal.RELAYED:
         raise InvalidInputError(f'relayed renewals need one clock for all; set renewal = "{Renewal.HOP_BY_HOP}"')
+    if scenario.stabilise.kind not in LIVED or scenario.stabilise.cyclic:
+        only = f'leave `cyclic` out, or set kind = "{Stabiliser.LEASES}"'
+        raise InvalidInputError(
+            f"{scenario.stabilise.kind}: only trees mend on real processes, and by our rules; {only}"
+        )
     delays = delays_of(scenario)
     delay = scenario.stabilise.delay or Span(delays.low, delays.high + PROCESS_SECONDS)
-    slower = replace(scenario, stabilise=replace(scenario.stabilise, delay=delay))
+    slower = replace(scenario, stabilise=replace(scenario.stabilise, delay=delay, kind=LIVED[scenario.stabilise.kind]))
     try:
         known = delays_of(slower)
         slowest = Delays(known.low, max(known.high, known.low + PROCESS_SECONDS), known.hops)
-        check(scenario.stabilise.lease, scenario.routing.value, slowest)
+        if scenario.stabilise.kind.rebuilds:
+            check_rounds(rounds_of(slower), known)
+        else:
+            check(scenario.stabilise.lease, scenario.routing.value, slowest)
     except LeaseError as error:
         raise InvalidInputError(f"on real processes: {error}") from None
     return slower

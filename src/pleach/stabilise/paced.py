@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+import msgspec
+
 from pleach.effects import Effect, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
@@ -50,9 +52,11 @@ class PacedState(RebuildState, array_like=True):
 
     wave: int = 0
     is_overdue: bool = False  # the root: it is time for the next round, and not all is whole
-    awaited: dict[Node, None] = {}  # clients that have not said all again in this round
-    whole: dict[Node, None] = {}  # children that are whole, in this wave
-    away: dict[Node, None] = {}  # peers that cannot be reached
+    awaited: dict[Node, None] = msgspec.field(
+        default_factory=dict
+    )  # clients that have not said all again in this round
+    whole: dict[Node, None] = msgspec.field(default_factory=dict)  # children that are whole, in this wave
+    away: dict[Node, None] = msgspec.field(default_factory=dict)  # peers that cannot be reached
 
 
 class PacedRebuild(Rebuild):
@@ -67,7 +71,7 @@ class PacedRebuild(Rebuild):
         self._away: set[Node] = set()
         self._now = 0.0
         self.rounds = 0  # so far, as all that follows
-        self.missing, self.extra = 0, 0  # entries of neighbours that a table lacked, or should not have had
+        self.missing, self.extra = 0, 0  # entries that a table lacked, or should not have had
         self.vouched = 0  # clients that a broker spoke for
         self.musters = 0  # that it heard, or sent as the root, since a round took too long
         self.last_round_at: float | None = None
@@ -85,6 +89,11 @@ class PacedRebuild(Rebuild):
     @property
     def away(self) -> Collection[Node]:
         return self._away
+
+    @property
+    def lapsed(self) -> int:
+        """Entries that went, so far, since nobody had said them again."""
+        return self.extra
 
     @property
     def _waves(self) -> int:
@@ -107,7 +116,7 @@ class PacedRebuild(Rebuild):
         match message:
             case Presence(away, back):
                 return Handled(self._noted(sender, message, away, back))
-            case (Muster() | Whole()) if sender not in self._twin.neighbours:
+            case Muster() | Whole() if sender not in self._twin.neighbours:
                 raise ProtocolError(self._layers.name, sender, message, "the sender is no neighbour")
             case Muster(parity, wave):
                 return Handled(self._mustered(sender, parity, wave))
@@ -188,7 +197,7 @@ class PacedRebuild(Rebuild):
     def _switch(self, parity: Parity) -> list[Effect]:
         clients = {*self._layers.sessions.clients}
         if parity is not self._twin.building:
-            missing, extra = self._twin.differences()
+            missing, extra = self._twin.differences(clients)
             self.missing, self.extra = self.missing + missing, self.extra + extra
         self.rounds += 1
         self.last_round_at = self._now
@@ -234,9 +243,7 @@ class PacedRebuild(Rebuild):
         fenced = [sorted(self._fenced[parity]) for parity in Parity]
         names = (dict.fromkeys(sorted(each)) for each in (self._awaited, self._whole, self._away))
         tables = twin.capture_tables()
-        return pack(
-            PacedState(self._switch_after, twin.building, fenced, tables, self._wave, self._is_overdue, *names)
-        )
+        return pack(PacedState(self._switch_after, twin.building, fenced, tables, self._wave, self._is_overdue, *names))
 
     def restore(self, state: bytes) -> None:
         super().restore(state)

@@ -1,13 +1,14 @@
 """Two routing tables where rounds wait for evidence (paced.py): what that asks of them besides (twin.py).
 
 Rule 1: a client's round of renewals counts for the table that is being built if it began after that was emptied.
-Rule 2: for a client that cannot speak, its broker says again what the complete table has of it.
-Rule 3: the links are those of the broker's state: what is on its disk wins over what it was made with.
+Rule 2: what a client says, it says of both tables, its renewals too: what is missing is back with the first of them.
+Rule 3: for a client that cannot speak, its broker says again what the complete table has of it.
+Rule 4: the links are those of the broker's state: what is on its disk wins over what it was made with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 
 from pleach.effects import Send
@@ -15,6 +16,7 @@ from pleach.messages import Layer, Node, Parity
 from pleach.routing.captured import RouterState
 from pleach.routing.entries import Entry
 from pleach.routing.router import Outcome, RoutingConfig
+from pleach.routing.waits import Ticket
 from pleach.stabilise.twin import ONLY_TREE, Branch, TwinRouter, Wiring
 
 NOTHING: tuple[Send, ...] = ()
@@ -33,6 +35,9 @@ class PacedTwin(TwinRouter):
         super().end_round(source)
         return self.on_round(source) if self._rounds.is_whole(source) else NOTHING
 
+    def _concerned(self, ticket: Ticket | None) -> Sequence[Parity]:  # noqa: ARG002
+        return tuple(Parity)
+
     def carry_over(self, client: Node) -> Outcome:
         """Say for a client, in the table that is being built, what the other one has of it."""
         known, built = (self.tables[ONLY_TREE, parity] for parity in (self.building.other, self.building))
@@ -40,17 +45,22 @@ class PacedTwin(TwinRouter):
         added = [built.add(layer, client, entry, None) for layer, entry in entries]
         return self._joined([((ONLY_TREE, self.building), outcome) for outcome in added])
 
-    def differences(self) -> tuple[int, int]:
+    def differences(self, clients: Iterable[Node]) -> tuple[int, int]:
         """How much the table that is complete by now has that the other one lacks, and the other way round.
 
         By filters: of those who want the same, policies name the one or the other.
         """
-        complete, former = (self._filters(parity) for parity in (self.building, self.building.other))
+        sources = (*self.neighbours, *clients)
+        complete, former = (self._filters(parity, sources) for parity in (self.building, self.building.other))
         return len(complete - former), len(former - complete)
 
-    def _filters(self, parity: Parity) -> set[tuple[Layer, Node, str]]:
-        table, sources = self.tables[ONLY_TREE, parity], self.neighbours
-        return {(layer, n, e.filter.text) for layer, n in product(_LAYERS, sources) for e in table.received_from(layer, n)}
+    def _filters(self, parity: Parity, sources: Sequence[Node]) -> set[tuple[Layer, Node, str]]:
+        received_from = self.tables[ONLY_TREE, parity].received_from
+        return {
+            (layer, source, entry.filter.text)
+            for layer, source in product(_LAYERS, sources)
+            for entry in received_from(layer, source)
+        }
 
     # Neighbours ----------------------------------------------------------------------------------------------
 

@@ -72,8 +72,9 @@ def check_rounds(rounds: Rounds, delays: Delays) -> None:
     """Raises LeaseError where tables could be incomplete without any fault."""
     least = round_min(rounds, delays)
     if rounds.period <= least:
+        why = "rounds come late" if rounds.paced else "tables are used that are not complete"
         ways = (2 * max(rounds.layers, 1) if rounds.paced else 1 + rounds.layers) * (delays.hops - 1)
         raise LeaseError(
             f"`period` is {rounds.period:g} s; more than {least:g} s is wanted (refresh {rounds.refresh:g} +"
-            f" {ways} links × {delays.high:g} + a client's), or tables are used that are not complete"
+            f" {ways} links × {delays.high:g} + a client's), or {why}"
         )
