@@ -21,6 +21,7 @@ from pleach.stabilise.paced import PacedRebuild
 REBUILD = LeaseSettings(refresh=0.15, period=0.5, kind=Mending.REBUILD)
 REBUILT = {"stabilise": REBUILD, "debug_faults": True, "heartbeat": 0.15}
 PERIODS_OF_ASKING = 8  # refreshes: more than two periods
+WHILE = 30.0  # on a machine that has much else to do
 PLACES = {"a": {"neighbours": ("b",)}, "b": {"parent": "a"}, "c": {"neighbours": ("b",), "parent": "b"}}
 
 
@@ -176,11 +177,10 @@ def test_the_status_and_the_metrics_tell_of_rounds(tmp_path):
             await rounds_pass(running, 1)
             told = (await ask(running.ready["b"].admin, "/status")).value["leases"]
             assert (told["kind"], told["mends_within"]) == ("rebuild", 6 + 5 * 0.25)
-            assert told["rounds"]["rounds"] >= 1
-            assert 0.0 <= told["rounds"]["last_seconds_ago"] < 4.0
+            assert 0.0 <= told["last_round_seconds_ago"] < WHILE
             seen = {metric.name: metric.samples for metric in metrics(running.node("b"))}
             assert seen["pleach_rebuild_rounds_total"][0].value >= 1
-            assert seen["pleach_rebuild_last_round_seconds"][0].value < 4.0
+            assert seen["pleach_rebuild_last_round_seconds"][0].value < WHILE
 
     run(scene())
 

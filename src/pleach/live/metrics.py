@@ -28,6 +28,11 @@ class Counters(msgspec.Struct):
     renewals_received: int = 0
     lease_expired: int = 0
     lease_restored: int = 0
+    rebuild_rounds: int = 0
+    rebuild_missing: int = 0
+    rebuild_extra: int = 0
+    rebuild_vouched: int = 0
+    rebuild_musters: int = 0
     stand_ins_started: int = 0
     bereavements: int = 0
     commits: int = 0
@@ -69,6 +74,11 @@ COUNTER_HELP = {
     "renewals_received": "Entries that neighbours and clients have asked for again, for their leases.",
     "lease_expired": "Entries that a tick took away, although those whom they came from are connected.",
     "lease_restored": "Entries that a renewal brought back: they were missing, and should not have been.",
+    "rebuild_rounds": "Rounds in which this broker has emptied a table and built it anew.",
+    "rebuild_missing": "Entries that a table lacked, as the other one showed once it was complete.",
+    "rebuild_extra": "Entries that a table had and should not have had, as the other one showed.",
+    "rebuild_vouched": "Times that this broker spoke for a client that was away, or late, in a round.",
+    "rebuild_musters": "Times that the root asked who is late in a round, as this broker heard.",
     "stand_ins_started": "Neighbours that were dead for good and got a stand-in from this broker.",
     "bereavements": "Neighbours of which this broker has testified to a stand-in.",
     "commits": "Commits to the data directory.",

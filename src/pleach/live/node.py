@@ -39,6 +39,7 @@ from pleach.live.metrics import Counters
 from pleach.live.operations import Operations
 from pleach.live.presence import Attendance
 from pleach.live.pressure import Pressure
+from pleach.live.rebuilding import Rebuilding
 from pleach.live.roads import Roads, first_broker
 from pleach.live.store import Store
 from pleach.live.witness import Witness
@@ -111,8 +112,10 @@ class BrokerNode:
         if settings.heal is not None:
             self.gate.witness = Witness(self.endpoint, self.counters, store.sightings() if store else ())
         self.rebuild = broker.machine(PacedRebuild)
-        if (mending := broker.machine(Leases) or self.rebuild) is not None:
-            self.gate.healing = Healing(broker, mending, self.counters)
+        if self.rebuild is not None:
+            self.gate.healing = Rebuilding(broker, self.rebuild, self.counters)
+        if (leases := broker.machine(Leases)) is not None:
+            self.gate.healing = Healing(broker, leases, self.counters)
         self.attendance = Attendance(broker, self.endpoint)
         self.attendance.look(clock())
         self.durable = Durable(self.endpoint)

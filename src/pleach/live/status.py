@@ -7,7 +7,7 @@ from pleach.live.lodgings import lodgers
 from pleach.live.metrics import Metric, Sample, counted
 from pleach.live.node import BrokerNode
 from pleach.live.operations import asked_name
-from pleach.live.rebuilding import rebuild_metrics, rounds_of
+from pleach.live.rebuilding import seconds_since_round
 from pleach.messages import Layer, Node
 
 SUBSCRIPTIONS_SHOWN_MAX = 100  # of one client
@@ -69,7 +69,7 @@ def _leases(node: BrokerNode) -> dict[str, object] | None:
         "period": settings.period,
         "mends_within": bound,
         "away": away,
-        "rounds": rounds_of(node),
+        "last_round_seconds_ago": seconds_since_round(node.rebuild, node.now),
     }
 
 
@@ -144,13 +144,18 @@ def metrics(node: BrokerNode) -> list[Metric]:
             [Sample(node.broker.router.remote_entries())],
         ),
         Metric("pleach_lease_away", "gauge", "Peers that are away: nothing of them runs out.", [_away(node)]),
-        *rebuild_metrics(node),
+        Metric("pleach_rebuild_last_round_seconds", "gauge", "How long ago the last round began.", _last_round(node)),
         *counted(node.counters),
     ]
 
 
 def _away(node: BrokerNode) -> Sample:
     return Sample(len(node.attendance.away))
+
+
+def _last_round(node: BrokerNode) -> list[Sample]:
+    ago = seconds_since_round(node.rebuild, node.now)
+    return [] if ago is None else [Sample(ago)]
 
 
 def _names(node: BrokerNode) -> Sample:
