@@ -42,6 +42,7 @@ class Hand:
     layers: Sequence[Layer] = (Layer.SUBSCRIPTIONS,)  # that the network uses
     trees: Sequence[Node] = ()  # for which tables are rebuilt in turn
     brokers: Sequence[Node] = ()  # all of the network, for pointers that lead anywhere
+    is_paced: bool = False  # rounds wait for evidence
 
     @property
     def strikes(self) -> bool:

@@ -149,8 +149,9 @@ class Striking:
         sources = (*neighbours, *clients)
         known = {entry.filter.text for source in sources for entry in broker.router.received_from(layers[0], source)}
         filters = [parse_filter(text) for text in (*GHOST_FILTERS, *sorted(known))]
-        trees = (ONLY_TREE,) if self._node.rebuild else ()
-        return Hand(Random(f"{broker.name}/{seed}"), share, sources, clients, filters, layers, trees)
+        stream, is_paced = Random(f"{broker.name}/{seed}"), self._node.rebuild is not None
+        trees = (ONLY_TREE,) if is_paced else ()
+        return Hand(stream, share, sources, clients, filters, layers, trees, is_paced=is_paced)
 
 
 def _conflict(remedy: str, error: str) -> Page:

@@ -15,7 +15,7 @@ from pleach.faults.garbling import coloured_ghost, garbled, ghost
 from pleach.messages import Node
 from pleach.scenario import steps
 from pleach.scenario.colouring import is_coloured
-from pleach.scenario.model import Scenario
+from pleach.scenario.model import Scenario, Stabiliser
 from pleach.scenario.plants import BrokerMachine
 from pleach.scenario.stabilising import fault_detail
 from pleach.sim.simulator import Simulator
@@ -99,7 +99,8 @@ class StateFaults:
     def _hand_for(self, share: float, nodes: Sequence[Node], clients: Sequence[Node]) -> Hand:
         scenario, brokers = self._run.scenario, sorted(self._run.brokers)
         layers = layers_of(advertisements=scenario.advertisements)
-        return Hand(self._draws, share, nodes, clients, self._filters, layers, self._trees, brokers)
+        paced = scenario.stabilise is not None and scenario.stabilise.kind is Stabiliser.REBUILD_PACED
+        return Hand(self._draws, share, nodes, clients, self._filters, layers, self._trees, brokers, paced)
 
 
 def _trees(scenario: Scenario) -> Sequence[Node]:
