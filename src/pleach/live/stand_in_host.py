@@ -41,7 +41,7 @@ DOORS = (("client_listen", "client_advertise"), ("peer_listen", "advertise"), ("
 log = logging.getLogger(__name__)
 
 
-class Host:
+class StandInHost:
     def __init__(self, settings: Callable[[], BrokerSettings]) -> None:
         self._settings = settings
         self._hosted: dict[Node, asyncio.subprocess.Process | None] = {}
