@@ -15,13 +15,18 @@ def test_the_settings_of_a_stand_in_are_the_hosts_but_for_its_place(tmp_path):
         client_listen="127.0.0.1:7100",
         client_advertise="b.example:7100",
         parent="a",
+        neighbours=("z",),
         peers={"a": "127.0.0.1:1", "x": "127.0.0.1:2"},
         routing="merging",
         data_dir=str(tmp_path),
         zone='north "1"',
     )
     kin = Kin(
-        Whereabouts(), {"b": Whereabouts(peer="127.0.0.1:3"), "q\t": Whereabouts()}, "b", {"b": ["127.0.0.1:4"]}, {}
+        Whereabouts(),
+        {"b": Whereabouts(peer="127.0.0.1:3"), "q\t": Whereabouts(peer="127.0.0.1:5")},
+        "b",
+        {"b": ["127.0.0.1:4"]},
+        {},
     )
     made = stand_in_settings(own, "x", 99, kin, tmp_path / "x")
     file = tmp_path / "broker.toml"
@@ -29,7 +34,7 @@ def test_the_settings_of_a_stand_in_are_the_hosts_but_for_its_place(tmp_path):
     read = msgspec.convert(tomllib.loads(file.read_text()), BrokerSettings)
     assert read == made
     assert (read.name, read.routing, read.stand_in.epoch, read.stand_in.towards_root) == ("x", "merging", 99, "b")
-    assert read.all_neighbours == ["b", "q\t"]
+    assert (read.peers, read.neighbours) == ({"b": "127.0.0.1:3", "q\t": "127.0.0.1:5"}, ())
     assert read.client_listen != own.client_listen
     assert read.client_advertise == f"b.example:{read.client_listen.rpartition(':')[2]}"
     assert read.data_dir == str(tmp_path / "x" / "data")

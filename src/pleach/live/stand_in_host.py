@@ -160,10 +160,11 @@ def _tell(process: asyncio.subprocess.Process, settings: str) -> None:
 
 def stand_in_settings(own: BrokerSettings, broker: Node, epoch: int, kin: Kin, folder: Path) -> BrokerSettings:
     """The settings of the host, with the dead broker's name and place in the tree, and doors of its own."""
+    assert kin.is_complete, f"a guardian starts no stand-in for {broker} before it knows where all neighbours are"
     changed: dict[str, Any] = {
         "name": broker,
-        "peers": {name: place.peer for name, place in sorted(kin.neighbours.items()) if place.peer},
-        "neighbours": tuple(name for name, place in sorted(kin.neighbours.items()) if not place.peer),
+        "peers": {name: place.peer for name, place in sorted(kin.neighbours.items())},
+        "neighbours": (),
         "parent": "",
         "components": {},
         "stand_in": StandInSettings(epoch, kin.parent, kin.beyond),
