@@ -1,6 +1,11 @@
-"""What all tests share: one Spark session for the whole run."""
+"""What all tests share: one Spark session for the whole run, and compiled modules for all processes that tests start."""
+
+import os
 
 import pytest
+
+# Some machines forbid Python to keep what it compiles: each of our hundreds of processes would compile the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture(scope="session")
