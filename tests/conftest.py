@@ -1,10 +1,10 @@
-"""What all tests share: one Spark session for the whole run, and compiled modules for all processes that tests start."""
+"""What all tests share: one Spark session for the whole run, and modules that are compiled once."""
 
 import os
 
 import pytest
 
-# Some machines forbid Python to keep what it compiles: each of our hundreds of processes would compile the package anew.
+# Where Python may not keep what it compiles, each of the hundreds of processes that tests start compiles the package.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 

@@ -25,8 +25,9 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from pleach.live.addresses import Address
 from pleach.live.bugs import watched
-from pleach.live.config import Address, BrokerSettings, load_settings, parse_address
+from pleach.live.config import BrokerSettings, load_settings, parse_address
 from pleach.live.heal_settings import StandInSettings
 from pleach.live.store import LOCK
 from pleach.messages import Kin, Node
