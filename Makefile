@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long lint types imports pytest bench results reference site clean
+.PHONY: demo test test-long lint types imports pytest pytest-brokers pytest-spark bench results reference site clean
 
 # Nine broker processes, a story under load, the verdict and build/demo/report.html: about a minute.
 demo: $(STAMP)
@@ -22,9 +22,15 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-# Tests on Spark share one JVM, and so one process.
+# Side by side: both wait for other processes half of the time, for brokers here, for the JVM there.
 pytest: $(STAMP)
+	$(MAKE) --no-print-directory --jobs 2 pytest-brokers pytest-spark
+
+pytest-brokers: $(STAMP)
 	$(BIN)/pytest -m "not spark and not slow"
+
+# Tests on Spark share one JVM, and so one process.
+pytest-spark: $(STAMP)
 	$(BIN)/pytest -m "spark and not slow" -n 0
 
 # The long form of the property tests and the seeds: an hour or so on two cores.
