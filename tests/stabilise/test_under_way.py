@@ -24,7 +24,7 @@ latency = {{ default = 0.1 }}
 stabilise = {{ kind = "{kind}", refresh = 1.0, period = 1.5 }}
 clients = [
   {{ id = "s", broker = "b", subscribe = ["x > 0"] }},
-  {{ id = "p", broker = "a", advertise = ["x > 0"], publish = {{ every = 9.0, from = 3.0, attributes = {{ x = 1 }} }} }},
+  {{ id = "p", broker = "a", advertise = ["x > 0"], publish = {{ every = 9, from = 3.0, attributes = {{ x = 1 }} }} }},
 ]
 steps = [
   {{ at = 2.0, do = "unadvertise", client = "p", filter = "x > 0" }},
@@ -71,7 +71,7 @@ def test_one_that_must_have_arrived_before_the_fault_may_not(kind):
 @pytest.mark.parametrize("kind", ["rebuild", "leases"])
 @pytest.mark.parametrize("struck_at", [2.95, 3.05, 3.15, 3.25])  # on the way to a, to b, back to a, back to p
 def test_what_waits_for_a_confirmation_that_a_fault_has_lost_waits_no_longer_than_the_network_needs(kind, struck_at):
-    """An advertisement made at 2.9 is taken back before it is in effect: that waits, and all that is published later."""
+    """An advertisement made at 2.9 is taken back before it is in effect: that waits, and what is published later."""
     scenario = parse_scenario(PAIR.format(kind=kind, fault_at=struck_at, more=TAKEN_BACK))
     run = ScenarioRun(scenario, 1)
     run.advance(struck_at)
