@@ -24,7 +24,7 @@ from pleach.overlay.plans.topology import Topology
 T = TypeVar("T")
 
 DEGREE_MIN = 2  # with fewer neighbours there is no tree of three brokers
-KICKS = 4
+KICKS = 16
 EXCHANGES_PER_KICK = 3
 RELATIVE_GAIN_MIN = 1e-9  # of the cost: less is the rounding of sums
 LOOKS_MAX = 1_000_000  # at what may stand in for a link, in one descent
