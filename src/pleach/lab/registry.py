@@ -7,6 +7,7 @@ from types import MappingProxyType
 from pleach.errors import ExperimentError
 from pleach.lab import (
     hops,
+    planner,
     s0_primitives,
     s1_course,
     s1_exchange,
@@ -40,6 +41,7 @@ ALL = (
     s1_variations.LOCALITY,
     settling.SETTLES,
     settling.OPTIMUM,
+    planner.PLANNER,
 )
 EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType({each.name: each for each in ALL})
 
