@@ -16,6 +16,7 @@ from pleach.lab import (
     s2_path,
     s3_tree,
     s4_movement,
+    self_tuning,
     settling,
     swap_or_cycle,
     table1,
@@ -40,6 +41,7 @@ ALL = (
     s1_variations.LOCALITY,
     settling.SETTLES,
     settling.OPTIMUM,
+    self_tuning.SELF_TUNED,
 )
 EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType({each.name: each for each in ALL})
 

@@ -30,7 +30,7 @@ from pleach.messages import Node
 
 SHARE = 0.1
 RADIUS_MIN, RADIUS_MAX = 3, 6  # hops
-PATIENCE_MAX = 8
+PATIENCE_MAX = 16
 LOOKS_SAVED_MAX = 2  # a purse holds no more than what so many of the farthest looks cost
 
 Rings: TypeAlias = tuple[float, ...]  # what the brokers at distance 1, 2, … cost to reach; none behind the last
