@@ -17,6 +17,7 @@ from pleach.lab import (
     s2_path,
     s3_tree,
     s4_movement,
+    self_tuning,
     settling,
     swap_or_cycle,
     table1,
@@ -42,6 +43,7 @@ ALL = (
     settling.SETTLES,
     settling.OPTIMUM,
     planner.PLANNER,
+    self_tuning.SELF_TUNED,
 )
 EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType({each.name: each for each in ALL})
 
