@@ -1,6 +1,11 @@
-"""What all tests share: one Spark session for the whole run."""
+"""What all tests share: one Spark session for the whole run, and modules that are compiled once."""
+
+import os
 
 import pytest
+
+# Where Python may not keep what it compiles, each of the hundreds of processes that tests start compiles the package.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture(scope="session")

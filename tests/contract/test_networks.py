@@ -20,7 +20,7 @@ from pleach.trace import Rule, judge
 
 MODES = list(dict.fromkeys(combination.mode for combination in COMBINATIONS))
 SEEDS_PER_CASE = 3
-CASES_PER_MODE = 4 * FACTOR  # × 4 modes × 3 seeds × 6 policies
+CASES_PER_MODE = 2 * FACTOR  # × 4 modes × 3 seeds × 6 policies
 SEEDS_APART = 100_000  # modes meet different networks, also with a large factor
 CASES = [(mode, SEEDS_APART * i + SEEDS_PER_CASE * n) for i, mode in enumerate(MODES) for n in range(CASES_PER_MODE)]
 MUTANT_SEEDS = 3

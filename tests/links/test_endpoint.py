@@ -47,7 +47,7 @@ from pleach.messages import (
 )
 from pleach.routing.router import RoutingConfig
 
-SEEDS = 18 * FACTOR
+SEEDS = 9 * FACTOR
 ROUTINGS = {
     "covering": RoutingConfig("covering"),
     "merging": RoutingConfig("merging", merge_bound=0.3),

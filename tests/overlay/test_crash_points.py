@@ -18,7 +18,7 @@ from thorough import FACTOR
 from pleach.scenario.model import Ordering, Routing
 
 OUTAGES = {"short": 0.004, "long": 30.0}  # seconds; a lease is 10 s
-PAIRS = 40 * FACTOR  # of crashes
+PAIRS = 20 * FACTOR  # of crashes
 
 OPERATIONS = {
     "swap": (SWAP,),

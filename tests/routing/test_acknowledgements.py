@@ -37,7 +37,7 @@ from pleach.messages import (
 from pleach.routing.policies import POLICIES
 from pleach.routing.router import RoutingConfig
 
-SCHEDULES = 100 * int(os.environ.get("PLEACH_THOROUGH", "1"))  # for each of 24 configurations
+SCHEDULES = 40 * int(os.environ.get("PLEACH_THOROUGH", "1"))  # for each of 24 configurations
 BROKERS_MAX = 6
 RIVALS = 3
 SUBJECT = "subject"

@@ -33,7 +33,7 @@ from pleach.messages import (
 )
 from pleach.routing.router import RoutingConfig
 
-STORIES = 25 * int(os.environ.get("PLEACH_THOROUGH", "1"))  # for each of 24 configurations
+STORIES = 12 * int(os.environ.get("PLEACH_THOROUGH", "1"))  # for each of 24 configurations
 BROKERS_MAX = 5
 CLIENTS = 4
 REQUESTS = 30

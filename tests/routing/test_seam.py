@@ -36,7 +36,7 @@ from pleach.overlay.seam import Machine
 from pleach.routing.entries import Entry
 from pleach.routing.router import RoutingConfig
 
-STORIES = 12 * int(os.environ.get("PLEACH_THOROUGH", "1"))  # for each of 24 configurations
+STORIES = 8 * int(os.environ.get("PLEACH_THOROUGH", "1"))  # for each of 24 configurations
 ANYTHING = parse_filter("EXISTS n")
 
 

@@ -14,7 +14,7 @@ from pleach.trace import Outcome, Rule, judge, read_traces
 from pleach.trace.departed import GIVEN_UP
 from pleach.trace.parquet import COLUMNS
 
-TRACES = 500 * int(os.environ.get("PLEACH_THOROUGH", "1"))
+TRACES = 200 * int(os.environ.get("PLEACH_THOROUGH", "1"))
 
 
 def table(records):

@@ -54,7 +54,7 @@ def test_a_corruption_changes_the_state(what):
 def test_after_the_time_that_the_trace_says_everything_is_judged_and_clean(step, seed):
     result = run_scenario(scenario(step), seed)
     fault = next(record for record in result.records if record.kind == RecordKind.FAULT)
-    assert "stabilises=3.03 flight=0.04" in fault.detail
+    assert "stabilises=3.03 flight=0.03" in fault.detail
     verdict = judge(result.records)
     assert verdict.clean, verdict
     assert verdict.counts.suspensions == 1

@@ -23,6 +23,13 @@ class TestSuspension:
     def test_lost(self, at: float, expected: list[str]):
         assert self.judged(f"{at} p publish p/0/1 | {T1}", f"{at + 0.05} p publish_ack p/0/1") == expected
 
+    @pytest.mark.parametrize(("accepted_at", "expected"), [(3.9, ["lost c p/0/1"]), (4.0, []), (7.0, []), (15.1, [])])
+    @pytest.mark.parametrize("by", ["p publish_ack", "d deliver"])
+    def test_what_its_client_kept_is_lost_after_it_was_accepted(self, by: str, accepted_at: float, expected: list[str]):
+        """Nobody sees when it sets out: at the latest when it is acknowledged, or given to another client."""
+        other = "0 d subscribe s1 | topic = 't1'"
+        assert self.judged(other, f"3 p publish p/0/1 | {T1}", f"{accepted_at} {by} p/0/1") == expected
+
     @pytest.mark.parametrize(
         ("at", "expected"), [(4.9, ["duplicate c p/0/1"]), (5, []), (15, []), (15.1, ["duplicate c p/0/1"])]
     )

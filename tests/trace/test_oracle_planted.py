@@ -1,5 +1,6 @@
 """No misses: each kind of error, planted in clean traces, is found under its own name."""
 
+import os
 import random
 from itertools import count
 
@@ -9,7 +10,7 @@ from tiny_network import clean_story
 
 from pleach.trace import Ordering, Outcome, Rule, Verdict, explain, judge
 
-PLANTS = 200  # of each kind
+PLANTS = 80 * int(os.environ.get("PLEACH_THOROUGH", "1"))  # of each kind
 STORIES_MAX = 200 * PLANTS
 
 

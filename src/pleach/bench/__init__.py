@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from types import MappingProxyType
 
-from pleach.bench import audit, campaign, cover, forward, match, oracle, routing, sim
+from pleach.bench import audit, campaign, cover, forward, match, oracle, plan, routing, sim
 from pleach.bench.report import Bench
 
 BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
@@ -18,6 +18,7 @@ BENCHES: MappingProxyType[str, Bench] = MappingProxyType(
         "forward": forward.run,
         "campaign": campaign.run,
         "audit": audit.run,
+        "plan": plan.run,
     }
 )
 

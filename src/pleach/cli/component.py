@@ -15,10 +15,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from pleach.cli.reweave import EXIT_REFUSED, AsJson, Timeout, Via, places
-from pleach.errors import SurveyError, TopologyError
+from pleach.errors import SurveyError
 from pleach.live.apply import STEP_SECONDS_MAX
 from pleach.live.ask import ask
 from pleach.live.survey import Survey, settled_survey
+from pleach.overlay.plans.topology import stranger
 
 app = typer.Typer(help="Components that live in running brokers.", no_args_is_help=True)
 
@@ -43,7 +44,7 @@ def host(
     """
     found = asyncio.run(settled_survey(places(via or [])))
     if at not in found.found:
-        raise TopologyError(f"{at!r} is not a broker of this tree; there are {', '.join(sorted(found.found))}")
+        raise stranger(at, found.found)
     body = {"name": name, "kind": kind, "subscribe": subscribe or [], "advertise": advertise or []}
     _ask(found.admin[at], "/components", body, timeout, f"{name} lives at {at}", as_json=as_json)
 

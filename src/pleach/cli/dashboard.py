@@ -14,6 +14,7 @@ from rich.console import Console
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.cli.reweave import Via
 from pleach.errors import InvalidInputError, SettingsError, SurveyError
+from pleach.live.addresses import Address
 from pleach.live.admin import AdminServer
 from pleach.live.config import parse_address
 from pleach.live.page import Site
@@ -87,7 +88,7 @@ async def opened(source: Source, listen: str, names: Sequence[str] = ()) -> tupl
         remedy = "another dashboard may be there already; give a free one with --listen, or port 0 for any"
         raise SettingsError("--listen", f"{listen}: {error.strerror}", remedy) from None
     host, port, *_ = server.sockets[0].getsockname()
-    return server, f"http://[{host}]:{port}/dashboard/" if ":" in host else f"http://{host}:{port}/dashboard/"
+    return server, f"http://{Address(host, port)}/dashboard/"
 
 
 async def _check_somebody_answers(places: list[str]) -> None:

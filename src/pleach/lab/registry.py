@@ -7,6 +7,7 @@ from types import MappingProxyType
 from pleach.errors import ExperimentError
 from pleach.lab import (
     hops,
+    planner,
     s0_primitives,
     s1_course,
     s1_exchange,
@@ -16,6 +17,7 @@ from pleach.lab import (
     s2_path,
     s3_tree,
     s4_movement,
+    self_tuning,
     settling,
     swap_or_cycle,
     table1,
@@ -40,6 +42,8 @@ ALL = (
     s1_variations.LOCALITY,
     settling.SETTLES,
     settling.OPTIMUM,
+    planner.PLANNER,
+    self_tuning.SELF_TUNED,
 )
 EXPERIMENTS: MappingProxyType[str, Experiment] = MappingProxyType({each.name: each for each in ALL})
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from pleach.lab.experiment import Case, Experiment, Figure, Finding, Sample, Size, Status, Summary, Table, select
+from pleach.lab.improve.contenders import MIT, MST, Ground, final_trees, numbered_tree
 from pleach.lab.improve.course import (
     CI,
     HEURISTICS,
@@ -26,14 +25,12 @@ from pleach.lab.improve.course import (
     sized,
 )
 from pleach.lab.improve.optimum import cheapest_tree
-from pleach.lab.improve.rounds import STATIC, Tuning, simulate
-from pleach.lab.improve.setting import Floats, Setting
-from pleach.lab.improve.single_events import costs_of, name_of
-from pleach.lab.improve.traffic import Flows, traffic_of
-from pleach.lab.improve.trees import Tree, flow_costs, spanning_tree
+from pleach.lab.improve.rounds import STATIC
+from pleach.lab.improve.setting import Setting
+from pleach.lab.improve.single_events import costs_of
+from pleach.lab.improve.traffic import traffic_of
 from pleach.lab.scales import percent
 from pleach.lab.trends import are_told_apart
-from pleach.optimise.cost import Flow
 
 AT_REST = 1.0  # exchanges per 1,000 ticks and 100 brokers
 SETTLED_AFTER = 0.5  # of the run
@@ -84,7 +81,6 @@ def judge(summaries: Sequence[Summary]) -> Finding:
 
 SMALL = Setting(brokers=8, jobs=10, subscribers=3, reassignment_interval=0.0, network=SMALL_NETWORK)
 SMALL_TICKS = {Size.QUICK: 4_000, Size.USUAL: 10_000, Size.FULL: 10_000}
-MST, MIT, BEST = "mst", "mit", "optimum"
 ROWS = (STATIC, MIT, MST, *HEURISTICS)
 TITLES = {**NAMES, MST: "MST (global)", MIT: "MIT (global)"}
 OPTIMAL = 1.0 + 1e-9
@@ -104,39 +100,13 @@ def measure_small(case: Case, seed: int) -> Iterator[Sample]:
         ticks=int(case["ticks"]),
         network=SMALL.network,
     )
-    traffic = traffic_of(setting, seed)
-    flows, costs = traffic.between(0, setting.slots), traffic.eras[0].costs
-    trees = {name: simulate(setting, seed, Tuning(name)).tree for name in (STATIC, *HEURISTICS)}
-    everyone = range(setting.brokers)
-    trees[MST] = Tree(setting.brokers, spanning_tree(costs.communication, everyone))
-    trees[MIT] = Tree(setting.brokers, spanning_tree(-_shared(setting.brokers, flows), everyone))
-    least = _cost(_optimum(setting, seed), flows, costs)
-    for name, tree in trees.items():
-        ratio = _cost(tree, flows, costs) / least
+    ground = Ground.of(setting, seed)
+    costs = costs_of(traffic_of(setting, seed).eras[0])
+    least = ground.cost(numbered_tree(cheapest_tree(ground.named_flows(), costs)))
+    for name, tree in final_trees(setting, seed).items():
+        ratio = ground.cost(tree) / least
         yield Sample(f"ratio {name}", ratio)
         yield Sample(f"optimal {name}", float(ratio <= OPTIMAL))
-
-
-def _cost(tree: Tree, flows: Flows, costs: Any) -> float:
-    return float(flow_costs(tree, flows, costs) @ flows.events)
-
-
-def _shared(count: int, flows: Flows) -> Floats:
-    shared = np.zeros((count, count))
-    for members, events in zip(flows.members, flows.events, strict=True):
-        shared[np.ix_(members, members)] += events
-    return shared
-
-
-def _optimum(setting: Setting, seed: int) -> Tree:
-    traffic = traffic_of(setting, seed)
-    flows = traffic.between(0, setting.slots)
-    named = [
-        Flow(name_of(members[0]), frozenset(map(name_of, members[1:])), float(events))  # the publisher is first
-        for members, events in zip(flows.members.tolist(), flows.events, strict=True)
-    ]
-    best = cheapest_tree(named, costs_of(traffic.eras[0]))
-    return Tree(setting.brokers, [(int(a[1:]), int(b[1:])) for a, b in best.links])
 
 
 def write_table(summaries: Sequence[Summary]) -> str:

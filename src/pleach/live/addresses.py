@@ -19,6 +19,8 @@ _source = random.SystemRandom()
 
 
 class Address(NamedTuple):
+    """As text: `host:port`, with brackets around a host of IPv6."""
+
     host: str
     port: int
 

@@ -25,13 +25,10 @@ from pleach.client import Client as Machine
 from pleach.client_state import ClientMachineState
 from pleach.effects import Effect
 from pleach.errors import (
-    AdvertiseRefusedError,
     ClientClosedError,
     ClientError,
     InvalidInputError,
     PublishRefusedError,
-    RefusedError,
-    SubscribeRefusedError,
     UnknownOutcomeError,
     WithdrawnError,
 )
@@ -43,6 +40,7 @@ from pleach.live.callbacks import Callback, call_for_each
 from pleach.live.lifeline import Lifeline
 from pleach.live.listener import Options
 from pleach.live.receipts import Receipt, Receipts
+from pleach.live.requests import Requests
 from pleach.live.subscription import Subscription
 from pleach.live.underway import Underway
 from pleach.messages import (
@@ -62,13 +60,6 @@ from pleach.messages import (
 TURN_EVENTS_MAX = 128  # published at a stretch; then the event loop gets its turn, and with it the connection
 CLOSE_SECONDS_MAX = 5.0  # for answers that are still to come when a client is closed
 
-REFUSALS: dict[type[Message], type[RefusedError]] = {
-    Subscribed: SubscribeRefusedError,
-    Unsubscribed: SubscribeRefusedError,
-    Advertised: AdvertiseRefusedError,
-    Unadvertised: AdvertiseRefusedError,
-}
-
 
 class Client:
     """Made by `pleach.connect`. One event loop, one session, one name in the network."""
@@ -80,7 +71,7 @@ class Client:
         self._lifeline = Lifeline(options, self)
         self._underway = Underway(window)
         self._published = 0
-        self._requests: dict[tuple[type[Message], str], asyncio.Future[None]] = {}
+        self._requests = Requests()
         self._subscriptions: dict[str, Subscription] = {}
         self._index = MatchingIndex()
         self._restored: dict[str, Subscription] = {}  # of a former process, not yet asked for by this one
@@ -186,7 +177,7 @@ class Client:
         subscription = self._subscriptions.get(name)
         if subscription is None:
             return
-        self._answer(Subscribed, name, WithdrawnError(name))
+        self._requests.answer(Subscribed, name, WithdrawnError(name))
         self._let_go(subscription)  # at once: the name may be subscribed to again from here on
         await self._request(Unsubscribed, name, self._lifeline.machine.unsubscribe(name))
 
@@ -223,7 +214,7 @@ class Client:
         """
         if isinstance(self._error, ClientClosedError):
             return
-        pending: list[asyncio.Future[Any]] = [*self._underway.futures, *self._requests.values()]
+        pending: list[asyncio.Future[Any]] = [*self._underway.futures, *self._requests.futures]
         if self._error is None and pending:
             await asyncio.wait(pending, timeout=CLOSE_SECONDS_MAX)
         for task in self._callbacks:
@@ -267,24 +258,23 @@ class Client:
                 self._underway.confirmed(event_id.sequence, count)
             case PublishRefused(event_id, reason):
                 self._underway.failed(event_id, PublishRefusedError(str(event_id), reason))
-            case Subscribed(name) if (Unsubscribed, name) in self._requests:
+            case Subscribed(name) if self._requests.is_waiting(Unsubscribed, name):
                 pass  # of the subscription that was taken back; one made under its name since is answered later
             case Subscribed(name) | Unsubscribed(name) | Advertised(name) | Unadvertised(name):
-                self._answer(type(message), name, None)
+                self._requests.answer(type(message), name)
             case Refused(name, reason):
-                for kind, error in REFUSALS.items():
-                    self._answer(kind, name, error(name, reason))
+                self._requests.refuse(name, reason)
 
     def hear_birth(self, received: int) -> None:
         """What was sent to the former life and not confirmed is void; requests were made again by the machine."""
         self.hear_move(received)
         self.hear_doubt("the broker lost its memory before it confirmed the event")
-        self._answer_all(Unsubscribed, Unadvertised)  # what they were about is gone
+        self._requests.answer_all(Unsubscribed, Unadvertised)  # what they were about is gone
 
     def hear_return(self, received: int) -> None:
         """The machine has said again what was not confirmed; what is not advertised any more it did not mention."""
         self.hear_move(received)
-        self._answer_all(Unadvertised)
+        self._requests.answer_all(Unadvertised)
 
     def hear_move(self, received: int) -> None:
         """What was delivered so far is ours: its former sender need not keep it, and cannot repeat it."""
@@ -301,8 +291,7 @@ class Client:
         for event_id in self._underway.ids:
             unknown = UnknownOutcomeError(str(event_id), "the client was closed first")
             self._underway.failed(event_id, unknown if isinstance(error, ClientClosedError) else error)
-        for kind, name in list(self._requests):
-            self._answer(kind, name, error)
+        self._requests.fail_all(error)
         for subscription in self._subscriptions.values():
             subscription.end(None if isinstance(error, ClientClosedError) else error)
 
@@ -371,25 +360,9 @@ class Client:
         return unpack(Machine.capture(self._lifeline.machine), ClientMachineState)
 
     async def _request(self, kind: type[Message], name: str, effects: Sequence[Effect]) -> None:
-        future = self._requests.get((kind, name))
-        if future is None:
-            future = self._requests[kind, name] = asyncio.get_running_loop().create_future()
+        future = self._requests.asked(kind, name)
         self._lifeline.perform(effects)
         await asyncio.shield(future)
-
-    def _answer(self, kind: type[Message], name: str, error: ClientError | None) -> None:
-        future = self._requests.pop((kind, name), None)
-        if future is None or future.done():
-            return
-        if error is None:
-            future.set_result(None)
-        else:
-            future.set_exception(error)
-            future.exception()  # seen: a call that was cancelled has nobody to tell
-
-    def _answer_all(self, *kinds: type[Message]) -> None:
-        for kind, name in [each for each in self._requests if each[0] in kinds]:
-            self._answer(kind, name, None)
 
     def _check_open(self) -> None:
         if self._error is not None:

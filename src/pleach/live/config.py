@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pleach.errors import SettingsError, place_and_reason
+from pleach.live.addresses import Address
 from pleach.live.heal_settings import HealSettings, StandInSettings, heal_complaints
 from pleach.live.leasing import LeaseSettings, lease_complaints
 from pleach.live.ring.settings import RingSettings, ring_complaints
@@ -37,14 +38,6 @@ NAME_BYTES_MAX = 255
 PORT_MAX = 65_535
 HEARTBEAT_SECONDS_MIN, HEARTBEAT_SECONDS_MAX = 0.01, 3_600.0
 ENVIRONMENT_PREFIX = "PLEACH_"
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class LogLevel(StrEnum):

@@ -22,6 +22,7 @@ import msgspec
 
 from pleach.errors import FrameError
 from pleach.links.frames import FRAME_BYTES_MAX, Ack, Bye, Data, Frame, FrameReader, Hello, Probe, encode_frame
+from pleach.live.addresses import Address
 
 GREETING_SECONDS_MAX = 5.0
 UNGREETED_BYTES_MAX = 65_536
@@ -284,7 +285,7 @@ class Connection(asyncio.Protocol):
 def _spelled(peername: object) -> str:
     match peername:
         case (str(host), int(port), *_):
-            return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            return str(Address(host, port))
         case _:
             return str(peername)
 

@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeAlias
 from pleach.errors import PleachError, SettingsError
 from pleach.links.frames import FRAME_BYTES_MAX, Bye, Data, Farewell, Frame, Hello, Probe
 from pleach.links.reading import READER
+from pleach.live.addresses import Address
 from pleach.live.admin import AdminServer, site_of
 from pleach.live.bugs import end_on_bugs, watched
 from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
@@ -151,7 +152,7 @@ class Daemon:
             raise SettingsError(key, f"{text}: {error.strerror}", "give an address that is free and ours") from None
         self._servers.append(server)
         host, port, *_ = server.sockets[0].getsockname()
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return str(Address(host, port))
 
     def _made(self, connection: Connection) -> None:
         """Where there are too many strangers the oldest goes: whoever means it says Hello at once."""

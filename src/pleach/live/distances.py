@@ -13,6 +13,7 @@ import asyncio
 
 from pleach.errors import FrameError, SettingsError
 from pleach.links.frames import Bye, Farewell, FrameReader, Hello, encode_frame
+from pleach.live.at_once import at_most
 from pleach.live.config import parse_address
 from pleach.messages import Node
 
@@ -26,14 +27,8 @@ RECEIVE_BYTES = 4_096
 
 async def distances(name: Node, epoch: int, places: dict[Node, str]) -> dict[Node, float | None]:
     """Seconds there and back, by broker; None where nobody answers."""
-    slots = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
     hello = encode_frame(Hello(name, epoch, 0, 0, 1, role=METER))
-
-    async def measured(address: str) -> float | None:
-        async with slots:
-            return await _distance(address, hello)
-
-    found = await asyncio.gather(*map(measured, places.values()))
+    found = await at_most(ASKED_AT_ONCE_MAX, lambda address: _distance(address, hello), places.values())
     return dict(zip(places, found, strict=True))
 
 

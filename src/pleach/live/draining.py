@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
-from pleach.errors import InvalidInputError, TopologyError, UnreachableError
+from pleach.errors import InvalidInputError, UnreachableError
 from pleach.live.ask import ask
 from pleach.live.moves import Moving
 from pleach.live.operations import State, fresh_name
@@ -91,9 +91,7 @@ class Draining:
 
 
 def _targets(tree: Topology, broker: Node, to: Sequence[Node]) -> Sequence[Node]:
-    for name in (broker, *to):
-        if name not in tree:
-            raise TopologyError(f"{name!r} is not a broker of this tree; there are {', '.join(tree.brokers)}")
+    tree.check(broker, *to)
     if broker in to:
         raise InvalidInputError(f"clients of {broker} cannot move to {broker}; name other brokers")
     if not (targets := to or tree.neighbours(broker)):

@@ -26,7 +26,7 @@ from pleach.errors import UnreachableError
 from pleach.links.frames import Bye, Farewell
 from pleach.live.ask import ask
 from pleach.live.bugs import watched
-from pleach.live.hosting import Host
+from pleach.live.stand_in_host import StandInHost
 from pleach.messages import Kin, Node
 from pleach.overlay.standin import Phase
 
@@ -53,7 +53,7 @@ class Opinion(msgspec.Struct, frozen=True):
 
 
 class Guardian:
-    def __init__(self, node: BrokerNode, host: Host) -> None:
+    def __init__(self, node: BrokerNode, host: StandInHost) -> None:
         self._node = node
         self.host = host
         self._heard_at: dict[Node, float] = {}

@@ -35,6 +35,7 @@ from pleach.live.cursor import Change, Cursor
 from pleach.live.listener import Hearer, Listener, Options, made_machine
 from pleach.live.strand import Owner, Strand
 from pleach.live.strands import Strands, read_told
+from pleach.live.turn import Turn, tell
 from pleach.messages import Node, unpack
 from pleach.returning import is_of_returning
 
@@ -55,8 +56,7 @@ class Lifeline:
         owner = Owner(self._on_made, self._on_frame, self._on_data, self._on_lost)
         self._strands = Strands(options.name, options.addresses, owner)
         self._error: ClientError | None = None
-        self._settling: asyncio.Handle | None = None
-        self._settled: asyncio.Future[None] | None = None
+        self._turn = Turn(self.settle)
 
     @property
     def machine(self) -> Machine:
@@ -153,34 +153,22 @@ class Lifeline:
         return event
 
     def settle_soon(self) -> None:
-        if self._settling is None:
-            self._settling = asyncio.get_running_loop().call_soon(self.settle)
+        self._turn.end_soon()
 
     async def settled(self) -> None:
         """Wait until all that has happened so far is on disk, where there is one; raises if that can no longer be."""
         if self._error is not None:
             raise self._error
-        if self._settled is None:
-            self._settled = asyncio.get_running_loop().create_future()
-            self.settle_soon()
-        await asyncio.shield(self._settled)
+        await self._turn.ended()
 
     # Batches -------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
         """End the turn: what happened goes to disk, then out."""
-        if self._settling is not None:
-            self._settling.cancel()
-            self._settling = None
-        settled, self._settled = self._settled, None
+        awaited = self._turn.end()
         if self._endpoint is not None and self._error is None:
             self._settle(self._endpoint)
-        if settled is None or settled.done():
-            return
-        if self._error is None:
-            settled.set_result(None)
-        else:
-            settled.set_exception(self._error)
+        tell(awaited, self._error)
 
     def _settle(self, endpoint: Endpoint) -> None:
         batch = endpoint.take_batch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from pleach.errors import SurveyError, TopologyError, UnreachableError
+from pleach.errors import SurveyError, UnreachableError
 from pleach.live.apply import ASK_SECONDS, PAUSE_SECONDS, read_end
 from pleach.live.ask import ask
 from pleach.live.operations import State
@@ -28,8 +28,7 @@ class Moving:
         """Raises SurveyError where nobody knows the client, TopologyError where there is no such broker."""
         places = [broker for broker in sorted(found.found) if client in found.found[broker].clients]
         tree = found.topology()
-        if to not in tree:
-            raise TopologyError(f"{to!r} is not a broker of this tree; there are {', '.join(tree.brokers)}")
+        tree.check(to)
         if not places:
             raise SurveyError(f"no broker has a client {client!r}", "`pleach overlay show` draws who is where")
         path = tree.path(places[0], to)

@@ -18,6 +18,7 @@ from typing import Any, Self
 import msgspec
 
 from pleach.errors import LiveError
+from pleach.live.addresses import Address
 from pleach.live.apply import Directory
 from pleach.live.ask import ask
 from pleach.live.leasing import Mending
@@ -215,10 +216,10 @@ class LiveNetwork:
 
     def address(self, dialler: Node, target: Node) -> str:
         """Where `dialler` finds `target`: at the proxy between them."""
-        return _joined(self._proxies[dialler, target].address)
+        return str(Address(*self._proxies[dialler, target].address))
 
     def _front(self, broker: Node, door: str) -> str:
-        return _joined(self._fronts[broker, door].address)
+        return str(Address(*self._fronts[broker, door].address))
 
     def proxy(self, a: Node, b: Node) -> LinkProxy | None:
         return self._proxies.get((a, b)) or self._proxies.get((b, a))
@@ -250,7 +251,3 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
 def _split(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     return host, int(port)
-
-
-def _joined(address: tuple[str, int]) -> str:
-    return f"{address[0]}:{address[1]}"

@@ -32,7 +32,6 @@ from pleach.live.doorkeeper import Door, Doorkeeper
 from pleach.live.gate import Gate
 from pleach.live.guardian import Guardian
 from pleach.live.healing import Healing
-from pleach.live.hosting import Host
 from pleach.live.kinsfolk import Kinsfolk
 from pleach.live.leaving import Leaving
 from pleach.live.metrics import Counters
@@ -41,6 +40,7 @@ from pleach.live.presence import Attendance
 from pleach.live.pressure import Pressure
 from pleach.live.rebuilding import Rebuilding
 from pleach.live.roads import Roads, first_broker
+from pleach.live.stand_in_host import StandInHost
 from pleach.live.store import Store
 from pleach.live.witness import Witness
 from pleach.messages import HostingRequest, Node, OperatorRequest, Presence
@@ -108,7 +108,7 @@ class BrokerNode:
             self.endpoint.perform(self.gate.resume(now=clock()), now=clock())
             self.roads.take_place(clock())
         self.kinsfolk = Kinsfolk(self)
-        self.guardian = Guardian(self, Host(lambda: self.settings))
+        self.guardian = Guardian(self, StandInHost(lambda: self.settings))
         if settings.heal is not None:
             self.gate.witness = Witness(self.endpoint, self.counters, store.sightings() if store else ())
         self.rebuild = broker.machine(PacedRebuild)

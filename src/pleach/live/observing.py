@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from pleach.errors import SurveyError, UnreachableError
 from pleach.live.ask import ask
+from pleach.live.at_once import at_most
 from pleach.live.survey import SETTLE_PAUSE_SECONDS, Survey, survey
 from pleach.live.telemetry import DISTANCES_MAX
 from pleach.messages import Node
@@ -21,8 +22,6 @@ from pleach.overlay.plans.topology import Link, Topology
 ASKED_AT_ONCE_MAX = 64
 DISTANCES_SECONDS_MAX = 120.0
 SETTLE_SECONDS_MAX = 3.0  # a reconfiguration takes less, as a rule; else the next look will do
-
-Found = TypeVar("Found")
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -55,7 +54,7 @@ class Observer:
         """Raises SurveyError where brokers do not answer, or change their tree and are not done with it soon."""
         found, tree = await self._settled()
         self._places = list(dict.fromkeys((*found.admin.values(), *self._places)))
-        told = await _at_once(self._traffic(name, found.admin[name]) for name in tree.brokers)
+        told = await at_most(ASKED_AT_ONCE_MAX, lambda name: self._traffic(name, found.admin[name]), tree.brokers)
         return Look(time.time(), found, tree, tuple(Sighting.all_of(told)))
 
     async def _settled(self) -> tuple[Survey, Topology]:
@@ -98,11 +97,12 @@ async def measured(look: Look) -> dict[Link, float]:
     peer = {name: look.survey.found[name].addresses.peer for name in look.tree.brokers}
     brokers = look.tree.brokers  # sorted
     requests = [
-        _distances(a, admin[a], {b: peer[b] for b in brokers[first : first + DISTANCES_MAX]})
+        (a, admin[a], {b: peer[b] for b in brokers[first : first + DISTANCES_MAX]})
         for number, a in enumerate(brokers)
         for first in range(number + 1, len(brokers), DISTANCES_MAX)
     ]
-    return {each: seconds for found in await _at_once(requests) for each, seconds in found.items()}
+    found = await at_most(ASKED_AT_ONCE_MAX, lambda request: _distances(*request), requests)
+    return {each: seconds for some in found for each, seconds in some.items()}
 
 
 async def _distances(a: Node, address: str, places: dict[Node, str]) -> dict[Link, float]:
@@ -118,13 +118,3 @@ async def _answer(address: str, path: str, body: object = None, *, seconds_max: 
     if not answer.is_ok:
         raise SurveyError(f"{address} does not answer {path}", str(answer.value.get("error", answer.code)))
     return answer.value
-
-
-async def _at_once(requests: Iterable[Coroutine[Any, Any, Found]]) -> list[Found]:
-    slots = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
-
-    async def one(request: Coroutine[Any, Any, Found]) -> Found:
-        async with slots:
-            return await request
-
-    return await asyncio.gather(*map(one, requests))

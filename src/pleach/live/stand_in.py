@@ -1,4 +1,4 @@
-"""The process of a stand-in: `python -m pleach.live.stand_in`, as a host starts it (hosting.py).
+"""The process of a stand-in: `python -m pleach.live.stand_in`, as a host starts it (stand_in_host.py).
 
 It is what `pleach broker --config SETTINGS` would be, without what only people need: a place in the tree is empty while
 this is being loaded. Which settings, it is told on its standard input, in a line: until then it can wait.
@@ -14,9 +14,9 @@ import msgspec
 from pleach.errors import PleachError
 from pleach.live.config import load_settings
 from pleach.live.daemon import Daemon, Ready
-from pleach.live.hosting import READY
 from pleach.live.logs import set_up_logs
 from pleach.live.loops import relax_collector, run_loop
+from pleach.live.stand_in_host import READY
 
 EXIT_UNUSABLE = 2
 

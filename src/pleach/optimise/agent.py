@@ -22,9 +22,11 @@ import msgspec
 
 from pleach.messages import Node
 from pleach.optimise.bloom import Bloom
-from pleach.optimise.cache import CACHE_SIZE, Cache
+from pleach.optimise.cache import CACHE_SIZE, Cache, Memory
 from pleach.optimise.heuristics import Exchange, Heuristic, cycle_links, decided
 from pleach.overlay.plans.topology import Link, link
+
+RADIUS = 3  # hops, S1 Table 5.2
 
 
 class Broadcast(msgspec.Struct, frozen=True):
@@ -34,6 +36,9 @@ class Broadcast(msgspec.Struct, frozen=True):
     path: tuple[Node, ...]
     processing: tuple[float, ...]  # of each broker of the path
     communication: tuple[float, ...]  # of each link of the path
+    hops: int = RADIUS  # how far it travels
+    level: int = 0  # of the summary
+    beyond: tuple[float, ...] = ()  # what it costs to reach each distance through who sent it (`looking.py`)
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -64,13 +69,14 @@ Action: TypeAlias = Outgoing | Agreed
 class Tuning:
     """S1 Table 5.2."""
 
-    radius: int = 3  # hops
+    radius: int = RADIUS  # hops
     update_interval: float = 281.0  # ticks, after which what was heard is stale
     cache_size: int = CACHE_SIZE
 
 
 class _Heard(NamedTuple):
     summary: Bloom
+    level: int
     at: float
 
 
@@ -80,21 +86,30 @@ class _UnheardError(Exception):
 
 class Agent:
     def __init__(
-        self, name: Node, processing: float, reach: Callable[[Node], float], heuristic: Heuristic, tuning: Tuning
+        self,
+        name: Node,
+        processing: float,
+        reach: Callable[[Node], float],
+        heuristic: Heuristic,
+        tuning: Tuning,
+        memory: Memory | None = None,
     ) -> None:
-        """`reach`: what a link to another broker would cost, as this one measures it."""
+        """`reach`: what a link to another broker would cost, as this one measures it. `memory`: else a ring."""
         self.name = name
         self.neighbours: set[Node] = set()
-        self.cache = Cache(tuning.cache_size)
+        self.cache: Memory = Cache(tuning.cache_size) if memory is None else memory
         self._processing, self._reach = processing, reach
         self._heuristic, self._tuning = heuristic, tuning
         self._heard: dict[Node, _Heard] = {}
 
-    def broadcast(self) -> list[Outgoing]:
-        return self._spread(Broadcast(self.cache.summary(), (self.name,), (self._processing,), ()))
+    def broadcast(self, hops: int | None = None) -> list[Outgoing]:
+        """`hops`: else the radius that all have."""
+        hops = self._tuning.radius if hops is None else hops
+        summary, level = self.cache.summary(), self.cache.level
+        return self._spread(Broadcast(summary, (self.name,), (self._processing,), (), hops, level))
 
     def _spread(self, message: Broadcast) -> list[Outgoing]:
-        if len(message.path) > self._tuning.radius:
+        if len(message.path) > message.hops:
             return []
         return [Outgoing(there, message) for there in sorted(self.neighbours.difference(message.path))]
 
@@ -107,13 +122,15 @@ class Agent:
 
     def _on_broadcast(self, message: Broadcast, now: float) -> list[Action]:
         """Algorithm 17."""
-        self._heard[message.path[0]] = _Heard(message.summary, now)
+        self._heard[message.path[0]] = _Heard(message.summary, message.level, now)
         self._forget(now)
         longer = Broadcast(
             message.summary,
             (*message.path, self.name),
             (*message.processing, self._processing),
             (*message.communication, self._reach(message.path[-1])),
+            message.hops,
+            message.level,
         )
         return [*self._evaluated(longer, now), *self._spread(longer)]
 
@@ -162,7 +179,7 @@ class Agent:
 class _View:
     """Costs from the request, common traffic from this broker's cache and the others' summaries."""
 
-    def __init__(self, me: Node, cache: Cache, heard: dict[Node, _Heard], request: Request) -> None:
+    def __init__(self, me: Node, cache: Memory, heard: dict[Node, _Heard], request: Request) -> None:
         self._me, self._cache, self._heard = me, cache, heard
         self._processing = dict(zip(request.path, request.processing, strict=True))
         links = (*pairwise(request.path), (request.path[-1], request.path[0]))
@@ -174,13 +191,15 @@ class _View:
     def common(self, *brokers: Node) -> float:
         others = frozenset(brokers) - {self._me}
         if others not in self._counted:
-            self._counted[others] = self._cache.common(reduce(and_, self._summaries(sorted(others))))
+            heard = self._heard_of(sorted(others))
+            level = max(each.level for each in heard)
+            self._counted[others] = self._cache.common(reduce(and_, (each.summary for each in heard)), level)
         return self._counted[others]
 
-    def _summaries(self, others: Sequence[Node]) -> list[Bloom]:
+    def _heard_of(self, others: Sequence[Node]) -> list[_Heard]:
         if not all(other in self._heard for other in others):
             raise _UnheardError
-        return [self._heard[other].summary for other in others]
+        return [self._heard[other] for other in others]
 
     def processing(self, broker: Node) -> float:
         return self._processing[broker]

@@ -21,6 +21,7 @@ from pleach.optimise.cost import Costs, Flow
 from pleach.overlay.plans.topology import Topology
 
 Place: TypeAlias = int  # on a path, from 0
+Link: TypeAlias = tuple[int, int]
 
 
 class Priced(NamedTuple):
@@ -66,10 +67,17 @@ class Growth:
 
     def exchange(self, move: Move) -> None:
         path = move.path
-        a, b = path[move.place], path[move.place + 1]
+        self.replace((path[move.place], path[move.place + 1]), (path[0], path[-1]))
+
+    def replace(self, gone: Link, new: Link) -> None:
+        a, b = gone
         self.around[a].remove(b)
         self.around[b].remove(a)
-        self.join(path[0], path[-1])
+        self.join(*new)
+
+    @property
+    def links(self) -> list[Link]:
+        return [(a, b) for a, others in enumerate(self.around) for b in others if a < b]
 
     def join(self, a: int, b: int) -> None:
         self.around[a] = sorted((*self.around[a], b))
@@ -85,8 +93,7 @@ class Growth:
         return total
 
     def topology(self, names: Sequence[str]) -> Topology:
-        links = ((names[a], names[b]) for a, others in enumerate(self.around) for b in others if a < b)
-        return Topology.of(links, names)
+        return Topology.of(((names[a], names[b]) for a, b in self.links), names)
 
     def rooted(self, root: int) -> tuple[list[int], list[int]]:
         """Everyone's parent (the root's is itself), and an order in which parents come first."""

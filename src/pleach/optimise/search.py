@@ -10,20 +10,24 @@ are exchanged at random, and the search goes on from there. Nothing here draws: 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pleach.optimise.cost import Costs, Flow, tree_cost
 from pleach.optimise.draws import Draws
 from pleach.optimise.gains import Growth, Move, Priced, View
+from pleach.optimise.replacement import Demand, best_replacement
 from pleach.overlay.plans.topology import Topology
 
+T = TypeVar("T")
+
 DEGREE_MIN = 2  # with fewer neighbours there is no tree of three brokers
-KICKS = 4
+KICKS = 16
 EXCHANGES_PER_KICK = 3
 RELATIVE_GAIN_MIN = 1e-9  # of the cost: less is the rounding of sums
-LOOKS_MAX = 1_000_000  # at a broker's exchanges, in one descent
+LOOKS_MAX = 1_000_000  # at what may stand in for a link, in one descent
 
 
 class Rank(NamedTuple):
@@ -78,39 +82,28 @@ class _Search:
     def __init__(self, problem: Problem, draws: Draws) -> None:
         self._problem, self._draws = problem, draws
         self._priced = Priced.of(problem.flows, problem.costs)
+        self._demand = Demand.of(self._priced)
         self._names = self._priced.names
 
     def descended(self, start: Topology) -> Topology:
-        """Broker after broker, in an order that is drawn; until none of them wants anything."""
+        """Link after link, in an order that is drawn; until none of them has a better one."""
         tree = Growth(start, self._names)
         least = RELATIVE_GAIN_MIN * tree_cost(self._problem.flows, start, self._problem.costs)
-        waiting = shuffled(range(len(self._names)), self._draws)
+        waiting = deque(shuffled(tree.links, self._draws))
         content = 0
         for _ in range(LOOKS_MAX):
             if content == len(waiting):
                 return tree.topology(self._names)
-            move = self._best_move(tree, waiting[content], least)
-            if move is None:
+            gone = waiting.popleft()
+            better = best_replacement(tree, gone, self._demand, self._problem.degree_max, least)
+            if better is None:
+                waiting.append(gone)
                 content += 1
                 continue
-            tree.exchange(move)
-            waiting = waiting[content:] + waiting[:content]
+            tree.replace(gone, better.new)
+            waiting.append(better.new)
             content = 0
         raise AssertionError("every exchange lowers the rank, and yet there is no end")
-
-    def _best_move(self, tree: Growth, root: int, least: float) -> Move | None:
-        view = View(tree, root, self._priced)
-        best: tuple[int, float] = (0, least)  # excess that goes, gain
-        chosen: Move | None = None
-        for end in range(len(self._names)):
-            if end == root or end in tree.around[root]:
-                continue
-            path = view.path(end)
-            for place, gain in enumerate(view.gains(path)):
-                relieved = -tree.more_excess(path, place, self._problem.degree_max)
-                if (relieved, gain) > best and (relieved > 0 or gain > least):
-                    best, chosen = (relieved, gain), Move(gain, path, place)
-        return chosen
 
     def kicked(self, start: Topology) -> Topology:
         """Some exchanges at random; the descent that follows takes care of the limit."""
@@ -146,7 +139,7 @@ def random_tree(brokers: Sequence[str], draws: Draws) -> Topology:
     return Topology.of(links)
 
 
-def shuffled(values: Iterable[int], draws: Draws) -> list[int]:
+def shuffled(values: Iterable[T], draws: Draws) -> list[T]:
     """Fisher and Yates, by draws that are given."""
     found = list(values)
     for last in range(len(found) - 1, 0, -1):

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from pleach.optimise.draws import Draws
-from pleach.optimise.gains import Growth, Move, Priced, View
+from pleach.optimise.gains import Growth, Move, Priced, View, gains_on
 from pleach.optimise.heuristics import Exchange
 from pleach.optimise.ledger import Stretch
 from pleach.optimise.reference import maximum_interest_tree, minimum_spanning_tree
@@ -25,28 +25,31 @@ def settled(tree: Topology, problem: Problem) -> Topology:
     """Where brokers that settle come to rest, if each knows its neighbourhood: see `settling.py`. No limit is kept."""
     priced = Priced.of(problem.flows, problem.costs)
     growth = Growth(tree, priced.names)
-    while move := next(_worthwhile(growth, priced, problem), None):
-        growth.exchange(move)
+    root, content = 0, 0
+    while content < len(priced.names):
+        move = next(_worthwhile(growth, root, priced, problem), None)
+        if move is None:
+            root, content = (root + 1) % len(priced.names), content + 1
+        else:
+            growth.exchange(move)
+            content = 0
     return growth.topology(priced.names)
 
 
-def _worthwhile(growth: Growth, priced: Priced, problem: Problem) -> Iterator[Move]:
-    names = priced.names
-    for root in range(len(names)):
-        view = View(growth, root, priced)
-        for end in range(len(names)):
-            path = view.path(end)
-            if not 2 < len(path) <= RADIUS + 1:
-                continue
-            named = [names[broker] for broker in path]
-            exchange = _exchange(named, view.kinds(path), problem)
-            if exchange is not None:
-                yield Move(exchange.gain, path, _place(named, exchange))
-
-
-def _exchange(path: list[str], kinds: list[tuple[int, float]], problem: Problem) -> Exchange | None:
-    found = [Stretch(frozenset(i for i in range(len(path)) if kind >> i & 1), events) for kind, events in kinds]
-    return worthwhile(path, found, problem.costs) if found else None
+def _worthwhile(growth: Growth, root: int, priced: Priced, problem: Problem) -> Iterator[Move]:
+    view, names = View(growth, root, priced), priced.names
+    for end in range(root):  # the others ask for the same links
+        path = view.path(end)
+        if not 2 < len(path) <= RADIUS + 1:
+            continue
+        kinds = view.kinds(path)
+        if not kinds or max(gains_on(path, kinds, priced)) <= 0.0:
+            continue  # quicker than what follows, which tells chance from what is worth it
+        named = [names[broker] for broker in path]
+        found = [Stretch(frozenset(i for i in range(len(path)) if kind >> i & 1), events) for kind, events in kinds]
+        exchange = worthwhile(named, found, problem.costs)
+        if exchange is not None:
+            yield Move(exchange.gain, path, _place(named, exchange))
 
 
 def _place(path: list[str], exchange: Exchange) -> int:

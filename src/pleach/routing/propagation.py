@@ -111,7 +111,7 @@ class Propagation:
                 needs.add(Need(neighbour, export.installs, with_earlier=True))
             if self._relays and not export.is_suspended:
                 relayed += self._relays.renewed(neighbour, entry, export, is_first=not was_fresh)
-        return once([*sends, *relayed]) if relayed else sends, self._await(ticket, needs)
+        return once([*sends, *relayed]) if relayed else sends, self._waits.begin(ticket, needs)
 
     def remove(self, source: Node, entry: Entry) -> list[Send]:
         """Take an entry back; one that is not there changes nothing."""
@@ -243,7 +243,7 @@ class Propagation:
         ways = [(neighbour, link.beyond) for neighbour, link in sorted(links.items())]
         asked, settled = self._ask_to_settle(ways)
         owed = frozenset(changed) - {neighbour for neighbour, link in links.items() if link.is_same}
-        due = self._wait_again(frozenset(changed), owed, settled)
+        due = self._waits.put_over(frozenset(changed), owed, settled)
         return [*sends, *asked], due
 
     def ask_also(self, awaited: Node, way: Sequence[Node]) -> list[Send]:
@@ -267,7 +267,7 @@ class Propagation:
         export = self._exports.get(ticket.requester)
         if export is None or not export.is_suspended:
             return False
-        self._await(ticket, {Need(ticket.requester, WITH_THE_REST)})
+        self._waits.begin(ticket, {Need(ticket.requester, WITH_THE_REST)})
         return True
 
     def is_settled(self, neighbours: Iterable[Node]) -> bool:
@@ -275,10 +275,7 @@ class Propagation:
         among = frozenset(neighbours)
         if any(self._exports[n].unanswered for n in among if n in self._exports):
             return False
-        return not any(
-            ticket.requester in among or any(need.neighbour in among for need in needs)
-            for ticket, needs in ((ticket, self._waits.needs(ticket)) for ticket in self._waits)
-        )
+        return not self._waits.concern(among)
 
     def _reconnect(self, neighbour: Node, link: LayerLink, installs: int) -> list[Send]:
         """Numbers go on where the link stays: an answer to an old one must not be taken for that to a new one."""
@@ -307,23 +304,6 @@ class Propagation:
             sends.append(Send(neighbour, Settle(self._layer, number, list(beyond))))
         return sends, settled
 
-    def _wait_again(self, changed: AbstractSet[Node], gone: AbstractSet[Node], settled: set[Need]) -> list[Ticket]:
-        """What waited for an answer over a changed link waits for the new ones; what was owed over one, no more.
-
-        Nobody waits for the link that it has to answer over.
-        """
-        due = []
-        for ticket in self._waits:
-            before = self._waits.needs(ticket)
-            after = {need for need in before if need.neighbour not in changed}
-            self.forget(ticket)
-            if ticket.requester in gone:
-                continue
-            instead = {need for need in settled if need.neighbour != ticket.requester}
-            if self._await(ticket, after if after == before else after | instead):
-                due.append(ticket)
-        return due
-
     def settle(self, source: Node, beyond: Sequence[Node], ticket: Ticket) -> tuple[list[Send], bool]:
         """Wait for all that is unanswered elsewhere. Returns what to send, and whether nothing is.
 
@@ -336,7 +316,7 @@ class Propagation:
                 sends.append(Send(neighbour, Settle(self._layer, others[neighbour].number(), further)))
         needs = {Need(n, e.installs, with_earlier=True) for n, e in others.items() if e.unanswered}
         needs |= {Need(n, WITH_THE_REST) for n, export in others.items() if export.is_suspended}
-        return sends, self._await(ticket, needs)
+        return sends, self._waits.begin(ticket, needs)
 
     # Confirmations -------------------------------------------------------------------------------------------
 
@@ -348,7 +328,7 @@ class Propagation:
         return self._answered(neighbour, export, number)
 
     def waiting_of(self, requester: Node) -> list[Ticket]:
-        return [ticket for ticket in self._waits if ticket.requester == requester]
+        return self._waits.of(requester)
 
     def waiting(self) -> list[Ticket]:
         return list(self._waits)
@@ -356,12 +336,6 @@ class Propagation:
     def forget(self, ticket: Ticket) -> None:
         """Nobody wants to know any more."""
         self._waits.forget(ticket)
-
-    def _await(self, ticket: Ticket | None, needs: set[Need]) -> bool:
-        """Whether the ticket is due at once; otherwise it waits."""
-        if ticket is not None and needs:
-            self._waits.put(ticket, needs)
-        return ticket is not None and not needs
 
     def _answered(self, neighbour: Node, export: Export, number: int) -> list[Ticket]:
         numbers, everything_up_to = export.answer(number)
@@ -396,4 +370,4 @@ class Propagation:
                 export.told = dict.fromkeys(state.suspended[neighbour])
                 export.is_suspended = True
         for ticket, needs in state.waits:
-            self._await(ticket, set(needs))
+            self._waits.begin(ticket, set(needs))

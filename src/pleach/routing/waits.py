@@ -50,6 +50,39 @@ class Waits:
         for need in self._needs[ticket]:
             self._tickets.setdefault(need, {})[ticket] = None
 
+    def begin(self, ticket: Ticket | None, needs: AbstractSet[Need]) -> bool:
+        """Whether the ticket is due at once, as it needs nothing; otherwise it waits."""
+        if ticket is not None and needs:
+            self.put(ticket, needs)
+        return ticket is not None and not needs
+
+    def of(self, requester: Node) -> list[Ticket]:
+        return [ticket for ticket in self if ticket.requester == requester]
+
+    def concern(self, neighbours: AbstractSet[Node]) -> bool:
+        """Whether anything is to be answered over the links to these neighbours, or by them."""
+        return any(
+            ticket.requester in neighbours or any(need.neighbour in neighbours for need in needs)
+            for ticket, needs in self._needs.items()
+        )
+
+    def put_over(self, changed: AbstractSet[Node], gone: AbstractSet[Node], settled: AbstractSet[Need]) -> list[Ticket]:
+        """What waited for an answer over a changed link waits for the new ones; what was owed over one, no more.
+
+        Nobody waits for the link that it has to answer over. Returns the tickets that have nothing left to wait for.
+        """
+        due = []
+        for ticket in self:
+            before = self._needs[ticket]
+            after = {need for need in before if need.neighbour not in changed}
+            self.forget(ticket)
+            if ticket.requester in gone:
+                continue
+            instead = {need for need in settled if need.neighbour != ticket.requester}
+            if self.begin(ticket, after if after == before else after | instead):
+                due.append(ticket)
+        return due
+
     def forget(self, ticket: Ticket) -> None:
         """Nobody wants to know any more."""
         for need in self._needs.pop(ticket, ()):

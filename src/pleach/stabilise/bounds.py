@@ -60,8 +60,8 @@ def _of_one_layer(lease: Lease, policy: str, delays: Delays) -> float:
 
 
 def flight(delays: Delays) -> float:
-    """How long an event may be under way: to the farthest broker, and on to a client there."""
-    return (delays.hops + 1) * delays.high
+    """How long an event may be under way once its broker has it: to the farthest broker, and on to a client there."""
+    return delays.hops * delays.high
 
 
 def check(lease: Lease, policy: str, delays: Delays) -> None:

@@ -8,6 +8,7 @@ A *subscription* here is one stretch from `subscribe` to `unsubscribe_ack`; an i
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -56,6 +57,11 @@ class Publication:
     acknowledged: bool = False
     failed: bool = False
     accepted: int | None = None  # index of its acknowledgement or first delivery: from then on the network has it
+    accepted_at: float = math.inf
+
+    def accept(self, index: int, at: float) -> None:
+        if self.accepted is None:
+            self.accepted, self.accepted_at = index, at
 
 
 class Told(Protocol):

@@ -28,8 +28,10 @@ without node says (`ordering=none|fifo|causal`), else causal.
 A publication may be tried again with the same id after its `publish_fail`; the latest attempt is the one
 that counts. A fault whose detail has `stabilises=S` suspends the checks in [at, at + S]: what is delivered
 then, and events that are published then, are not judged; what clients know and have got is still noted.
-With `flight=F` beside it, events that were published at most F before the fault may be lost: they may have
-been under way. What sat solely on a broker that never returned is set apart (departed.py).
+With `flight=F` beside it, events that were published before and accepted (acknowledged, or given to anyone)
+at most F before the fault, or later, may be lost: they may have been under way. When they were published does
+not tell: a client keeps what it publishes until what it has advertised is in effect. What sat solely on a broker
+that never returned is set apart (departed.py).
 
 What cannot be judged gives a verdict with `unusable` set. Nothing is judged: records out of order, an
 unknown kind, filters, ids or attributes that do not parse, an id published twice, or acknowledged and
@@ -164,8 +166,7 @@ class _Oracle:
         if publication.failed:
             raise TraceError(f"record {index}: {record.event} is acknowledged after it failed")
         publication.acknowledged = True
-        if publication.accepted is None:
-            publication.accepted = index
+        publication.accept(index, record.at)
 
     def _publish_fail(self, index: int, record: Record) -> None:
         publication = self._events.get(record.event)
@@ -219,8 +220,7 @@ class _Oracle:
         else:
             publication.got.add(client.name)
             self._judge_order(index, record, client, publication)
-        if publication.accepted is None:
-            publication.accepted = index
+        publication.accept(index, record.at)
         publication.deliveries_left -= 1
         if not publication.deliveries_left:
             publication.past = NO_PAST
@@ -282,7 +282,7 @@ class _Oracle:
             for client, reason in missed.items()
             if reason
         ]
-        if lost and any(suspension.may_lose(publication.at) for suspension in self._known.suspensions):
+        if lost and any(s.may_lose(publication.at, publication.accepted_at) for s in self._known.suspensions):
             self._set_aside += len(lost)
         else:
             self._found.extend(lost)

@@ -20,8 +20,8 @@ SETTING = re.compile(r"\b(stabilises|flight|ordering)=([^\s,;]*)")
 class Suspension:
     """A fault that corrupts state: nothing that falls into [start, end] is judged.
 
-    `flight` is how long an event may be under way: what was published so little before may be lost in the
-    fault.
+    `flight` is how long an event may be under way once it is accepted: what was accepted so little before, or
+    only later, may be lost in the fault.
     """
 
     start: float
@@ -31,8 +31,8 @@ class Suspension:
     def covers(self, at: float) -> bool:
         return self.start <= at <= self.end
 
-    def may_lose(self, published_at: float) -> bool:
-        return self.start - self.flight <= published_at <= self.end
+    def may_lose(self, published_at: float, accepted_at: float) -> bool:
+        return published_at <= self.end and self.start - self.flight <= accepted_at
 
 
 @dataclass(slots=True)

@@ -12,9 +12,9 @@ import msgspec
 
 from pleach.errors import InvalidInputError
 from pleach.live.config import NAME_BYTES_MAX
+from pleach.live.steering import Name
 from pleach.overlay.plans import Plan, SwapStep, Topology, add_broker, exchange, insert_broker, remove_broker
 
-Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_BYTES_MAX)]
 MaybeName: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_BYTES_MAX)]
 Rate: TypeAlias = Annotated[float, msgspec.Meta(ge=0.1, le=1_000.0)]  # per second; slower, and it would last for days
 RATE = 10.0

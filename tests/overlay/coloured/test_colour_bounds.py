@@ -27,7 +27,7 @@ def test_our_bounds():
     assert GIVEN.timeout == pytest.approx(2.0 + 5 * 0.05)
     assert GIVEN.answer == pytest.approx(7 * 0.05)
     assert stabilisation(GIVEN) == pytest.approx(8.0 + 29 * 0.05 + 4 * 7 * 0.05)
-    assert flight(GIVEN) == pytest.approx(2.0 + 14 * 0.05)
+    assert flight(GIVEN) == pytest.approx(2.0 + 13 * 0.05)
 
 
 def test_events_under_way_ask_for_a_period_too():

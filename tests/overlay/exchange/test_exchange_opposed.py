@@ -17,8 +17,8 @@ from pleach.scenario.model import Ordering
 from pleach.scenario.steps import Exchange
 from pleach.trace import RecordKind, Rule
 
-SEEDS = 100 * FACTOR
-SEEDS_OF_OTHERS = 10 * FACTOR
+SEEDS = 50 * FACTOR
+SEEDS_OF_OTHERS = 6 * FACTOR
 CORRECTED = "advanced-coordinated"
 OFFSETS = (0.0, 0.0, 0.001, 0.005, 0.02)  # seconds between the two requests
 RETRIED_MIN = 0.3  # of the runs; fewer would mean that the two do not meet

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pleach.bench.peers.moving import Heard
-from pleach.bench.peers.over_mosquitto import Mosquitto
+from pleach.bench.peers.over_mosquitto import Mosquitto, configuration
 from pleach.bench.peers.processes import LOOPBACK, free_ports, server, wait_for_port
 
 QOS = 1
@@ -32,7 +32,7 @@ class MovingMosquitto:
         with ExitStack() as stack:
             for number, port in enumerate(ports):
                 file = directory / f"mosquitto{number}.conf"
-                file.write_text(_configuration(port, number, ports[0]))
+                file.write_text(configuration(port, *_bridges(number, ports[0])))
                 process = stack.enter_context(server(["mosquitto", "-c", file], directory / f"mosquitto{number}.log"))
                 wait_for_port(port, process, "mosquitto")
             yield [f"{LOOPBACK}:{port}" for port in ports]
@@ -43,12 +43,9 @@ class MovingMosquitto:
         return guest
 
 
-def _configuration(port: int, number: int, centre: int) -> str:
-    lines = [f"listener {port} {LOOPBACK}", "allow_anonymous true", "persistence false", "set_tcp_nodelay true"]
-    lines.append("max_queued_messages 0")  # 0: nothing is dropped
-    if number:
-        lines.append(BRIDGE.format(name=f"bridge{number}", host=LOOPBACK, port=centre, qos=QOS))
-    return "\n".join([*lines, ""])
+def _bridges(number: int, centre: int) -> list[str]:
+    """Every server but the first has a bridge, to that one."""
+    return [BRIDGE.format(name=f"bridge{number}", host=LOOPBACK, port=centre, qos=QOS)] if number else []
 
 
 def _ended(end: Callable[[Any], bool], at: Any) -> None:

@@ -31,8 +31,7 @@ class Mosquitto:
     def serve(self, case: Case, directory: Path) -> Iterator[Addresses]:  # noqa: ARG002 - one server for every case
         (port,) = free_ports(1)
         file = directory / "mosquitto.conf"
-        lines = [f"listener {port} {LOOPBACK}", "allow_anonymous true", "persistence false", "set_tcp_nodelay true"]
-        file.write_text("\n".join([*lines, "max_queued_messages 0", ""]))  # 0: nothing is dropped
+        file.write_text(configuration(port))
         with server(["mosquitto", "-c", file], directory / "mosquitto.log") as process:
             wait_for_port(port, process, "mosquitto")
             yield Addresses(f"{LOOPBACK}:{port}", f"{LOOPBACK}:{port}")
@@ -77,6 +76,12 @@ class Mosquitto:
                 selector.register(client.socket(), selectors.EVENT_READ, client)
             while not done:
                 _take_turn(selector, clients)
+
+
+def configuration(port: int, *more: str) -> str:
+    """What a mosquitto reads: it listens here, keeps all in memory, and drops nothing (`max_queued_messages 0`)."""
+    lines = (f"listener {port} {LOOPBACK}", "allow_anonymous true", "persistence false", "set_tcp_nodelay true")
+    return "\n".join([*lines, "max_queued_messages 0", *more, ""])
 
 
 def _take_turn(selector: selectors.BaseSelector, clients: list[Any]) -> None:

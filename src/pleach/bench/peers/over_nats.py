@@ -30,7 +30,8 @@ class Nats:
     @contextmanager
     def serve(self, case: Case, directory: Path) -> Iterator[Addresses]:
         length = 3 if case is Case.CHAIN else 1
-        ports, leaf_ports = free_ports(length), free_ports(length)
+        free = free_ports(2 * length)
+        ports, leaf_ports = free[:length], free[length:]
         with ExitStack() as stack:
             for number, (port, leaf_port) in enumerate(zip(ports, leaf_ports, strict=True)):
                 upstream = leaf_ports[number - 1] if number else None

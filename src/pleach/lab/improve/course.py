@@ -89,14 +89,14 @@ def bound_at_the_end(setting: Setting, seed: int) -> float:
 # Reading --------------------------------------------------------------------------------------------------------
 
 
-def over_time(summaries: Sequence[Summary], metric: str, **wanted: str) -> list[Summary]:
-    """The points of a curve over time: the ticks are the last word of the metric."""
+def over_time(summaries: Sequence[Summary], metric: str, *, axis: str = "ticks passed", **wanted: str) -> list[Summary]:
+    """The points of a curve over time, or over what else the last word of the metric counts."""
     found = []
     for each in summaries:
-        name, _, ticks = each.metric.rpartition(" ")
+        name, _, count = each.metric.rpartition(" ")
         if name == metric and select([each], each.metric, **wanted):
-            found.append(each._replace(case={**each.case, "ticks passed": int(ticks)}))
-    return sorted(found, key=lambda point: int(point.case["ticks passed"]))
+            found.append(each._replace(case={**each.case, axis: int(count)}))
+    return sorted(found, key=lambda point: int(point.case[axis]))
 
 
 def at_the_end(summaries: Sequence[Summary], metric: str, **wanted: str) -> Summary:

@@ -1,6 +1,7 @@
 """Who asks for an exchange, and what the brokers of the cycle answer: S1's heuristics, and one that settles.
 
 *Settling* asks as CI does (5.11), and decides by the ledgers of the last 5,000 ticks, as `optimise.settling` says.
+*Self-tuning* does the same, and broadcasts as often and as far as it can afford, as `optimise.looking` says.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from pleach.lab.improve.decisions import (
 )
 from pleach.lab.improve.setting import Costs, Floats, Ints
 from pleach.lab.improve.traffic import Common, Flows
-from pleach.lab.improve.trees import Bools, Rooted
+from pleach.lab.improve.trees import Bools, Rooted, Tree, costs_at, look_prices
+from pleach.optimise.looking import RADIUS_MAX, Purse
 from pleach.optimise.settling import DEVIATIONS, EXCHANGE_PASSES, INTERVAL_MAX, PATIENCE_MAX
 
 LEDGER_SLOTS = 20  # 5,000 ticks
+SELF_TUNING = "self-tuning"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,17 @@ class Moment:
         return Known(self.costs, self.common)
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """What brokers know before they broadcast."""
+
+    slot: int
+    radius: int  # of Table 5.2
+    tree: Tree
+    costs: Costs
+    flows: Flows  # of one slot
+
+
 class Answers(NamedTuple):
     """For each path: whether its first broker asks, and which link goes; the link is -1 where the answer is no."""
 
@@ -51,8 +65,8 @@ class Answers(NamedTuple):
 
 
 class Policy(Protocol):
-    def broadcasting(self, slot: int, brokers: Sequence[int]) -> list[int]:
-        """Who of these broadcasts in this slot."""
+    def looks(self, brokers: Sequence[int], outlook: Outlook) -> dict[int, int]:
+        """Who of these broadcasts in this slot, and how many hops far."""
         ...
 
     def answers(self, paths: Ints, moment: Moment) -> Answers: ...
@@ -68,9 +82,8 @@ class Memoryless:
     def __init__(self, promising: Callable[[Ints, Known], Bools], totals: Callable[[Ints, Known], Floats]) -> None:
         self._promising, self._totals = promising, totals
 
-    def broadcasting(self, slot: int, brokers: Sequence[int]) -> list[int]:
-        del slot
-        return list(brokers)
+    def looks(self, brokers: Sequence[int], outlook: Outlook) -> dict[int, int]:
+        return dict.fromkeys(brokers, outlook.radius)
 
     def answers(self, paths: Ints, moment: Moment) -> Answers:
         asked = self._promising(paths, moment.known)
@@ -94,7 +107,11 @@ class Settling:
         self._interval = [1] * brokers
         self._broadcast_at = [0] * brokers
 
+    def looks(self, brokers: Sequence[int], outlook: Outlook) -> dict[int, int]:
+        return dict.fromkeys(self.broadcasting(outlook.slot, brokers), outlook.radius)
+
     def broadcasting(self, slot: int, brokers: Sequence[int]) -> list[int]:
+        """Who of these broadcasts in this slot."""
         due = [broker for broker in brokers if self._broadcast_at[broker] <= slot]
         for broker in due:
             self._broadcast_at[broker] = slot + self._interval[broker]
@@ -124,6 +141,36 @@ class Settling:
             self._broadcast_at[broker] = min(self._broadcast_at[broker], slot + 1)
 
 
+class SelfTuning:
+    def __init__(self, brokers: int) -> None:
+        self._rule = Settling(brokers)
+        self._purses = [Purse()] * brokers
+
+    def looks(self, brokers: Sequence[int], outlook: Outlook) -> dict[int, int]:
+        spent = costs_at(outlook.tree, outlook.flows, outlook.costs)
+        found = {}
+        for broker in brokers:
+            prices = look_prices(outlook.tree, broker, outlook.costs, RADIUS_MAX)
+            purse = self._purses[broker].earned(float(spent[broker]), prices)
+            radius = purse.radius(prices)
+            if radius is not None:
+                found[broker], purse = radius, purse.looked(prices[radius])
+            self._purses[broker] = purse
+        return found
+
+    def answers(self, paths: Ints, moment: Moment) -> Answers:
+        answers = self._rule.answers(paths, moment)
+        asked = paths[answers.asked]
+        for origin, price in zip(asked[:, -1].tolist(), along(asked, moment.costs).tolist(), strict=True):
+            self._purses[origin] = self._purses[origin].asked(price)
+        return answers
+
+    def exchanged(self, slot: int, cycle: Sequence[int]) -> None:
+        self._rule.exchanged(slot, cycle)
+        for broker in cycle:
+            self._purses[broker] = self._purses[broker].exchanged()
+
+
 def along(paths: Ints, costs: Costs) -> Floats:
     """What a message costs from one end of each path to the other."""
     total: Floats = costs.processing[paths].sum(axis=1) + costs.communication[paths[:, :-1], paths[:, 1:]].sum(axis=1)
@@ -147,5 +194,6 @@ POLICIES: MappingProxyType[str, Callable[[int], Policy]] = MappingProxyType(
         "lmst": lambda _: Memoryless(_is_cheaper_than_one, lambda ps, k: heaviest_goes(ps, k.costs.communication)),
         "lmit": lambda _: Memoryless(_has_traffic, lambda ps, k: heaviest_goes(ps, -k.common.pairs)),
         "settling": Settling,
+        SELF_TUNING: SelfTuning,
     }
 )

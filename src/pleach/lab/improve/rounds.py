@@ -7,7 +7,7 @@ requests are carried out one after the other, and dropped where the path is no l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from random import Random
@@ -15,16 +15,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pleach.lab.improve.policies import LEDGER_SLOTS, POLICIES, Moment, along
-from pleach.lab.improve.setting import TICKS_PER_SLOT, Costs, Setting
-from pleach.lab.improve.traffic import Common, Flows, traffic_of
+from pleach.lab.improve.policies import LEDGER_SLOTS, POLICIES, SELF_TUNING, Moment, Outlook, along
+from pleach.lab.improve.sampling import sampled, since_horizon
+from pleach.lab.improve.setting import TICKS_PER_SLOT, Costs, Floats, Setting
+from pleach.lab.improve.traffic import Common, Flows, Traffic, traffic_of
 from pleach.lab.improve.trees import Path, Tree, flow_costs, grouped, rooted
 from pleach.lab.waxman import random_tree
+from pleach.optimise.bloom import shape_for
 from pleach.optimise.cache import CACHE_SIZE
+from pleach.optimise.sample import SAMPLE_MAX
 from pleach.optimise.settling import EXCHANGE_PASSES
 
 STEPS = 5
 STATIC = "static"
+BITS_PER_KB = 8_000
 INTEREST_OF = {"lmst": 0, "lmit": 2}  # of how many brokers together a heuristic wants to know; the others of three
 
 
@@ -39,7 +43,7 @@ class Tuning:
 
 
 class Spent(NamedTuple):
-    """Costs of a while, by what caused them; links exchanged, requests sent (whole numbers)."""
+    """Costs of a while, by what caused them; links exchanged, requests sent (whole numbers); filters."""
 
     forwarding: float = 0.0
     broadcasts: float = 0.0
@@ -47,6 +51,7 @@ class Spent(NamedTuple):
     exchanging: float = 0.0
     exchanges: float = 0.0
     asked: float = 0.0
+    told: float = 0.0  # KB of filters, over all links
 
     def plus(self, other: Spent) -> Spent:
         return Spent(*(a + b for a, b in zip(self, other, strict=True)))
@@ -76,7 +81,7 @@ class Improving:
         self.tree = first_tree(setting, draw)
         self._tuning = tuning
         self._traffic = traffic_of(setting, seed)
-        self._since = self._traffic.remembered_since(tuning.cache_size)
+        self._known, self._since, self._remembered = _remembered(self._traffic, seed, tuning)
         self._told_at = np.full(setting.brokers, tuning.starts // TICKS_PER_SLOT - 1)
         self._policy = POLICIES[tuning.heuristic](setting.brokers) if tuning.heuristic != STATIC else None
         phases = list(range(setting.brokers))
@@ -90,25 +95,24 @@ class Improving:
         lately = self._traffic.between(max(0, slot - LEDGER_SLOTS), slot)
         spent = Spent()
         for group in self._groups:
-            if origins := self._policy.broadcasting(slot, group):
-                self._told_at[origins] = slot
+            if looks := self._policy.looks(group, Outlook(slot, self._tuning.radius, self.tree, costs, flows)):
+                self._told_at[list(looks)] = slot
                 moment = Moment(slot, costs, self._common(slot), lately, rooted(self.tree))
-                spent = spent.plus(self._step(origins, moment))
+                spent = spent.plus(self._step(looks, moment))
             spent = spent.plus(Spent(forwarding=self._forwarding(flows, costs) / STEPS))
         return spent
 
     def _common(self, slot: int) -> Common:
-        return self._traffic.in_common(
-            slot, self._since, self._told_at, up_to=INTEREST_OF.get(self._tuning.heuristic, 3)
-        )
+        return self._known.in_common(slot, self._since, self._told_at, up_to=INTEREST_OF.get(self._tuning.heuristic, 3))
 
     def _forwarding(self, flows: Flows, costs: Costs) -> float:
         return float(flow_costs(self.tree, flows, costs) @ flows.events)
 
-    def _step(self, origins: Sequence[int], moment: Moment) -> Spent:
-        paths = list(chain.from_iterable(chain(*self.tree.wave(origin, self._tuning.radius)) for origin in origins))
+    def _step(self, looks: Mapping[int, int], moment: Moment) -> Spent:
+        paths = list(chain.from_iterable(chain(*self.tree.wave(origin, hops)) for origin, hops in looks.items()))
         return self._requested([path for path in paths if len(path) > 2], moment)._replace(
-            broadcasts=_broadcast_cost(origins, paths, moment.costs)
+            broadcasts=_broadcast_cost(list(looks), paths, moment.costs),
+            told=len(paths) * shape_for(self._remembered).bits / BITS_PER_KB,
         )
 
     def _requested(self, paths: Sequence[Path], moment: Moment) -> Spent:
@@ -131,6 +135,13 @@ class Improving:
                 exchanges += 1
                 exchanging += EXCHANGE_PASSES * float(along(np.array([path]), moment.costs)[0])
         return Spent(requests=requests, asked=asked, exchanging=exchanging, exchanges=exchanges)
+
+
+def _remembered(traffic: Traffic, seed: int, tuning: Tuning) -> tuple[Traffic, Floats, int]:
+    """What caches know of the traffic, since when, and for how many events their filters are made."""
+    if tuning.heuristic == SELF_TUNING:
+        return sampled(traffic, seed), since_horizon(traffic), SAMPLE_MAX
+    return traffic, traffic.remembered_since(tuning.cache_size), tuning.cache_size
 
 
 def _broadcast_cost(origins: Sequence[int], paths: Sequence[Path], costs: Costs) -> float:

@@ -25,7 +25,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
 TICKS_PER_SLOT = 250  # broadcastInterval of Table 5.2
-NETWORKS_REMEMBERED = 4
+NETWORKS_REMEMBERED = 64  # a campaign's seeds come back with its next case
 CHANGES_AT = (25_000, 50_000)  # Experiment 5: t1, t2
 DRIFT_TICKS, DRIFT_STEP = (25_000, 55_000), 1_000  # Experiment 6
 

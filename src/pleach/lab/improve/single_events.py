@@ -62,7 +62,7 @@ class EventByEvent:
             cost += self._forwarding(stay for _, stay in events) / STEPS
         for event_id, stay in events:
             for broker in stay.members:
-                self._agents[broker].cache.consumed(event_id)
+                self._agents[broker].cache.consumed(event_id, float(slot * TICKS_PER_SLOT))
         return cost, exchanges
 
     def _forwarding(self, events: Iterable[Stay]) -> float:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations
 from math import prod
 from typing import NamedTuple, cast
 
@@ -19,7 +18,7 @@ import numpy as np
 
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Era, Floats, Ints, Setting, eras_of, events_of, stays_of
 
-TRAFFICS_REMEMBERED = 4
+TRAFFICS_REMEMBERED = 64  # a campaign's seeds come back with its next case; one takes less than a megabyte
 NOTHING = np.zeros((0, 0))
 
 
@@ -83,16 +82,15 @@ class Traffic:
         mine = self._told_before(chosen, since[members, slot])  # the first event of the stay in its own cache
         theirs = self._told_before(chosen, since[members, told_at[members]])
         ends = self._told_before(chosen, told_at[members].astype(float))
-        one, other = _twos(members.shape[1])
-        both = np.maximum(ends[:, other] - np.maximum(mine[:, one], theirs[:, other]), 0.0)
-        pairs = tallied(members[:, one] * count + members[:, other], both, (count, count))
+        both = _lengths(mine, theirs, ends) * ~np.eye(members.shape[1], dtype=bool)
+        pairs = tallied(members[:, :, None] * count + members[:, None, :], both, (count, count))
         if up_to == 2:
             return Common(pairs, NOTHING)
-        one, two, three = _threes(members.shape[1])
-        begun = np.maximum(np.maximum(mine[:, one], theirs[:, two]), theirs[:, three])
-        all_three = np.maximum(np.minimum(ends[:, two], ends[:, three]) - begun, 0.0)
+        one, other = np.triu_indices(members.shape[1], 1)
+        begun, ended = np.maximum(theirs[:, one], theirs[:, other]), np.minimum(ends[:, one], ends[:, other])
+        all_three = _lengths(mine, begun, ended) * _beside(members.shape[1])
         beside = count * (count - 1) // 2
-        where = members[:, one] * beside + numbers_of_pairs(count)[members[:, two], members[:, three]]
+        where = members[:, :, None] * beside + numbers_of_pairs(count)[members[:, one], members[:, other]][:, None, :]
         return Common(pairs, tallied(where, all_three, (count, beside)))
 
     def _told_before(self, stays: Ints, moment: Floats) -> Floats:
@@ -120,16 +118,20 @@ def numbers_of_pairs(count: int) -> Ints:
     return numbers
 
 
-@lru_cache(maxsize=8)
-def _twos(size: int) -> Ints:
-    """Places of every two members, both ways round."""
-    return np.array(list(permutations(range(size), 2))).T
+def _lengths(mine: Floats, begun: Floats, ended: Floats) -> Floats:
+    """[stay, viewer, other]: how much there is from the later of two beginnings to the end."""
+    found = np.maximum(mine[:, :, None], begun[:, None, :])
+    np.subtract(ended[:, None, :], found, out=found)
+    np.maximum(found, 0.0, out=found)
+    return found
 
 
 @lru_cache(maxsize=8)
-def _threes(size: int) -> Ints:
-    """Places of every three members; the second and the third one way round only."""
-    return np.array([three for three in permutations(range(size), 3) if three[1] < three[2]]).T
+def _beside(size: int) -> Floats:
+    """[viewer, pair of members]: 1 if the viewer is neither of them."""
+    pairs = np.stack(np.triu_indices(size, 1))
+    neither: Floats = (pairs[None, :, :] != np.arange(size)[:, None, None]).all(axis=1).astype(float)
+    return neither
 
 
 @lru_cache(maxsize=TRAFFICS_REMEMBERED)

@@ -78,17 +78,57 @@ def below(tree: Rooted, flows: Flows) -> Ints:
     return found
 
 
-def flow_costs(tree: Tree, flows: Flows, costs: Costs) -> Floats:
-    """(5.2) for one event of each flow. A flow needs the links with members on both sides, and their ends."""
-    root = rooted(tree)
+class Used(NamedTuple):
+    """[broker, flow]: whether a flow needs the broker, and the link to its parent. The root has no such link."""
+
+    brokers: Bools
+    links: Bools
+
+
+def used(root: Rooted, flows: Flows) -> Used:
+    """A flow needs the links with members on both sides, and their ends."""
     beneath = below(root, flows)
     crossing: Bools = (beneath > 0) & (beneath < flows.members.shape[1])
     reached = crossing.copy()
     for broker in root.order[1:]:
         reached[root.parent[broker]] |= crossing[broker]
-    upwards = costs.communication[np.arange(len(root.parent)), root.parent]  # the root crosses nothing
-    total: Floats = costs.processing @ reached + upwards @ crossing
+    return Used(reached, crossing)
+
+
+def _upwards(root: Rooted, costs: Costs) -> Floats:
+    upwards: Floats = costs.communication[np.arange(len(root.parent)), root.parent]
+    return upwards
+
+
+def flow_costs(tree: Tree, flows: Flows, costs: Costs) -> Floats:
+    """(5.2) for one event of each flow."""
+    root = rooted(tree)
+    needed = used(root, flows)
+    total: Floats = costs.processing @ needed.brokers + _upwards(root, costs) @ needed.links
     return total
+
+
+def costs_at(tree: Tree, flows: Flows, costs: Costs) -> Floats:
+    """What events cost at each broker: their processing, and half of each of its links."""
+    root = rooted(tree)
+    needed = used(root, flows)
+    halves = _upwards(root, costs) * (needed.links @ flows.events) / 2.0
+    total: Floats = costs.processing * (needed.brokers @ flows.events) + halves
+    np.add.at(total, root.parent[1:], halves[1:])
+    return total
+
+
+def look_prices(tree: Tree, origin: int, costs: Costs, hops_max: int) -> list[float]:
+    """`optimise.looking.prices_of`, of one broker."""
+    prices = [float(costs.processing[origin])]
+    reached = [(origin, -1)]
+    for _ in range(hops_max):
+        reached = [(there, here) for here, before in reached for there in tree.around[here] if there != before]
+        if not reached:
+            break
+        there, here = np.array(reached).T
+        prices.append(prices[-1] + float(costs.processing[there].sum() + costs.communication[here, there].sum()))
+    return prices
 
 
 def degrees(tree: Tree) -> list[int]:

@@ -20,7 +20,8 @@ from typing import Final, Literal, TypeAlias, cast
 import msgspec
 
 from pleach.errors import FrameError, SettingsError
-from pleach.live.config import Address, parse_address
+from pleach.live.addresses import Address
+from pleach.live.config import parse_address
 from pleach.live.metrics import Counters
 from pleach.messages import DoorMessage, Message, Node, Peer, RingMessage, pack, unpack
 from pleach.overlay.plans.topology import flaw_of_name

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from pleach.errors import JoinError, SettingsError
-from pleach.live.config import Address, parse_address
+from pleach.live.addresses import Address
+from pleach.live.config import parse_address
 from pleach.live.node import BrokerNode
 from pleach.live.operations import fresh_name
 from pleach.live.ring.datagrams import numeric

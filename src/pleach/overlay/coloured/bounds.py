@@ -59,8 +59,11 @@ def stabilisation(colouring: Colouring) -> float:
 
 
 def flight(colouring: Colouring) -> float:
-    """How long an event may be under way: it may wait for a recolouring, then goes up and down the tree."""
-    return colouring.period + (3 * colouring.height + 2) * colouring.high
+    """How long an event may be under way once it is confirmed.
+
+    It may wait for a recolouring, goes up and down the tree then, and on to a client.
+    """
+    return colouring.period + (3 * colouring.height + 1) * colouring.high
 
 
 def check(colouring: Colouring) -> None:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -94,8 +94,7 @@ class Topology:
 
     def path(self, start: Node, end: Node) -> tuple[Node, ...]:
         """All brokers on the way, both ends included."""
-        self._known(start)
-        self._known(end)
+        self.check(start, end)
         return self._rooted.way(start, end)
 
     @cached_property
@@ -103,9 +102,14 @@ class Topology:
         rooted, _ = _walk(self.around, next(iter(self.around)))
         return rooted
 
+    def check(self, *brokers: Node) -> None:
+        """Raises TopologyError for the first that is no broker of this tree."""
+        for broker in brokers:
+            if broker not in self.around:
+                raise stranger(broker, self.brokers)
+
     def _known(self, broker: Node) -> frozenset[Node]:
-        if broker not in self.around:
-            raise TopologyError(f"{broker!r} is not a broker of this tree{_instead(broker, self.brokers)}")
+        self.check(broker)
         return self.around[broker]
 
 
@@ -167,6 +171,11 @@ def _walk(around: Neighbourhood, root: Node) -> tuple[_Rooted, Link | None]:
             elif there != up[here]:
                 closing = closing or link(here, there)
     return _Rooted(up, depth), closing
+
+
+def stranger(name: Node, brokers: Collection[Node]) -> TopologyError:
+    """What to raise for a name that none of these brokers has."""
+    return TopologyError(f"{name!r} is not a broker of this tree{_instead(name, tuple(sorted(brokers)))}")
 
 
 def _instead(wrong: Node, brokers: tuple[Node, ...]) -> str:

@@ -37,6 +37,7 @@ COLUMNS = {
     "index": "int64",
     "at": "double",
     "published_at": "double",
+    "accepted_at": "double",  # of what is lost; a delivery has its own time
     "other": "string",
     "name": "string",
     "moment": "int64",
@@ -59,6 +60,7 @@ def findings(
         "index",
         "at",
         "published_at",
+        f.lit(None).cast("double").alias("accepted_at"),
         (nothing if other is None else other).alias("other"),
         (nothing if name is None else name).alias("name"),
         f.col("index").alias("moment"),

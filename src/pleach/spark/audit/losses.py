@@ -34,7 +34,7 @@ def losses(
     # The reference asks the subscriptions in the order of filter and acknowledgement, and takes the first reason.
     rank = f.struct("turn", "turn_index", "rank")
     reason = reasons.groupBy(*KEYS).agg(f.min_by(f.struct("cause", "name"), rank).alias("why"))
-    turn = missed.groupBy(*KEYS, "at", "final").agg(f.min(f.struct("turn", "turn_index")).alias("turns"))
+    turn = missed.groupBy(*KEYS, "at", "accepted_at", "final").agg(f.min(f.struct("turn", "turn_index")).alias("turns"))
     return (
         turn.join(reason, KEYS)
         .select(
@@ -46,6 +46,7 @@ def losses(
             "index",
             "at",
             f.col("at").alias("published_at"),
+            "accepted_at",
             f.lit("").alias("other"),
             f.col("why.name").alias("name"),
             f.col("final").alias("moment"),
@@ -66,12 +67,13 @@ def _accepted(delivered: DataFrame, tried: DataFrame, runs: DataFrame) -> DataFr
     given_out = (
         delivered.where(f.col("real"))
         .groupBy("run", "event", f.col("published").alias("index"))
-        .agg(f.min("index").alias("given"))
+        .agg(f.min("index").alias("given"), f.min("at").alias("given_at"))
     )
     known = tried.where(f.col("attempt").isNotNull() & (f.size("matching") > 0)).join(f.broadcast(runs), "run")
     joined = known.join(given_out, ["run", "event", "index"], "left")
     return (
         joined.withColumn("accepted", f.least("acknowledged", "given"))
+        .withColumn("accepted_at", f.least("acknowledged_at", "given_at"))
         .where((f.col("accepted") < f.col("final")) & (f.col("index") < f.col("final")))
         .drop("acknowledged")
     )
@@ -79,9 +81,8 @@ def _accepted(delivered: DataFrame, tried: DataFrame, runs: DataFrame) -> DataFr
 
 def _owed(given: DataFrame, subscribed: DataFrame) -> DataFrame:
     """Each publication with each subscription that was acknowledged, matching and not ended when it was published."""
-    each = given.withColumn("number", f.explode("matching")).select(
-        "run", "event", "index", "at", "publisher", "incarnation", "sequence", "number", "accepted", "final", "ordering"
-    )
+    event = ("run", "event", "index", "at", "publisher", "incarnation", "sequence", "accepted", "accepted_at")
+    each = given.withColumn("number", f.explode("matching")).select(*event, "number", "final", "ordering")
     open_then = (f.col("acknowledged") < f.col("index")) & (f.col("index") < f.coalesce("ended", f.lit(1 << 62)))
     wants = f.col("own") | (f.col("publisher") != f.col("client"))
     owed = each.join(f.broadcast(subscribed), ["run", "number"]).where(open_then & wants)

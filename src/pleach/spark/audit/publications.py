@@ -100,7 +100,7 @@ def attempts(published: DataFrame, records: DataFrame) -> DataFrame:
     """Publications with what became of them, and answers to none (`attempt` is null)."""
     answers = records.where(f.col("kind").isin(RecordKind.PUBLISH_ACK.value, RecordKind.PUBLISH_FAIL.value))
     together = published.withColumn("kind", f.lit(RecordKind.PUBLISH.value)).unionByName(
-        answers.select("run", "event", "index", "kind"), allowMissingColumns=True
+        answers.select("run", "event", "index", "at", "kind"), allowMissingColumns=True
     )
     in_order = Window.partitionBy("run", "event").orderBy("index")
     of_attempt = Window.partitionBy("run", "event", "attempt")
@@ -108,6 +108,7 @@ def attempts(published: DataFrame, records: DataFrame) -> DataFrame:
     return (
         together.withColumn("attempt", f.last(f.when(is_publication, f.col("index")), ignorenulls=True).over(in_order))
         .withColumn("acknowledged", _first(RecordKind.PUBLISH_ACK).over(of_attempt))
+        .withColumn("acknowledged_at", _first(RecordKind.PUBLISH_ACK, "at").over(of_attempt))
         .withColumn("failed", _first(RecordKind.PUBLISH_FAIL).over(of_attempt))
         .where(is_publication | f.col("attempt").isNull())
         .withColumn("until", f.coalesce(f.lead("attempt").over(in_order), f.lit(ALWAYS)))
@@ -117,8 +118,8 @@ def attempts(published: DataFrame, records: DataFrame) -> DataFrame:
     )
 
 
-def _first(kind: RecordKind) -> Any:
-    return f.min(f.when(f.col("kind") == kind.value, f.col("index")))
+def _first(kind: RecordKind, column: str = "index") -> Any:
+    return f.min(f.when(f.col("kind") == kind.value, f.col(column)))
 
 
 def refused_publications(tried: DataFrame) -> DataFrame:

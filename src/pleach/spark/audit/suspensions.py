@@ -23,7 +23,7 @@ def suspended(spark: SparkSession, found: DataFrame, known: Mapping[str, RunOver
     start, end = f.col("start"), f.col("end")
     published_then = f.coalesce(f.col("published_at").between(start, end), f.expr("false"))
     covers = f.col("at").between(start, end) | published_then
-    may_lose = f.col("at").between(start - f.col("flight"), end)
+    may_lose = (f.col("published_at") <= end) & (f.col("accepted_at") >= start - f.col("flight"))
     hit = found.join(f.broadcast(faults), "run").where(f.when(lost, may_lose).otherwise(covers))
     keys = ["run", "rule", "client", "index"]
     aside = hit.select(*keys).distinct().withColumn("set_aside", f.expr("true"))

@@ -25,8 +25,9 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from pleach.live.addresses import Address
 from pleach.live.bugs import watched
-from pleach.live.config import Address, BrokerSettings, load_settings, parse_address
+from pleach.live.config import BrokerSettings, load_settings, parse_address
 from pleach.live.heal_settings import StandInSettings
 from pleach.live.store import LOCK
 from pleach.messages import Kin, Node
@@ -41,7 +42,7 @@ DOORS = (("client_listen", "client_advertise"), ("peer_listen", "advertise"), ("
 log = logging.getLogger(__name__)
 
 
-class Host:
+class StandInHost:
     def __init__(self, settings: Callable[[], BrokerSettings]) -> None:
         self._settings = settings
         self._hosted: dict[Node, asyncio.subprocess.Process | None] = {}
@@ -160,10 +161,11 @@ def _tell(process: asyncio.subprocess.Process, settings: str) -> None:
 
 def stand_in_settings(own: BrokerSettings, broker: Node, epoch: int, kin: Kin, folder: Path) -> BrokerSettings:
     """The settings of the host, with the dead broker's name and place in the tree, and doors of its own."""
+    assert kin.is_complete, f"a guardian starts no stand-in for {broker} before it knows where all neighbours are"
     changed: dict[str, Any] = {
         "name": broker,
-        "peers": {name: place.peer for name, place in sorted(kin.neighbours.items()) if place.peer},
-        "neighbours": tuple(name for name, place in sorted(kin.neighbours.items()) if not place.peer),
+        "peers": {name: place.peer for name, place in sorted(kin.neighbours.items())},
+        "neighbours": (),
         "parent": "",
         "components": {},
         "stand_in": StandInSettings(epoch, kin.parent, kin.beyond),

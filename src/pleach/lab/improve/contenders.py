@@ -1,0 +1,66 @@
+"""One seed in which nothing changes: the trees that heuristics end with, and what trees cost for all of its events."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pleach.lab.improve.course import HEURISTICS
+from pleach.lab.improve.rounds import STATIC, Tuning, simulate
+from pleach.lab.improve.setting import Costs, Floats, Setting
+from pleach.lab.improve.single_events import name_of
+from pleach.lab.improve.traffic import Flows, traffic_of
+from pleach.lab.improve.trees import Tree, flow_costs, spanning_tree
+from pleach.optimise.cost import Flow
+from pleach.overlay.plans.topology import Topology
+
+MST, MIT = "mst", "mit"
+
+
+class Ground(NamedTuple):
+    """What trees are judged by."""
+
+    flows: Flows
+    costs: Costs
+
+    @classmethod
+    def of(cls, setting: Setting, seed: int) -> Ground:
+        traffic = traffic_of(setting, seed)
+        return cls(traffic.between(0, setting.slots), traffic.eras[0].costs)
+
+    def cost(self, tree: Tree) -> float:
+        return float(flow_costs(tree, self.flows, self.costs) @ self.flows.events)
+
+    def named_flows(self) -> tuple[Flow, ...]:
+        """The publisher of each is its first member."""
+        return tuple(
+            Flow(name_of(members[0]), frozenset(map(name_of, members[1:])), float(events))
+            for members, events in zip(self.flows.members.tolist(), self.flows.events, strict=True)
+        )
+
+
+def final_trees(setting: Setting, seed: int) -> dict[str, Tree]:
+    """Of the random tree, of all heuristics, and of those that know everything."""
+    ground, everyone = Ground.of(setting, seed), range(setting.brokers)
+    trees = {name: simulate(setting, seed, Tuning(name)).tree for name in (STATIC, *HEURISTICS)}
+    trees[MST] = Tree(setting.brokers, spanning_tree(ground.costs.communication, everyone))
+    trees[MIT] = Tree(setting.brokers, spanning_tree(-_shared(setting.brokers, ground.flows), everyone))
+    return trees
+
+
+def _shared(count: int, flows: Flows) -> Floats:
+    shared = np.zeros((count, count))
+    for members, events in zip(flows.members, flows.events, strict=True):
+        shared[np.ix_(members, members)] += events
+    return shared
+
+
+def named_tree(tree: Tree) -> Topology:
+    return Topology.of((name_of(a), name_of(b)) for a, b in tree.links)
+
+
+def numbered_tree(tree: Topology) -> Tree:
+    """Names are in the order of numbers."""
+    number = {name: i for i, name in enumerate(tree.brokers)}
+    return Tree(len(number), [(number[a], number[b]) for a, b in tree.links])
