@@ -1,0 +1,119 @@
+"""Brokers that improve their tree among themselves, in the simulator: councillors seated beside them.
+
+What a link costs is what the scenario says of its latency, also where there is none yet: in virtual time every
+measurement would give the same. All else goes by messages, over the links that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+from pleach.broker import EVENTS, Broker
+from pleach.effects import Effect, Observe, Observed, SetTimer
+from pleach.messages import OPERATOR, Bulletin, Message, Motion, Node
+from pleach.optimise.council import Councillor, Turn
+from pleach.optimise.distances import MILLISECONDS_MIN, PROCESSING_MILLISECONDS
+from pleach.scenario.model import Scenario
+from pleach.scenario.values import Span
+from pleach.sim.simulator import Simulator
+from pleach.stabilise.clocks import phase_of
+
+ROUND: Final = "council:round"
+
+
+@dataclass(frozen=True)
+class SimGround:
+    """A broker, as its councillor sees it."""
+
+    broker: Broker
+    processing: float
+    latency: Callable[[Node, Node], Span]
+    address: str = ""  # links need none here
+
+    @property
+    def neighbours(self) -> Collection[Node]:
+        return self.broker.router.neighbours
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.broker.operation)
+
+    def reach(self, broker: Node) -> float:
+        span = self.latency(self.broker.name, broker)
+        return max(MILLISECONDS_MIN, 1_000.0 * (span.low + span.high) / 2)
+
+
+class Seated:
+    """A broker with its councillor, as the simulator has it."""
+
+    def __init__(self, broker: Broker, councillor: Councillor, every: float) -> None:
+        self._broker = broker
+        self._councillor = councillor
+        self._every = every
+        self._was_busy = bool(broker.operation)
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        if isinstance(message, Bulletin | Motion):
+            return self._done(self._councillor.handle(sender, message, now=now), now)
+        effects = self._broker.handle(sender, message, now=now)
+        self._councillor.book.saw(sender, message, effects, now)
+        if message.__class__ not in EVENTS:
+            self._look(now)
+        return effects
+
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
+        if name == ROUND:
+            return [*self._councillor.tick(now), SetTimer(ROUND, self._every, is_upkeep=True)]
+        effects = self._broker.handle_timer(name, now=now)
+        self._councillor.book.saw(OPERATOR, None, effects, now)
+        self._look(now)
+        return effects
+
+    def _look(self, now: float) -> None:
+        is_busy = bool(self._broker.operation)
+        if self._was_busy and not is_busy:
+            self._councillor.changed(now)
+        self._was_busy = is_busy
+
+    def _done(self, turn: Turn, now: float) -> Sequence[Effect]:
+        effects: list[Effect] = list(turn.sends)
+        if turn.judgement is not None and turn.judgement.is_worth_it:
+            name = turn.request.operation if turn.request else "dry-run"
+            effects.append(Observe(Observed.STATE, detail=f"improve {name}: {turn.judgement}"))
+        if turn.request is not None:
+            effects += self._broker.handle(OPERATOR, turn.request, now=now)
+            self._look(now)
+        return effects
+
+
+class Councils:
+    def __init__(self, sim: Simulator, scenario: Scenario) -> None:
+        self._sim = sim
+        self._scenario = scenario
+        self._latency = scenario.latency.by_link()
+        self._numbers = count(1)
+
+    def seated(self, broker: Broker) -> Seated:
+        """The broker as the simulator shall have it; its rounds begin as soon as time goes on."""
+        scenario, now = self._scenario, self._sim.now
+        assert scenario.improve is not None
+        processing = 1_000.0 * scenario.service or PROCESSING_MILLISECONDS
+        ground = SimGround(broker, processing, self._latency_of)
+        councillor = Councillor(
+            broker.name,
+            ground,
+            scenario.improve,
+            now=now,
+            ordering=scenario.ordering.value,
+            fresh_name=lambda: f"ci-{next(self._numbers)}",
+        )
+        every = scenario.improve.every
+        first = SetTimer(ROUND, phase_of(f"{scenario.name}/{broker.name}/council", every), is_upkeep=True)
+        self._sim.at(now, lambda: self._sim.perform(broker.name, [first]))
+        return Seated(broker, councillor, every)
+
+    def _latency_of(self, a: Node, b: Node) -> Span:
+        return self._latency.get((a, b), self._scenario.latency.default)
