@@ -11,9 +11,10 @@ Rule 1: nothing is guessed. Whoever has not heard of a broker on the way lately,
         nothing; the next bulletin comes.
 Rule 2: all of it is soft. A councillor may lose what it knows, and its messages may be lost: a later one does.
 Rule 3: a motion speaks of events that all ledgers on its way have. A broker whose tree has changed since lets it rest,
-        and so does one that takes part in a change, or has done so too often within a minute.
+        and so does one that takes part in a change, has just asked for one, or has taken part in too many of late.
 Rule 4: who has moved for a link waits twice as long before it does so again (`PATIENCE_MAX`); who has a ledger of full
         age, and nothing new, says so half as often (`INTERVAL_MAX`). A change of the tree sets both back where it was.
+Rule 5: rounds are not equally long, so that motions which were in each other's way are not so again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from operator import and_
 from typing import NamedTuple, Protocol
+from zlib import crc32
 
 from pleach.effects import Send
 from pleach.messages import Bulletin, CouncilMessage, Motion, Node, RequestExchange, RequestSwap, Standing
@@ -30,13 +32,13 @@ from pleach.optimise.bloom import Bloom
 from pleach.optimise.book import LAG_SECONDS, Book
 from pleach.optimise.conduct import Conduct
 from pleach.optimise.cost import Costs
-from pleach.optimise.heuristics import CostAndInterest
+from pleach.optimise.heuristics import LOCAL_MST, CostAndInterest
 from pleach.optimise.motions import Judgement, costs_of, judged, path_of, request_for
 from pleach.optimise.settling import INTERVAL_MAX, PATIENCE_MAX
 
 HEARD_MAX = 1_000  # brokers that bulletins are kept of
 MINUTE = 60.0
-EVALUATION = CostAndInterest()
+EVALUATIONS = (CostAndInterest(), LOCAL_MST)  # one must be of hope: ledgers decide, asking is cheap
 
 
 class Ground(Protocol):
@@ -101,6 +103,7 @@ class Councillor:
         self._changes: deque[float] = deque(maxlen=conduct.actions_per_minute_max)
         self._rounds = 1  # until the next bulletin
         self._due = now
+        self._asked_at = -MINUTE  # when it last decided for an exchange
 
     @property
     def addresses(self) -> Mapping[Node, str]:
@@ -123,12 +126,16 @@ class Councillor:
         self.book.relax(now)
         if self.book.age(now) >= self._conduct.window:
             self._rounds = min(2 * self._rounds, INTERVAL_MAX)
-        self._due = now + self._rounds * self._conduct.every
         self.tally["bulletins"] += 1
+        self._due = now + self._rounds * self._conduct.every * self._spread()
         summary = self.book.summary().bits
-        return self._spread(Bulletin(summary, self._ground.address, [self._standing(now)], []))
+        return self._passed_on(Bulletin(summary, self._ground.address, [self._standing(now)], []))
 
-    def _spread(self, bulletin: Bulletin) -> list[Send]:
+    def _spread(self) -> float:
+        """Of a round, from half of it to one and a half: by rule 5, and the same in every run."""
+        return 0.5 + crc32(f"{self.name}/{self.tally['bulletins']}".encode()) / 2**32
+
+    def _passed_on(self, bulletin: Bulletin) -> list[Send]:
         if len(bulletin.way) > self._conduct.radius:
             return []
         passed = {each.broker for each in bulletin.way}
@@ -161,7 +168,7 @@ class Councillor:
         here = Bulletin(message.summary, message.address, [*way, self._standing(now)], [*message.links, cost])
         motion = self._moved(here, now)
         turn = self._on_motion(self.name, motion, now) if motion else NOTHING
-        return turn._replace(sends=[*turn.sends, *self._spread(here)])
+        return turn._replace(sends=[*turn.sends, *self._passed_on(here)])
 
     def _keep(self, message: Bulletin, now: float) -> bool:
         stale = (INTERVAL_MAX + 1) * self._conduct.every
@@ -186,8 +193,8 @@ class Councillor:
             return None
         level = max(each.level for each in way)
         motion = Motion(way, [*here.links[::-1], cost], window, level, {})
-        path = path_of(motion)
-        if not EVALUATION.is_promising(path, _View(self.name, self.book, self._heard, costs_of(motion))):
+        view = _View(self.name, self.book, self._heard, costs_of(motion))
+        if not any(each.is_promising(path_of(motion), view) for each in EVALUATIONS):
             return None
         self._wait_for(there, now)
         self.tally["motions"] += 1
@@ -216,13 +223,13 @@ class Councillor:
             touched[key] = touched.get(key, 0) | 1 << place
         motion = Motion(message.way, message.links, message.window, message.level, touched)
         if place == len(path) - 1:
-            return self._decided(motion)
+            return self._decided(motion, now)
         there = path[place + 1]
         return Turn([Send(there, motion)] if there in self._ground.neighbours else [])
 
     def _why_rest(self, message: Motion, now: float) -> str:
         """Why a motion rests here (rule 3); empty where it goes on."""
-        if self._ground.is_busy:
+        if self._ground.is_busy or now - self._asked_at < self._conduct.every:
             return "busy"
         is_full = len(self._changes) == self._changes.maxlen
         if is_full and now - self._changes[0] < MINUTE:
@@ -231,11 +238,12 @@ class Councillor:
             return "changed"
         return ""
 
-    def _decided(self, motion: Motion) -> Turn:
+    def _decided(self, motion: Motion, now: float) -> Turn:
         judgement = judged(motion, self._conduct)
         self.tally[judgement.verdict] += 1
         if not judgement.is_worth_it or self._conduct.dry_run:
             return Turn([], judgement)
+        self._asked_at = now
         return Turn([], judgement, request_for(judgement, self._fresh_name(), self._ordering))
 
 

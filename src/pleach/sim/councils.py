@@ -11,17 +11,19 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from pleach.broker import EVENTS, Broker
+from pleach.broker import Broker
 from pleach.effects import Effect, Observe, Observed, SetTimer
 from pleach.messages import OPERATOR, Bulletin, Message, Motion, Node
 from pleach.optimise.council import Councillor, Turn
 from pleach.optimise.distances import MILLISECONDS_MIN, PROCESSING_MILLISECONDS
+from pleach.optimise.seat import Seat
 from pleach.scenario.model import Scenario
 from pleach.scenario.values import Span
 from pleach.sim.simulator import Simulator
 from pleach.stabilise.clocks import phase_of
 
 ROUND: Final = "council:round"
+TICKS_PER_ROUND = 4
 
 
 @dataclass(frozen=True)
@@ -49,34 +51,29 @@ class SimGround:
 class Seated:
     """A broker with its councillor, as the simulator has it."""
 
-    def __init__(self, broker: Broker, councillor: Councillor, every: float) -> None:
+    def __init__(self, broker: Broker, councillor: Councillor, ground: SimGround, every: float) -> None:
         self._broker = broker
         self._councillor = councillor
+        self._seat = Seat(councillor, ground)
         self._every = every
-        self._was_busy = bool(broker.operation)
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         if isinstance(message, Bulletin | Motion):
             return self._done(self._councillor.handle(sender, message, now=now), now)
         effects = self._broker.handle(sender, message, now=now)
-        self._councillor.book.saw(sender, message, effects, now)
-        if message.__class__ not in EVENTS:
-            self._look(now)
+        self._seat.saw(sender, message, effects, now)
         return effects
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         if name == ROUND:
-            return [*self._councillor.tick(now), SetTimer(ROUND, self._every, is_upkeep=True)]
+            return [*self._councillor.tick(now), self.clock(self._every / TICKS_PER_ROUND)]
         effects = self._broker.handle_timer(name, now=now)
-        self._councillor.book.saw(OPERATOR, None, effects, now)
-        self._look(now)
+        self._seat.saw_timer(effects, now)
         return effects
 
-    def _look(self, now: float) -> None:
-        is_busy = bool(self._broker.operation)
-        if self._was_busy and not is_busy:
-            self._councillor.changed(now)
-        self._was_busy = is_busy
+    @staticmethod
+    def clock(after: float) -> SetTimer:
+        return SetTimer(ROUND, after, is_upkeep=True)
 
     def _done(self, turn: Turn, now: float) -> Sequence[Effect]:
         effects: list[Effect] = list(turn.sends)
@@ -84,8 +81,9 @@ class Seated:
             name = turn.request.operation if turn.request else "dry-run"
             effects.append(Observe(Observed.STATE, detail=f"improve {name}: {turn.judgement}"))
         if turn.request is not None:
-            effects += self._broker.handle(OPERATOR, turn.request, now=now)
-            self._look(now)
+            asked = self._broker.handle(OPERATOR, turn.request, now=now)
+            self._seat.look(asked, now)
+            effects += asked
         return effects
 
 
@@ -111,9 +109,10 @@ class Councils:
             fresh_name=lambda: f"ci-{next(self._numbers)}",
         )
         every = scenario.improve.every
-        first = SetTimer(ROUND, phase_of(f"{scenario.name}/{broker.name}/council", every), is_upkeep=True)
-        self._sim.at(now, lambda: self._sim.perform(broker.name, [first]))
-        return Seated(broker, councillor, every)
+        seated = Seated(broker, councillor, ground, every)
+        first = phase_of(f"{scenario.name}/{broker.name}/council", every)
+        self._sim.at(now, lambda: self._sim.perform(broker.name, [seated.clock(first)]))
+        return seated
 
     def _latency_of(self, a: Node, b: Node) -> Span:
         return self._latency.get((a, b), self._scenario.latency.default)
