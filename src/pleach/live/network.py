@@ -9,6 +9,7 @@ Whatever was started is stopped, whatever happens in between.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ import msgspec
 from pleach.errors import LiveError
 from pleach.live.apply import Directory
 from pleach.live.ask import ask
+from pleach.live.config import TABLES
 from pleach.live.proxy import Front, LinkProxy
 from pleach.messages import Node
 from pleach.scenario import steps
@@ -118,7 +120,11 @@ class LiveNetwork:
         log = (self._directory / f"{broker}.log").open("ab")
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._command(broker), stdout=asyncio.subprocess.PIPE, stderr=log, stdin=asyncio.subprocess.DEVNULL
+                *self._command(broker),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                stdin=asyncio.subprocess.DEVNULL,
+                env={**os.environ, **self._environment()},
             )
         finally:
             log.close()
@@ -159,6 +165,12 @@ class LiveNetwork:
             else:
                 command += ["--neighbour", neighbour]
         return command
+
+    def _environment(self) -> dict[str, str]:
+        """What has no flag."""
+        improve = self.scenario.improve
+        given = msgspec.structs.asdict(improve) if improve else {}
+        return {f"{TABLES['improve'][0]}{key.upper()}": str(value) for key, value in given.items()}
 
     def _lease_flags(self) -> list[str]:
         stabilise = self.scenario.stabilise

@@ -46,6 +46,7 @@ from pleach.messages import HostingRequest, Node, OperatorRequest, Presence
 from pleach.stabilise.machine import Leases
 
 if TYPE_CHECKING:
+    from pleach.live.council import Council
     from pleach.live.ring.member import RingMember
 
 __all__ = ["BrokerNode", "Door"]
@@ -84,6 +85,7 @@ class BrokerNode:
         self.roads.is_open = lambda: self.ring is not None and self.ring.is_open
         self.on_roads: Callable[[], None] | None = None  # called when whom to dial may have changed
         self.ring: RingMember | None = None  # for a broker that is in one
+        self.council: Council | None = None  # likewise
         self.links: dict[Node, Link] = {}
         self.pressure = Pressure(self)
         self.complaint = ""  # of what makes this broker unfit, besides links and disk

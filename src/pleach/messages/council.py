@@ -13,10 +13,11 @@ import msgspec
 from pleach.messages.base import Message, Node
 
 RADIUS_MAX = 4  # hops; on longer cycles causal order would let events wait (overlay/choice.py)
-TOUCHED_MAX = 4_096  # events that a motion speaks of
+TOUCHED_MAX = 16_384  # events that a motion speaks of: more than all ledgers of a way have
 
 Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
 Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**32)]
+Level: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=31)]
 
 
 class Standing(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -30,7 +31,7 @@ class Standing(msgspec.Struct, frozen=True, array_like=True, gc=False):
     processing: Amount
     degree: Natural
     age: Amount
-    level: Natural
+    level: Level
 
 
 Way: TypeAlias = Annotated[list[Standing], msgspec.Meta(min_length=1, max_length=RADIUS_MAX + 1)]
@@ -60,7 +61,7 @@ class Motion(Message, frozen=True):
     way: Way
     links: Links
     window: Amount
-    level: Natural
+    level: Level
     touched: Touched
 
 

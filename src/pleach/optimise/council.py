@@ -114,6 +114,7 @@ class Councillor:
         """A reconfiguration has ended that this broker took part in."""
         self.book.begin_anew(now)
         self._changes.append(now)
+        self.tally["changes"] += 1
         self._patience.clear()
         self._rounds, self._due = 1, min(self._due, now + self._conduct.every)
 
