@@ -41,9 +41,7 @@ def broker(
     heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
     improve: Annotated[bool | None, typer.Option("--improve", help="Improve the tree with those around.")] = None,
     improve_every: Annotated[float | None, typer.Option(help="Seconds between bulletins to those around.")] = None,
-    improve_dry_run: Annotated[
-        bool | None, typer.Option("--improve-dry-run", help="Only say what it would do.")
-    ] = None,
+    improve_dry_run: Annotated[bool | None, typer.Option("--improve-dry-run", help="Say what it would do.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
     zone: Annotated[str | None, typer.Option(help="Where it stands: for the dashboard, and for costs.")] = None,

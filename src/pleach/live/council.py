@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pleach.live.node import BrokerNode
 
 MEASURE_SECONDS = 10.0  # between two measurements of the same distance
+NEVER = float("-inf")
 LOAD_SECONDS = 10.0  # over which the load of this process is averaged
 LOAD_MAX = 0.9  # above, an event is taken to wait no longer: the machine has other troubles
 
@@ -150,10 +151,10 @@ class Council:
         for gone in [broker for broker in self._measured_at if broker not in places]:
             self._rounds.pop(gone, None)
             del self._measured_at[gone]
-        due = [broker for broker in sorted(places) if now - self._measured_at.get(broker, -now) >= MEASURE_SECONDS]
+        due = [broker for broker in sorted(places) if now - self._measured_at.get(broker, NEVER) >= MEASURE_SECONDS]
         if self._is_measuring or not due:
             return
-        chosen = sorted(due, key=lambda broker: self._measured_at.get(broker, 0.0))[:ASKED_AT_ONCE_MAX]
+        chosen = sorted(due, key=lambda broker: self._measured_at.get(broker, NEVER))[:ASKED_AT_ONCE_MAX]
         self._is_measuring = True
         watched(self._measured({broker: places[broker] for broker in chosen}))
 
