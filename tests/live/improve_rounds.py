@@ -11,8 +11,8 @@ client took. The first one has in it whatever else the machine is busy with; the
 hardly, unless it is busy with much. The third one is the price of the links that were taken.
 
 The exit code is 1 if the cost has not fallen by 30% within a minute of the change, or if the reference oracle finds
-anything. With `--engine spark` the loop makes its plans there. With `--among-themselves` there is no loop: brokers do it,
-by `[improve]`, and what is told of them is what they say of their neighbours now and then.
+anything. With `--engine spark` the loop makes its plans there. With `--among-themselves` there is no loop: brokers do
+it, by `[improve]`, and what is told of them is what they say of their neighbours now and then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pleach.errors import SurveyError
+from pleach.errors import SurveyError, TopologyError
 from pleach.live.improving import Round, Wish, improve
 from pleach.live.run import LiveRun, run_live
 from pleach.live.survey import survey
@@ -86,9 +86,8 @@ class Stage:
         )
         ground = parse_scenario(f"{head}\n[latency]\ndefault = {NEAR}\n{self._clients()}", file="improve")
         everywhere = tuple((a, b, Span(seconds, seconds)) for a, b, seconds in far)  # also where no link is yet
-        return msgspec.structs.replace(
-            ground, latency=PerLink(ground.latency.default, everywhere), improve=self.conduct
-        )
+        latency = PerLink(ground.latency.default, everywhere)
+        return msgspec.structs.replace(ground, latency=latency, improve=self.conduct)
 
     def _clients(self) -> str:
         sources = [
@@ -207,7 +206,7 @@ async def _among_themselves(run: LiveRun, result: Result) -> None:
     has_followed = asyncio.Event()
     end = asyncio.create_task(_end(run, result.stage, has_followed))
     while not end.done():
-        with contextlib.suppress(SurveyError):  # it changes just now: the next look tells
+        with contextlib.suppress(SurveyError, TopologyError):  # it changes just now: the next look tells
             tree = (await survey(list(run.network.directory.admin.values()), "/glance")).topology()
             _note_tree(run, result, tree)
         if result.changes and result.changes[-1][0] > result.stage.change_at:
