@@ -13,6 +13,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from statistics import median
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -33,7 +34,7 @@ from pleach.optimise.seat import Seat
 if TYPE_CHECKING:
     from pleach.live.node import BrokerNode
 
-MEASURE_SECONDS = 10.0  # between two measurements of the same distance
+MEASURE_SECONDS = 4.0  # between two measurements of the same distance
 NEVER = float("-inf")
 LOAD_SECONDS = 10.0  # over which the load of this process is averaged
 LOAD_MAX = 0.9  # above, an event is taken to wait no longer: the machine has other troubles
@@ -94,9 +95,12 @@ class Council:
     def processing(self) -> float:
         return self._load.milliseconds
 
-    def reach(self, broker: Node) -> float | None:
-        """The shortest of the last measurements: the others had to wait for something that is not distance."""
-        return milliseconds(min(self._rounds[broker])) if broker in self._rounds else None
+    def reach(self, broker: Node, *, is_linked: bool) -> float | None:
+        """Of the last measurements: all but the shortest had to wait for something that is not distance."""
+        if broker not in self._rounds:
+            return None
+        taken = self._rounds[broker]
+        return milliseconds(min(taken) if is_linked else median(taken))
 
     @property
     def reached(self) -> Mapping[Node, float]:

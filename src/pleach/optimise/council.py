@@ -14,7 +14,8 @@ Rule 3: a motion speaks of events that all ledgers on its way have. A broker who
         and so does one that takes part in a change, has just asked for one, or has taken part in too many of late.
 Rule 4: who has moved for a link waits twice as long before it does so again (`PATIENCE_MAX`); who has a ledger of full
         age, and nothing new, says so half as often (`INTERVAL_MAX`). A change of the tree sets both back where it was.
-Rule 5: rounds are not equally long, so that motions which were in each other's way are not so again.
+Rule 5: where costs are in doubt, the links that are there have the benefit of it (`Ground.reach`).
+Rule 6: rounds are not equally long, so that motions which were in each other's way are not so again.
 """
 
 from __future__ import annotations
@@ -60,8 +61,11 @@ class Ground(Protocol):
         """What an event costs at this broker."""
         ...
 
-    def reach(self, broker: Node) -> float | None:
-        """What a link to another broker costs, or would; None as long as nobody has measured it."""
+    def reach(self, broker: Node, *, is_linked: bool) -> float | None:
+        """What a link to another broker costs, or would; None as long as nobody has measured it.
+
+        Where measurements differ: the least of a link that is there, and of one that is not what is usual.
+        """
         ...
 
 
@@ -133,7 +137,7 @@ class Councillor:
         return self._passed_on(Bulletin(summary, self._ground.address, [self._standing(now)], []))
 
     def _spread(self) -> float:
-        """Of a round, from half of it to one and a half: by rule 5, and the same in every run."""
+        """Of a round, from half of it to one and a half: by rule 6, and the same in every run."""
         return 0.5 + crc32(f"{self.name}/{self.tally['bulletins']}".encode()) / 2**32
 
     def _passed_on(self, bulletin: Bulletin) -> list[Send]:
@@ -163,7 +167,7 @@ class Councillor:
             return NOTHING
         if not self._keep(message, now):
             return NOTHING
-        cost = self._ground.reach(sender)
+        cost = self._ground.reach(sender, is_linked=True)
         if cost is None:
             return NOTHING
         here = Bulletin(message.summary, message.address, [*way, self._standing(now)], [*message.links, cost])
@@ -189,7 +193,7 @@ class Councillor:
         window = min(each.age for each in way)
         if len(way) <= 2 or window < self._conduct.every + LAG_SECONDS or self._waits_for(there, now):
             return None
-        cost = self._ground.reach(there)
+        cost = self._ground.reach(there, is_linked=False)
         if cost is None or any(each.broker not in self._heard for each in way[1:]):
             return None
         level = max(each.level for each in way)

@@ -43,7 +43,7 @@ class SimGround:
     def is_busy(self) -> bool:
         return bool(self.broker.operation)
 
-    def reach(self, broker: Node) -> float:
+    def reach(self, broker: Node, *, is_linked: bool) -> float:  # noqa: ARG002
         span = self.latency(self.broker.name, broker)
         return max(MILLISECONDS_MIN, 1_000.0 * (span.low + span.high) / 2)
 
