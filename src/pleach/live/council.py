@@ -136,7 +136,7 @@ class Council:
         else:
             log.info("exchange %s: %s", turn.request.operation, turn.judgement)
             try:
-                self._node.operations.begin(turn.request, here=self._node.name)
+                self._node.operations.request(turn.request)
             except ProtocolError as error:
                 log.warning("no exchange: %s", error)
 

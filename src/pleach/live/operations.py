@@ -119,13 +119,6 @@ class Operations:
             raise
         return future
 
-    def begin(self, request: RequestSwap | RequestExchange, *, here: Node) -> None:
-        """As `request`, where nobody waits for the end. Of one that begins at another broker, that one will tell it."""
-        if request.begins_at == here:
-            self.request(request)
-        else:
-            self._ask(request)
-
     async def ended(self, name: str, seconds_max: float) -> Operation:
         """An operation, once it has ended, or when the time is up."""
         future = self._awaited.get(name)

@@ -16,9 +16,8 @@ from pleach.optimise.heuristics import cycle_links
 from pleach.optimise.improvement import Verdict
 from pleach.optimise.ledger import Stretch, costs_without
 from pleach.optimise.settling import DEVIATIONS, best_saving, cost_of_exchange
-from pleach.overlay.choice import BY_SWAPS, ONE_SWAP, Circumstances, recommended
+from pleach.overlay.choice import AT_ONCE, BY_SWAPS, ONE_SWAP, Circumstances, recommended
 from pleach.overlay.plans.topology import Link
-from pleach.overlay.registry import CYCLES
 
 
 class Judgement(NamedTuple):
@@ -103,14 +102,14 @@ def judged(motion: Motion, conduct: Conduct) -> Judgement:
 
 
 def request_for(judgement: Judgement, operation: str, ordering: str) -> RequestSwap | RequestExchange:
-    """The exchange in the words of the overlay: it begins at the last broker of the path, where it can choose.
+    """The exchange in the words of the overlay, so that it begins at the last broker of the path, which has decided.
 
-    Who is busy is not asked again: the tree that the judgement speaks of would be another one by then.
+    Nobody has to be sought for it, in a tree that may be changing elsewhere. And who is busy is not asked again: the
+    tree that the judgement speaks of would be another one by then.
     """
-    path, place = judgement.path[::-1], len(judgement.path) - 2 - judgement.place
+    path, cut = judgement.path[::-1], len(judgement.path) - 2 - judgement.place
     protocol = recommended(len(path), Circumstances(ordering)).protocol
-    if protocol in CYCLES:
-        return RequestExchange(operation, list(path), place, protocol, is_patient=False)
-    assert (protocol, len(path)) == (BY_SWAPS, ONE_SWAP), "a radius of 4 hops at most leaves nothing else"
-    a, b, c = path if place == 0 else path[::-1]
-    return RequestSwap(operation, a, b, c, is_patient=False)
+    if protocol == BY_SWAPS and len(path) == ONE_SWAP and cut == 0:
+        a, b, c = path
+        return RequestSwap(operation, a, b, c, is_patient=False)
+    return RequestExchange(operation, list(path), cut, AT_ONCE, is_patient=False)
