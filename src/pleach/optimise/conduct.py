@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from pleach.messages.council import RADIUS_MAX
-from pleach.optimise.improvement import DEGREE_MAX
+from pleach.optimise.improvement import DEGREE_MAX, SAVING_MIN
 
 RADIUS_MIN = 2  # hops: who is nearer is a neighbour
 EVERY_SECONDS_MIN, EVERY_SECONDS_MAX = 0.2, 3_600.0
@@ -21,8 +21,8 @@ class Conduct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     every: float = 2.0  # seconds between bulletins, where something is going on; up to eight times that at rest
     window: float = 20.0  # seconds of traffic that a decision goes by, at most
-    radius: int = 3  # hops that a bulletin goes, and so how far a broker looks
-    saving_min: float = 0.1  # share of what the events of a cycle cost that an exchange must save
+    radius: int = RADIUS_MAX  # hops that a bulletin goes, and so how far a broker looks
+    saving_min: float = SAVING_MIN  # share of what the events of a cycle cost that an exchange must save
     degree_max: int = DEGREE_MAX  # neighbours that no exchange exceeds; a broker that has more keeps them
     actions_per_minute_max: int = 6  # exchanges that a broker takes part in before it refuses more
     dry_run: bool = False  # decide, say so, and leave the tree as it is
