@@ -209,9 +209,14 @@ async def _among_themselves(run: LiveRun, result: Result) -> None:
         with contextlib.suppress(SurveyError, TopologyError):  # it changes just now: the next look tells
             tree = (await survey(list(run.network.directory.admin.values()), "/glance")).topology()
             _note_tree(run, result, tree)
-        if result.changes and result.changes[-1][0] > result.stage.change_at:
+        if run.now > result.stage.change_at and _joins_a_and_c(result.trees[-1][1]):
             has_followed.set()
         await asyncio.wait([end], timeout=LOOK_SECONDS)
+
+
+def _joins_a_and_c(tree: Topology) -> bool:
+    """What the second half asks for."""
+    return any({a[0], b[0]} == {*"ac"} for a, b in tree.links)
 
 
 def _note_tree(run: LiveRun, result: Result, tree: Topology) -> None:
