@@ -9,6 +9,7 @@ request for an exchange is the broker's own business, and on its disk.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import deque
@@ -71,7 +72,7 @@ class Council:
         self._load = Load()
         self._rounds: dict[Node, deque[float]] = {}  # the last measurements, in seconds there and back
         self._measured_at: dict[Node, float] = {}
-        self._is_measuring = False
+        self._measuring: asyncio.Task[None] | None = None
         self.councillor = Councillor(
             node.name, self, conduct, now=node.now, ordering=node.settings.ordering, fresh_name=fresh_name
         )
@@ -156,11 +157,10 @@ class Council:
             self._rounds.pop(gone, None)
             del self._measured_at[gone]
         due = [broker for broker in sorted(places) if now - self._measured_at.get(broker, NEVER) >= MEASURE_SECONDS]
-        if self._is_measuring or not due:
+        if not due or (self._measuring is not None and not self._measuring.done()):
             return
         chosen = sorted(due, key=lambda broker: self._measured_at.get(broker, NEVER))[:ASKED_AT_ONCE_MAX]
-        self._is_measuring = True
-        watched(self._measured({broker: places[broker] for broker in chosen}))
+        self._measuring = watched(self._measured({broker: places[broker] for broker in chosen}))
 
     async def _measured(self, places: dict[Node, str]) -> None:
         found = await distances(self._node.name, self._node.endpoint.epoch, places)
@@ -168,4 +168,9 @@ class Council:
             self._measured_at[broker] = self._node.now
             if seconds is not None:
                 self._rounds.setdefault(broker, deque(maxlen=KEPT)).append(seconds)
-        self._is_measuring = False
+
+    async def close(self) -> None:
+        """Measure no more."""
+        if self._measuring is not None:
+            self._measuring.cancel()
+            await asyncio.wait([self._measuring])

@@ -115,6 +115,8 @@ class Daemon:
             self._ring.close()
         for task in (ticking, *self._diallers.values()):
             task.cancel()
+        if self._council is not None:
+            await self._council.close()
         if not self._is_fatal:
             await self.node.guardian.host.stop()
             await self._leave()
