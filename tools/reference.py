@@ -29,7 +29,16 @@ from pleach.live.metrics import COUNTER_HELP
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
 # Flags that are called otherwise than their keys.
-FLAGS = MappingProxyType({"peers": "peer", "neighbours": "neighbour", "after": "heal_after", "found": "ring"})
+FLAGS = MappingProxyType(
+    {
+        "peers": "peer",
+        "neighbours": "neighbour",
+        "after": "heal_after",
+        "found": "ring",
+        "every": "improve_every",
+        "dry_run": "improve_dry_run",
+    }
+)
 TWO_NUMBERS = "two numbers"
 TYPES = MappingProxyType(
     {"str": "text", "int": "integer", "float": "number", "bool": "boolean", "Node": "name", "Path": "path"}

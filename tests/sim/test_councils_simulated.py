@@ -15,6 +15,7 @@ from pleach.optimise.conduct import Conduct
 from pleach.overlay.plans import Topology
 from pleach.scenario import parse_scenario
 from pleach.scenario.model import PerLink
+from pleach.scenario.outline import outline, read_outline, tree_after
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind, explain, judge
@@ -61,6 +62,8 @@ def test_the_tree_suits_its_traffic_after_a_while_and_nothing_is_lost(seed):
     assert decisions(done)
     tree = tree_of(going)
     assert {("a1", "a2"), ("b1", "b2"), ("c1", "c2")} <= {*tree.links}
+    notes = [(each.node, each.detail) for each in done.records if each.kind == RecordKind.STATE]
+    assert {*tree_after(read_outline(outline(going.scenario)), notes).links} == {*tree.links}
     assert milliseconds(done, 13.0, 14.0) < 0.5 * milliseconds(done, 0.5, 1.5)
 
 
@@ -111,3 +114,9 @@ def test_what_makes_no_sense_is_refused_with_a_reason(text, reason):
 
 def test_an_empty_table_has_every_default():
     assert parse_scenario(f"{HEAD}[improve]").improve == Conduct()
+
+
+def test_links_that_may_come_to_be_have_latencies():
+    three = HEAD.replace('[["a", "b"]]', '[["a", "b"], ["b", "c"]]')
+    made = parse_scenario(f'{three}[improve]\n[latency]\n"a-c" = 0.5')
+    assert made.latency.of("c", "a") == Span(0.5, 0.5)

@@ -17,6 +17,7 @@ from pleach.messages import OPERATOR, Bulletin, Message, Motion, Node
 from pleach.optimise.council import Councillor, Turn
 from pleach.optimise.distances import MILLISECONDS_MIN, PROCESSING_MILLISECONDS
 from pleach.optimise.seat import Seat
+from pleach.scenario.asked import described
 from pleach.scenario.model import Scenario
 from pleach.scenario.values import Span
 from pleach.sim.simulator import Simulator
@@ -81,6 +82,8 @@ class Seated:
             name = turn.request.operation if turn.request else "dry-run"
             effects.append(Observe(Observed.STATE, detail=f"improve {name}: {turn.judgement}"))
         if turn.request is not None:
+            asking = f"operation {turn.request.operation}: {described(turn.request)}"  # as of operators, for replays
+            effects.append(Observe(Observed.STATE, detail=asking))
             asked = self._broker.handle(OPERATOR, turn.request, now=now)
             self._seat.look(asked, now)
             effects += asked
