@@ -35,7 +35,6 @@ FLAGS = MappingProxyType(
         "neighbours": "neighbour",
         "after": "heal_after",
         "found": "ring",
-        "every": "improve_every",
         "dry_run": "improve_dry_run",
     }
 )

@@ -40,7 +40,6 @@ def broker(
     period: Annotated[float | None, typer.Option(help="Leases: seconds until what is not renewed goes.")] = None,
     heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
     improve: Annotated[bool | None, typer.Option("--improve", help="Improve the tree with those around.")] = None,
-    improve_every: Annotated[float | None, typer.Option(help="Seconds between bulletins to those around.")] = None,
     improve_dry_run: Annotated[bool | None, typer.Option("--improve-dry-run", help="Say what it would do.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
@@ -59,13 +58,7 @@ def broker(
     told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
     logs = _given(log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
     tables = _given(stabilise=_given(refresh=refresh, period=period) or None, heal=_given(after=heal_after) or None)
-    better = _given(every=improve_every, dry_run=improve_dry_run)
-    kept = _given(
-        improve=better if improve or better else None,
-        data_dir=str(data_dir) if data_dir else None,
-        heartbeat=heartbeat,
-        zone=zone,
-    )
+    kept = _given(data_dir=str(data_dir) if data_dir else None, heartbeat=heartbeat, zone=zone)
     routes = _given(parent=parent, routing=routing, hierarchical=hierarchical, advertisements=advertisements)
     network = _given(
         name=name or named,
@@ -74,6 +67,7 @@ def broker(
         neighbours=neighbour or None,
         welcome=welcome or None,
         ring=_given(found=ring, join=join.split(",") if join else None) or None,
+        improve=_given(dry_run=improve_dry_run) if improve or improve_dry_run else None,
         merge_bound=merge_bound,
         ordering=ordering,
         exchange=exchange,

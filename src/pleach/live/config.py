@@ -7,7 +7,7 @@
     limits = { clients = 500 }          PLEACH_LIMIT_CLIENTS=500
     stabilise = { refresh = 1, … }      PLEACH_STABILISE_REFRESH=1        --refresh 1
     heal = { after = 10 }               PLEACH_HEAL_AFTER=10              --heal-after 10
-    improve = { every = 2 }             PLEACH_IMPROVE_EVERY=2            --improve-every 2
+    improve = { every = 2 }             PLEACH_IMPROVE_EVERY=2            --improve
     ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
 
 An error says where the value came from, which key it is, what is wrong, and what would be right.
