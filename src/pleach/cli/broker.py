@@ -68,11 +68,9 @@ def broker(
         welcome=welcome or None,
         ring=_given(found=ring, join=join.split(",") if join else None) or None,
         improve=_given(dry_run=improve_dry_run) if improve or improve_dry_run else None,
-        merge_bound=merge_bound,
-        ordering=ordering,
-        exchange=exchange,
     )
-    given = {**listens, **told, **logs, **tables, **kept, **routes, **network}
+    rules = _given(merge_bound=merge_bound, ordering=ordering, exchange=exchange)
+    given = {**listens, **told, **logs, **tables, **kept, **routes, **rules, **network}
     _validate_or_run(lambda: load_settings(config, os.environ, given), is_run=not validate)
 
 
