@@ -3,7 +3,7 @@
 import builtins
 import types
 from enum import Enum
-from typing import get_args, get_origin
+from typing import Annotated, get_args, get_origin
 
 import msgspec
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pleach import messages
 from pleach.events.event import Event, EventId
 from pleach.events.language import parse_filter
-from pleach.messages import AnyMessage, Forward, Layer, Publish, decode, encode
+from pleach.messages import AnyMessage, Forward, Layer, Publish, council, decode, encode
 from pleach.messages.requests import Way
 
 FILTERS = [
@@ -39,6 +39,8 @@ OF_TYPE = {
     "bytes": st.binary(max_size=8),
 }
 
+BOUNDED = {council.Natural: st.integers(0, 2**32), council.Level: st.integers(0, 31)}
+
 
 def made(kind):
     fields = msgspec.structs.fields(kind)
@@ -49,6 +51,10 @@ def of_type(kind):
     """What a field of this type may hold: containers, unions and structs are made of their parts."""
     if kind == Way:
         return st.lists(names, min_size=1, max_size=3)
+    if kind == council.Way:
+        return st.lists(made(council.Standing), min_size=1, max_size=3)
+    if get_origin(kind) is Annotated:
+        return of_type(get_args(kind)[0]) if kind not in BOUNDED else BOUNDED[kind]
     parts = get_args(kind)
     match get_origin(kind):
         case builtins.list:

@@ -30,7 +30,14 @@ ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
 # Flags that are called otherwise than their keys.
 FLAGS = MappingProxyType(
-    {"peers": "peer", "neighbours": "neighbour", "after": "heal_after", "found": "ring", "kind": "stabilise"}
+    {
+        "peers": "peer",
+        "neighbours": "neighbour",
+        "after": "heal_after",
+        "found": "ring",
+        "kind": "stabilise",
+        "dry_run": "improve_dry_run",
+    }
 )
 TWO_NUMBERS = "two numbers"
 TYPES = MappingProxyType(

@@ -21,6 +21,7 @@ from pleach.events.event import Event, EventId
 from pleach.events.language import parse_filter
 from pleach.links.frames import (
     Ack,
+    Aside,
     Bye,
     Data,
     Extent,
@@ -70,6 +71,7 @@ SAMPLES: tuple[Frame, ...] = (
     Probe(7, ["a", "b"]),
     Read(40, 57, 1_000, is_survey=True),
     Extent(57, 41, 60),
+    Aside(b"to whom it may concern"),
 )
 MESSAGES: tuple[Message, ...] = (
     Attach(),

@@ -1,6 +1,7 @@
 """A tree that improves itself while events flow: the measured cost must fall, and nothing be lost or out of order.
 
     python tests/live/improve_rounds.py --seconds 120
+    python tests/live/improve_rounds.py --seconds 120 --among-themselves
 
 Nine broker processes in three zones, with latencies between them that a proxy in every link makes. They begin as a
 chain that leaves its zone with every link. At first events are wanted in the zone where they are published; half way
@@ -10,7 +11,8 @@ client took. The first one has in it whatever else the machine is busy with; the
 hardly, unless it is busy with much. The third one is the price of the links that were taken.
 
 The exit code is 1 if the cost has not fallen by 30% within a minute of the change, or if the reference oracle finds
-anything. With `--engine spark` the loop makes its plans there.
+anything. With `--engine spark` the loop makes its plans there. With `--among-themselves` there is no loop: brokers do
+it, by `[improve]`, and what is told of them is what they say of their neighbours now and then.
 """
 
 from __future__ import annotations
@@ -28,8 +30,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from pleach.errors import SurveyError, TopologyError
 from pleach.live.improving import Round, Wish, improve
 from pleach.live.run import LiveRun, run_live
+from pleach.live.survey import survey
+from pleach.optimise.conduct import Conduct
 from pleach.overlay.plans import Topology
 from pleach.scenario import parse_scenario
 from pleach.scenario.model import PerLink, Scenario
@@ -45,6 +50,7 @@ MINUTE = 60.0
 WINDOW_SECONDS = 5.0
 MOMENTS_PER_WINDOW = 5
 EVERY_SECONDS = 5.0
+LOOK_SECONDS = 1.0  # between looks at brokers that improve their tree among themselves
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,7 @@ class Stage:
     per_second: float = 20.0
     window: float = WINDOW_SECONDS
     wish: Wish = field(default_factory=lambda: Wish(every=EVERY_SECONDS, actions_per_minute_max=20))
+    conduct: Conduct | None = None  # of brokers that improve their tree among themselves; None: the loop does it
     is_chain: bool = True  # else it begins with a tree that suits the first half
     goes_on: float | None = None  # seconds after the first exchange after the change; None: to the end
 
@@ -79,7 +86,8 @@ class Stage:
         )
         ground = parse_scenario(f"{head}\n[latency]\ndefault = {NEAR}\n{self._clients()}", file="improve")
         everywhere = tuple((a, b, Span(seconds, seconds)) for a, b, seconds in far)  # also where no link is yet
-        return msgspec.structs.replace(ground, latency=PerLink(ground.latency.default, everywhere))
+        latency = PerLink(ground.latency.default, everywhere)
+        return msgspec.structs.replace(ground, latency=latency, improve=self.conduct)
 
     def _clients(self) -> str:
         sources = [
@@ -121,6 +129,7 @@ class Window(NamedTuple):
 class Result:
     stage: Stage
     rounds: list[Round] = field(default_factory=list)
+    changes: list[tuple[float, str]] = field(default_factory=list)  # of brokers among themselves
     trees: list[tuple[float, Topology]] = field(default_factory=list)  # since when
     windows: list[Window] = field(default_factory=list)
     verdict: Verdict | None = None
@@ -150,7 +159,7 @@ class Result:
 
     @property
     def exchanges(self) -> int:
-        return sum(len(each.exchanges) for each in self.rounds if each.is_done)
+        return len(self.changes) or sum(len(each.exchanges) for each in self.rounds if each.is_done)
 
     @property
     def is_good(self) -> bool:
@@ -162,23 +171,7 @@ async def improve_rounds(place: Path, stage: Stage, on_round=lambda _round: None
     result = Result(stage, trees=[(0.0, Topology.of(stage.links))])
 
     async def direct(run: LiveRun) -> None:
-        has_followed = asyncio.Event()
-
-        def note(done: Round) -> None:
-            result.rounds.append(done)
-            if done.is_done:
-                result.trees.append((run.now, _after(result.trees[-1][1], done)))
-                if run.now > stage.change_at:
-                    has_followed.set()
-            on_round(done)
-
-        places = list(run.network.directory.admin.values())
-        loop = asyncio.create_task(improve(places, stage.wish, on_round=note, engine=engine))
-        await asyncio.wait([loop, asyncio.create_task(_end(run, stage, has_followed))], return_when="FIRST_COMPLETED")
-        if loop.done():
-            loop.result()  # it does not end by itself: something went wrong
-        loop.cancel()
-        await asyncio.wait([loop])
+        await (_by_loop(run, result, on_round, engine) if stage.conduct is None else _among_themselves(run, result))
 
     done = await run_live(stage.scenario(), place, zones=stage.zones, direct=direct)
     result.windows = list(windows_of(done.records, result))
@@ -186,6 +179,54 @@ async def improve_rounds(place: Path, stage: Stage, on_round=lambda _round: None
         result.verdict = judge(done.records)
         result.explained = "" if result.verdict.clean else explain(result.verdict, done.records)
     return result
+
+
+async def _by_loop(run: LiveRun, result: Result, on_round, engine) -> None:
+    stage, has_followed = result.stage, asyncio.Event()
+
+    def note(done: Round) -> None:
+        result.rounds.append(done)
+        if done.is_done:
+            result.trees.append((run.now, _after(result.trees[-1][1], done)))
+            if run.now > stage.change_at:
+                has_followed.set()
+        on_round(done)
+
+    places = list(run.network.directory.admin.values())
+    loop = asyncio.create_task(improve(places, stage.wish, on_round=note, engine=engine))
+    await asyncio.wait([loop, asyncio.create_task(_end(run, stage, has_followed))], return_when="FIRST_COMPLETED")
+    if loop.done():
+        loop.result()  # it does not end by itself: something went wrong
+    loop.cancel()
+    await asyncio.wait([loop])
+
+
+async def _among_themselves(run: LiveRun, result: Result) -> None:
+    """Brokers act by themselves; all there is to do is to look."""
+    has_followed = asyncio.Event()
+    end = asyncio.create_task(_end(run, result.stage, has_followed))
+    while not end.done():
+        with contextlib.suppress(SurveyError, TopologyError):  # it changes just now: the next look tells
+            tree = (await survey(list(run.network.directory.admin.values()), "/glance")).topology()
+            _note_tree(run, result, tree)
+        if run.now > result.stage.change_at and _joins_a_and_c(result.trees[-1][1]):
+            has_followed.set()
+        await asyncio.wait([end], timeout=LOOK_SECONDS)
+
+
+def _joins_a_and_c(tree: Topology) -> bool:
+    """What the second half asks for."""
+    return any({a[0], b[0]} == {*"ac"} for a, b in tree.links)
+
+
+def _note_tree(run: LiveRun, result: Result, tree: Topology) -> None:
+    """One line for each link that has come since the last look, with one that has gone."""
+    before = result.trees[-1][1]
+    gone, come = sorted({*before.links} - {*tree.links}), sorted({*tree.links} - {*before.links})
+    for old, new in zip(gone, come, strict=True):
+        result.changes.append((run.now, f"− {'–'.join(old)}  + {'–'.join(new)}"))
+    if come:
+        result.trees.append((run.now, tree))
 
 
 async def _end(run: LiveRun, stage: Stage, has_followed: asyncio.Event) -> None:
@@ -236,6 +277,8 @@ def told(result: Result) -> Iterator[str]:
     yield "   from     quickest      mean  by links, in ms per delivery"
     for at, quickest, mean, by_links, deliveries in result.windows:
         yield f"{at:5.1f} s  {quickest:10.1f} {mean:9.1f} {by_links:9.1f}  {deliveries:,} deliveries"
+    for at, what in result.changes:
+        yield f"{at:5.1f} s  {what}"
     yield f"{result.exchanges} links exchanged in {sum(bool(each.exchanges) for each in result.rounds)} rounds"
     for trouble in filter(None, (each.trouble for each in result.rounds)):
         yield f"trouble: {trouble}"
@@ -278,8 +321,10 @@ def main() -> int:
     parser.add_argument("--brokers-per-zone", type=int, default=3)
     parser.add_argument("--events", type=float, default=20.0, help="per second and source")
     parser.add_argument("--engine", choices=("plain", "spark"), default="plain")
+    parser.add_argument("--among-themselves", action="store_true", help="brokers improve their tree, without a loop")
     given = parser.parse_args()
-    stage = Stage(given.seconds, given.seconds / 2, given.brokers_per_zone, given.events)
+    conduct = Conduct(actions_per_minute_max=20) if given.among_themselves else None
+    stage = Stage(given.seconds, given.seconds / 2, given.brokers_per_zone, given.events, conduct=conduct)
     with tempfile.TemporaryDirectory() as scratch:
         engine = spark_engine(Path(scratch) / "telemetry") if given.engine == "spark" else None
         result = asyncio.run(improve_rounds(Path(scratch), stage, say, engine))

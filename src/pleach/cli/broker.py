@@ -40,6 +40,8 @@ def broker(
     refresh: Annotated[float | None, typer.Option(help="Mending: seconds between renewals.")] = None,
     period: Annotated[float | None, typer.Option(help="Mending: seconds until what is not renewed goes.")] = None,
     heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
+    improve: Annotated[bool | None, typer.Option("--improve", help="Improve the tree with those around.")] = None,
+    improve_dry_run: Annotated[bool | None, typer.Option("--improve-dry-run", help="Say what it would do.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Keep everything here, safe from a crash.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between signs of life.")] = None,
     zone: Annotated[str | None, typer.Option(help="Where it stands: for the dashboard, and for costs.")] = None,
@@ -67,11 +69,10 @@ def broker(
         neighbours=neighbour or None,
         welcome=welcome or None,
         ring=_given(found=ring, join=join.split(",") if join else None) or None,
-        merge_bound=merge_bound,
-        ordering=ordering,
-        exchange=exchange,
+        improve=_given(dry_run=improve_dry_run) if improve or improve_dry_run else None,
     )
-    given = {**listens, **told, **logs, **tables, **kept, **routes, **network}
+    rules = _given(merge_bound=merge_bound, ordering=ordering, exchange=exchange)
+    given = {**listens, **told, **logs, **tables, **kept, **routes, **rules, **network}
     _validate_or_run(lambda: load_settings(config, os.environ, given), is_run=not validate)
 
 

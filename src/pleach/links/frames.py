@@ -43,6 +43,7 @@ class Kind(IntEnum):
     PROBE = 6
     READ = 7
     EXTENT = 8
+    ASIDE = 9
 
 
 _DATA = int(Kind.DATA)  # for the hot paths: an enum's member is looked up each time
@@ -102,6 +103,12 @@ class Extent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last: Number  # the last
 
 
+class Aside(NamedTuple):
+    """A message between brokers outside of the session, like Probe: neither numbered nor kept."""
+
+    payload: bytes
+
+
 class Data(NamedTuple):
     sequence: int
     payload: bytes
@@ -122,7 +129,7 @@ class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     address: str = ""  # of ELSEWHERE
 
 
-Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe | Read | Extent
+Frame: TypeAlias = Hello | Data | Ack | Ping | Bye | Probe | Read | Extent | Aside
 
 _hello = msgspec.msgpack.Decoder(Hello)
 _bye = msgspec.msgpack.Decoder(Bye)
@@ -150,6 +157,8 @@ def encode_frame(frame: Frame) -> bytes:
             return _with_body(Kind.READ, msgspec.msgpack.encode(frame))
         case Extent():
             return _with_body(Kind.EXTENT, msgspec.msgpack.encode(frame))
+        case Aside(payload):
+            return _with_body(Kind.ASIDE, payload)
 
 
 def _with_body(kind: Kind, body: bytes) -> bytes:
@@ -228,6 +237,8 @@ def _decode(kind: int, number: int, body: bytes) -> Frame:
             return _decoded(_read, body)
         case Kind.EXTENT:
             return _decoded(_extent, body)
+        case Kind.ASIDE:
+            return Aside(body)
         case _:
             raise FrameError(f"no frame has kind {kind}, number {number} and {len(body)} bytes")
 

@@ -7,6 +7,7 @@
     limits = { clients = 500 }          PLEACH_LIMIT_CLIENTS=500
     stabilise = { refresh = 1, … }      PLEACH_STABILISE_REFRESH=1        --refresh 1
     heal = { after = 10 }               PLEACH_HEAL_AFTER=10              --heal-after 10
+    improve = { every = 2 }             PLEACH_IMPROVE_EVERY=2            --improve
     ring = { join = ["c:7200"] }        PLEACH_RING_JOIN=c:7200           --join c:7200
 
 An error says where the value came from, which key it is, what is wrong, and what would be right.
@@ -29,6 +30,7 @@ from pleach.live.heal_settings import HealSettings, StandInSettings, heal_compla
 from pleach.live.leasing import LeaseSettings, lease_complaints
 from pleach.live.ring.settings import RingSettings, ring_complaints
 from pleach.messages import Node
+from pleach.optimise.conduct import Conduct, conduct_complaints
 from pleach.overlay.choice import CHOICES
 from pleach.routing.policies import POLICIES
 from pleach.routing.router import RoutingConfig
@@ -85,6 +87,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stabilise: LeaseSettings | None = None  # None: nothing runs out, and nothing mends by itself
     heal: HealSettings | None = None  # None: a broker that is dead for good is missed for good
     stand_in: StandInSettings | None = None  # this broker stands in for a dead one of its name
+    improve: Conduct | None = None  # None: links change only if somebody asks; else brokers improve their tree
     ring: RingSettings | None = None  # None: neighbours are named; else the ring names them
     ordering: str = "causal"
     exchange: str = "swaplink"  # the protocol of reconfigurations that name none
@@ -120,6 +123,7 @@ TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
         "stabilise": ("PLEACH_STABILISE_", LeaseSettings),
         "heal": ("PLEACH_HEAL_", HealSettings),
         "stand_in": ("PLEACH_STAND_IN_", StandInSettings),
+        "improve": ("PLEACH_IMPROVE_", Conduct),
         "ring": ("PLEACH_RING_", RingSettings),
     }
 )
@@ -315,7 +319,18 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
         yield from heal_complaints(settings.heal, settings.ordering, [key for key, table in others.items() if table])
     if settings.ring is not None:
         yield from _ring_complaints(settings, settings.ring)
+    if settings.improve is not None:
+        yield from _improve_complaints(settings, settings.improve)
     yield from _limit_complaints(settings.limits)
+
+
+def _improve_complaints(settings: BrokerSettings, improve: Conduct) -> Iterator[tuple[str, str, str]]:
+    for key, reason, remedy in conduct_complaints(improve):
+        yield f"improve.{key}", reason, remedy
+    if settings.hierarchical:
+        yield "improve", "hierarchical routing goes by the root, not by costs", "leave hierarchical out"
+    for other in (key for key in ("heal", "ring") if getattr(settings, key)):
+        yield "improve", f"[improve] and [{other}] do not know of each other", "leave one of them out"
 
 
 def _ring_complaints(settings: BrokerSettings, ring: RingSettings) -> Iterator[tuple[str, str, str]]:

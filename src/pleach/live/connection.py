@@ -21,7 +21,7 @@ from typing import cast
 import msgspec
 
 from pleach.errors import FrameError
-from pleach.links.frames import FRAME_BYTES_MAX, Ack, Bye, Data, Frame, FrameReader, Hello, Probe, encode_frame
+from pleach.links.frames import FRAME_BYTES_MAX, Ack, Aside, Bye, Data, Frame, FrameReader, Hello, Probe, encode_frame
 from pleach.live.addresses import Address
 
 GREETING_SECONDS_MAX = 5.0
@@ -97,8 +97,8 @@ class Connection(asyncio.Protocol):
         """Queue a frame; what is sent in one turn of the loop travels together."""
         if self._reason or self._transport is None:
             return
-        if not self.statistics.frames_sent and isinstance(frame, Probe):
-            return  # our Hello still waits for the disk, and goes first; there will be other probes
+        if not self.statistics.frames_sent and isinstance(frame, Probe | Aside):
+            return  # our Hello still waits for the disk, and goes first; there will be others
         if self.is_congested and isinstance(frame, Ack):
             self._last_ack = frame
             return

@@ -18,13 +18,14 @@ from random import SystemRandom
 from typing import NamedTuple, TypeAlias
 
 from pleach.errors import PleachError, SettingsError
-from pleach.links.frames import FRAME_BYTES_MAX, Bye, Data, Farewell, Frame, Hello, Probe
+from pleach.links.frames import FRAME_BYTES_MAX, Aside, Bye, Data, Farewell, Frame, Hello, Probe
 from pleach.links.reading import READER
 from pleach.live.addresses import Address
 from pleach.live.admin import AdminServer, site_of
 from pleach.live.bugs import end_on_bugs, watched
 from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
 from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
+from pleach.live.council import Council
 from pleach.live.distances import ANSWER, METER
 from pleach.live.doorkeeper import Door
 from pleach.live.logs import set_log_level
@@ -85,6 +86,7 @@ class Daemon:
         self._ring = self.node.ring = RingMember(self.node, settings.ring) if settings.ring else None
         self._probes = Probes(self.node, number=time.time_ns())
         self._readers = Readers(self.node)
+        self._council = Council(self.node, settings.improve) if settings.improve else None
         self._servers: list[asyncio.Server] = []
         self._known: dict[Connection, Node] = {}  # connections whose peer has said Hello, or was dialled
         self._strangers: dict[Connection, None] = {}
@@ -114,6 +116,8 @@ class Daemon:
             self._ring.close()
         for task in (ticking, *self._diallers.values()):
             task.cancel()
+        if self._council is not None:
+            await self._council.close()
         if not self._is_fatal:
             await self.node.guardian.host.stop()
             await self._leave()
@@ -169,6 +173,9 @@ class Daemon:
         peer = self._known.get(connection)
         if peer is not None and isinstance(frame, Probe):
             self._probes.heard(peer, frame, time.monotonic())
+        elif peer is not None and isinstance(frame, Aside):
+            if self._council is not None:
+                self._council.heard(peer, frame)
         elif peer is not None:
             self.node.receive(peer, connection, frame)
         elif connection in self._readers:
@@ -313,6 +320,8 @@ class Daemon:
                 await asyncio.sleep(HEARING_SECONDS)
             self.node.tick()
             self._probes.tick(time.monotonic())
+            if self._council is not None:
+                self._council.tick()
             self._readers.tick(time.monotonic())
 
     # Signals and the end -------------------------------------------------------------------------------------

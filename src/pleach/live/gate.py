@@ -8,7 +8,7 @@ never the renewal of one (stabilise/), which would take it away.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Protocol, get_args
 
 from pleach.broker import Broker
@@ -49,6 +49,7 @@ from pleach.messages import (
     Switch,
     Testimony,
 )
+from pleach.optimise.seat import Seat
 from pleach.overlay.membership import Membership
 from pleach.routing.entries import Entry
 from pleach.routing.sessions import owner
@@ -84,6 +85,7 @@ class Gate:
         self.garblers: dict[Node, Spoiler] = {}  # by neighbour: faults on purpose (striking.py)
         self.witness: Witness | None = None  # notes what comes from neighbours, where the network heals
         self.watching = Watching()
+        self.seat: Seat | None = None  # of a councillor, where brokers improve their tree among themselves
 
     @property
     def departing(self) -> Sequence[Node]:
@@ -100,6 +102,8 @@ class Gate:
         effects = self._handle(sender, message, now)
         if self.watching.is_on:
             self.watching.saw(message, effects)
+        if self.seat is not None:
+            self.seat.saw(sender, message, effects, now)
         if self.healing is not None and message.__class__ in MENDING:
             self.healing.did(effects)
         return self._garbled(effects, now) if self.garblers else effects
@@ -176,6 +180,8 @@ class Gate:
         counters.publishes += run.count if run.kind is Publish else 0
         if self.watching.is_on:
             self.watching.saw_run(run, passed)
+        if self.seat is not None:
+            self.seat.saw_run(sender, run, passed, monotonic())
         return passed
 
     def _why_not(self, sender: Node, message: Subscribe | Advertise) -> str:
@@ -213,6 +219,8 @@ class Gate:
         effects = self.broker.handle_timer(name, now=now)
         if self.watching.is_on:
             self.watching.saw(None, effects)
+        if self.seat is not None:
+            self.seat.saw_timer(effects, now)
         if self.healing is not None:
             self.healing.did(effects)
         return self._garbled(effects, now) if self.garblers else effects

@@ -35,6 +35,10 @@ class Counters(msgspec.Struct):
     rebuild_musters: int = 0
     stand_ins_started: int = 0
     bereavements: int = 0
+    improve_bulletins: int = 0
+    improve_motions: int = 0
+    improve_decisions: int = 0
+    improve_changes: int = 0
     commits: int = 0
     commit_seconds: float = 0.0
     snapshots: int = 0
@@ -81,6 +85,10 @@ COUNTER_HELP = {
     "rebuild_musters": "Times that the root asked who is late in a round, as this broker heard.",
     "stand_ins_started": "Neighbours that were dead for good and got a stand-in from this broker.",
     "bereavements": "Neighbours of which this broker has testified to a stand-in.",
+    "improve_bulletins": "Bulletins of this broker, for others to find better links.",
+    "improve_motions": "Links that this broker has moved for.",
+    "improve_decisions": "Exchanges of a link that this broker has decided for, in a dry run, too.",
+    "improve_changes": "Changes of the tree that this broker took part in, where it improves it.",
     "commits": "Commits to the data directory.",
     "commit_seconds": "Time spent in commits.",
     "snapshots": "Snapshots that replaced the journal.",

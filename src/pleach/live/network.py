@@ -9,6 +9,7 @@ Whatever was started is stopped, whatever happens in between.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from pleach.errors import LiveError
 from pleach.live.addresses import Address
 from pleach.live.apply import Directory
 from pleach.live.ask import ask
+from pleach.live.config import TABLES
 from pleach.live.leasing import Mending
 from pleach.live.proxy import Front, LinkProxy
 from pleach.messages import Node
@@ -120,7 +122,11 @@ class LiveNetwork:
         log = (self._directory / f"{broker}.log").open("ab")
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._command(broker), stdout=asyncio.subprocess.PIPE, stderr=log, stdin=asyncio.subprocess.DEVNULL
+                *self._command(broker),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                stdin=asyncio.subprocess.DEVNULL,
+                env={**os.environ, **self._environment()},
             )
         finally:
             log.close()
@@ -166,6 +172,12 @@ class LiveNetwork:
     def _has_root(self) -> bool:
         stabilise = self.scenario.stabilise
         return self.scenario.hierarchical or (stabilise is not None and stabilise.kind.rebuilds)
+
+    def _environment(self) -> dict[str, str]:
+        """What has no flag."""
+        improve = self.scenario.improve
+        given = msgspec.structs.asdict(improve) if improve else {}
+        return {f"{TABLES['improve'][0]}{key.upper()}": str(value) for key, value in given.items()}
 
     def _lease_flags(self) -> list[str]:
         stabilise = self.scenario.stabilise

@@ -48,6 +48,7 @@ from pleach.stabilise.machine import Leases
 from pleach.stabilise.paced import PacedRebuild
 
 if TYPE_CHECKING:
+    from pleach.live.council import Council
     from pleach.live.ring.member import RingMember
 
 __all__ = ["BrokerNode", "Door"]
@@ -86,6 +87,7 @@ class BrokerNode:
         self.roads.is_open = lambda: self.ring is not None and self.ring.is_open
         self.on_roads: Callable[[], None] | None = None  # called when whom to dial may have changed
         self.ring: RingMember | None = None  # for a broker that is in one
+        self.council: Council | None = None  # likewise
         self.links: dict[Node, Link] = {}
         self.pressure = Pressure(self)
         self.complaint = ""  # of what makes this broker unfit, besides links and disk

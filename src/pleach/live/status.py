@@ -145,8 +145,14 @@ def metrics(node: BrokerNode) -> list[Metric]:
         ),
         Metric("pleach_lease_away", "gauge", "Peers that are away: nothing of them runs out.", [_away(node)]),
         Metric("pleach_rebuild_last_round_seconds", "gauge", "How long ago the last round began.", _last_round(node)),
+        Metric("pleach_improve_reach_milliseconds", "gauge", "One way to a broker, as it was measured.", _reach(node)),
         *counted(node.counters),
     ]
+
+
+def _reach(node: BrokerNode) -> list[Sample]:
+    reached = node.council.reached if node.council else {}
+    return [Sample(cost, [("broker", broker)]) for broker, cost in reached.items()]
 
 
 def _away(node: BrokerNode) -> Sample:

@@ -56,6 +56,7 @@ from pleach.messages.coloured import (
     Stage,
     Welcome,
 )
+from pleach.messages.council import Bulletin, CouncilMessage, Motion, Standing
 from pleach.messages.exchange import (
     Activate,
     Begin,
@@ -178,6 +179,7 @@ __all__ = [
     "Begin",
     "Begun",
     "Bereaved",
+    "Bulletin",
     "Carried",
     "Carry",
     "Census",
@@ -191,6 +193,7 @@ __all__ = [
     "Connect",
     "ConnectAck",
     "ConnectNack",
+    "CouncilMessage",
     "CycleRefused",
     "Deliver",
     "Detach",
@@ -229,6 +232,7 @@ __all__ = [
     "Marked",
     "MembershipMessage",
     "Message",
+    "Motion",
     "Move",
     "MoveAbort",
     "MoveAck",
@@ -294,6 +298,7 @@ __all__ = [
     "Stage",
     "Stand",
     "StandFor",
+    "Standing",
     "Subscribe",
     "Subscribed",
     "Swap",

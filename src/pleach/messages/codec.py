@@ -13,6 +13,7 @@ from pleach.events.language import parse_asked, parse_internal
 from pleach.messages.base import Message
 from pleach.messages.clients import Advertise, ClientReply, ClientRequest, Deliver, Publish, Subscribe
 from pleach.messages.coloured import ColouredMessage
+from pleach.messages.council import CouncilMessage
 from pleach.messages.exchange import ExchangeMessage
 from pleach.messages.healing import HealingMessage, Returning
 from pleach.messages.hosting import HostingRequest
@@ -49,6 +50,7 @@ AnyMessage: TypeAlias = (
     | Presence
     | Redirect
     | ColouredMessage
+    | CouncilMessage
 )
 
 

@@ -12,13 +12,17 @@ Way: TypeAlias = Annotated[list[Node], msgspec.Meta(min_length=1)]  # at the fir
 
 
 class RequestSwap(Message, frozen=True):
-    """Turn a–b–c into a–c–b. `is_published`: by SwapLink as S0 prints it."""
+    """Turn a–b–c into a–c–b. `is_published`: by SwapLink as S0 prints it.
+
+    `is_patient`: where brokers are busy, they are asked again later. Else the request is refused then.
+    """
 
     operation: str
     a: Node
     b: Node
     c: Node
     is_published: bool = False
+    is_patient: bool = True
 
     @property
     def begins_at(self) -> Node:
@@ -29,13 +33,14 @@ class RequestExchange(Message, frozen=True):
     """Replace a link of the tree by another one.
 
     `path`: from one end of the new link to the other, in the tree as it is. What goes is the link after `path[cut]`.
-    `protocol`: one of `overlay.registry.CYCLES`.
+    `protocol`: one of `overlay.registry.CYCLES`. `is_patient`: as of `RequestSwap`.
     """
 
     operation: str
     path: Way
     cut: int
     protocol: str
+    is_patient: bool = True
 
     @property
     def begins_at(self) -> Node:

@@ -37,7 +37,7 @@ class Distances:
     def costs(self, tree: Topology, zones: Mapping[Node, str]) -> Costs:
         """Milliseconds one way, for all links that there could be."""
         pairs = [link(a, b) for a, b in combinations(tree.brokers, 2)]
-        known = {each: _milliseconds(min(self._rounds[each])) for each in pairs if each in self._rounds}
+        known = {each: milliseconds(min(self._rounds[each])) for each in pairs if each in self._rounds}
         longest = max(known.values(), default=MILLISECONDS_MIN)
         found = _by_zone(known, zones)
         for each in pairs:
@@ -46,7 +46,8 @@ class Distances:
         return Costs(dict.fromkeys(tree.brokers, PROCESSING_MILLISECONDS), found)
 
 
-def _milliseconds(seconds: float) -> float:
+def milliseconds(seconds: float) -> float:
+    """One way, of seconds there and back."""
     return max(MILLISECONDS_MIN, 1_000.0 * seconds / 2)
 
 

@@ -36,14 +36,16 @@ class Saving(NamedTuple):
     chance: float  # the standard deviation of the gain
 
 
-def best_saving(path: Sequence[Node], found: Sequence[Stretch], costs: Costs) -> Saving:
-    """Of all exchanges on this cycle the one that would have saved most."""
+def best_saving(
+    path: Sequence[Node], found: Sequence[Stretch], costs: Costs, places: Sequence[int] | None = None
+) -> Saving:
+    """Of all exchanges on this cycle the one that would have saved most; `places`: behind which a link may go."""
     each = [costs_without(path, [Stretch(stretch.touched, 1.0)], costs) for stretch in found]
     gains = [
         fsum(stretch.events * (one[-1] - one[place]) for stretch, one in zip(found, each, strict=True))
         for place in range(len(path) - 1)
     ]
-    place = max(range(len(gains)), key=gains.__getitem__)
+    place = max(range(len(gains)) if places is None else places, key=gains.__getitem__)
     variance = fsum(stretch.events * (one[-1] - one[place]) ** 2 for stretch, one in zip(found, each, strict=True))
     *others, new = cycle_links(path)
     return Saving(Exchange(others[place], new, gains[place]), sqrt(variance))
@@ -52,6 +54,10 @@ def best_saving(path: Sequence[Node], found: Sequence[Stretch], costs: Costs) ->
 def worthwhile(path: Sequence[Node], found: Sequence[Stretch], costs: Costs, *, one_in: int = 1) -> Exchange | None:
     """The best exchange, if it pays and is no chance. `one_in`: how many events stand for each that ledgers have."""
     exchange, chance = best_saving(path, found, costs)
-    along = fsum([*(costs.processing[v] for v in path), *(costs.of_link(a, b) for a, b in pairwise(path))])
-    pays = one_in * exchange.gain > EXCHANGE_PASSES * along
+    pays = one_in * exchange.gain > cost_of_exchange(path, costs)
     return exchange if pays and exchange.gain > DEVIATIONS * chance else None
+
+
+def cost_of_exchange(path: Sequence[Node], costs: Costs) -> float:
+    along = fsum([*(costs.processing[v] for v in path), *(costs.of_link(a, b) for a, b in pairwise(path))])
+    return EXCHANGE_PASSES * along

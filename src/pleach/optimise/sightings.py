@@ -70,17 +70,21 @@ class Pick(NamedTuple):
         return fsum(flow.events for flow in self.flows)
 
 
-def level_of(event: EventKey) -> int:
+def hash_of(event: EventKey) -> int:
     publisher, incarnation, sequence = event
-    return _level(crc32(b"/%d/%d" % (incarnation, sequence), crc32(publisher.encode())))
+    return crc32(b"/%d/%d" % (incarnation, sequence), crc32(publisher.encode()))
+
+
+def level_of(event: EventKey) -> int:
+    return level_of_hash(hash_of(event))
 
 
 def spelled_level(event: str) -> int:
     """The same, of an event's id as text: crc32 goes on where it was."""
-    return _level(crc32(event.encode()))
+    return level_of_hash(crc32(event.encode()))
 
 
-def _level(hashed: int) -> int:
+def level_of_hash(hashed: int) -> int:
     return HASH_BITS - (hashed * SPREAD & HASH_MAX).bit_length()
 
 

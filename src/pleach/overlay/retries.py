@@ -36,6 +36,8 @@ class Retries(msgspec.Struct):
 
     def put_off(self, request: Request, attempts: int, reason: str) -> list[Effect]:
         """Try again later; after too many attempts the request is refused, for the last reason."""
+        if isinstance(request, RequestSwap | RequestExchange) and not request.is_patient:
+            return [Concluded(request.operation, reason)]
         if attempts == RETRIES_MAX:
             return [Concluded(request.operation, f"{reason}; asked {attempts + 1} times")]
         self.waiting[request.operation] = Waiting(request, attempts + 1)

@@ -59,7 +59,8 @@ def _nodes(scenario: Scenario) -> _Nodes:
         brokers=frozenset([*scenario.brokers, *(broker for broker, _ in added)]),
         clients=frozenset(client.id for client in scenario.clients),
         links=frozenset(frozenset(link) for link in [*scenario.links, *added, *attachments]),
-        has_changes=any(isinstance(s, (Swap, Exchange, RemoveBroker, MoveClient)) for s in scenario.steps),
+        has_changes=scenario.improve is not None
+        or any(isinstance(s, (Swap, Exchange, RemoveBroker, MoveClient)) for s in scenario.steps),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from pleach.optimise.conduct import Conduct
 from pleach.scenario.steps import Step
 from pleach.scenario.values import (
     Attributes,
@@ -170,6 +171,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     service: Seconds = 0.0  # of a broker, for each message, one after the other; in `sim` only
     stabilise: Stabilise | None = None
     heal: Healing | None = None
+    improve: Conduct | None = None  # brokers improve their tree among themselves (optimise/council.py)
     clients: tuple[Client, ...] = ()
     steps: tuple[Step, ...] = ()
 

@@ -16,6 +16,7 @@ import msgspec
 from pleach.errors import EventError, FilterError
 from pleach.events.event import EVENT_BYTES_MAX, check_attributes
 from pleach.events.language import parse_filter
+from pleach.optimise.conduct import Conduct
 from pleach.scenario import values
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import (
@@ -168,6 +169,12 @@ def seconds(value: Any, path: Path) -> float:
 def positive_seconds(value: Any, path: Path) -> float:
     if not _is_number(value) or value <= 0:
         raise _misfit(value, path, "a number of seconds, more than 0,")
+    return float(value)
+
+
+def number(value: Any, path: Path) -> float:
+    if not _is_number(value):
+        raise _misfit(value, path, "a number")
     return float(value)
 
 
@@ -333,6 +340,9 @@ READERS: dict[Any, Reader] = {
     Renewal: one_of(Renewal),
     Stabilise | None: struct(Stabilise),
     Healing | None: struct(Healing),
+    Conduct | None: struct(Conduct),
+    float: number,
+    int: whole(0, 10**9),
     Span | None: span,
     values.Bytes: whole(0, EVENT_BYTES_MAX),
     values.Constants: constants,

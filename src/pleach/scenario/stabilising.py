@@ -71,7 +71,9 @@ def _flaw_of_rebuild(scenario: Scenario, stabilise: Stabilise) -> FlawError | No
 
 
 def _changes_tree(scenario: Scenario) -> bool:
-    return any(isinstance(s, (Swap, Exchange, AddBroker, RemoveBroker, MoveClient)) for s in scenario.steps)
+    return scenario.improve is not None or any(
+        isinstance(s, (Swap, Exchange, AddBroker, RemoveBroker, MoveClient)) for s in scenario.steps
+    )
 
 
 def delays_of(scenario: Scenario) -> Delays:

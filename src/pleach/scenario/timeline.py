@@ -64,7 +64,7 @@ class _World:
         self._brokers = set(scenario.brokers)
         self._broker_of = {client.id: client.broker for client in scenario.clients}
         self._links = {frozenset(link) for link in scenario.links}
-        self._links_known = True  # until the tree changes
+        self._links_known = scenario.improve is None  # until the tree changes
         self._down: set[str] = set()
         self._dead: set[str] = set()  # for good
         self._finds_back = scenario.stabilise is not None

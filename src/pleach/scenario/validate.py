@@ -12,6 +12,7 @@ import msgspec
 
 from pleach.errors import FilterError
 from pleach.events.language import parse_filter
+from pleach.optimise.conduct import conduct_complaints
 from pleach.overlay.choice import CHOICES
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
@@ -111,6 +112,21 @@ def check_settings(scenario: Scenario) -> None:
         raise FlawError(("heal",), reason)
     if scenario.heal and scenario.stabilise:
         raise FlawError(("heal",), "[heal] and [stabilise] do not know of each other; leave one of them out")
+    _check_improve(scenario)
+
+
+def _check_improve(scenario: Scenario) -> None:
+    if scenario.improve is None:
+        return
+    for key, reason, remedy in conduct_complaints(scenario.improve):
+        raise FlawError(("improve", key), f"`improve.{key}`: {reason}; {remedy}")
+    if scenario.hierarchical:
+        raise FlawError(("improve",), "hierarchical routing goes by the root, not by costs; leave `hierarchical` out")
+    if scenario.heal:
+        raise FlawError(("improve",), "[improve] and [heal] do not know of each other; leave one of them out")
+    if scenario.stabilise and scenario.stabilise.kind is not Stabiliser.LEASES:
+        reason = f'only leases go with [improve]; set kind = "{Stabiliser.LEASES}", or leave one of them out'
+        raise FlawError(("improve",), reason)
 
 
 # Clients ----------------------------------------------------------------------------------------------------

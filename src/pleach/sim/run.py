@@ -21,6 +21,7 @@ from pleach.scenario.behaviour import Publication, Replies, publications
 from pleach.scenario.colouring import is_coloured
 from pleach.scenario.plants import BrokerMachine
 from pleach.scenario.stabilising import fault_detail
+from pleach.sim.councils import Councils
 from pleach.sim.faults import StateFaults
 from pleach.sim.healing import Healing
 from pleach.sim.links import Link
@@ -95,6 +96,7 @@ class ScenarioRun:
         self.operations = Operations(self._surroundings())
         self.faults = StateFaults(self)
         self.healing = Healing(self, self.scenario.heal) if self.scenario.heal else None
+        self.councils = Councils(self.sim, self.scenario) if self.scenario.improve else None
         self._backups: dict[tuple[Node, float], bytes] = {}
         self._latencies = self.scenario.latency.by_link()
         self._losses = self.scenario.loss.by_link()
@@ -161,7 +163,10 @@ class ScenarioRun:
             self.sim.perform(name, broker.resume(now=0.0))
 
     def _seated(self, broker: BrokerMachine) -> Machine:
-        return self.healing.seated(broker) if self.healing and isinstance(broker, Broker) else broker
+        if not isinstance(broker, Broker):
+            return broker
+        seats = self.healing or self.councils
+        return seats.seated(broker) if seats else broker
 
     def _furnish(self, link: Link) -> None:
         """The latency and the loss that the scenario gives to a link, of the beginning or a later one."""
@@ -192,8 +197,8 @@ class ScenarioRun:
             if isinstance(step, steps.Restart) and step.state_from is not None:
                 self.sim.at(step.state_from, partial(self._back_up, step.broker, step.state_from))
             self.sim.at(step.at, partial(self._take, step))
-        if self.scenario.stabilise:
-            self.sim.at(self.scenario.duration, lambda: None)  # until then leases are kept up
+        if self.scenario.stabilise or self.scenario.improve:
+            self.sim.at(self.scenario.duration, lambda: None)  # until then leases, or councils, are kept up
         for client in self.scenario.clients:
             for index in range(len(client.publish)):
                 self._publish_next(client.id, publications(client, index, self.scenario.duration, self.stream))

@@ -78,6 +78,7 @@ class ExchangeState(msgspec.Struct):
     cycle: Cycle | None = None
     part: bytes = b""
     attempts: int = 0
+    is_patient: bool = True  # at u: as the request is
     asked_at: float = 0.0
     flushed: dict[str, None] = {}  # by other exchanges, while this one is under way
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
@@ -157,7 +158,7 @@ class ExchangeMachine:
         if busy := self._layers.locked_for():
             reason = f"{cycle.u} is locked for operation {busy}"
             return Handled(self._state.retries.put_off(request, attempts, reason))
-        self._state.attempts, self._state.asked_at = attempts, now
+        self._state.attempts, self._state.asked_at, self._state.is_patient = attempts, now, request.is_patient
         lock = LockCycle(request.operation, request.path, request.cut, request.protocol, self._layers.address)
         return Handled([*self._take_part(cycle), LinkUp(cycle.v), Send(request.path[1], lock)])
 
@@ -212,7 +213,8 @@ class ExchangeMachine:
         if self._layers.name != cycle.u:
             before = cycle.path[cycle.path.index(self._layers.name) - 1]
             return Handled([Send(before, message)])
-        request = RequestExchange(cycle.operation, cycle.path, cycle.cut, cycle.protocol)
+        patient = self._state.is_patient
+        request = RequestExchange(cycle.operation, cycle.path, cycle.cut, cycle.protocol, patient)
         outcome: list[Effect] = [Concluded(cycle.operation, message.reason)]
         if message.is_busy:
             outcome = self._state.retries.put_off(request, self._state.attempts, message.reason)
