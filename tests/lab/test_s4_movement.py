@@ -106,12 +106,10 @@ def test_a_root_that_moves_floods_the_path_with_what_it_covers():
 
 @pytest.mark.parametrize(("protocol", "is_slower"), [(MoveProtocol.COVERING, True), (MoveProtocol.TRANSACTION, False)])
 def test_brokers_that_go_through_their_tables_slow_down_who_needs_covering(protocol, is_slower):
-    """The same messages; only the time that brokers take for them differs."""
     found = [
         samples(movers(Workload.COVERED, protocol, clients=40, family=40, moving=1, scan_us=scan_us), 40.0)
         for scan_us in (0.0, 100.0)
     ]
-    assert found[0]["messages per move"] == found[1]["messages per move"]
     assert (min(found[1]["latency"]) > 1.5 * max(found[0]["latency"])) == is_slower
 
 
@@ -128,7 +126,7 @@ def made_up(ours=0.03, theirs=0.9, growth=0.0):
 
     def means(case):
         is_ours = case["protocol"] == "transaction"
-        size = (case["clients"] + case["moving"] + case["brokers"] + case["scan_us"]) / 1_000 + (
+        size = (case["clients"] + case["moving"] + case["brokers"]) / 1_000 + (
             case["workload"] == "covered"
         )
         return {"latency": ours * (1.0 + growth * size) if is_ours else theirs, "messages per move": 40.0}
@@ -143,7 +141,7 @@ def test_ten_times_as_fast_and_flat_is_what_s4_says(figure):
     assert figure.judge(made_up(theirs=0.02)).status is Status.REFUTED
 
 
-@pytest.mark.parametrize("name", ["s4-fig9", "s4-fig10", "s4-fig14", "s4-scans"])
+@pytest.mark.parametrize("name", ["s4-fig9", "s4-fig10", "s4-fig14"])
 def test_a_transaction_that_is_fast_and_not_flat_differs(name):
     assert FIGURE[name].judge(made_up(growth=1.0)).status is Status.DIFFERS
 
@@ -155,7 +153,7 @@ def test_fig_13_only_the_size_of_the_tree_counts():
 
 
 def test_ten_times_in_one_workload_is_not_ten_times_in_all():
-    some = [s._replace(mean=0.1) if s.case["workload"] == "chained" and s.metric == "latency" else s for s in made_up()]
+    some = [s._replace(mean=0.1) if s.case["workload"] == "chained" and s.mean > 0.5 else s for s in made_up()]
     assert FIGURE["s4-fig9"].judge(some).status is Status.DIFFERS
     assert "chained 3.3" in FIGURE["s4-fig9"].judge(some).measured
 
