@@ -7,7 +7,7 @@ from move_ways import Plan, compared
 from pleach.lab.movers import Workload
 
 PLAN = Plan(clients=6, family=6, seconds=2.0, pause=0.4, links=(("a", "b"), ("c", "b")), routes=(("a", "c"),))
-SECONDS_MAX = 100.0
+SECONDS_MAX = 200.0
 PATH_LINKS = 2
 
 
