@@ -144,7 +144,8 @@ async def measured(fleet: Fleet, plan: Plan, workload: Workload, routing: str, w
     movers = []
     for number, wanted in enumerate(plan.wanted(workload)):
         here, there = plan.routes[number % len(plan.routes)]
-        movers.append(Mover(f"k{number}", wanted, here, there, fleet, tree.path(here, there)))
+        name = f"{workload.value}-{way.value}-{number}"  # no namesakes: a broker may still know who has just left
+        movers.append(Mover(name, wanted, here, there, fleet, tree.path(here, there)))
     await asyncio.gather(*(mover.settle() for mover in movers))
     before = await quiet(fleet)
     until = time.monotonic() + plan.seconds
