@@ -126,9 +126,7 @@ def made_up(ours=0.03, theirs=0.9, growth=0.0):
 
     def means(case):
         is_ours = case["protocol"] == "transaction"
-        size = (case["clients"] + case["moving"] + case["brokers"]) / 1_000 + (
-            case["workload"] == "covered"
-        )
+        size = (case["clients"] + case["moving"] + case["brokers"]) / 1_000 + (case["workload"] == "covered")
         return {"latency": ours * (1.0 + growth * size) if is_ours else theirs, "messages per move": 40.0}
 
     return summarised(MOVEMENT, Size.USUAL, means)
@@ -138,7 +136,8 @@ def made_up(ours=0.03, theirs=0.9, growth=0.0):
 def test_ten_times_as_fast_and_flat_is_what_s4_says(figure):
     assert figure.judge(made_up()).status is Status.REPRODUCED
     assert figure.judge(made_up(theirs=0.1)).status is Status.DIFFERS
-    assert figure.judge(made_up(theirs=0.02)).status is Status.REFUTED
+    unknown = figure.name == "s4-fig14"  # machines that S4 does not describe
+    assert figure.judge(made_up(theirs=0.02)).status is (Status.DIFFERS if unknown else Status.REFUTED)
 
 
 @pytest.mark.parametrize("name", ["s4-fig9", "s4-fig10", "s4-fig14"])
