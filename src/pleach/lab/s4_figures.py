@@ -52,7 +52,7 @@ def _family(point: Summary) -> float:
 def draw_workloads(axes: Any, summaries: Sequence[Summary], part: str = WORKLOADS) -> None:
     drawn = [(TRANSACTION, True, ""), (COVERING, True, ""), (SCANNING, True, "")]
     if part == WORKLOADS:
-        drawn += [(SCANNING, False, ", families of ten"), (RECONNECT, True, "")]
+        drawn += [(SCANNING, False, ", in tens"), (RECONNECT, True, "")]
     for panel, (metric, scale) in zip(axes, ((LATENCY, MS), (MESSAGES, 1.0)), strict=True):
         for way, wide, more in drawn:
             points = _by_workload(summaries, part, metric, way, wide=wide)
@@ -187,8 +187,10 @@ def draw_scans(axes: Any, summaries: Sequence[Summary]) -> None:
             curve(panel, _scans(summaries, metric, way, wide=wide), "scan_us", way.name + more, scale=scale)
         (ours,) = _scans(summaries, metric, TRANSACTION, wide=False)
         panel.axhline(ours.mean * scale, color="black", linestyle=":", label=TRANSACTION.name)
-        dress(panel, metric)
+        panel.set_ylabel(metric)
         panel.set_xlabel("µs for each subscription compared with")
+    dress(axes[0], LATENCY)
+    axes[1].set_ylim(bottom=0.0)
     axes[0].legend()
 
 

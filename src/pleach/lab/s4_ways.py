@@ -26,7 +26,7 @@ class Way(NamedTuple):
 
 TRANSACTION = Way("transaction", MoveProtocol.TRANSACTION.value)
 COVERING = Way("covering protocol", MoveProtocol.COVERING.value)
-SCANNING = Way("covering, tables gone through", MoveProtocol.COVERING.value, SCAN_US)
+SCANNING = Way("covering, no index", MoveProtocol.COVERING.value, SCAN_US)
 RECONNECT = Way("reconnecting", MoveProtocol.RECONNECT.value)
 
 
