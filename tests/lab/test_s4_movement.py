@@ -13,8 +13,9 @@ from pleach.lab.experiment import Size, Status
 from pleach.lab.look import save
 from pleach.lab.mover_runs import Course, measure
 from pleach.lab.movers import Movers, Workload, movers_scenario, order, shapes_of
-from pleach.lab.s4_figures import FIGURES, judge_workloads, spread
+from pleach.lab.s4_figures import FIGURES, judge_workloads
 from pleach.lab.s4_movement import MOVEMENT, cases
+from pleach.lab.s4_ways import spread
 from pleach.mobility.resettling import MoveProtocol
 from pleach.overlay.plans import Topology
 
@@ -103,6 +104,15 @@ def test_a_root_that_moves_floods_the_path_with_what_it_covers():
     assert min(many["latency"]) > 2 * max(few["latency"]), "they wait in line"
 
 
+@pytest.mark.parametrize(("protocol", "is_slower"), [(MoveProtocol.COVERING, True), (MoveProtocol.TRANSACTION, False)])
+def test_brokers_that_go_through_their_tables_slow_down_who_needs_covering(protocol, is_slower):
+    found = [
+        samples(movers(Workload.COVERED, protocol, clients=40, family=40, moving=1, scan_us=scan_us), 40.0)
+        for scan_us in (0.0, 100.0)
+    ]
+    assert (min(found[1]["latency"]) > 1.5 * max(found[0]["latency"])) == is_slower
+
+
 def test_a_measurement_has_all_that_the_figures_show():
     case = next(case for case in cases(Size.QUICK) if case["part"] == "single")
     assert {sample.metric for sample in measure(case, 0)} >= {"latency", "messages per move", "moves per second"}
@@ -126,7 +136,8 @@ def made_up(ours=0.03, theirs=0.9, growth=0.0):
 def test_ten_times_as_fast_and_flat_is_what_s4_says(figure):
     assert figure.judge(made_up()).status is Status.REPRODUCED
     assert figure.judge(made_up(theirs=0.1)).status is Status.DIFFERS
-    assert figure.judge(made_up(theirs=0.02)).status is Status.REFUTED
+    unknown = figure.name == "s4-fig14"  # machines that S4 does not describe
+    assert figure.judge(made_up(theirs=0.02)).status is (Status.DIFFERS if unknown else Status.REFUTED)
 
 
 @pytest.mark.parametrize("name", ["s4-fig9", "s4-fig10", "s4-fig14"])
@@ -140,6 +151,12 @@ def test_fig_13_only_the_size_of_the_tree_counts():
     assert FIGURE["s4-fig13"].judge(larger).status is Status.DIFFERS
 
 
+def test_ten_times_in_one_workload_is_not_ten_times_in_all():
+    some = [s._replace(mean=0.1) if s.case["workload"] == "chained" and s.mean > 0.5 else s for s in made_up()]
+    assert FIGURE["s4-fig9"].judge(some).status is Status.DIFFERS
+    assert "chained 3.3" in FIGURE["s4-fig9"].judge(some).measured
+
+
 def test_where_it_is_less_than_ten_times_it_says_why():
     assert "differences" in judge_workloads(made_up(theirs=0.1)).measured
     assert "differences" not in judge_workloads(made_up()).measured
@@ -150,7 +167,7 @@ def test_how_flat_a_curve_is():
     assert spread(points) == pytest.approx(1.5)
 
 
-@pytest.mark.parametrize("name", ["s4-fig9", "s4-fig11", "s4-fig12"])
+@pytest.mark.parametrize("name", ["s4-fig9", "s4-fig11", "s4-fig12", "s4-scans"])
 def test_figures_of_each_kind_are_drawn(name, tmp_path):
     pytest.importorskip("matplotlib")
     assert all(path.stat().st_size > 1_000 for path in save(FIGURE[name], made_up(), tmp_path))

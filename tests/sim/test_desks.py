@@ -25,7 +25,7 @@ class Sink:
 def counter(senders=("a",), latency=(0.001, 0.001)):
     """A node that takes ten milliseconds per message, and others that write to it."""
     sim, desk = Simulator("s"), Sink()
-    sim.add("desk", desk, service=SERVICE)
+    sim.add("desk", desk, service=lambda _: SERVICE)
     for name in senders:
         sim.add(name, Sink())
         sim.link(name, "desk", latency)
@@ -130,6 +130,43 @@ def first_delay(scenario):
 def test_a_scenario_can_have_slow_brokers_and_nothing_is_lost_by_it():
     assert first_delay(parse_scenario(CHAIN.format(service=""))) == pytest.approx(0.004)
     assert first_delay(parse_scenario(CHAIN.format(service="service = 0.01"))) == pytest.approx(0.034)
+
+
+FAMILY = """
+name = "one covers the others"
+routing = "{routing}"
+links = [["a", "b"]]
+duration = 1.0
+service = 0.001
+service_per_entry = 0.010
+[latency]
+default = 0.0
+[[clients]]
+id = "s"
+broker = "a"
+subscribe = ["n > 3", "n > 2", "n > 1"]
+"""
+
+
+def heard_at(routing):
+    """When the client hears that its subscriptions are everywhere."""
+    result = run_scenario(parse_scenario(FAMILY.format(routing=routing)), 1)
+    return [round(record.at, 6) for record in result.records if record.kind is RecordKind.SUBSCRIBE_ACK]
+
+
+def test_where_filters_are_compared_each_subscription_that_is_there_takes_its_time():
+    """The second and the third one find one and two at their own broker."""
+    assert heard_at("covering")[-1] > 0.001 + 0.011 + 0.021
+    assert heard_at("simple")[-1] < 0.010, "it compares nothing"
+
+
+def test_a_broker_that_starts_again_takes_the_time_of_its_table():
+    crash = '[[steps]]\nat = 1.1\ndo = "crash"\nbroker = "a"\n[[steps]]\nat = 1.2\ndo = "restart"\nbroker = "a"\n'
+    more = '[[steps]]\nat = 1.5\ndo = "subscribe"\nclient = "s"\nfilter = "m = 1"\n'
+    text = FAMILY.format(routing="covering").replace("duration = 1.0", "duration = 2.0") + crash + more
+    result = run_scenario(parse_scenario(text), 1)
+    answered = [record.at for record in result.records if record.kind is RecordKind.SUBSCRIBE_ACK]
+    assert answered[-1] - 1.5 > 0.030, "three are there"
 
 
 def test_a_service_time_below_zero_is_refused():

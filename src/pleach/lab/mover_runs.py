@@ -37,6 +37,7 @@ def setting_of(case: Case) -> Movers:
         moving=int(case["moving"]),
         brokers=int(case["brokers"]),
         is_far=bool(case["is_far"]),
+        scan_us=float(case["scan_us"]),
     )
 
 

@@ -96,6 +96,7 @@ def _link(node: BrokerNode, peer: Node) -> dict[str, object]:
     return {
         "up": node.is_up(peer),
         "epoch": session.peer_epoch if session else 0,
+        "sent": session.last if session else 0,
         "queued": session.unconfirmed if session else 0,
         "queued_bytes": session.outbox_bytes if session else 0,
     }

@@ -354,6 +354,11 @@ class Router:
         """Subscriptions held for neighbours: the size by which S1 §2.2.2 compares policies."""
         return sum(len(self._subscriptions.received_from(neighbour)) for neighbour in self.neighbours)
 
+    @property
+    def subscription_count(self) -> int:
+        """Those in the table, of clients and of neighbours."""
+        return len(self._table)
+
     def capture(self) -> RouterState:
         return RouterState(
             self.parent,

@@ -169,6 +169,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     latency: PerLink[Span] = PerLink(LATENCY_DEFAULT)
     loss: PerLink[float] = PerLink(0.0)
     service: Seconds = 0.0  # of a broker, for each message, one after the other; in `sim` only
+    service_per_entry: Seconds = 0.0  # and for each subscription that one is compared with (covering, merging)
     stabilise: Stabilise | None = None
     heal: Healing | None = None
     improve: Conduct | None = None  # brokers improve their tree among themselves (optimise/council.py)

@@ -19,9 +19,9 @@ Later = Callable[[float, Callable[[], None]], None]
 
 @dataclass
 class Desk:
-    """`seconds`: for each message, from when its turn comes until it is handled."""
+    """`seconds`: for a message, from when its turn comes until it is handled."""
 
-    seconds: float
+    seconds: Callable[[Message], float]
     later: Later
     hand_over: Callable[[Link, Message], None]
     _line: deque[tuple[Link, Message]] = field(default_factory=deque)
@@ -34,7 +34,8 @@ class Desk:
 
     def _turn(self) -> None:
         self._is_busy = True
-        self.later(self.seconds, self._handle)
+        _, message = self._line[0]
+        self.later(self.seconds(message), self._handle)
 
     def _handle(self) -> None:
         self._is_busy = False

@@ -25,6 +25,7 @@ from pleach.scenario.asked import described
 from pleach.scenario.colouring import is_coloured
 from pleach.scenario.plants import BrokerMachine
 from pleach.scenario.reweaving import TreeStep, in_colours, planned, single
+from pleach.sim.service import service_of
 from pleach.sim.simulator import Machine, Simulator
 
 
@@ -117,7 +118,8 @@ class Operations:
 
     def _bring_in(self, broker: Node) -> None:
         fresh = self._around.brokers[broker] = self._around.make_broker(broker)
-        self._around.sim.add(broker, self._around.seated(fresh), service=self._around.scenario.service)
+        service = service_of(self._around.scenario, broker, self._around.brokers)
+        self._around.sim.add(broker, self._around.seated(fresh), service=service)
         self._around.sim.perform(broker, fresh.resume(now=self._around.sim.now))
 
     def _ask(self, operation: Operation) -> None:

@@ -26,6 +26,7 @@ from pleach.sim.faults import StateFaults
 from pleach.sim.healing import Healing
 from pleach.sim.links import Link
 from pleach.sim.operations import Operations, Surroundings
+from pleach.sim.service import service_of
 from pleach.sim.simulator import Machine, Simulator
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
@@ -146,7 +147,7 @@ class ScenarioRun:
 
     def _build(self) -> None:
         for name, broker in self.brokers.items():
-            self.sim.add(name, self._seated(broker), service=self.scenario.service)
+            self.sim.add(name, self._seated(broker), service=service_of(self.scenario, name, self.brokers))
         for name, client in self.clients.items():
             self.sim.add(name, self.healing.attentive(client) if self.healing else client)
         self.sim.on_link = self._furnish

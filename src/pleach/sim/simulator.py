@@ -60,8 +60,8 @@ class Simulator:
 
     # Building ------------------------------------------------------------------------------------------------
 
-    def add(self, name: Node, machine: Machine, *, service: float = 0.0) -> None:
-        """Also while running: a node that joins later. `service`: seconds for each message, one after the other."""
+    def add(self, name: Node, machine: Machine, *, service: Callable[[Message], float] | None = None) -> None:
+        """Also while running: a node that joins later. `service`: seconds for a message, one after the other."""
         self._machines[name] = machine
         if service:
             self._desks[name] = Desk(service, self._later, self.hand_over)
