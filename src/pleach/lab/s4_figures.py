@@ -59,7 +59,7 @@ def draw_workloads(axes: Any, summaries: Sequence[Summary], part: str = WORKLOAD
             names = [str(point.case["workload"]) for point in points]
             panel.plot(names, [point.mean * scale for point in points], label=way.name + more)
         dress(panel, metric)
-    axes[0].legend()
+    axes[1].legend(loc="lower right")  # where no curve is
 
 
 def judge_workloads(summaries: Sequence[Summary]) -> Finding:
