@@ -48,7 +48,8 @@ class Courier:
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
         match message:
             case Seek(request) if request.begins_at == self._layers.name:
-                return Handled([Send(sender, Sought(request.operation, is_found=True))], request=request)
+                found = self._answer(Search(sender, request.begins_at, []), request.operation, is_found=True)
+                return Handled(found, request=request)
             case Seek(request):
                 return self.seek(sender, request)
             case Sought(operation, is_found):
@@ -77,8 +78,10 @@ class Courier:
         return Handled(self._answer(search, operation, is_found=is_found))
 
     def _answer(self, search: Search, operation: str, *, is_found: bool) -> list[Effect]:
-        if search.asker != OPERATOR:
+        if search.asker in self._layers.router.neighbours:
             return [Send(search.asker, Sought(operation, is_found))]
+        if search.asker != OPERATOR:
+            return []  # the link was exchanged meanwhile; whoever began the search has a deadline of its own
         if is_found:
             return []
         return [Concluded(operation, f"there is no broker {search.begins_at} in the tree")]
