@@ -62,17 +62,16 @@ def broker(
     tables = _given(stabilise=mending, heal=_given(after=heal_after) or None)
     kept = _given(data_dir=str(data_dir) if data_dir else None, heartbeat=heartbeat, zone=zone)
     routes = _given(parent=parent, routing=routing, hierarchical=hierarchical, advertisements=advertisements)
+    links = _given(neighbours=neighbour or None, welcome=welcome or None)
     network = _given(
         name=name or named,
         peers=parse_peers(peer, source="--peer") if peer else None,
         components=parse_components(component, source="--component") if component else None,
-        neighbours=neighbour or None,
-        welcome=welcome or None,
         ring=_given(found=ring, join=join.split(",") if join else None) or None,
         improve=_given(dry_run=improve_dry_run) if improve or improve_dry_run else None,
     )
     rules = _given(merge_bound=merge_bound, ordering=ordering, exchange=exchange)
-    given = {**listens, **told, **logs, **tables, **kept, **routes, **rules, **network}
+    given = {**listens, **told, **logs, **tables, **kept, **routes, **rules, **links, **network}
     _validate_or_run(lambda: load_settings(config, os.environ, given), is_run=not validate)
 
 
