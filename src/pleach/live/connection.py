@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
 import msgspec
@@ -307,3 +307,15 @@ async def listen(
     """Accept connections; port 0 takes any (`server.sockets[0].getsockname()` says which)."""
     loop = asyncio.get_running_loop()
     return await loop.create_server(lambda: Connection(handlers, greeting_seconds_max=greeting_seconds_max), host, port)
+
+
+async def end_listening(servers: Iterable[asyncio.Server]) -> None:
+    """Nobody comes in any more. Who is at the door is let in first (the handlers may send it away): a server that is
+    closed between accepting a connection and making it known forgets it, and never closes its socket.
+    """
+    chosen, loop = list(servers), asyncio.get_running_loop()
+    for socket in [each for server in chosen for each in server.sockets]:
+        loop.remove_reader(socket.fileno())
+    await asyncio.sleep(0)
+    for server in chosen:
+        server.close()

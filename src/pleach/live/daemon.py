@@ -24,7 +24,7 @@ from pleach.live.addresses import Address
 from pleach.live.admin import AdminServer, site_of
 from pleach.live.bugs import end_on_bugs, watched
 from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
-from pleach.live.connection import Connection, Handlers, Statistics, listen, open_connection
+from pleach.live.connection import Connection, Handlers, Statistics, end_listening, listen, open_connection
 from pleach.live.council import Council
 from pleach.live.distances import ANSWER, METER
 from pleach.live.doorkeeper import Door
@@ -366,8 +366,7 @@ class Daemon:
         self._stop.set()
 
     async def _leave(self) -> None:
-        for server in self._servers:
-            server.close()
+        await end_listening(self._servers)
         for connection in list(self._strangers):
             connection.abort("stopping")
         self._readers.end(f"{self.node.name} is stopping")
