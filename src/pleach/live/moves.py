@@ -62,8 +62,11 @@ class Moving:
         }
 
     async def _has_come(self) -> bool:
-        """A broker that was restarted may have forgotten what it was asked for; where the client is shows it, too."""
+        """A broker that was restarted may have forgotten what it was asked for; where the client is shows it, too. That
+        the target has one of its name is not enough: it may be one that was left there long ago.
+        """
         try:
-            return self.client in (await ask(self.admin[1], "/status")).value["clients"]
+            source, target = [(await ask(admin, "/status")).value["clients"] for admin in self.admin]
         except UnreachableError:
             return False
+        return self.client in target and self.client not in source
