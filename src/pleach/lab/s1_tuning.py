@@ -81,9 +81,10 @@ def judge_radius(summaries: Sequence[Summary]) -> Finding:
     told = [s.mean for s in ordered(select(summaries, BROADCASTS), "radius")]
     changes = fmean(s.mean for s in select(summaries, CHANGES))
     best = min(costs, key=lambda radius: costs[radius].mean)
+    beside = "" if best == PUBLISHED_RADIUS else f"; with {PUBLISHED_RADIUS} {costs[PUBLISHED_RADIUS].mean:.0%}"
     measured = (
-        f"Cheapest with {best} hops, {costs[best].mean:.0%} of the random tree's cost; with {PUBLISHED_RADIUS}"
-        f" {costs[PUBLISHED_RADIUS].mean:.0%}. Broadcasts cost {told[0]:.1%} with {min(costs)} hops and {told[-1]:.1%}"
+        f"Cheapest with {best} hops, {costs[best].mean:.0%} of the random tree's cost{beside}."
+        f" Broadcasts cost {told[0]:.1%} with {min(costs)} hops and {told[-1]:.1%}"
         f" with {max(costs)}; requests and exchanges {changes:.1%} on average."
     )
     grows, few = told[-1] > told[0], changes < NEGLIGIBLE
