@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from judgement import FLAWS_SHOWN_MAX, disagreements, told_anything
@@ -13,7 +14,7 @@ from pleach.messages import Node
 from pleach.scenario.model import Routing, Scenario
 from pleach.scenario.steps import AddBroker, Exchange, RemoveBroker, Swap
 from pleach.sim.run import ScenarioRun
-from pleach.trace import RecordKind, Rule, Verdict, judge
+from pleach.trace import Record, RecordKind, Rule, Verdict, judge
 
 QUIET_KINDS = frozenset(RecordKind) - {RecordKind.SEND}
 NOT_ENDED = "it has not come to an end"
@@ -60,6 +61,7 @@ class Watched:
         self.flaws: list[str] = []
         self.drains = 0
         self._floods = scenario.routing is Routing.FLOODING
+        self._asks_again = scenario.stabilise is not None or scenario.heal is not None
 
     def _watch(self, brokers: dict[Node, Broker]) -> None:
         self.drains += 1
@@ -74,12 +76,25 @@ class Watched:
         if not result.quiet:
             self.flaws.append("the run did not end quiet")
         self.flaws += [f"{r.step} at {r.at:g}: {r.reason}" for r in result.refusals if r.reason == NOT_ENDED]
+        if not self._asks_again:
+            self.flaws += confirmed_too_often(result.records)
         return judge(result.records)
 
     @property
     def refused(self) -> list[str]:
         tree_steps = ("swap", "exchange", "add_broker", "remove_broker")
         return [f"{r.step}: {r.reason}" for r in self.run.refusals if r.step in tree_steps]
+
+
+def confirmed_too_often(records: Sequence[Record]) -> list[str]:
+    """One confirmation for each time that a client has asked: one more could pass for that of its next request."""
+    asked = Counter((r.client, r.subscription) for r in records if r.kind == RecordKind.SUBSCRIBE)
+    confirmed = Counter((r.client, r.subscription) for r in records if r.kind == RecordKind.SUBSCRIBE_ACK)
+    return [
+        f"{client} asked {asked[client, name]} times for {name}, and it was confirmed {times} times"
+        for (client, name), times in sorted(confirmed.items())
+        if times > asked[client, name]
+    ]
 
 
 def violations(verdict: Verdict, spared: set[Rule] = frozenset()) -> list[str]:  # type: ignore[assignment]

@@ -248,7 +248,10 @@ class Membership:
     def _hand_over(self, change: Changing) -> Handled:
         """All that the clients have is a's from now on; b keeps its tables to deliver what a sent before."""
         self._layers.router.suspend([change.partner])
-        handed = [self._layers.sessions.hand_over(client) for client in self._layers.sessions.clients]
+        sessions = self._layers.sessions
+        handed = [sessions.hand_over(client) for client in sessions.clients]
+        for client in handed:
+            sessions.leave_unanswered(client)  # a answers
         change.clients = dict.fromkeys(client.name for client in handed)
         return Handled([Send(change.partner, Handover(change.operation, handed)), *self._enter(Phase.HANDED)])
 

@@ -294,6 +294,11 @@ class Sessions:
             waiting,
         )
 
+    def leave_unanswered(self, handed: HandedClient) -> None:
+        """Another broker confirms what waits: a second confirmation could pass for that of a later request."""
+        for layer, name in handed.waiting:
+            self._router.forget(Ticket(layer, handed.name, name))
+
     def take_over(self, handed: HandedClient) -> None:
         """Know a client as another broker did; its entries come to the router by a rewiring."""
         former = self._clients.get(handed.name)
