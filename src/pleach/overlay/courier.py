@@ -48,8 +48,7 @@ class Courier:
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
         match message:
             case Seek(request) if request.begins_at == self._layers.name:
-                found = self._answer(Search(sender, request.begins_at, []), request.operation, is_found=True)
-                return Handled(found, request=request)
+                return Handled(self._answer(sender, request.operation), request=request)
             case Seek(request):
                 return self.seek(sender, request)
             case Sought(operation, is_found):
@@ -60,10 +59,9 @@ class Courier:
         neighbours = [node for node in self._layers.router.neighbours if node != asker]
         if request.begins_at in neighbours:
             neighbours = [request.begins_at]
-        search = Search(asker, request.begins_at, neighbours)
         if not neighbours:
-            return Handled(self._answer(search, request.operation, is_found=False))
-        self._state.searches[request.operation] = search
+            return Handled(self._answer(asker, request.operation, missing=request.begins_at))
+        self._state.searches[request.operation] = Search(asker, request.begins_at, neighbours)
         return Handled([Send(neighbour, Seek(request)) for neighbour in neighbours])
 
     def _sought(self, sender: Node, operation: str, *, is_found: bool) -> Handled:
@@ -75,16 +73,15 @@ class Courier:
         if search.waiting and not is_found:
             return NOTHING
         del self._state.searches[operation]
-        return Handled(self._answer(search, operation, is_found=is_found))
+        return Handled(self._answer(search.asker, operation, missing="" if is_found else search.begins_at))
 
-    def _answer(self, search: Search, operation: str, *, is_found: bool) -> list[Effect]:
-        if search.asker in self._layers.router.neighbours:
-            return [Send(search.asker, Sought(operation, is_found))]
-        if search.asker != OPERATOR:
+    def _answer(self, asker: Node, operation: str, *, missing: Node = "") -> list[Effect]:
+        """`missing`: who is sought, and not in this direction; empty: found."""
+        if asker in self._layers.router.neighbours:
+            return [Send(asker, Sought(operation, is_found=not missing))]
+        if asker != OPERATOR:
             return []  # the link was exchanged meanwhile; whoever began the search has a deadline of its own
-        if is_found:
-            return []
-        return [Concluded(operation, f"there is no broker {search.begins_at} in the tree")]
+        return [Concluded(operation, f"there is no broker {missing} in the tree")] if missing else []
 
     def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
         return NOTHING
