@@ -1,4 +1,4 @@
-"""What an operators' port acts on: no page of another site can ask for anything, whatever its name points to."""
+"""What an operators' port answers: no page of another site can ask for anything, whatever its name points to."""
 
 import asyncio
 import contextlib
@@ -80,7 +80,25 @@ def test_no_action_is_done_for_another_site(one_broker, path, fields, code):
     assert answer.value["remedy"]
 
 
-def test_a_swap_by_a_name_of_the_machine_is_done_and_reading_is_free(tmp_path):
+async def get(admin, path, **fields):
+    return await Talk(int(admin.rpartition(":")[2])).ask("GET", path, **fields)
+
+
+@pytest.mark.parametrize("path", ["/status", "/glance", "/overlay/operations", "/overlay/operations/x", "/traffic/0"])
+@pytest.mark.parametrize("host", ["evil.example:7300", ""])
+def test_nothing_is_told_by_a_name_that_was_pointed_at_us(one_broker, path, host):
+    answer = one_broker(lambda admin: get(admin, path, Host=host))
+    assert answer.code == 421
+    assert "--admin-advertise" in answer.value["remedy"]
+    assert one_broker(lambda admin: get(admin, path)).code != 421
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_monitors_may_come_by_any_name(one_broker, path):
+    assert one_broker(lambda admin: get(admin, path, Host="pod-7.monitored")).code == 200
+
+
+def test_a_swap_by_a_name_of_the_machine_is_done(tmp_path):
     async def story():
         async with chain(tmp_path) as running:
             admin = running.ready["a"].admin
