@@ -36,6 +36,11 @@ def test_a_name_that_was_pointed_at_us_is_not(host):
     assert "nothing here is called" in Hosts(names_of(NAMED)).why_unknown({"host": host})
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1:99999", "[::1", "::1]:80", "localhost:x", "me@localhost"])
+def test_what_is_no_address_with_or_without_a_port_is_not_either(host):
+    assert repr(host) in Hosts().why_unknown({"host": host})
+
+
 def test_browsers_tell_where_a_request_comes_from():
     host = {"host": "127.0.0.1:7300"}
     assert why_foreign(host) == ""
