@@ -19,7 +19,7 @@ routing = "{routing}"
 ordering = "causal"
 exchange = "advanced-coordinated"
 links = [["u", "w"], ["w", "x"], ["x", "y"], ["w", "z"]]
-duration = 1.2
+duration = 0.8
 
 [latency]
 default = 0.001
@@ -30,7 +30,7 @@ default = 0.001
 id = "p"
 broker = "y"
 subscribe = ["EXISTS lane"]
-publish = {{ every = 0.002, until = 1.0, attributes = {{ lane = 1 }} }}
+publish = {{ every = 0.004, until = 0.7, attributes = {{ lane = 1 }} }}
 
 [[clients]]
 id = "s"
@@ -58,7 +58,7 @@ advertisements = true
 ordering = "{ordering}"
 exchange = "advanced-coordinated"
 links = [["a", "b"], ["b", "c"], ["c", "d"], ["d", "e"], ["e", "f"]]
-duration = 1.2
+duration = 0.8
 
 [latency]
 default = 0.001
@@ -73,7 +73,7 @@ subscribe = ["x = 1"]
 id = "p"
 broker = "a"
 advertise = ["x = 1"]
-publish = {{ every = 0.003, until = 0.9, attributes = {{ x = 1 }} }}
+publish = {{ every = 0.004, until = 0.7, attributes = {{ x = 1 }} }}
 
 [[steps]]
 at = 0.25
@@ -97,17 +97,17 @@ def judged(text: str) -> list[str]:
     return [*watched.flaws, *violations(verdict)]
 
 
-@pytest.mark.parametrize("routing", ["identity", "covering", "merging"])
-@pytest.mark.parametrize("start", range(240, 400, 20))
+@pytest.mark.parametrize("routing", ["covering", "merging"])
+@pytest.mark.parametrize("start", range(280, 380, 20))
 def test_a_subscription_covered_by_what_came_over_the_old_link_is_confirmed_by_the_new_way(routing, start):
-    for milliseconds in range(start, start + 20, 2):
+    for milliseconds in range(start, start + 20, 4):
         text = COVERED_FROM_BEYOND.format(routing=routing, at=milliseconds / 1000)
         assert not judged(text), f"asked for at {milliseconds} ms"
 
 
 @pytest.mark.parametrize("ordering", ["none", "fifo", "causal"])
-@pytest.mark.parametrize("start", range(240, 480, 40))
+@pytest.mark.parametrize("start", range(280, 400, 40))
 def test_an_advertisement_that_is_taken_back_does_not_overtake_events_that_wait(ordering, start):
-    for milliseconds in range(start, start + 40, 4):
+    for milliseconds in range(start, start + 40, 8):
         text = TAKEN_BACK.format(ordering=ordering, at=milliseconds / 1000)
         assert not judged(text), f"taken back at {milliseconds} ms"
