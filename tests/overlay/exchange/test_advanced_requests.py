@@ -11,8 +11,8 @@ from judged import Watched, violations
 from pleach.scenario.load import parse_scenario
 from pleach.trace import RecordKind
 
-# p wants everything from the start, by way of x–y. When w is gray it has told u of that long ago, and so tells u nothing
-# of what s wants then. But u has not told y over u–y: what x confirms is not enough.
+# p wants everything from the start, by way of x–y. When w is gray it has told u of that long ago, and so tells u
+# nothing of what s wants then. But u has not told y over u–y: what x confirms is not enough.
 COVERED_FROM_BEYOND = """
 name = "covered by what came over the old link"
 routing = "{routing}"
@@ -30,7 +30,7 @@ default = 0.001
 id = "p"
 broker = "y"
 subscribe = ["EXISTS lane"]
-publish = {{ every = 0.004, until = 0.7, attributes = {{ lane = 1 }} }}
+publish = {{ every = 0.002, until = 0.5, attributes = {{ lane = 1 }} }}
 
 [[clients]]
 id = "s"
@@ -98,9 +98,9 @@ def judged(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("routing", ["covering", "merging"])
-@pytest.mark.parametrize("start", range(280, 380, 20))
+@pytest.mark.parametrize("start", range(310, 350, 10))
 def test_a_subscription_covered_by_what_came_over_the_old_link_is_confirmed_by_the_new_way(routing, start):
-    for milliseconds in range(start, start + 20, 4):
+    for milliseconds in range(start, start + 10):
         text = COVERED_FROM_BEYOND.format(routing=routing, at=milliseconds / 1000)
         assert not judged(text), f"asked for at {milliseconds} ms"
 
