@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from priced_networks import kept
 
-from pleach.lab.improve.decisions import Known, cost_and_interest, decided, heaviest_goes, is_promising, ledger
+from pleach.lab.improve.caches import Caches
+from pleach.lab.improve.decisions import Known, Ledgers, cost_and_interest, decided, heaviest_goes, is_promising
 from pleach.lab.improve.rounds import STATIC, Improving, Tuning, first_tree, simulate
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Setting, events_of, stays_of
 from pleach.lab.improve.single_events import EventByEvent, costs_of, flow_of, name_of, published
 from pleach.lab.improve.traffic import traffic_of
-from pleach.lab.improve.trees import Tree, flow_costs, rooted
+from pleach.lab.improve.trees import Tree, flow_costs
+from pleach.lab.improve.waves import waves
 from pleach.lab.waxman import Waxman
 from pleach.optimise.cost import tree_cost
 from pleach.optimise.heuristics import HEURISTICS
@@ -52,7 +54,7 @@ def test_flows_cost_what_their_events_cost_one_by_one(seed):
 def test_what_caches_have_in_common_is_what_single_events_in_rings_of_that_size_have(seed, size):
     """Within a slot events do not come quite evenly: a few more or less."""
     traffic, now = traffic_of(SMALL, seed), 14
-    common = traffic.in_common(now, traffic.remembered_since(size), np.full(SMALL.brokers, now))
+    common = Caches(traffic, traffic.remembered_since(size)).in_common(now, np.full(SMALL.brokers, now))
     caches = [[] for _ in range(SMALL.brokers)]
     for slot in range(now):
         for event, stay in single_events(SMALL, seed, slot):
@@ -69,7 +71,7 @@ def test_what_caches_have_in_common_is_what_single_events_in_rings_of_that_size_
 def knowledge(traffic, size):
     """Some have told what they know just now, some a slot ago."""
     told_at = 15 - np.arange(SMALL.brokers) % 2
-    return traffic.in_common(15, traffic.remembered_since(size), told_at)
+    return Caches(traffic, traffic.remembered_since(size)).in_common(15, told_at)
 
 
 class KnownAsView:
@@ -90,9 +92,7 @@ class KnownAsView:
 
 
 def paths_of(tree, length):
-    return np.array(
-        [p for origin in range(SMALL.brokers) for wave in tree.wave(origin, 5) for p in wave if len(p) == length]
-    )
+    return waves(tree, dict.fromkeys(range(SMALL.brokers), 5))[length - 2].paths
 
 
 @pytest.mark.parametrize("length", [3, 4, 6])
@@ -138,7 +138,9 @@ def test_the_ledger_knows_what_every_exchange_saves(length):
     flows, costs = traffic.between(0, 15), traffic.eras[0].costs
     paths = paths_of(tree, length)[:40]
     before = flow_costs(tree, flows, costs) @ flows.events
-    for path, place, gain, chance in zip(paths.tolist(), *ledger(paths, rooted(tree), flows, costs), strict=True):
+    for path, place, gain, chance in zip(
+        paths.tolist(), *Ledgers(tree.rooted, flows, costs).saving(paths), strict=True
+    ):
         gains = []
         for removed in range(length - 1):
             after = Tree(SMALL.brokers, tree.links)
@@ -156,7 +158,7 @@ def test_the_rule_of_the_core_and_that_of_the_lab_are_one():
     events = {event: flow_of(stay) for slot in range(4) for event, stay in single_events(SMALL, seed, slot)}
     ledgers = kept(topology, events)
     paths = paths_of(tree, 4)[:30]
-    found = ledger(paths, rooted(tree), traffic.between(0, 4), traffic.eras[0].costs)
+    found = Ledgers(tree.rooted, traffic.between(0, 4), traffic.eras[0].costs).saving(paths)
     for path, gain, chance in zip(paths.tolist(), found.gain, found.chance, strict=True):
         names = [name_of(b) for b in path]
         touches = gathered_along(names, [ledgers[name] for name in names])

@@ -6,14 +6,16 @@ All paths of a call have the same length; a path leads from the broker that deci
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from pleach.lab.improve.setting import Costs, Floats, Ints
-from pleach.lab.improve.traffic import Common, Flows, tallied
-from pleach.lab.improve.trees import Bools, Rooted, below
+from pleach.lab.improve.caches import Common
+from pleach.lab.improve.setting import Bools, Costs, Floats, Ints
+from pleach.lab.improve.traffic import Flows, tallied
+from pleach.lab.improve.trees import Rooted, below
 
 
 @dataclass(frozen=True)
@@ -54,26 +56,32 @@ def _further(start: Ints, via: Ints, there: Ints, cost: Floats, known: Known) ->
 
 def cost_and_interest(paths: Ints, known: Known) -> Floats:
     """(5.13): what each cycle costs without each of its links, the new one last."""
-    lines = paths[:, _lines(paths.shape[1])]
-    return _one_way(lines, known) + _one_way(lines[:, :, ::-1], known)
+    there, back = _lines_from(np.stack([paths.T, paths.T[::-1]]), known)
+    return (np.roll(there, -1, axis=0) + back[::-1]).T  # without link i one line begins at place i + 1, one at i
 
 
-@lru_cache(maxsize=32)
-def _lines(length: int) -> Ints:
-    """Row `removed`: the places of the path in the order of the line that is left (`indirect.opened`)."""
-    return (np.arange(length)[None, :] + np.arange(length)[:, None] + 1) % length
+def _lines_from(cycles: Ints, known: Known) -> Floats:
+    """(5.12) of everyone on the line that begins at each place of [way, place, path] and goes once around.
 
-
-def _one_way(lines: Ints, known: Known) -> Floats:
-    """(5.12) of everyone on each line towards its end: all pairs at distance 1, then at distance 2, …"""
-    start, there = lines[..., :-1], lines[..., 1:]
-    cost = known.costs.communication[start, there]
-    total: Floats = (known.common.pairs[start, there] * cost).sum(axis=-1)
-    for hops in range(2, lines.shape[-1]):
-        start, via, there = lines[..., :-hops], lines[..., hops - 1 : -1], lines[..., hops:]
-        cost = _further(start, via, there, cost[..., :-1], known)
-        total += (known.common.pairs[start, there] * cost).sum(axis=-1)
+    What it costs to reach a place from another is the same on all lines. So it is found for everyone once: all that
+    are one hop away, then all at two, …; a line has the first of each, one fewer with each hop.
+    """
+    length = cycles.shape[1]
+    there = np.roll(cycles, -1, axis=1)
+    cost = known.costs.communication[cycles, there]
+    total = _added_up(known.common.pairs[cycles, there] * cost, length - 1)
+    for hops in range(2, length):
+        via, there = there, np.roll(there, -1, axis=1)
+        cost = _further(cycles, via, there, cost, known)
+        total += _added_up(known.common.pairs[cycles, there] * cost, length - hops)
     return total
+
+
+def _added_up(amounts: Floats, count: int) -> Floats:
+    """Of so many in a row, from each place on, around the cycle."""
+    around = np.concatenate([amounts, amounts[:, : count - 1]], axis=1)
+    found: Floats = sliding_window_view(around, count, axis=1).sum(axis=-1)
+    return found
 
 
 # ℓMST, ℓMIT -----------------------------------------------------------------------------------------------------
@@ -103,35 +111,47 @@ class Saving(NamedTuple):
     chance: Floats  # the standard deviation of the gain, if each kind of event comes at random (Poisson)
 
 
-def ledger(paths: Ints, tree: Rooted, flows: Flows, costs: Costs) -> Saving:
-    """Events that touch the same places of a path are counted together: there are 2^length kinds at most."""
-    events = kinds_of_events(paths, tree, flows)
-    brokers, links = _uses(paths.shape[1])
-    communication = costs.communication[paths, np.roll(paths, -1, axis=1)]
-    per_event = np.tensordot(costs.processing[paths], brokers, 1) + np.tensordot(communication, links, 1)
-    saved = per_event[:, :, -1:] - per_event[:, :, :-1]  # [path, kind, removed link]
-    gains = (events[:, :, None] * saved).sum(axis=1)
-    place = np.argmax(gains, axis=1)
-    each = np.arange(len(paths))
-    variance = (events * saved[each, :, place] ** 2).sum(axis=1)
-    return Saving(place, gains[each, place], np.sqrt(variance))
+@dataclass(frozen=True)
+class Ledgers:
+    """What all brokers have noted of some flows, on one tree."""
 
+    tree: Rooted
+    flows: Flows
+    costs: Costs
 
-def kinds_of_events(paths: Ints, tree: Rooted, flows: Flows) -> Floats:
-    """[path, kind]: how many events touch the places of the path that are the bits of `kind`."""
-    beneath, size = below(tree, flows), flows.members.shape[1]
-    behind = np.full((len(paths), len(flows.events)), size)
-    kind = np.zeros_like(behind)
-    for place in range(paths.shape[1] - 1):
-        here, there = paths[:, place], paths[:, place + 1]
-        is_below = (tree.parent[there] == here)[:, None]
-        further = np.where(is_below, beneath[there], size - beneath[here])
-        kind += (behind > further) << place
-        behind = further
-    kind += (behind > 0) << (paths.shape[1] - 1)
-    kinds = 1 << paths.shape[1]
-    where = kind + kinds * np.arange(len(paths))[:, None]
-    return tallied(where, np.tile(flows.events, len(paths)), (len(paths), kinds))
+    @cached_property
+    def _below(self) -> Ints:
+        """Asked for by paths of every length."""
+        return below(self.tree, self.flows)
+
+    def saving(self, paths: Ints) -> Saving:
+        """Events that touch the same places of a path are counted together: there are 2^length kinds at most."""
+        events = self.kinds_of_events(paths)
+        brokers, links = _uses(paths.shape[1])
+        communication = self.costs.communication[paths, np.roll(paths, -1, axis=1)]
+        per_event = np.tensordot(self.costs.processing[paths], brokers, 1) + np.tensordot(communication, links, 1)
+        saved = per_event[:, :, -1:] - per_event[:, :, :-1]  # [path, kind, removed link]
+        gains = (events[:, :, None] * saved).sum(axis=1)
+        place = np.argmax(gains, axis=1)
+        each = np.arange(len(paths))
+        variance = (events * saved[each, :, place] ** 2).sum(axis=1)
+        return Saving(place, gains[each, place], np.sqrt(variance))
+
+    def kinds_of_events(self, paths: Ints) -> Floats:
+        """[path, kind]: how many events touch the places of the path that are the bits of `kind`."""
+        beneath, size = self._below, self.flows.members.shape[1]
+        behind = np.full((len(paths), len(self.flows.events)), size)
+        kind = np.zeros_like(behind)
+        for place in range(paths.shape[1] - 1):
+            here, there = paths[:, place], paths[:, place + 1]
+            is_below = (self.tree.parent[there] == here)[:, None]
+            further = np.where(is_below, beneath[there], size - beneath[here])
+            kind += (behind > further) << place
+            behind = further
+        kind += (behind > 0) << (paths.shape[1] - 1)
+        kinds = 1 << paths.shape[1]
+        where = kind + kinds * np.arange(len(paths))[:, None]
+        return tallied(where, np.tile(self.flows.events, len(paths)), (len(paths), kinds))
 
 
 class Uses(NamedTuple):
@@ -146,7 +166,8 @@ def _uses(length: int) -> Uses:
     kinds = 1 << length
     brokers, links = np.zeros((length, kinds, length)), np.zeros((length, kinds, length))
     for kind in range(1, kinds):
-        for removed, line in enumerate(_lines(length).tolist()):
+        for removed in range(length):
+            line = [*range(removed + 1, length), *range(removed + 1)]  # what is left (`indirect.opened`)
             where = [i for i, place in enumerate(line) if kind >> place & 1]
             used = line[where[0] : where[-1] + 1]
             brokers[used, kind, removed] = 1.0

@@ -1,0 +1,169 @@
+"""What brokers have in common in their caches, without an event at a time.
+
+A cache holds a broker's last events: those since some moment, the earlier the fewer it consumes. A broker compares its
+own with what others told of theirs when they last broadcast, some in this slot, some in the one before. What all of
+them have of a stay of a job are its events from the latest beginning to the earliest end. So a beginning and an end
+per stay and member are enough for every pair and every three (`in_common`); tests compare with single events.
+
+Hardly any three of a hundred brokers have a stay in common: only those that do have a place (`Stays.places`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from pleach.lab.improve.setting import Bools, Floats, Ints
+from pleach.lab.improve.traffic import Traffic, tallied
+
+SLOTS_AHEAD = 8  # for which stays are chosen and places numbered at once; one more costs little, numbering a lot
+NO_PLACE = 0  # of those who have nothing in common
+NOTHING = np.zeros((0, 0))
+NOWHERE = np.zeros((0, 0), dtype=np.int64)
+
+
+class Common(NamedTuple):
+    """I of every two brokers and of every three, as the first of them sees it."""
+
+    pairs: Floats
+    triples: Floats  # [place]
+    places: Ints  # [viewer, number of the pair]
+
+    def of_three(self, viewer: Ints, one: Ints, other: Ints) -> Floats:
+        place = self.places[viewer, numbers_of_pairs(len(self.pairs))[one, other]]
+        found: Floats = self.triples[place]
+        return found
+
+
+class Caches:
+    """Those of all brokers in one run; slots and `told_at` only grow."""
+
+    def __init__(self, traffic: Traffic, since: Floats) -> None:
+        """`since`: by `Traffic.remembered_since`."""
+        self._traffic, self._since = traffic, since
+        self._stays = Stays(traffic, np.zeros(0, dtype=np.int64))
+        self._chosen_until = 0
+        self._slot = -1
+        self._mine = NOTHING
+
+    def in_common(self, slot: int, told_at: Ints, *, up_to: int = 3) -> Common:
+        """`told_at`: the slot before whose events each broker broadcast its cache; `up_to`: how many together."""
+        if not up_to:
+            return Common(NOTHING, NOTHING, NOWHERE)
+        self._look_at(slot, told_at)
+        stays = self._stays
+        told = told_at[stays.members]
+        theirs = stays.told_before(self._since[stays.members, told])
+        ends = stays.told_before(told.astype(float))
+        pairs = tallied(stays.pair_places, _lengths(self._mine, theirs, ends), (self._traffic.setting.brokers,) * 2)
+        np.fill_diagonal(pairs, 0.0)
+        if up_to == 2:
+            return Common(pairs, NOTHING, NOWHERE)
+        one, other = np.triu_indices(stays.members.shape[1], 1)
+        begun, ended = np.maximum(theirs[:, one], theirs[:, other]), np.minimum(ends[:, one], ends[:, other])
+        where, places, count = stays.triple_places
+        triples = tallied(where, _lengths(self._mine, begun, ended), (count,))
+        triples[NO_PLACE] = 0.0
+        return Common(pairs, triples, places)
+
+    def _look_at(self, slot: int, told_at: Ints) -> None:
+        """What is the same in all steps of a slot."""
+        if slot == self._slot:
+            return
+        if slot >= self._chosen_until:
+            self._chosen_until = slot + SLOTS_AHEAD
+            self._stays = self._remembered(slot, told_at)
+        self._slot = slot
+        self._mine = self._stays.told_before(self._since[self._stays.members, slot])  # the first event in its own cache
+
+    def _remembered(self, slot: int, told_at: Ints) -> Stays:
+        """All of which a cache may have something until the choice is made anew; of others all lengths would be 0."""
+        traffic, since = self._traffic, self._since
+        members = traffic.members
+        oldest = np.minimum(since[members, slot], since[members, told_at[members]]).min(axis=1)
+        return Stays(traffic, np.flatnonzero((traffic.start < self._chosen_until) & (traffic.end > oldest)))
+
+
+class Places(NamedTuple):
+    """Of every three brokers that have a stay in common."""
+
+    of_stays: Ints  # [stay, viewer, pair of members]
+    of_brokers: Ints  # [viewer, number of the pair]
+    count: int
+
+
+@dataclass(frozen=True)
+class Stays:
+    """Some stays of a run."""
+
+    traffic: Traffic
+    numbers: Ints
+
+    @cached_property
+    def members(self) -> Ints:
+        found: Ints = self.traffic.members[self.numbers]
+        return found
+
+    @cached_property
+    def pair_places(self) -> Ints:
+        """[stay, viewer, other]."""
+        found: Ints = self.members[:, :, None] * self.traffic.setting.brokers + self.members[:, None, :]
+        return found
+
+    @cached_property
+    def triple_places(self) -> Places:
+        count, size = self.traffic.setting.brokers, self.members.shape[1]
+        one, other = np.triu_indices(size, 1)
+        pairs = numbers_of_pairs(count)[self.members[:, one], self.members[:, other]]
+        beside = count * (count - 1) // 2
+        where = self.members[:, :, None] * beside + pairs[:, None, :]
+        places = np.zeros(count * beside, dtype=np.int64)
+        places[where[:, _is_beside(size)]] = 1
+        taken = np.flatnonzero(places)
+        places[taken] = np.arange(NO_PLACE + 1, NO_PLACE + 1 + len(taken))
+        return Places(places[where], places.reshape(count, beside), NO_PLACE + 1 + len(taken))
+
+    @cached_property
+    def _columns(self) -> tuple[Ints, Ints, Ints]:
+        """Job, start and end of each."""
+        job, start, end = (
+            each[self.numbers][:, None] for each in (self.traffic.job, self.traffic.start, self.traffic.end)
+        )
+        return job, start, end
+
+    def told_before(self, moment: Floats) -> Floats:
+        """Events of each stay's job before a moment within the stay; those of a slot come evenly."""
+        told, (job, start, end) = self.traffic.told, self._columns
+        moment = np.clip(moment, start, end)
+        whole = moment.astype(np.int64)
+        before, after = told[job, whole], told[job, np.minimum(whole + 1, told.shape[1] - 1)]
+        found: Floats = before + (moment - whole) * (after - before)
+        return found
+
+
+@lru_cache(maxsize=8)
+def numbers_of_pairs(count: int) -> Ints:
+    """Every two brokers have a number, whichever comes first."""
+    numbers = np.zeros((count, count), dtype=np.int64)
+    first, second = np.triu_indices(count, 1)
+    numbers[first, second] = numbers[second, first] = np.arange(len(first))
+    return numbers
+
+
+def _lengths(mine: Floats, begun: Floats, ended: Floats) -> Floats:
+    """[stay, viewer, other]: how much there is from the later of two beginnings to the end."""
+    found = np.maximum(mine[:, :, None], begun[:, None, :])
+    np.subtract(ended[:, None, :], found, out=found)
+    np.maximum(found, 0.0, out=found)
+    return found
+
+
+@lru_cache(maxsize=8)
+def _is_beside(size: int) -> Bools:
+    """[viewer, pair of members]: the viewer is neither of them."""
+    pairs = np.stack(np.triu_indices(size, 1))
+    neither: Bools = (pairs[None, :, :] != np.arange(size)[:, None, None]).all(axis=1)
+    return neither
