@@ -34,7 +34,7 @@ class Common(NamedTuple):
 
     def of_three(self, viewer: Ints, one: Ints, other: Ints) -> Floats:
         place = self.places[viewer, numbers_of_pairs(len(self.pairs))[one, other]]
-        found: Floats = self.triples[place]
+        found: Floats = self.triples.take(place)
         return found
 
 
@@ -44,30 +44,26 @@ class Caches:
     def __init__(self, traffic: Traffic, since: Floats) -> None:
         """`since`: by `Traffic.remembered_since`."""
         self._traffic, self._since = traffic, since
-        self._stays = Stays(traffic, np.zeros(0, dtype=np.int64))
         self._chosen_until = 0
         self._slot = -1
-        self._mine = NOTHING
 
     def in_common(self, slot: int, told_at: Ints, *, up_to: int = 3) -> Common:
         """`told_at`: the slot before whose events each broker broadcast its cache; `up_to`: how many together."""
         if not up_to:
             return Common(NOTHING, NOTHING, NOWHERE)
         self._look_at(slot, told_at)
-        stays = self._stays
-        told = told_at[stays.members]
-        theirs = stays.told_before(self._since[stays.members, told])
-        ends = stays.told_before(told.astype(float))
-        pairs = tallied(stays.pair_places, _lengths(self._mine, theirs, ends), (self._traffic.setting.brokers,) * 2)
+        members = self._stays.members
+        told = told_at[members]
+        kept = Kept(
+            self._mine,
+            self._stays.told_before(self._since[members, told]),
+            self._stays.told_before(told.astype(float)),
+        )
+        pairs = tallied(self._stays.pair_places, _lengths(*kept), (self._traffic.setting.brokers,) * 2)
         np.fill_diagonal(pairs, 0.0)
         if up_to == 2:
             return Common(pairs, NOTHING, NOWHERE)
-        one, other = np.triu_indices(stays.members.shape[1], 1)
-        begun, ended = np.maximum(theirs[:, one], theirs[:, other]), np.minimum(ends[:, one], ends[:, other])
-        where, places, count = stays.triple_places
-        triples = tallied(where, _lengths(self._mine, begun, ended), (count,))
-        triples[NO_PLACE] = 0.0
-        return Common(pairs, triples, places)
+        return Common(pairs, self._of_threes(kept), self._stays.triple_places.of_brokers)
 
     def _look_at(self, slot: int, told_at: Ints) -> None:
         """What is the same in all steps of a slot."""
@@ -75,16 +71,40 @@ class Caches:
             return
         if slot >= self._chosen_until:
             self._chosen_until = slot + SLOTS_AHEAD
-            self._stays = self._remembered(slot, told_at)
+            self._stays = self._remembered(told_at)
+            shape = self._stays.members.shape
+            self._before = Kept(*np.full((3, *shape), np.nan))
+            self._lengths_of_threes = np.zeros((*shape, len(_pairs(shape[1])[0])))
         self._slot = slot
-        self._mine = self._stays.told_before(self._since[self._stays.members, slot])  # the first event in its own cache
+        self._mine = self._stays.told_before(self._since[self._stays.members, slot])
 
-    def _remembered(self, slot: int, told_at: Ints) -> Stays:
-        """All of which a cache may have something until the choice is made anew; of others all lengths would be 0."""
-        traffic, since = self._traffic, self._since
-        members = traffic.members
-        oldest = np.minimum(since[members, slot], since[members, told_at[members]]).min(axis=1)
-        return Stays(traffic, np.flatnonzero((traffic.start < self._chosen_until) & (traffic.end > oldest)))
+    def _remembered(self, told_at: Ints) -> Stays:
+        """Of which two may have something until the choice is made anew; all lengths of others would be 0."""
+        traffic = self._traffic
+        second = np.partition(self._since[traffic.members, told_at[traffic.members]], 1, axis=1)[:, 1]
+        return Stays(traffic, np.flatnonzero((traffic.start < self._chosen_until) & (traffic.end > second)))
+
+    def _of_threes(self, kept: Kept) -> Floats:
+        """From one step to the next less than half of the stays change."""
+        changed = np.any([(now != then).any(axis=1) for now, then in zip(kept, self._before, strict=True)], axis=0)
+        mine, begun, ended = (each[changed] for each in kept)
+        one, other = _pairs(begun.shape[1])
+        self._lengths_of_threes[changed] = _lengths(
+            mine, np.maximum(begun[:, one], begun[:, other]), np.minimum(ended[:, one], ended[:, other])
+        )
+        self._before = kept
+        places = self._stays.triple_places
+        found = tallied(places.of_stays, self._lengths_of_threes, (places.count,))
+        found[NO_PLACE] = 0.0
+        return found
+
+
+class Kept(NamedTuple):
+    """[stay, member]: events of its job before the first and behind the last that a cache has of it."""
+
+    mine: Floats  # its own cache: before the first
+    begun: Floats  # what it told of its cache: before the first
+    ended: Floats
 
 
 class Places(NamedTuple):
@@ -116,7 +136,7 @@ class Stays:
     @cached_property
     def triple_places(self) -> Places:
         count, size = self.traffic.setting.brokers, self.members.shape[1]
-        one, other = np.triu_indices(size, 1)
+        one, other = _pairs(size)
         pairs = numbers_of_pairs(count)[self.members[:, one], self.members[:, other]]
         beside = count * (count - 1) // 2
         where = self.members[:, :, None] * beside + pairs[:, None, :]
@@ -162,8 +182,15 @@ def _lengths(mine: Floats, begun: Floats, ended: Floats) -> Floats:
 
 
 @lru_cache(maxsize=8)
+def _pairs(size: int) -> tuple[Ints, Ints]:
+    """Every two of so many members."""
+    one, other = np.triu_indices(size, 1)
+    return one, other
+
+
+@lru_cache(maxsize=8)
 def _is_beside(size: int) -> Bools:
     """[viewer, pair of members]: the viewer is neither of them."""
-    pairs = np.stack(np.triu_indices(size, 1))
+    pairs = np.stack(_pairs(size))
     neither: Bools = (pairs[None, :, :] != np.arange(size)[:, None, None]).all(axis=1)
     return neither

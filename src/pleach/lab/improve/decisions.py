@@ -10,7 +10,6 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from pleach.lab.improve.caches import Common
 from pleach.lab.improve.setting import Bools, Costs, Floats, Ints
@@ -49,7 +48,7 @@ def is_promising(paths: Ints, known: Known) -> Bools:
 def _further(start: Ints, via: Ints, there: Ints, cost: Floats, known: Known) -> Floats:
     both = known.common.pairs[start, there]
     with_via = known.common.of_three(start, via, there)
-    share = 1.0 - np.divide(with_via, both, out=np.zeros_like(both), where=both > 0)
+    share = 1.0 - np.divide(with_via, both, out=np.zeros(both.shape), where=both > 0)
     further: Floats = share * (cost + known.costs.processing[via]) + known.costs.communication[via, there]
     return further
 
@@ -67,11 +66,12 @@ def _lines_from(cycles: Ints, known: Known) -> Floats:
     are one hop away, then all at two, …; a line has the first of each, one fewer with each hop.
     """
     length = cycles.shape[1]
-    there = np.roll(cycles, -1, axis=1)
+    around = np.concatenate([cycles, cycles], axis=1)
+    there = around[:, 1 : length + 1]
     cost = known.costs.communication[cycles, there]
     total = _added_up(known.common.pairs[cycles, there] * cost, length - 1)
     for hops in range(2, length):
-        via, there = there, np.roll(there, -1, axis=1)
+        via, there = there, around[:, hops : length + hops]
         cost = _further(cycles, via, there, cost, known)
         total += _added_up(known.common.pairs[cycles, there] * cost, length - hops)
     return total
@@ -79,8 +79,10 @@ def _lines_from(cycles: Ints, known: Known) -> Floats:
 
 def _added_up(amounts: Floats, count: int) -> Floats:
     """Of so many in a row, from each place on, around the cycle."""
-    around = np.concatenate([amounts, amounts[:, : count - 1]], axis=1)
-    found: Floats = sliding_window_view(around, count, axis=1).sum(axis=-1)
+    around, length = np.concatenate([amounts, amounts], axis=1), amounts.shape[1]
+    found = amounts.copy()
+    for step in range(1, count):
+        found += around[:, step : length + step]
     return found
 
 
