@@ -32,9 +32,17 @@ class Common(NamedTuple):
     triples: Floats  # [place]
     places: Ints  # [viewer, number of the pair]
 
-    def of_three(self, viewer: Ints, one: Ints, other: Ints) -> Floats:
-        place = self.places[viewer, numbers_of_pairs(len(self.pairs))[one, other]]
-        found: Floats = self.triples.take(place)
+    def of_two(self, viewer: Ints, other: Ints) -> Floats:
+        found: Floats = self.pairs.take(viewer * len(self.pairs) + other)
+        return found
+
+    def pair(self, one: Ints, other: Ints) -> Ints:
+        """Its number."""
+        found: Ints = numbers_of_pairs(len(self.pairs)).take(one * len(self.pairs) + other)
+        return found
+
+    def of_two_and(self, viewer: Ints, pair: Ints) -> Floats:
+        found: Floats = self.triples.take(self.places.take(viewer * self.places.shape[1] + pair))
         return found
 
 
@@ -57,7 +65,7 @@ class Caches:
         kept = Kept(
             self._mine,
             self._stays.told_before(self._since[members, told]),
-            self._stays.told_before(told.astype(float)),
+            self._stays.told_before_slot(told),
         )
         pairs = tallied(self._stays.pair_places, _lengths(*kept), (self._traffic.setting.brokers,) * 2)
         np.fill_diagonal(pairs, 0.0)
@@ -154,8 +162,14 @@ class Stays:
         )
         return job, start, end
 
+    def told_before_slot(self, slot: Ints) -> Floats:
+        """Events of each stay's job before a slot within the stay."""
+        job, start, end = self._columns
+        found: Floats = self.traffic.told[job, np.clip(slot, start, end)]
+        return found
+
     def told_before(self, moment: Floats) -> Floats:
-        """Events of each stay's job before a moment within the stay; those of a slot come evenly."""
+        """The same within a slot: events come evenly."""
         told, (job, start, end) = self.traffic.told, self._columns
         moment = np.clip(moment, start, end)
         whole = moment.astype(np.int64)

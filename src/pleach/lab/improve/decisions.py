@@ -16,6 +16,8 @@ from pleach.lab.improve.setting import Bools, Costs, Floats, Ints
 from pleach.lab.improve.traffic import Flows, tallied
 from pleach.lab.improve.trees import Rooted, below
 
+ANYTHING = np.finfo(np.float64).tiny  # there is less than that only where there is nothing
+
 
 @dataclass(frozen=True)
 class Known:
@@ -37,43 +39,55 @@ class Decision(NamedTuple):
 
 def is_promising(paths: Ints, known: Known) -> Bools:
     """(5.11)."""
-    start, end = paths[:, 0], paths[:, -1]
-    cost = known.costs.communication[start, paths[:, 1]]
-    for place in range(2, paths.shape[1]):
-        cost = _further(start, paths[:, place - 1], paths[:, place], cost, known)
-    found: Bools = (known.common.pairs[start, end] > 0) & (known.costs.communication[start, end] < cost)
+    found: Bools = known.common.of_two(paths[:, 0], paths[:, -1]) > 0
+    some = paths[found]
+    found[found] = known.costs.communication[some[:, 0], some[:, -1]] < _cost_along(some.T, known)
     return found
 
 
-def _further(start: Ints, via: Ints, there: Ints, cost: Floats, known: Known) -> Floats:
-    both = known.common.pairs[start, there]
-    with_via = known.common.of_three(start, via, there)
-    share = 1.0 - np.divide(with_via, both, out=np.zeros(both.shape), where=both > 0)
-    further: Floats = share * (cost + known.costs.processing[via]) + known.costs.communication[via, there]
-    return further
+def _cost_along(places: Ints, known: Known) -> Floats:
+    """(5.12) from the first to the last of [place, path]."""
+    start, common = places[0], known.common
+    link = known.costs.communication[places[:-1], places[1:]]
+    pair = common.pair(places[:-1], places[1:])
+    cost: Floats = link[0]
+    for via in range(1, len(places) - 1):
+        share = _share_not_at(common.of_two_and(start, pair[via]), common.of_two(start, places[via + 1]))
+        cost = share * (cost + known.costs.processing[places[via]]) + link[via]
+    return cost
+
+
+def _share_not_at(of_three: Floats, both: Floats) -> Floats:
+    """Of what two have in common, the share that the third does not have as well; all of it if there is nothing."""
+    share: Floats = 1.0 - of_three / np.maximum(both, ANYTHING)
+    return share
 
 
 def cost_and_interest(paths: Ints, known: Known) -> Floats:
     """(5.13): what each cycle costs without each of its links, the new one last."""
     there, back = _lines_from(np.stack([paths.T, paths.T[::-1]]), known)
-    return (np.roll(there, -1, axis=0) + back[::-1]).T  # without link i one line begins at place i + 1, one at i
+    return (np.concatenate([there[1:], there[:1]]) + back[::-1]).T  # without link i one line begins at i + 1, one at i
 
 
-def _lines_from(cycles: Ints, known: Known) -> Floats:
+def _lines_from(start: Ints, known: Known) -> Floats:
     """(5.12) of everyone on the line that begins at each place of [way, place, path] and goes once around.
 
     What it costs to reach a place from another is the same on all lines. So it is found for everyone once: all that
     are one hop away, then all at two, …; a line has the first of each, one fewer with each hop.
     """
-    length = cycles.shape[1]
-    around = np.concatenate([cycles, cycles], axis=1)
-    there = around[:, 1 : length + 1]
-    cost = known.costs.communication[cycles, there]
-    total = _added_up(known.common.pairs[cycles, there] * cost, length - 1)
+    length, common = start.shape[1], known.common
+    around = np.concatenate([start, start], axis=1)
+    link = known.costs.communication[around[:, :-1], around[:, 1:]]
+    pair = common.pair(around[:, :-1], around[:, 1:])
+    processing = known.costs.processing[around]
+    cost = link[:, :length]
+    total = _added_up(common.of_two(start, around[:, 1 : length + 1]) * cost, length - 1)
     for hops in range(2, length):
-        via, there = there, around[:, hops : length + hops]
-        cost = _further(cycles, via, there, cost, known)
-        total += _added_up(known.common.pairs[cycles, there] * cost, length - hops)
+        via = slice(hops - 1, length + hops - 1)
+        both = common.of_two(start, around[:, hops : length + hops])
+        share = _share_not_at(common.of_two_and(start, pair[:, via]), both)
+        cost = share * (cost + processing[:, via]) + link[:, via]
+        total += _added_up(both * cost, length - hops)
     return total
 
 
@@ -122,9 +136,10 @@ class Ledgers:
     costs: Costs
 
     @cached_property
-    def _below(self) -> Ints:
-        """Asked for by paths of every length."""
-        return below(self.tree, self.flows)
+    def _behind(self) -> Ints:
+        """[broker, flow]: its members beneath a broker, and once more, those that are not. All paths need it."""
+        beneath = below(self.tree, self.flows)
+        return np.concatenate([beneath, self.flows.members.shape[1] - beneath])
 
     def saving(self, paths: Ints) -> Saving:
         """Events that touch the same places of a path are counted together: there are 2^length kinds at most."""
@@ -141,19 +156,16 @@ class Ledgers:
 
     def kinds_of_events(self, paths: Ints) -> Floats:
         """[path, kind]: how many events touch the places of the path that are the bits of `kind`."""
-        beneath, size = self._below, self.flows.members.shape[1]
-        behind = np.full((len(paths), len(self.flows.events)), size)
-        kind = np.zeros_like(behind)
-        for place in range(paths.shape[1] - 1):
+        length, brokers = paths.shape[1], len(self.tree.parent)
+        where = np.tile((np.arange(len(paths)) << length)[:, None], (1, len(self.flows.events)))
+        behind = np.full(where.shape, self.flows.members.shape[1])
+        for place in range(length - 1):
             here, there = paths[:, place], paths[:, place + 1]
-            is_below = (self.tree.parent[there] == here)[:, None]
-            further = np.where(is_below, beneath[there], size - beneath[here])
-            kind += (behind > further) << place
+            further = self._behind.take(np.where(self.tree.parent[there] == here, there, brokers + here), axis=0)
+            where += (behind > further) << place
             behind = further
-        kind += (behind > 0) << (paths.shape[1] - 1)
-        kinds = 1 << paths.shape[1]
-        where = kind + kinds * np.arange(len(paths))[:, None]
-        return tallied(where, np.tile(self.flows.events, len(paths)), (len(paths), kinds))
+        where += (behind > 0) << (length - 1)
+        return tallied(where, np.tile(self.flows.events, len(paths)), (len(paths), 1 << length))
 
 
 class Uses(NamedTuple):

@@ -66,13 +66,14 @@ class Run:
 
 
 class Agreed(NamedTuple):
-    """An exchange that has been decided on. They are carried out in this order: nearer brokers hear a broadcast first."""
+    """An exchange that is to be carried out, in this order: nearer brokers hear a broadcast first."""
 
     broadcast: int
     hops: int
     number: int
-    path: Path
     place: int
+    price: float  # of one message along the path
+    path: Path
 
 
 def simulate(setting: Setting, seed: int, tuning: Tuning) -> Run:
@@ -138,19 +139,20 @@ class Improving:
             answers = self._policy.answers(paths, moment)
             requests += float(along(paths[answers.asked], moment.costs).sum())
             asked += int(answers.asked.sum())
+            yes = np.flatnonzero(answers.place >= 0)
+            found = (broadcast[yes], yes, answers.place[yes], along(paths[yes], moment.costs))
+            ways = map(tuple, paths[yes].tolist())
             agreed += (
-                Agreed(
-                    int(broadcast[number]), hops, int(number), tuple(paths[number].tolist()), int(answers.place[number])
-                )
-                for number in np.flatnonzero(answers.place >= 0)
+                Agreed(origin, hops, *rest)
+                for origin, *rest in zip(*(each.tolist() for each in found), ways, strict=True)
             )
         exchanging, exchanges = 0.0, 0
-        for *_, path, place in sorted(agreed):
-            if self.tree.has(path):
-                self.tree.exchange(path, place)
-                self._policy.exchanged(moment.slot, path)
+        for each in sorted(agreed):
+            if self.tree.has(each.path):
+                self.tree.exchange(each.path, each.place)
+                self._policy.exchanged(moment.slot, each.path)
                 exchanges += 1
-                exchanging += EXCHANGE_PASSES * float(along(np.array([path]), moment.costs)[0])
+                exchanging += EXCHANGE_PASSES * each.price
         return Spent(requests=requests, asked=asked, exchanging=exchanging, exchanges=exchanges)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -61,7 +60,9 @@ def tallied(where: Ints, amounts: Floats, shape: tuple[int, ...]) -> Floats:
 def traffic_of(setting: Setting, seed: int) -> Traffic:
     eras = eras_of(setting, seed)
     stays = stays_of(setting, seed, eras)
-    told = _told(setting, events_of(setting, seed))
+    told = _told(
+        Setting(jobs=setting.jobs, publication_interval=setting.publication_interval, ticks=setting.ticks), seed
+    )
     per_slot = np.diff(told, axis=1)
     consumed = np.zeros((setting.brokers, setting.slots + 1))
     for stay in stays:
@@ -72,7 +73,8 @@ def traffic_of(setting: Setting, seed: int) -> Traffic:
     return Traffic(setting, tuple(eras), job, start, end, members, told, consumed.cumsum(axis=1))
 
 
-def _told(setting: Setting, events: Sequence[Sequence[float]]) -> Floats:
-    """[job, slot]: how many events before the slot."""
+@lru_cache(maxsize=TRAFFICS_REMEMBERED)
+def _told(setting: Setting, seed: int) -> Floats:
+    """[job, slot]: how many events before the slot. It is all the same where jobs are: many settings share it."""
     bounds = np.arange(setting.slots + 1) * float(TICKS_PER_SLOT)
-    return np.stack([np.searchsorted(np.array(times), bounds) for times in events]).astype(float)
+    return np.stack([np.searchsorted(np.array(times), bounds) for times in events_of(setting, seed)]).astype(float)
