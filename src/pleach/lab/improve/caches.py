@@ -67,11 +67,15 @@ class Caches:
             self._stays.told_before(self._since[members, told]),
             self._stays.told_before_slot(told),
         )
-        pairs = tallied(self._stays.pair_places, _lengths(*kept), (self._traffic.setting.brokers,) * 2)
+        self._measure(kept, up_to)
+        pairs = tallied(self._stays.pair_places, self._of_pairs, (self._traffic.setting.brokers,) * 2)
         np.fill_diagonal(pairs, 0.0)
         if up_to == 2:
             return Common(pairs, NOTHING, NOWHERE)
-        return Common(pairs, self._of_threes(kept), self._stays.triple_places.of_brokers)
+        of_stays, of_brokers, in_all = self._stays.triple_places
+        triples = tallied(of_stays, self._of_threes, (in_all,))
+        triples[NO_PLACE] = 0.0
+        return Common(pairs, triples, of_brokers)
 
     def _look_at(self, slot: int, told_at: Ints) -> None:
         """What is the same in all steps of a slot."""
@@ -80,9 +84,10 @@ class Caches:
         if slot >= self._chosen_until:
             self._chosen_until = slot + SLOTS_AHEAD
             self._stays = self._remembered(told_at)
-            shape = self._stays.members.shape
-            self._before = Kept(*np.full((3, *shape), np.nan))
-            self._lengths_of_threes = np.zeros((*shape, len(_pairs(shape[1])[0])))
+            stays, size = self._stays.members.shape
+            self._before = Kept(*np.full((3, stays, size), np.nan))
+            self._of_pairs = np.empty((stays, size, size))  # lengths: [stay, viewer, other]
+            self._of_threes = np.empty((stays, size, size * (size - 1) // 2))  # [stay, viewer, two others]
         self._slot = slot
         self._mine = self._stays.told_before(self._since[self._stays.members, slot])
 
@@ -92,19 +97,16 @@ class Caches:
         second = np.partition(self._since[traffic.members, told_at[traffic.members]], 1, axis=1)[:, 1]
         return Stays(traffic, np.flatnonzero((traffic.start < self._chosen_until) & (traffic.end > second)))
 
-    def _of_threes(self, kept: Kept) -> Floats:
+    def _measure(self, kept: Kept, up_to: int) -> None:
         """From one step to the next less than half of the stays change."""
         changed = np.any([(now != then).any(axis=1) for now, then in zip(kept, self._before, strict=True)], axis=0)
         mine, begun, ended = (each[changed] for each in kept)
-        one, other = _pairs(begun.shape[1])
-        self._lengths_of_threes[changed] = _lengths(
-            mine, np.maximum(begun[:, one], begun[:, other]), np.minimum(ended[:, one], ended[:, other])
-        )
+        self._of_pairs[changed] = _lengths(mine, begun, ended)
+        if up_to > 2:
+            one, other = _pairs(begun.shape[1])
+            begun, ended = np.maximum(begun[:, one], begun[:, other]), np.minimum(ended[:, one], ended[:, other])
+            self._of_threes[changed] = _lengths(mine, begun, ended)
         self._before = kept
-        places = self._stays.triple_places
-        found = tallied(places.of_stays, self._lengths_of_threes, (places.count,))
-        found[NO_PLACE] = 0.0
-        return found
 
 
 class Kept(NamedTuple):
@@ -120,7 +122,7 @@ class Places(NamedTuple):
 
     of_stays: Ints  # [stay, viewer, pair of members]
     of_brokers: Ints  # [viewer, number of the pair]
-    count: int
+    in_all: int
 
 
 @dataclass(frozen=True)

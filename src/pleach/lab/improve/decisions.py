@@ -66,7 +66,8 @@ def _share_not_at(of_three: Floats, both: Floats) -> Floats:
 def cost_and_interest(paths: Ints, known: Known) -> Floats:
     """(5.13): what each cycle costs without each of its links, the new one last."""
     there, back = _lines_from(np.stack([paths.T, paths.T[::-1]]), known)
-    return (np.concatenate([there[1:], there[:1]]) + back[::-1]).T  # without link i one line begins at i + 1, one at i
+    total: Floats = np.concatenate([there[1:], there[:1]]) + back[::-1]  # without link i they begin at i + 1, and at i
+    return total.T
 
 
 def _lines_from(start: Ints, known: Known) -> Floats:
@@ -165,7 +166,7 @@ class Ledgers:
             where += (behind > further) << place
             behind = further
         where += (behind > 0) << (length - 1)
-        return tallied(where, np.tile(self.flows.events, len(paths)), (len(paths), 1 << length))
+        return tallied(where, np.broadcast_to(self.flows.events, where.shape), (len(paths), 1 << length))
 
 
 class Uses(NamedTuple):

@@ -119,8 +119,8 @@ class Settling:
         return due
 
     def answers(self, paths: Ints, moment: Moment) -> Answers:
-        ends = paths[:, 0], paths[:, -1]
-        asked = is_promising(paths, moment.known) & (self._not_before[ends] <= moment.slot)
+        asked = self._not_before[paths[:, 0], paths[:, -1]] <= moment.slot
+        asked[asked] = is_promising(paths[asked], moment.known)
         chosen = paths[asked]
         found = moment.ledgers.saving(chosen)
         pays = found.gain > EXCHANGE_PASSES * along(chosen, moment.costs)

@@ -19,7 +19,7 @@ class Neighbours(NamedTuple):
 
     everyone: Ints
     first: Ints  # where those of a broker begin
-    count: Ints
+    degree: Ints  # how many it has
 
 
 class Rooted(NamedTuple):
@@ -60,9 +60,9 @@ class Tree:
     @property
     def neighbours(self) -> Neighbours:
         if self._neighbours is None:
-            count = np.array(degrees(self))
+            degree = np.array(degrees(self))
             everyone = np.array([there for others in self.around for there in sorted(others)])
-            self._neighbours = Neighbours(everyone, count.cumsum() - count, count)
+            self._neighbours = Neighbours(everyone, degree.cumsum() - degree, degree)
         return self._neighbours
 
     @property
@@ -86,7 +86,7 @@ def _rooted(around: Sequence[Collection[int]]) -> Rooted:
         place[broker] = number
     for broker in reversed(order[1:]):
         size[parent[broker]] += size[broker]
-    return Rooted(np.array(parent), np.array(place), np.array(place) + size)
+    return Rooted(np.array(parent), np.array(place), np.array(place) + np.array(size))
 
 
 def below(tree: Rooted, flows: Flows) -> Ints:

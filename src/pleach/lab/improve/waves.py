@@ -32,7 +32,7 @@ def waves(tree: Tree, looks: Mapping[int, int]) -> list[Wave]:
 def _further(wave: Wave, around: Neighbours) -> Wave:
     """To all neighbours of whom it has reached, but for where it came from."""
     here = wave.paths[:, 0]
-    many = around.count[here]
+    many = around.degree[here]
     path = np.repeat(np.arange(len(here)), many)
     place_of_first = np.repeat(many.cumsum() - many, many)
     there = around.everyone[around.first[here][path] + np.arange(len(path)) - place_of_first]
