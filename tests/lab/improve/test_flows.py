@@ -72,6 +72,35 @@ def test_what_caches_have_in_common_is_what_single_events_in_rings_of_that_size_
         assert common.pairs[0, 1] == len(kept[0] & kept[1])
 
 
+@pytest.mark.parametrize("size", [100, 4608])
+def test_what_is_kept_from_step_to_step_makes_no_difference(size):
+    """One that goes through a run has the same as one that looks for the first time."""
+    traffic, draw = traffic_of(SMALL, 2), Random(size)
+    since, told_at = traffic.remembered_since(size), np.full(SMALL.brokers, 3)
+    caches = Caches(traffic, since)
+    one, other = np.triu_indices(SMALL.brokers, 1)
+    viewer = np.arange(SMALL.brokers)[:, None]
+    for slot in range(4, SMALL.slots):
+        for _ in range(2):
+            told_at[draw.sample(range(SMALL.brokers), 4)] = slot
+            known, anew = caches.in_common(slot, told_at), Caches(traffic, since).in_common(slot, told_at)
+            assert np.array_equal(known.pairs, anew.pairs)
+            assert np.array_equal(of_three(known, viewer, one, other), of_three(anew, viewer, one, other))
+
+
+def test_broadcasts_reach_everyone_within_their_hops_in_order():
+    tree, looks = first_tree(SMALL, Random(8)), {5: 2, 0: 4, 9: 1}
+    found = waves(tree, looks)
+    for number, (origin, hops) in enumerate(looks.items()):
+        paths = [(origin,)]
+        for wave in found[:hops]:
+            paths = [(b, *path) for path in paths for b in sorted(tree.around[path[0]]) if b not in path[1:2]]
+            assert [tuple(path) for path in wave.paths[wave.broadcast == number].tolist()] == paths
+    for wave in found:
+        assert wave.broadcast.tolist() == sorted(wave.broadcast.tolist())
+    assert [sorted(set(wave.broadcast.tolist())) for wave in found] == [[0, 1, 2], [0, 1], [1], [1]]
+
+
 def knowledge(traffic, size):
     """Some have told what they know just now, some a slot ago."""
     told_at = 15 - np.arange(SMALL.brokers) % 2

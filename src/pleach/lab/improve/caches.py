@@ -52,69 +52,69 @@ class Caches:
     def __init__(self, traffic: Traffic, since: Floats) -> None:
         """`since`: by `Traffic.remembered_since`."""
         self._traffic, self._since = traffic, since
+        self._lengths = Lengths(Stays(traffic, np.arange(0)))
         self._chosen_until = 0
-        self._slot = -1
 
     def in_common(self, slot: int, told_at: Ints, *, up_to: int = 3) -> Common:
         """`told_at`: the slot before whose events each broker broadcast its cache; `up_to`: how many together."""
         if not up_to:
             return Common(NOTHING, NOTHING, NOWHERE)
-        self._look_at(slot, told_at)
-        members = self._stays.members
-        told = told_at[members]
-        kept = Kept(
-            self._mine,
-            self._stays.told_before(self._since[members, told]),
-            self._stays.told_before_slot(told),
-        )
-        self._measure(kept, up_to)
-        pairs = tallied(self._stays.pair_places, self._of_pairs, (self._traffic.setting.brokers,) * 2)
+        if slot >= self._chosen_until:
+            self._chosen_until = slot + SLOTS_AHEAD
+            self._lengths = Lengths(self._remembered(told_at))
+        stays = self._lengths.stays
+        self._lengths.renew(self._kept(stays, slot, told_at), up_to)
+        pairs = tallied(stays.pair_places, self._lengths.of_pairs, (self._traffic.setting.brokers,) * 2)
         np.fill_diagonal(pairs, 0.0)
         if up_to == 2:
             return Common(pairs, NOTHING, NOWHERE)
-        of_stays, of_brokers, in_all = self._stays.triple_places
-        triples = tallied(of_stays, self._of_threes, (in_all,))
+        of_stays, of_brokers, in_all = stays.triple_places
+        triples = tallied(of_stays, self._lengths.of_threes, (in_all,))
         triples[NO_PLACE] = 0.0
         return Common(pairs, triples, of_brokers)
-
-    def _look_at(self, slot: int, told_at: Ints) -> None:
-        """What is the same in all steps of a slot."""
-        if slot == self._slot:
-            return
-        if slot >= self._chosen_until:
-            self._chosen_until = slot + SLOTS_AHEAD
-            self._stays = self._remembered(told_at)
-            stays, size = self._stays.members.shape
-            self._before = Kept(*np.full((3, stays, size), np.nan))
-            self._of_pairs = np.empty((stays, size, size))  # lengths: [stay, viewer, other]
-            self._of_threes = np.empty((stays, size, size * (size - 1) // 2))  # [stay, viewer, two others]
-        self._slot = slot
-        self._mine = self._stays.told_before(self._since[self._stays.members, slot])
 
     def _remembered(self, told_at: Ints) -> Stays:
         """Of which two may have something until the choice is made anew; all lengths of others would be 0."""
         traffic = self._traffic
-        second = np.partition(self._since[traffic.members, told_at[traffic.members]], 1, axis=1)[:, 1]
+        second = np.sort(self._since[traffic.members, told_at[traffic.members]], axis=1)[:, :2].max(axis=1)
         return Stays(traffic, np.flatnonzero((traffic.start < self._chosen_until) & (traffic.end > second)))
 
-    def _measure(self, kept: Kept, up_to: int) -> None:
-        """From one step to the next less than half of the stays change."""
-        changed = np.any([(now != then).any(axis=1) for now, then in zip(kept, self._before, strict=True)], axis=0)
-        mine, begun, ended = (each[changed] for each in kept)
-        self._of_pairs[changed] = _lengths(mine, begun, ended)
-        if up_to > 2:
-            one, other = _pairs(begun.shape[1])
-            begun, ended = np.maximum(begun[:, one], begun[:, other]), np.minimum(ended[:, one], ended[:, other])
-            self._of_threes[changed] = _lengths(mine, begun, ended)
-        self._before = kept
+    def _kept(self, stays: Stays, slot: int, told_at: Ints) -> Kept:
+        told = told_at[stays.members]
+        return Kept(
+            stays.told_before(self._since[stays.members, slot]),
+            stays.told_before(self._since[stays.members, told]),
+            stays.told_before_slot(told),
+        )
 
 
 class Kept(NamedTuple):
-    """[stay, member]: events of its job before the first and behind the last that a cache has of it."""
+    """[stay, member]: events of a job before the first that a cache has of it, and before the one behind its last."""
 
-    mine: Floats  # its own cache: before the first
-    begun: Floats  # what it told of its cache: before the first
-    ended: Floats
+    mine: Floats  # the first in its own cache, now
+    begun: Floats  # the first of what it told
+    ended: Floats  # the last of what it told
+
+
+class Lengths:
+    """How much of each stay every two and three of its members have; from step to step less than half of it changes."""
+
+    def __init__(self, stays: Stays) -> None:
+        self.stays = stays
+        count, size = stays.members.shape
+        self.of_pairs = np.empty((count, size, size))  # [stay, viewer, other]
+        self.of_threes = np.empty((count, size, size * (size - 1) // 2))  # [stay, viewer, two others]
+        self._kept = Kept(*np.full((3, count, size), np.nan))
+
+    def renew(self, kept: Kept, up_to: int) -> None:
+        changed = np.any([(now != then).any(axis=1) for now, then in zip(kept, self._kept, strict=True)], axis=0)
+        mine, begun, ended = (each[changed] for each in kept)
+        self.of_pairs[changed] = _lengths(mine, begun, ended)
+        if up_to > 2:
+            one, other = _pairs(begun.shape[1])
+            begun, ended = np.maximum(begun[:, one], begun[:, other]), np.minimum(ended[:, one], ended[:, other])
+            self.of_threes[changed] = _lengths(mine, begun, ended)
+        self._kept = kept
 
 
 class Places(NamedTuple):
