@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from made_up import summarised
 
 from pleach.lab import look, planner
-from pleach.lab.experiment import Size, Status
+from pleach.lab.experiment import Size
+from pleach.lab.findings import Status
 from pleach.lab.improve.contenders import Ground, final_trees, named_tree, numbered_tree
 from pleach.lab.improve.course import SMALL_NETWORK
 from pleach.lab.improve.rounds import STATIC

@@ -7,7 +7,8 @@ from math import nan
 import pytest
 
 from pleach.errors import ExperimentError
-from pleach.lab.experiment import Experiment, Figure, Finding, Size, Status, Summary, Table, select
+from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
+from pleach.lab.findings import Finding, Status
 from pleach.lab.look import bars, curve
 from pleach.lab.report import Measured, numbers_of, write_report
 

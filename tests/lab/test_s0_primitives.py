@@ -8,7 +8,8 @@ from made_up import summarised
 from pleach.events.event import Event, EventId
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
-from pleach.lab.experiment import Size, Status
+from pleach.lab.experiment import Size
+from pleach.lab.findings import Status
 from pleach.lab.s0_figures import judge_brokers, judge_gaps, judge_removal, judge_subscriptions, judge_types
 from pleach.lab.s0_primitives import DEFAULT, PRIMITIVES, measure
 from pleach.lab.s0_scenario import (

@@ -4,7 +4,8 @@ import pytest
 from made_up import summarised, summary
 
 from pleach.lab import look, s1_course, s1_tuning, s1_variations, settling
-from pleach.lab.experiment import Size, Status
+from pleach.lab.experiment import Size
+from pleach.lab.findings import Status
 from pleach.lab.improve.course import HEURISTICS
 
 LEVELS = {"lmit": 0.8, "lmst": 0.6, "ci": 0.5, "settling": 0.3}

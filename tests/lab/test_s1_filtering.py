@@ -8,7 +8,8 @@ from statistics import mean, stdev
 import pytest
 from made_up import summary
 
-from pleach.lab.experiment import Size, Status, select
+from pleach.lab.experiment import Size, select
+from pleach.lab.findings import Status
 from pleach.lab.filtering_runs import (
     CROWD_MAX,
     RATES,

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 from made_up import summarised
 
-from pleach.lab.experiment import Size, Status
+from pleach.lab.experiment import Size
+from pleach.lab.findings import Status
 from pleach.lab.s3_figures import judge_area, judge_churn, judge_degrees, judge_hops, judge_scale, write_churn
 from pleach.lab.s3_overlays import (
     Change,

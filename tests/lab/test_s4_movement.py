@@ -9,7 +9,8 @@ from made_up import summarised
 
 from pleach.events.algebra import covers
 from pleach.events.language import parse_filter
-from pleach.lab.experiment import Size, Status
+from pleach.lab.experiment import Size
+from pleach.lab.findings import Status
 from pleach.lab.look import save
 from pleach.lab.mover_runs import Course, measure
 from pleach.lab.movers import Movers, Workload, movers_scenario, order, shapes_of

@@ -3,7 +3,8 @@
 from made_up import summarised
 
 from pleach.lab import self_tuning
-from pleach.lab.experiment import Size, Status
+from pleach.lab.experiment import Size
+from pleach.lab.findings import Status
 
 GOOD = {"all": (0.5, 0.4), "talk": (0.1, 0.02), "late exchanges": (0.0, 0.1), "told": (9_000.0, 2_000.0)}
 

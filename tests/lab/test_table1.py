@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pleach.lab.experiment import Size, Status, Summary
+from pleach.lab.experiment import Size, Summary
+from pleach.lab.findings import Status
 from pleach.lab.promises import Promise, Row, promised, rows, said
 from pleach.lab.table1 import TABLE1, cases, judge_broken, judge_cost, judge_promises, measure
 from pleach.lab.table1_page import page

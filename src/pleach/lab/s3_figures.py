@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import log2
 from typing import Any
 
-from pleach.lab.experiment import Finding, Status, Summary, select
+from pleach.lab.experiment import Summary, select
+from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.look import curve
 from pleach.lab.s3_protocol import DEGREE_MAX, ITERATIVE, OPERATIONS, RECURSIVE, SECONDS, WRONG, WRONG_OWNER
 from pleach.lab.scales import from_zero, logarithmic_x, logarithmic_y, percent
@@ -54,8 +55,13 @@ def judge_degrees(summaries: Sequence[Summary]) -> Finding:
         f"Leaves are {_span(shares[1], '.0%')} of the hosts, {_span(shares[3], '.0%')} have three neighbours,"
         f" {_span(shares[2], '.0%')} two; none has more than {most:.0f}."
     )
-    holds = most <= 3 and min(leaves_or_three) > 0.5
-    return Finding(Status.REPRODUCED if holds else Status.REFUTED, measured)
+    return judged(
+        measured,
+        core=[
+            Condition("nobody has more than three neighbours", most <= 3),
+            Condition("most have one or three", min(leaves_or_three) > 0.5),
+        ],
+    )
 
 
 # Fig. 4 ---------------------------------------------------------------------------------------------------------
@@ -82,9 +88,11 @@ def judge_area(summaries: Sequence[Summary]) -> Finding:
     )
     is_small = all(point.mean <= AREA_SMALL for points in area.values() for point in points)
     is_as_said = all(CONTACTED[0] <= p.mean <= CONTACTED[1] for points in contacted.values() for p in points)
-    if not is_small:
-        return Finding(Status.REFUTED, measured)
-    return Finding(Status.REPRODUCED if is_as_said else Status.DIFFERS, measured)
+    return judged(
+        measured,
+        core=[Condition(f"areas are small (at most {AREA_SMALL:g} hosts on average)", is_small)],
+        besides=[Condition("two to three others have a link changed", is_as_said)],
+    )
 
 
 # More than the paper --------------------------------------------------------------------------------------------
@@ -125,10 +133,17 @@ def judge_scale(summaries: Sequence[Summary]) -> Finding:
         f" to {theirs['messages disconnect'].maximum:,.0f}, and {ours['messages disconnect'].mean:.0f}"
         f" (at most {ours['messages disconnect'].maximum:,.0f}) with the reference tree: control has its price."
     )
-    if most[BINARY] > 3 or most[RENDEZVOUS] <= most[BINARY]:
-        return Finding(Status.REFUTED, measured)
-    is_bounded = most["degree 4"] <= 4 and most["degree 8"] <= 8
-    return Finding(Status.REPRODUCED if is_bounded else Status.DIFFERS, measured)
+    return judged(
+        measured,
+        core=[
+            Condition("at most three neighbours in the binary tree", most[BINARY] <= 3),
+            Condition("more with the rendezvous scheme", most[RENDEZVOUS] > most[BINARY]),
+        ],
+        besides=[
+            Condition(f"at most {degree} neighbours with degree {degree}", most[f"degree {degree}"] <= degree)
+            for degree in (4, 8)
+        ],
+    )
 
 
 _SCALED = ("area connect", "area disconnect", "depth", "messages disconnect")
@@ -163,7 +178,13 @@ def judge_hops(summaries: Sequence[Summary]) -> Finding:
     said = ", ".join(f"{p.mean:.1f} with {int(p.case['hosts']):,} hosts (at most {p.maximum:.0f})" for p in points)
     measured = f"On average {said}; {wrong:.0f} look-ups without the right answer."
     is_logarithmic = all(point.mean <= HOPS_OVER_LOG * log2(float(point.case["hosts"])) for point in points)
-    return Finding(Status.REPRODUCED if is_logarithmic and not wrong else Status.REFUTED, measured)
+    return judged(
+        measured,
+        core=[
+            Condition("hops grow with the logarithm of the hosts", is_logarithmic),
+            Condition("every look-up has the right answer", not wrong),
+        ],
+    )
 
 
 def _churn(summaries: Sequence[Summary], metric: str) -> Summary:
@@ -199,5 +220,10 @@ def judge_churn(summaries: Sequence[Summary]) -> Finding:
         f" than {degree.maximum:.0f} neighbours. Right again after {seconds.p50:.1f} s (median), at most"
         f" {seconds.maximum:.1f} s."
     )
-    holds = wrong.maximum == 0 and degree.maximum <= 3
-    return Finding(Status.REPRODUCED if holds else Status.REFUTED, measured)
+    return judged(
+        measured,
+        core=[
+            Condition("the tree is the one of the definitions after every burst", wrong.maximum == 0),
+            Condition("nobody has more than three neighbours", degree.maximum <= 3),
+        ],
+    )
