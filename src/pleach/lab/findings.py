@@ -3,7 +3,7 @@
     reproduced, met       all of them hold
     differs               one does not hold, and the paper's claim does not stand on it
     refuted, not met      one does not hold on which the claim, or our goal, stands
-    open                  none fails, and one cannot be told
+    open                  none of the same weight fails, and one cannot be told
 
 So a *no* always says of what: a finding that does not cannot be made.
 """
@@ -62,8 +62,9 @@ def judged(said: str, *, core: Sequence[Condition] = (), besides: Sequence[Condi
     """`core`: what the paper's claim stands on. `besides`: all else that it says of the figure."""
     return (
         _failing(Status.REFUTED, said, core)
+        or _untold(said, core)
         or _failing(Status.DIFFERS, said, besides)
-        or _untold(said, (*core, *besides))
+        or _untold(said, besides)
         or Finding(Status.REPRODUCED, said)
     )
 

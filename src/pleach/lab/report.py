@@ -119,7 +119,7 @@ def read_index(folder: Path) -> list[Entry]:
 
 
 def _written(measured: Measured, folder: Path) -> list[Entry]:
-    numbers = folder / f"{measured.experiment.name}.csv"
+    numbers = numbers_file(folder, measured.experiment)
     numbers.write_text(numbers_of(measured.summaries))
     entries = []
     for figure in measured.experiment.figures:
@@ -155,6 +155,10 @@ def said_of(finding: Finding, summaries: Sequence[Summary]) -> str:
     """What one seed gives is no more than that, and says so."""
     is_single = all(summary.seeds == 1 for summary in summaries)
     return finding.measured + (" One seed." if is_single and "one seed" not in finding.measured else "")
+
+
+def numbers_file(folder: Path, experiment: Experiment) -> Path:
+    return folder / f"{experiment.name}.csv"
 
 
 def numbers_of(summaries: Sequence[Summary]) -> str:
