@@ -2,15 +2,20 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from made_up import summarised
+from typer.testing import CliRunner
 
+from pleach.cli.main import app
 from pleach.errors import ExperimentError
 from pleach.lab import hops
 from pleach.lab.experiment import Size
 from pleach.lab.rejudge import judge_again, read_numbers
-from pleach.lab.report import Measured, write_report
+from pleach.lab.report import Measured, page, read_index, write_report
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def means(case):
@@ -52,6 +57,17 @@ def test_cases_of_another_time_are_refused(folder):
     other = replace(hops.HOPS_BY_POLICY, cases=lambda _size: [])
     with pytest.raises(ExperimentError, match="no case of hops, size quick: report it anew"):
         read_numbers(folder, other, Size.QUICK)
+
+
+def test_the_command_says_what_is_another_now(folder):
+    index = folder / "index.json"
+    index.write_text(index.read_text().replace('"reproduced"', '"open"'))
+    done = CliRunner().invoke(app, ["lab", "judge", "--out", str(folder), "--json"], catch_exceptions=False)
+    assert [json.loads(line)["status"] for line in done.stdout.splitlines()] == ["reproduced"]
+
+
+def test_the_page_of_the_repository_is_that_of_its_index():
+    assert (RESULTS / "README.md").read_text() == page(read_index(RESULTS))
 
 
 def test_without_a_report_there_is_nothing_to_judge(tmp_path):

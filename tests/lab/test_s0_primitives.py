@@ -10,8 +10,8 @@ from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
-from pleach.lab.s0_figures import judge_brokers, judge_gaps, judge_removal, judge_subscriptions, judge_types
-from pleach.lab.s0_primitives import DEFAULT, PRIMITIVES, measure
+from pleach.lab.s0_figures import PRIMITIVES, judge_brokers, judge_gaps, judge_removal, judge_subscriptions, judge_types
+from pleach.lab.s0_primitives import DEFAULT, measure
 from pleach.lab.s0_scenario import (
     JOINING_ELSEWHERE,
     JOINING_MESSAGES,

@@ -36,7 +36,7 @@ PAPERS = {
 }
 STATUS_MEANS = {
     Status.REPRODUCED: "we measure what the paper says",
-    Status.DIFFERS: "we measure something else, and say in what",
+    Status.DIFFERS: "we measure something else, and name the statements that do not hold",
     Status.REFUTED: "what the paper says is not so",
     Status.MET: "the paper leaves it open, and a goal of ours is reached",
     Status.NOT_MET: "it is not reached",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pleach.lab.experiment import Figure, Summary, Value, select
+from pleach.lab.experiment import Experiment, Figure, Size, Summary, Value, select
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.look import bars, curve
+from pleach.lab.s0_primitives import cases, cost, measure
 from pleach.lab.s0_scenario import (
     COMPLETE,
     CORRECTED,
@@ -291,4 +292,14 @@ FIGURES = (
         draw=draw_removal,
         judge=judge_removal,
     ),
+)
+
+PRIMITIVES = Experiment(
+    name="s0-primitives",
+    about="what SwapLink, AddBroker and RemoveBroker cost on the wire",
+    cases=cases,
+    seeds={Size.QUICK: 2, Size.USUAL: 4, Size.FULL: 10},
+    measure=measure,
+    cost=cost,
+    figures=FIGURES,
 )

@@ -119,7 +119,7 @@ def judge_degrees(summaries: Sequence[Summary]) -> Finding:
     )
     in_order = found[CI].maximum > found[LMST].maximum > found[LMIT].maximum
     as_many = [
-        Condition(f"{NAMES[each]} up to {many} neighbours", abs(found[each].maximum / many - 1) < SIMILAR)
+        Condition(f"at most about {many} neighbours with {NAMES[each]}", abs(found[each].maximum / many - 1) < SIMILAR)
         for each, many in PUBLISHED_NEIGHBOURS.items()
     ]
     most_have_few = Condition(

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from math import log2
 from typing import Any
 
-from pleach.lab.experiment import Summary, select
+from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.look import curve
 from pleach.lab.s3_protocol import DEGREE_MAX, ITERATIVE, OPERATIONS, RECURSIVE, SECONDS, WRONG, WRONG_OWNER
+from pleach.lab.s3_tree import BINARY, MORE_BITS, PAPER_BITS, RENDEZVOUS, SCHEMES, cases, cost, measure
 from pleach.lab.scales import from_zero, logarithmic_x, logarithmic_y, percent
 from pleach.lab.trends import ordered
 
-BINARY, RENDEZVOUS = "degree 3", "rendezvous"
-SCHEMES = (BINARY, "degree 4", "degree 8", RENDEZVOUS)
-PAPER_BITS, MORE_BITS = 8, 24
 KINDS = ("connect", "disconnect")
 AREA_SMALL = 5.0  # hosts: the one that comes or goes, its neighbours, and one or two on the way
 CONTACTED = (1.8, 3.2)  # what is taken for "between two and three"
@@ -227,3 +225,69 @@ def judge_churn(summaries: Sequence[Summary]) -> Finding:
             Condition("nobody has more than three neighbours", degree.maximum <= 3),
         ],
     )
+
+
+S3_TREE = Experiment(
+    name="s3-tree",
+    about="a tree kept by a ring: degrees, reach of a change, look-ups, ten thousand joins, leaves and failures",
+    cases=cases,
+    seeds={Size.QUICK: 2, Size.USUAL: 3, Size.FULL: 10},
+    measure=measure,
+    cost=cost,
+    figures=(
+        Figure(
+            name="s3-fig3",
+            paper="S3 Fig. 3",
+            title="Neighbours of a host, binary reference tree, 256 keys",
+            published=(
+                "10 to 120 hosts, after a time of connections and disconnections: a tree; most hosts are leaves or have"
+                " three neighbours, and none has more. (No figures in the text.)"
+            ),
+            draw=draw_degrees,
+            judge=judge_degrees,
+        ),
+        Figure(
+            name="s3-fig4",
+            paper="S3 Fig. 4",
+            title="How many hosts a change concerns, 256 keys",
+            published=(
+                "The area stays very small however many hosts there are, close to the ideal of the host and its"
+                " neighbours; between two and three hosts are contacted on average."
+            ),
+            draw=draw_area,
+            judge=judge_area,
+            panels=2,
+        ),
+        Figure(
+            name="s3-scale",
+            paper="S3 §3.6, §4.1, §5",
+            title="More hosts, other degrees, and the rendezvous scheme",
+            published=(
+                "With larger degrees the number of neighbours is still bounded by the degree with high probability, and"
+                " similar conclusions hold (conjectures). Rendezvous schemes give no control of the topology; the loss"
+                " of their root makes all hosts join again."
+            ),
+            draw=draw_scale,
+            judge=judge_scale,
+            panels=4,
+        ),
+        Figure(
+            name="s3-lookups",
+            paper="S3 §2.2",
+            title="Hops of a look-up, in rings that the protocol has made",
+            published="The complexity of a look-up is of the order of the logarithm of the number of hosts.",
+            draw=draw_hops,
+            judge=judge_hops,
+        ),
+    ),
+    tables=(
+        Table(
+            name="s3-churn",
+            paper="S3 §4.2.1",
+            title="Joins, leaves and failures, by the protocol",
+            published="The algorithm keeps a tree, with no more neighbours than the reference tree's degree.",
+            write=write_churn,
+            judge=judge_churn,
+        ),
+    ),
+)
