@@ -3,7 +3,8 @@
     connection lost ──▶ absent ──▶ connected again                  nothing has happened
                             └──▶ away for too long ──▶ forgotten    subscriptions, outbox, session, row on disk
 
-Rule 1: who has asked for something (subscribed, advertised, published) is waited for `client_absence_seconds`.
+Rule 1: who has asked for something (subscribed, advertised, published) is waited for `client_absence_seconds`. So is
+        who has moved to another broker, and has not taken all that it got here before: nobody else has that.
 Rule 2: who has not is *vacant*: nothing of it would be missed. The last `vacant` of these are kept, so that names which
         come once and never again do not pile up; they take no client's place meanwhile.
 Rule 3: a forgotten client that comes back is told that its session is lost; it starts anew.
@@ -19,6 +20,7 @@ import logging
 import math
 
 from pleach.links.endpoint import Endpoint
+from pleach.links.upkeep import LinkPhase
 from pleach.live.config import Limits
 from pleach.live.gate import Gate
 from pleach.live.metrics import Counters
@@ -45,10 +47,15 @@ class Absence:
     def _begin(self, now: float) -> None:
         """After a recovery: nobody is connected yet. Who is attached may have published, for all we know."""
         for peer in sorted(filter(self._is_client, self._endpoint.sessions)):
-            if peer in self._gate.broker.sessions:
+            if peer in self._gate.broker.sessions or self._is_owed(peer):
                 self._since[peer] = now
             else:
                 self._vacant[peer] = None
+
+    def _is_owed(self, peer: Node) -> bool:
+        """Whether it has gone to another broker, and we have something for it that no other broker has."""
+        is_retiring = self._endpoint.upkeep.phase(peer) is LinkPhase.RETIRING
+        return is_retiring and self._endpoint.sessions[peer].unconfirmed > 0
 
     def _is_client(self, peer: Node) -> bool:
         """Brokers are never forgotten: links to them come and go, and go on where they were."""
@@ -66,7 +73,8 @@ class Absence:
         if not self._is_client(peer):
             return
         self.came(peer)
-        if self._gate.broker.sessions.has_names(peer) or peer in self._gate.publishers:
+        has_asked = self._gate.broker.sessions.has_names(peer) or peer in self._gate.publishers
+        if has_asked or self._is_owed(peer):
             self._since[peer] = now
         else:
             self._vacant[peer] = None

@@ -284,7 +284,7 @@ class BrokerNode:
         carry_out(part)
         batch = part.batch
         if batch.dial or batch.retired:
-            self.roads.forget_clients(filter(self.gate.is_guest, batch.retired))
+            self.roads.forget_clients()
         if (batch.dial or batch.retired) and self.on_roads is not None:
             self.on_roads()
         for seen in batch.observed:

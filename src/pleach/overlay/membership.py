@@ -241,8 +241,8 @@ class Membership:
                 return Handled([*self._enter(Phase.CLOSED), *redirects, *self._leave_if_alone(change)])
             case Farewell():
                 del change.clients[sender]
-                left: list[Effect] = [Send(change.partner, ClientLeft(change.operation, sender)), LinkDown(sender)]
-                return Handled([*left, *self._leave_if_alone(change)])
+                left = Send(change.partner, ClientLeft(change.operation, sender))
+                return Handled([left, LinkDown(sender, is_client=True), *self._leave_if_alone(change)])
         return self._unexpected(change, message)
 
     def _hand_over(self, change: Changing) -> Handled:
@@ -295,14 +295,14 @@ class Membership:
         parent = None if router.parent == change.partner else router.parent
         tables = {client.name: tables_of(client) for client in clients}
         rewired = self._layers.rewire(Rewiring(gone=(change.partner,), clients=tables, parent=parent))
-        links = [LinkUp(client.name) for client in clients]
+        links = [LinkUp(client.name, is_client=True) for client in clients]
         close = Send(change.partner, CloseAB(change.operation, self._layers.client_address))
         confirmed = [effect for client in clients for effect in confirm(self._layers, client)]
         return Handled([*links, close, *self._enter(Phase.CLOSED), *rewired, *confirmed])
 
     def _said(self, change: Changing, client: Node, request: ClientRequest) -> Handled:
         """A client said something to b after the handover; a newcomer at b is one of those on their way, too."""
-        links = [] if client in change.clients else [LinkUp(client)]
+        links = [] if client in change.clients else [LinkUp(client, is_client=True)]
         change.clients[client] = None
         return Handled([*links, *self._layers.sessions.handle(client, request)])
 
