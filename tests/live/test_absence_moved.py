@@ -1,8 +1,9 @@
-"""Clients that moved, and died on the way: at the broker that they left, and at the one that they should have come to."""
+"""Clients that moved, and died on the way: at the broker that they left, and at the one where they never came."""
 
 import pytest
 from timed_node import ABSENCE_SECONDS, SUBSCRIBED, in_world, publish, settled
 
+from pleach.events.language import parse_filter
 from pleach.links.upkeep import LinkPhase
 from pleach.live.node import Door
 from pleach.live.store import Store
@@ -12,10 +13,16 @@ from pleach.messages import (
     Deliver,
     Forward,
     Halted,
+    HandedClient,
     MoveAck,
+    MoveCommit,
+    MoveState,
+    Negotiate,
     RequestMove,
     Resume,
 )
+
+WANTED = parse_filter("n >= 0")
 
 
 async def move_away(world, *said, brought=()):
@@ -106,3 +113,39 @@ def test_who_has_heard_all_leaves_nothing_behind():
         assert world.known == ["a", "idle"]  # it was as vacant as that one, and went first
 
     in_world(scenario, neighbours=["a"], vacant=1)
+
+
+# At the other end ------------------------------------------------------------------------------------------------
+
+MOVED = HandedClient("c", own_events=True, subscriptions={"s": WANTED}, advertisements={}, confirmed=["s"], waiting=[])
+
+
+async def move_here(world):
+    """c moves from a to b."""
+    a = world.come("a", epoch=7, door=Door.PEERS)
+    await world.tell("a", a, Negotiate("m", MOVED, ["a", "b"]))
+    await world.tell("a", a, MoveState("m", MOVED))
+    await world.tell("a", a, MoveCommit("m"))
+    assert world.node.broker.sessions.clients == ["c"]
+
+
+def test_who_never_comes_is_not_waited_for_longer_than_others(store):
+    async def scenario(world):
+        await move_here(world)
+        await world.wait(ABSENCE_SECONDS)
+        assert world.known == ["a", "c"]
+        await world.wait(1)
+        assert world.known == ["a"]
+        assert world.node.broker.sessions.clients == []
+
+    in_world(scenario, store, neighbours=["a"])
+
+
+def test_who_comes_is_waited_for_no_more(store):
+    async def scenario(world):
+        await move_here(world)
+        world.come("c")
+        await world.wait(ABSENCE_SECONDS + 1)
+        assert world.node.broker.sessions.clients == ["c"]
+
+    in_world(scenario, store, neighbours=["a"])

@@ -10,6 +10,8 @@ Rule 2: who has not is *vacant*: nothing of it would be missed. The last `vacant
 Rule 3: a forgotten client that comes back is told that its session is lost; it starts anew.
 Rule 4: what is kept for a client may be read without its connection (readers.py). Whoever reads is not away.
 
+Rule 5: a client that comes over from another broker is away until it comes: it may have died on the way.
+
 Time counts from the moment that the connection was lost, or from the broker's start: a broker that was down for a day
 gives its clients another one.
 """
@@ -18,8 +20,10 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterable
 
 from pleach.links.endpoint import Endpoint
+from pleach.links.session import Phase
 from pleach.links.upkeep import LinkPhase
 from pleach.live.config import Limits
 from pleach.live.gate import Gate
@@ -78,6 +82,13 @@ class Absence:
             self._since[peer] = now
         else:
             self._vacant[peer] = None
+
+    def sent_here(self, peers: Iterable[Node], now: float) -> None:
+        """Links to these are wanted from now on; those to clients have nobody at the other end yet."""
+        for peer in peers:
+            session = self._endpoint.sessions.get(peer)
+            if session is not None and session.phase is Phase.DOWN:
+                self.left(peer, now)
 
     def read(self, peer: Node, now: float) -> None:
         """Somebody reads what is kept for a client that has no connection."""

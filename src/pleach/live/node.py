@@ -283,6 +283,7 @@ class BrokerNode:
     def _carry_out(self, part: Part) -> None:
         carry_out(part)
         batch = part.batch
+        self.absence.sent_here((peer for peer, _ in batch.dial), self._clock())
         if batch.dial or batch.retired:
             self.roads.forget_clients()
         if (batch.dial or batch.retired) and self.on_roads is not None:
