@@ -95,7 +95,9 @@ class Endpoint:
         self._perform(self.machine.resume(now=now), now)
 
     def capture(self) -> bytes:
-        """The state that a journal goes on from."""
+        """The state that a journal goes on from: to be taken right after a batch, and written with it."""
+        assert not self._batch.changes_disk, "the state is ahead of its batch"
+        assert not self._unsent, "the state is ahead of its batch"
         return pack(EndpointState(self.machine.capture(), self.upkeep.links))
 
     def admit(self, peer: Node) -> Session:

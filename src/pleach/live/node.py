@@ -15,7 +15,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pleach.broker import Broker
@@ -34,6 +33,7 @@ from pleach.live.guardian import Guardian
 from pleach.live.healing import Healing
 from pleach.live.kinsfolk import Kinsfolk
 from pleach.live.leaving import Leaving
+from pleach.live.link import Link
 from pleach.live.metrics import Counters
 from pleach.live.operations import Operations
 from pleach.live.presence import Attendance
@@ -58,14 +58,6 @@ FULL_RETRY_SECONDS = 0.25
 EXIT_DISK, EXIT_FENCED = 70, 71
 
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class Link:
-    wire: Wire
-    is_dialled: bool
-    is_paused: bool = False
-    breath_until: float = 0.0  # not paused before
 
 
 class BrokerNode:
@@ -267,6 +259,17 @@ class BrokerNode:
             self._start_commit()
 
     def _seal(self) -> None:
+        """Nothing is left unsealed: a client that what happened was too much for is sent away, and that is sealed too.
+
+        Whatever is captured now goes with the last part.
+        """
+        while self.pressure.evict(self._seal_part()):
+            pass  # ends: nothing waits for who is sent away
+        self.pressure.relieve(self._clock())
+        self._alarm.set()
+
+    def _seal_part(self) -> list[Node]:
+        """Returns for whom there is more than before."""
         self._taken_bytes = 0
         batch = self.endpoint.take_batch()
         if self.gate.witness is not None:
@@ -276,9 +279,7 @@ class BrokerNode:
             self._fenced(peer, reason)
         grown = {queued.peer for queued in batch.queued}
         self.pressure.weigh(sorted(grown | batch.progress.keys() | {*batch.forgotten}))
-        self.pressure.evict(sorted(grown))
-        self.pressure.relieve(self._clock())
-        self._alarm.set()
+        return sorted(grown)
 
     def _carry_out(self, part: Part) -> None:
         carry_out(part)

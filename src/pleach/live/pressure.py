@@ -13,11 +13,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pleach.links.frames import Ping
+from pleach.live.link import Link
 from pleach.live.standstill import Standstill
 from pleach.messages import Node
 
 if TYPE_CHECKING:
-    from pleach.live.node import BrokerNode, Link
+    from pleach.live.node import BrokerNode
 
 BREATH_SECONDS = 0.05
 
@@ -40,11 +41,13 @@ class Pressure:
                 self.outbox_bytes += session.outbox_bytes
                 self.of_peer[peer] = session.outbox_bytes
 
-    def evict(self, grown: Sequence[Node]) -> None:
+    def evict(self, grown: Sequence[Node]) -> bool:
+        """Send clients away that have taken too little; whether there was one."""
         limit = self._node.settings.limits.outbox_bytes_per_client
-        for peer in grown:
-            if self.of_peer[peer] > limit and not self._node.roads.is_broker(peer):
-                self._send_away(peer, f"{limit:,} are kept for a client")
+        slow = [peer for peer in grown if self.of_peer[peer] > limit and not self._node.roads.is_broker(peer)]
+        for peer in slow:
+            self._send_away(peer, f"{limit:,} are kept for a client")
+        return bool(slow)
 
     def tick(self, now: float) -> None:
         for peer, link in self._node.links.items():
