@@ -95,9 +95,11 @@ class Absence:
         self.left(peer, now)
         self._read_at[peer] = now
 
-    def is_read(self, peer: Node, seconds: float) -> bool:
-        """Whether that has happened lately."""
-        return self._now - self._read_at.get(peer, -math.inf) <= seconds
+    def is_here(self, peer: Node, seconds: float) -> bool:
+        """Connected, or read not longer ago than this."""
+        session = self._endpoint.sessions.get(peer)
+        is_up = session is not None and session.phase is Phase.UP
+        return is_up or self._now - self._read_at.get(peer, -math.inf) <= seconds
 
     def came(self, peer: Node) -> None:
         self._read_at.pop(peer, None)

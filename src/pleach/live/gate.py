@@ -93,6 +93,11 @@ class Gate:
         return () if self.membership is None else self.membership.departing
 
     @property
+    def unawaited(self) -> frozenset[Node]:
+        """Those who are given up at once then, unless they are back."""
+        return frozenset() if self.membership is None else self.membership.unawaited
+
+    @property
     def name(self) -> Node:
         return self.broker.name
 

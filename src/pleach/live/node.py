@@ -115,7 +115,7 @@ class BrokerNode:
         self.durable = Durable(self.endpoint)
         self.gate.names_max = settings.limits.subscriptions
         self.absence = Absence(self.endpoint, self.gate, self.roads, self.counters, now=clock())
-        self.leaving = Leaving(self.endpoint, self.gate)
+        self.leaving = Leaving(self.endpoint, self.gate, self.absence)
 
     @property
     def name(self) -> Node:
@@ -359,14 +359,8 @@ class BrokerNode:
         self._is_snapshot_due = True
         self._touch()
 
-    def detach(self, clients: Sequence[Node], reason: str) -> None:
-        """Let clients' sessions go; whoever comes back is told."""
-        for client in clients:
-            self.endpoint.expel(client, reason, now=self._clock())
-        self._touch()
-
     def expel(self, peer: Node, reason: str) -> None:
-        """End what there is with a peer that cannot be waited for."""
+        """End what there is with a peer that cannot be waited for; if it comes back it is told."""
         self.endpoint.expel(peer, reason, now=self._clock())
         if peer not in self.links:
             self.absence.left(peer, self._clock())

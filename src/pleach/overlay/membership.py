@@ -117,6 +117,11 @@ class Membership:
                 return tuple(clients)
         return ()
 
+    @property
+    def unawaited(self) -> frozenset[Node]:
+        """Clients of a broker that leaves which need not be waited for unless they are back."""
+        return frozenset(() if self._state.change is None else self._state.change.absent)
+
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
         match message:
             case RequestAdd():
@@ -222,7 +227,7 @@ class Membership:
             reason = f"{name} is locked for operation {busy}"
             return Handled(self._state.retries.put_off(request, attempts, reason))
         self._state.attempts = attempts
-        begun = self._begin(Changing(request.operation, Part.LEAVING, neighbours[0]))
+        begun = self._begin(Changing(request.operation, Part.LEAVING, neighbours[0], absent=request.absent))
         return Handled([*begun, Send(neighbours[0], RemoveReq(request.operation))])
 
     def _while_leaving(self, change: Changing, sender: Node, message: Message) -> Handled:
@@ -231,7 +236,7 @@ class Membership:
                 return self._hand_over(change)
             case RemoveNack(_, reason, is_busy):
                 self._end()
-                request = RequestRemove(change.operation, self._layers.name)
+                request = RequestRemove(change.operation, self._layers.name, change.absent)
                 if is_busy:
                     return Handled(self._state.retries.put_off(request, self._state.attempts, reason))
                 return Handled([Concluded(change.operation, reason)])
