@@ -20,6 +20,7 @@ class Wire:
 
     def __init__(self):
         self.sent = []
+        self.is_paused = False
 
     def send(self, frame):
         self.sent.append(frame)
@@ -28,10 +29,10 @@ class Wire:
         pass
 
     def pause_reading(self):
-        pass
+        self.is_paused = True
 
     def resume_reading(self):
-        pass
+        self.is_paused = False
 
     def messages(self):
         return [message for frame in self.sent if isinstance(frame, Data) for message in decode_all(frame.payload)]
