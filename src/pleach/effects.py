@@ -38,14 +38,19 @@ class CancelTimer(msgspec.Struct, frozen=True, gc=False):
 
 
 class LinkUp(msgspec.Struct, frozen=True, gc=False):
-    """Open a link to another node; messages to it may follow at once. `address`: where it listens, if that is known."""
+    """Open a link to another node; messages to it may follow at once. `address`: where it listens, if that is known.
+
+    `is_client`: the node is a client of the machine that says so, and comes by itself.
+    """
 
     to: Node
     address: str = ""
+    is_client: bool = False
 
 
 class LinkDown(msgspec.Struct, frozen=True, gc=False):
     to: Node
+    is_client: bool = False
 
 
 class Observed(StrEnum):

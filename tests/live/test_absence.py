@@ -1,107 +1,17 @@
 """Clients that are away: waited for as long as was promised, then forgotten, on the disk too, and told on return."""
 
-import asyncio
 import logging
 
 import pytest
 from broker_process import RawClient, clients, eventually, processes
+from timed_node import ABSENCE_SECONDS, SUBSCRIBED, Wire, in_world, publish
 
 from pleach.effects import Observed
-from pleach.events.event import Event, EventId
 from pleach.events.language import parse_filter
-from pleach.links.frames import Bye, Data, Farewell, Hello
-from pleach.live.config import BrokerSettings, Limits
-from pleach.live.node import BrokerNode, Door
+from pleach.links.frames import Farewell, Hello
+from pleach.live.node import Door
 from pleach.live.store import Store
-from pleach.messages import Attach, Deliver, Detach, Publish, Published, Refused, Subscribe, Unsubscribe, decode, encode
-
-ABSENCE_SECONDS = 100
-TURNS_MAX = 2_000
-
-
-class Wire:
-    """A connection that keeps what is sent."""
-
-    def __init__(self):
-        self.sent = []
-
-    def send(self, frame):
-        self.sent.append(frame)
-
-    def close(self, reason=""):
-        pass
-
-    def pause_reading(self):
-        pass
-
-    def resume_reading(self):
-        pass
-
-    def messages(self):
-        return [decode(frame.payload) for frame in self.sent if isinstance(frame, Data)]
-
-    def byes(self):
-        return [frame for frame in self.sent if isinstance(frame, Bye)]
-
-
-class World:
-    """A node with a clock that the test turns."""
-
-    def __init__(self, store=None, **limits):
-        self.now = 0.0
-        settings = BrokerSettings("b", limits=Limits(**{"client_absence_seconds": ABSENCE_SECONDS, **limits}))
-        self.node = BrokerNode(settings, store, 1, clock=lambda: self.now, on_fatal=lambda *_: None)
-
-    def come(self, name, *messages, epoch=5, peer_epoch=0, received=0, first=1):
-        wire = Wire()
-        assert not self.node.accept(wire, Hello(name, epoch, peer_epoch, received, first), Door.CLIENTS)
-        for sequence, message in enumerate(messages, first):
-            self.node.receive(name, wire, Data(sequence, encode(message)))
-        return wire
-
-    async def visit(self, name, *messages, **options):
-        """Come, say something, hear all that there is to hear, and go."""
-        wire = self.come(name, *messages, **options)
-        await settled(self.node)
-        self.node.lost(name, wire)
-        return wire
-
-    async def wait(self, seconds):
-        self.now += seconds
-        self.node.tick()
-        await settled(self.node)
-
-    @property
-    def known(self):
-        return sorted(self.node.endpoint.sessions)
-
-
-async def settled(node):
-    for _ in range(TURNS_MAX):
-        await asyncio.sleep(0)
-        if not node._is_flush_due and not node._parts and node._commit is None:
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it never came to rest")
-
-
-def in_world(scenario, store=None, **limits):
-    async def run():
-        world = World(store, **limits)
-        try:
-            await scenario(world)
-        finally:
-            if world.node._worker is not None:
-                world.node._worker.shutdown()
-
-    asyncio.run(run())
-
-
-SUBSCRIBED = (Attach(), Subscribe("s", parse_filter("n >= 0")))
-
-
-def publish(name, n):
-    return Publish(Event(EventId(name, 1, n), {"n": n}, bytes(100)))
+from pleach.messages import Attach, Deliver, Detach, Published, Refused, Subscribe, Unsubscribe
 
 
 @pytest.fixture(params=[False, True], ids=["in memory", "on disk"])

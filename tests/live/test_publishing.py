@@ -125,7 +125,7 @@ def test_answers_that_were_given_up_are_an_error_and_no_new_beginning(tmp_path):
     async def story():
         async with one(tmp_path) as running:
             await publish(running, "a", events(10))
-            running.node("a").detach(["sink"], "publishers cannot wait for it any longer")
+            running.node("a").expel("sink", "publishers cannot wait for it any longer")
             with pytest.raises(SessionLostError, match="does not know any more"):
                 await publish(running, "a", events(20))
             await publish(running, "a", events(20, epoch=2), epoch=2)

@@ -90,10 +90,14 @@ class Endpoint:
                     self.upkeep.note(effect, entry.now)
                 elif isinstance(effect, Concluded):
                     self._batch.concluded.append(effect)  # whoever asked may not have heard it
+        for peer in [peer for peer in self.upkeep.links if peer not in self.sessions]:
+            self.upkeep.forget(peer)  # as its session was, which no journal tells
         self._perform(self.machine.resume(now=now), now)
 
     def capture(self) -> bytes:
-        """The state that a journal goes on from."""
+        """The state that a journal goes on from: to be taken right after a batch, and written with it."""
+        assert not self._batch.changes_disk, "the state is ahead of its batch"
+        assert not self._unsent, "the state is ahead of its batch"
         return pack(EndpointState(self.machine.capture(), self.upkeep.links))
 
     def admit(self, peer: Node) -> Session:
@@ -194,6 +198,7 @@ class Endpoint:
             session = self.sessions.pop(peer)
             assert session.phase is Phase.DOWN, f"{peer} is connected"
             self._sequence_floor = max(self._sequence_floor, session.last + 2)
+            self.upkeep.forget(peer)
             for kept in (self._noted, self._unsent, self._batch.progress):
                 kept.pop(peer, None)
         batch = self._batch

@@ -15,6 +15,8 @@ Rule 4: a session is never forgotten, only its connection goes. So a link that c
         and what was under way is neither lost nor doubled. The price is a session's numbers for every broker ever met.
 Rule 5: which links are wanted or retiring is captured with the machine; what follows from the journal follows again.
         Timers are not captured: a machine that resumes sets them anew.
+Rule 6: a link to a client ends by the same rules, and is noted as one to a client: whom nobody waits for any longer is
+        forgotten, note and all, while brokers never are (rule 4).
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ class LinkNote(msgspec.Struct, frozen=True, array_like=True):
 
     address: str
     phase: LinkPhase
+    is_client: bool = False
 
 
 class EndpointState(msgspec.Struct, frozen=True, array_like=True):
@@ -62,10 +65,10 @@ class Upkeep:
 
     def note(self, effect: UpkeepEffect, now: float) -> None:
         match effect:
-            case LinkUp(to, address):
-                self._enter(to, LinkPhase.WANTED, address)
-            case LinkDown(to):
-                self._enter(to, LinkPhase.RETIRING)
+            case LinkUp(to, address, is_client):
+                self.links[to] = LinkNote(address or self._address(to), LinkPhase.WANTED, is_client)
+            case LinkDown(to, is_client):
+                self.links[to] = LinkNote(self._address(to), LinkPhase.RETIRING, is_client)
             case SetTimer(name, after):
                 self.timers[name] = now + after
             case CancelTimer(name):
@@ -73,9 +76,23 @@ class Upkeep:
 
     # Links ---------------------------------------------------------------------------------------------------
 
-    def _enter(self, peer: Node, phase: LinkPhase, address: str = "") -> None:
+    def _address(self, peer: Node) -> str:
         known = self.links.get(peer)
-        self.links[peer] = LinkNote(address or (known.address if known else ""), phase)
+        return known.address if known else ""
+
+    def _enter(self, peer: Node, phase: LinkPhase) -> None:
+        self.links[peer] = msgspec.structs.replace(self.links[peer], phase=phase)
+
+    def forget(self, peer: Node) -> None:
+        """Its session is no more."""
+        self.links.pop(peer, None)
+        self._said.pop(peer, None)
+        self._heard.pop(peer, None)
+
+    def is_client(self, peer: Node) -> bool:
+        """Whether the link to it, in whatever phase, is one to a client."""
+        note = self.links.get(peer)
+        return note is not None and note.is_client
 
     def phase(self, peer: Node) -> LinkPhase | None:
         note = self.links.get(peer)

@@ -3,11 +3,14 @@
     connection lost ──▶ absent ──▶ connected again                  nothing has happened
                             └──▶ away for too long ──▶ forgotten    subscriptions, outbox, session, row on disk
 
-Rule 1: who has asked for something (subscribed, advertised, published) is waited for `client_absence_seconds`.
+Rule 1: who has asked for something (subscribed, advertised, published) is waited for `client_absence_seconds`. So is
+        who has moved to another broker, and has not taken all that it got here before: nobody else has that.
 Rule 2: who has not is *vacant*: nothing of it would be missed. The last `vacant` of these are kept, so that names which
         come once and never again do not pile up; they take no client's place meanwhile.
 Rule 3: a forgotten client that comes back is told that its session is lost; it starts anew.
 Rule 4: what is kept for a client may be read without its connection (readers.py). Whoever reads is not away.
+
+Rule 5: a client that comes over from another broker is away until it comes: it may have died on the way.
 
 Time counts from the moment that the connection was lost, or from the broker's start: a broker that was down for a day
 gives its clients another one.
@@ -17,8 +20,11 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterable
 
 from pleach.links.endpoint import Endpoint
+from pleach.links.session import Phase
+from pleach.links.upkeep import LinkPhase
 from pleach.live.config import Limits
 from pleach.live.gate import Gate
 from pleach.live.metrics import Counters
@@ -45,10 +51,15 @@ class Absence:
     def _begin(self, now: float) -> None:
         """After a recovery: nobody is connected yet. Who is attached may have published, for all we know."""
         for peer in sorted(filter(self._is_client, self._endpoint.sessions)):
-            if peer in self._gate.broker.sessions:
+            if peer in self._gate.broker.sessions or self._is_owed(peer):
                 self._since[peer] = now
             else:
                 self._vacant[peer] = None
+
+    def _is_owed(self, peer: Node) -> bool:
+        """Whether it has gone to another broker, and we have something for it that no other broker has."""
+        is_retiring = self._endpoint.upkeep.phase(peer) is LinkPhase.RETIRING
+        return is_retiring and self._endpoint.sessions[peer].unconfirmed > 0
 
     def _is_client(self, peer: Node) -> bool:
         """Brokers are never forgotten: links to them come and go, and go on where they were."""
@@ -66,19 +77,29 @@ class Absence:
         if not self._is_client(peer):
             return
         self.came(peer)
-        if self._gate.broker.sessions.has_names(peer) or peer in self._gate.publishers:
+        has_asked = self._gate.broker.sessions.has_names(peer) or peer in self._gate.publishers
+        if has_asked or self._is_owed(peer):
             self._since[peer] = now
         else:
             self._vacant[peer] = None
+
+    def sent_here(self, peers: Iterable[Node], now: float) -> None:
+        """Links to these are wanted from now on; those to clients have nobody at the other end yet."""
+        for peer in peers:
+            session = self._endpoint.sessions.get(peer)
+            if session is not None and session.phase is Phase.DOWN:
+                self.left(peer, now)
 
     def read(self, peer: Node, now: float) -> None:
         """Somebody reads what is kept for a client that has no connection."""
         self.left(peer, now)
         self._read_at[peer] = now
 
-    def is_read(self, peer: Node, seconds: float) -> bool:
-        """Whether that has happened lately."""
-        return self._now - self._read_at.get(peer, -math.inf) <= seconds
+    def is_here(self, peer: Node, seconds: float) -> bool:
+        """Connected, or read not longer ago than this."""
+        session = self._endpoint.sessions.get(peer)
+        is_up = session is not None and session.phase is Phase.UP
+        return is_up or self._now - self._read_at.get(peer, -math.inf) <= seconds
 
     def came(self, peer: Node) -> None:
         self._read_at.pop(peer, None)

@@ -14,7 +14,6 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from random import SystemRandom
 from typing import NamedTuple, TypeAlias
 
 from pleach.errors import PleachError, SettingsError
@@ -26,6 +25,7 @@ from pleach.live.bugs import end_on_bugs, watched
 from pleach.live.config import RELOADABLE, BrokerSettings, parse_address
 from pleach.live.connection import Connection, Handlers, Statistics, end_listening, listen, open_connection
 from pleach.live.council import Council
+from pleach.live.dialling import Dialling
 from pleach.live.distances import ANSWER, METER
 from pleach.live.doorkeeper import Door
 from pleach.live.logs import set_log_level
@@ -37,10 +37,7 @@ from pleach.live.readers import Readers
 from pleach.live.ring.member import RingMember
 from pleach.messages import Node
 
-DIAL_SECONDS_MIN, DIAL_SECONDS_MAX = 0.02, 2.0  # between attempts: doubled each time, and spread by chance
 DIAL_TIMEOUT_SECONDS = 5.0
-GONE_SECONDS = 300.0  # a link that we have given up is not dialled for longer than this, if nobody answers
-STABLE_SECONDS = 1.0  # a connection that lasted this long was a good one: the next attempt comes quickly again
 STOP_SECONDS_MAX = 10.0  # for the last commit and the goodbyes
 TICKS_PER_HEARTBEAT = 2
 HEARING_SECONDS = 0.001
@@ -48,8 +45,6 @@ EXIT_FORCED = 1
 PEER_FRAME_BYTES_MAX = 256 * 1_048_576  # a testimony (overlay/standin.py) has all that a dead broker did not confirm
 
 log = logging.getLogger(__name__)
-chance = SystemRandom()
-
 
 Listener: TypeAlias = Callable[[str, int], Awaitable[asyncio.Server]]
 
@@ -93,8 +88,7 @@ class Daemon:
         self._meters: set[Connection] = set()  # of brokers that only measure how far it is to here
         self._all_gone = asyncio.Event()
         self._gone = Statistics()  # the traffic of connections that are no more
-        self._unlinked: dict[Node, asyncio.Event] = {}  # of each that is dialled: set while there is no connection
-        self._diallers: dict[Node, asyncio.Task[None]] = {}
+        self._dialling = Dialling(self.node.roads, self.node.links, self._dial)
 
     async def run(self) -> int:
         """Until a signal or a failure ends it; returns the exit code."""
@@ -102,9 +96,9 @@ class Daemon:
         self._install_signals()
         ready = await self._listen()
         self.node.roads.listens_at(ready.client, ready.peer, ready.admin)
-        self.node.on_roads = self._follow_roads
+        self.node.on_roads = self._dialling.follow
         self.node.leaving.on_end = self._end_removed
-        self._follow_roads()
+        self._dialling.follow()
         self.node.guardian.host.resume()
         ticking = watched(self._keep_ticking())
         if self._ring is None:
@@ -114,8 +108,8 @@ class Daemon:
         await self._stop.wait()
         if self._ring is not None:
             self._ring.close()
-        for task in (ticking, *self._diallers.values()):
-            task.cancel()
+        ticking.cancel()
+        self._dialling.end()
         if self._council is not None:
             await self._council.close()
         if not self._is_fatal:
@@ -210,7 +204,7 @@ class Daemon:
             return  # still a stranger: `_lost` counts it
         self._strangers.pop(connection, None)
         self._known[connection] = hello.node
-        self._note_link(hello.node)
+        self._dialling.note(hello.node)
         log.info("%s %s is connected from %s", door.value, hello.node, connection.peername)
 
     def _reader(self, connection: Connection, hello: Hello) -> None:
@@ -239,7 +233,7 @@ class Daemon:
             self._all_gone.set()
         log.info("connection with %s ended: %s", peer, reason)
         self.node.lost(peer, connection)
-        self._note_link(peer)
+        self._dialling.note(peer)
 
     def _count_traffic(self) -> None:
         total = Statistics()
@@ -251,50 +245,9 @@ class Daemon:
 
     # Dialling ------------------------------------------------------------------------------------------------
 
-    def _follow_roads(self) -> None:
-        """Dial whom there is to dial now, and nobody else."""
-        wanted = self.node.roads.to_dial()
-        for peer in [peer for peer in self._diallers if peer not in wanted]:
-            self._diallers.pop(peer).cancel()
-            del self._unlinked[peer]
-        for peer in wanted:
-            if peer not in self._diallers:
-                self._unlinked[peer] = asyncio.Event()
-                self._note_link(peer)
-                self._diallers[peer] = watched(self._keep_dialled(peer))
-
-    def _note_link(self, peer: Node) -> None:
-        event = self._unlinked.get(peer)
-        if event is None:
-            return
-        if peer in self.node.links:
-            event.clear()
-        else:
-            event.set()
-
-    async def _keep_dialled(self, peer: Node) -> None:
-        delay = DIAL_SECONDS_MIN
-        answered_at = time.monotonic()
-        while True:
-            is_linked = peer in self.node.links or await self._dial(peer)
-            since = time.monotonic()
-            if is_linked:
-                answered_at = since
-            elif self.node.roads.is_idle(peer) and since - answered_at > GONE_SECONDS:
-                log.info("%s is gone, and so is the link to it", peer)
-                return
-            await self._unlinked[peer].wait()
-            if is_linked and time.monotonic() - since > STABLE_SECONDS:
-                delay = DIAL_SECONDS_MIN
-            await asyncio.sleep(delay * chance.uniform(0.5, 1.5))
-            delay = min(2 * delay, DIAL_SECONDS_MAX)
-
-    async def _dial(self, peer: Node) -> bool:
+    async def _dial(self, peer: Node, known: str) -> bool:
         if self._probes.why_closed(peer):
             return False
-        known = self.node.roads.to_dial().get(peer)
-        if known is None:
-            return False  # the link is given up, and so will be the dialling
         try:
             address = parse_address(known, key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
@@ -308,7 +261,7 @@ class Daemon:
             return False
         self._known[connection] = peer
         self.node.dialled(peer, connection)
-        self._note_link(peer)
+        self._dialling.note(peer)
         return True
 
     async def _keep_ticking(self) -> None:
@@ -351,7 +304,7 @@ class Daemon:
         taken = [key for key in RELOADABLE if getattr(applied, key) != getattr(current, key)]
         self.node.apply(applied)
         set_log_level(applied.log_level)
-        self._follow_roads()
+        self._dialling.follow()
         later = f"; after a restart: {', '.join(waiting)}" if waiting else ""
         log.info("settings read again; taken over: %s%s", ", ".join(taken) or "nothing", later)
 

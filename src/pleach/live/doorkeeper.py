@@ -77,9 +77,6 @@ class Doorkeeper:
         link = self._node.links.get(peer)
         return link is not None and link.is_dialled and self._node.is_up(peer) and self._node.name < peer
 
-    def _has_room(self) -> bool:
-        return self._node.absence.clients < self._node.settings.limits.clients
-
 
 def _is_sane(hello: Hello) -> bool:
     """Whether the numbers of a Hello can be kept and the name shown: strangers write what they like."""

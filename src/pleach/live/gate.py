@@ -49,6 +49,7 @@ from pleach.messages import (
     Switch,
     Testimony,
 )
+from pleach.mobility.machine import Mobility
 from pleach.optimise.seat import Seat
 from pleach.overlay.membership import Membership
 from pleach.routing.entries import Entry
@@ -81,6 +82,7 @@ class Gate:
         self._guests: dict[Node, None] = {}  # who came by the clients' door
         self._counters = counters
         self.membership = broker.machine(Membership)
+        self._mobility = broker.machine(Mobility)
         self.healing: Healing | None = None  # counts what leases do; not in a recovery
         self.garblers: dict[Node, Spoiler] = {}  # by neighbour: faults on purpose (striking.py)
         self.witness: Witness | None = None  # notes what comes from neighbours, where the network heals
@@ -91,6 +93,16 @@ class Gate:
     def departing(self) -> Sequence[Node]:
         """Clients that this broker waits for, on its way out of the tree."""
         return () if self.membership is None else self.membership.departing
+
+    @property
+    def held_bytes(self) -> int:
+        """What waits here for a reconfiguration, or for a client on its way, to come to its end."""
+        return self.broker.seam.held_bytes + (self._mobility.kept_bytes if self._mobility else 0)
+
+    @property
+    def unawaited(self) -> frozenset[Node]:
+        """Those who are given up at once then, unless they are back."""
+        return frozenset() if self.membership is None else self.membership.unawaited
 
     @property
     def name(self) -> Node:

@@ -4,6 +4,8 @@
 
 Rule 1: a client that takes nothing for `leave_seconds` is given up: it is detached, and told if it comes back in time.
         Until then its new broker holds what belongs to it, and takes part in no other change of the tree.
+        One that was away when the removal was asked for, and that the operator has said not to wait for, is given up
+        at once if it still is away: not sooner, as until its clients are handed over a removal may be refused.
 Rule 2: clients that have detached, or come back without memory, say no farewell; it is said in their name.
 Rule 3: the process ends once the neighbour knows that this broker has left. Clients that have said farewell and do not
         confirm the rest are waited for `END_SECONDS_MAX`.
@@ -19,6 +21,7 @@ from typing import NamedTuple
 from pleach.links.endpoint import Endpoint
 from pleach.links.session import Phase
 from pleach.links.upkeep import LinkPhase
+from pleach.live.absence import Absence
 from pleach.live.gate import Gate
 from pleach.messages import Farewell, Node
 
@@ -35,9 +38,10 @@ class Standing(NamedTuple):
 
 
 class Leaving:
-    def __init__(self, endpoint: Endpoint, gate: Gate) -> None:
+    def __init__(self, endpoint: Endpoint, gate: Gate, absence: Absence) -> None:
         self._endpoint = endpoint
         self._gate = gate
+        self._absence = absence
         self._standing: dict[Node, Standing] = {}
         self._left_at: float | None = None
         self._is_history = bool(self._left) and not self._unconfirmed(self._left)
@@ -59,15 +63,19 @@ class Leaving:
         return "" if membership is None else membership.left
 
     def tick(self, patience: float, now: float) -> None:
+        unawaited = self._gate.unawaited
         for client in self.waits_for:
-            if self._is_given_up(client, patience, now):
+            if self._is_given_up(client, unawaited, patience, now):
                 self._endpoint.request(Farewell(), sender=client, now=now)
         self._is_history = self._is_history and bool(self._left)
         if self.has_left:
             self._end_if_known(now)
 
-    def _is_given_up(self, client: Node, patience: float, now: float) -> bool:
+    def _is_given_up(self, client: Node, unawaited: frozenset[Node], patience: float, now: float) -> bool:
         if client in self._gate.detached:
+            return True
+        if client in unawaited and not self._absence.is_here(client, patience):
+            self._give_up(client, "is away, and is not waited for", now)
             return True
         confirmed = self._endpoint.admit(client).first
         standing = self._standing.get(client)
@@ -76,9 +84,12 @@ class Leaving:
             return False
         if now - standing.since <= patience:
             return False
-        log.warning("given up: %s has taken nothing for %.0f s, and is detached", client, now - standing.since)
-        self._endpoint.expel(client, f"{self._gate.name} has left the tree, and cannot wait any longer", now=now)
+        self._give_up(client, f"has taken nothing for {now - standing.since:.0f} s", now)
         return True
+
+    def _give_up(self, client: Node, why: str, now: float) -> None:
+        log.warning("given up: %s %s, and is detached", client, why)
+        self._endpoint.expel(client, f"{self._gate.name} has left the tree, and cannot wait any longer", now=now)
 
     def _end_if_known(self, now: float) -> None:
         if self._left_at is None:

@@ -15,7 +15,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pleach.broker import Broker
@@ -34,6 +33,7 @@ from pleach.live.guardian import Guardian
 from pleach.live.healing import Healing
 from pleach.live.kinsfolk import Kinsfolk
 from pleach.live.leaving import Leaving
+from pleach.live.link import Link
 from pleach.live.metrics import Counters
 from pleach.live.operations import Operations
 from pleach.live.presence import Attendance
@@ -58,14 +58,6 @@ FULL_RETRY_SECONDS = 0.25
 EXIT_DISK, EXIT_FENCED = 70, 71
 
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class Link:
-    wire: Wire
-    is_dialled: bool
-    is_paused: bool = False
-    breath_until: float = 0.0  # not paused before
 
 
 class BrokerNode:
@@ -123,7 +115,7 @@ class BrokerNode:
         self.durable = Durable(self.endpoint)
         self.gate.names_max = settings.limits.subscriptions
         self.absence = Absence(self.endpoint, self.gate, self.roads, self.counters, now=clock())
-        self.leaving = Leaving(self.endpoint, self.gate)
+        self.leaving = Leaving(self.endpoint, self.gate, self.absence)
 
     @property
     def name(self) -> Node:
@@ -267,6 +259,17 @@ class BrokerNode:
             self._start_commit()
 
     def _seal(self) -> None:
+        """Nothing is left unsealed: a client that what happened was too much for is sent away, and that is sealed too.
+
+        Whatever is captured now goes with the last part.
+        """
+        while self.pressure.evict(self._seal_part()):
+            pass  # ends: nothing waits for who is sent away
+        self.pressure.relieve(self._clock())
+        self._alarm.set()
+
+    def _seal_part(self) -> list[Node]:
+        """Returns for whom there is more than before."""
         self._taken_bytes = 0
         batch = self.endpoint.take_batch()
         if self.gate.witness is not None:
@@ -276,15 +279,14 @@ class BrokerNode:
             self._fenced(peer, reason)
         grown = {queued.peer for queued in batch.queued}
         self.pressure.weigh(sorted(grown | batch.progress.keys() | {*batch.forgotten}))
-        self.pressure.evict(sorted(grown))
-        self.pressure.relieve(self._clock())
-        self._alarm.set()
+        return sorted(grown)
 
     def _carry_out(self, part: Part) -> None:
         carry_out(part)
         batch = part.batch
+        self.absence.sent_here((peer for peer, _ in batch.dial), self._clock())
         if batch.dial or batch.retired:
-            self.roads.forget_clients(filter(self.gate.is_guest, batch.retired))
+            self.roads.forget_clients()
         if (batch.dial or batch.retired) and self.on_roads is not None:
             self.on_roads()
         for seen in batch.observed:
@@ -357,14 +359,8 @@ class BrokerNode:
         self._is_snapshot_due = True
         self._touch()
 
-    def detach(self, clients: Sequence[Node], reason: str) -> None:
-        """Let clients' sessions go; whoever comes back is told."""
-        for client in clients:
-            self.endpoint.expel(client, reason, now=self._clock())
-        self._touch()
-
     def expel(self, peer: Node, reason: str) -> None:
-        """End what there is with a peer that cannot be waited for."""
+        """End what there is with a peer that cannot be waited for; if it comes back it is told."""
         self.endpoint.expel(peer, reason, now=self._clock())
         if peer not in self.links:
             self.absence.left(peer, self._clock())

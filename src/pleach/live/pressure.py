@@ -4,6 +4,8 @@ Rule 1: a client whose outbox is above its limit is sent away.
 Rule 2: above the limit of all outboxes together nobody who publishes is read from, until it has come down. Clients
         that take nothing meanwhile are sent away, the fullest first.
 Rule 3: a publisher that has much to take is read from in short breaths, as its confirmations come behind that.
+Rule 4: what a reconfiguration holds weighs like what is in outboxes. Nobody is sent away for it, and all publishers are
+        read from in short breaths, as its end may depend on what one of them says.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pleach.links.frames import Ping
+from pleach.live.link import Link
 from pleach.live.standstill import Standstill
 from pleach.messages import Node
 
 if TYPE_CHECKING:
-    from pleach.live.node import BrokerNode, Link
+    from pleach.live.node import BrokerNode
 
 BREATH_SECONDS = 0.05
 
@@ -40,11 +43,13 @@ class Pressure:
                 self.outbox_bytes += session.outbox_bytes
                 self.of_peer[peer] = session.outbox_bytes
 
-    def evict(self, grown: Sequence[Node]) -> None:
+    def evict(self, grown: Sequence[Node]) -> bool:
+        """Send clients away that have taken too little; whether there was one."""
         limit = self._node.settings.limits.outbox_bytes_per_client
-        for peer in grown:
-            if self.of_peer[peer] > limit and not self._node.roads.is_broker(peer):
-                self._send_away(peer, f"{limit:,} are kept for a client")
+        slow = [peer for peer in grown if self.of_peer[peer] > limit and not self._node.roads.is_broker(peer)]
+        for peer in slow:
+            self._send_away(peer, f"{limit:,} are kept for a client")
+        return bool(slow)
 
     def tick(self, now: float) -> None:
         for peer, link in self._node.links.items():
@@ -71,12 +76,12 @@ class Pressure:
         self.weigh([peer])
 
     def relieve(self, now: float) -> None:
-        limits = self._node.settings.limits
-        if self.outbox_bytes > limits.outbox_bytes_high and not self.is_tight:
+        limits, waiting = self._node.settings.limits, self.outbox_bytes + self._node.gate.held_bytes
+        if waiting > limits.outbox_bytes_high and not self.is_tight:
             self.is_tight = self._node.gate.is_tight = True
             self._begin_standstill(now)
-            log.warning("%s bytes wait to be taken: publishers are not read from", f"{self.outbox_bytes:,}")
-        elif self.outbox_bytes <= limits.outbox_bytes_low and self.is_tight:
+            log.warning("%s bytes wait to be taken: publishers are not read from", f"{waiting:,}")
+        elif waiting <= limits.outbox_bytes_low and self.is_tight:
             self.is_tight = self._node.gate.is_tight = False
             log.info("publishers are read from again")
             for link in self._node.links.values():
@@ -90,7 +95,7 @@ class Pressure:
 
     def _let_breathe(self, peer: Node, link: Link, now: float) -> None:
         share = self._node.settings.limits.outbox_bytes_low // (len(self._node.gate.publishers) + 1)
-        if self.of_peer[peer] > share:  # else it would not be tight for its sake
+        if self.of_peer[peer] > share or self._node.gate.held_bytes:  # else it would not be tight for its sake
             link.breath_until = now + BREATH_SECONDS
             link.is_paused = False
             link.wire.resume_reading()

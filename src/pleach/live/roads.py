@@ -8,7 +8,7 @@ has moved can be found again; else from the reconfiguration that made the link.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -123,18 +123,19 @@ class Roads:
         return is_known or "*" in welcome or self.is_open()
 
     def _is_client(self, peer: Node) -> bool:
-        """Links to clients are asked for as well, when they come over from a broker that leaves the tree."""
-        return peer in self._broker.sessions or peer in self._clients
+        """Links to clients are asked for as well, when they come over from another broker, or go to one."""
+        is_here = peer in self._broker.sessions or peer in self._clients
+        return is_here or self._endpoint.upkeep.is_client(peer)
 
-    def forget_clients(self, former: Iterable[Node] = ()) -> None:
-        """A client that was sent here comes by itself: to us it is a client, and no link that we keep up.
+    def forget_clients(self) -> None:
+        """No link is kept up to a client that was sent here, as it comes by itself, nor to one that has gone.
 
-        `former`: clients that have gone to another broker, and have heard all that we had for them.
+        Who has gone to another broker is kept in mind until it has heard all that we had for it.
         """
-        links = self._endpoint.upkeep.links
-        gone = [peer for peer in former if self._endpoint.upkeep.phase(peer) is LinkPhase.FORMER]
-        for client in [*(peer for peer in links if peer in self._broker.sessions), *gone]:
-            links.pop(client, None)
+        upkeep = self._endpoint.upkeep
+        gone = [peer for peer, note in upkeep.links.items() if note.is_client and note.phase is LinkPhase.FORMER]
+        for client in [*(peer for peer in upkeep.links if peer in self._broker.sessions), *gone]:
+            upkeep.links.pop(client, None)
 
     def to_dial(self) -> dict[Node, str]:
         """Whom to dial, and where: all links with a known address that are wanted, or not yet given up by both."""

@@ -194,9 +194,7 @@ class Steering:
         absent = [client for client in node.broker.sessions.clients if not self._is_here(client)]
         if absent and not body.detach_absent:
             return _absent_page(absent)
-        if len(node.broker.router.neighbours) == 1:  # else it is going to be refused, and they have lost nothing
-            node.detach(absent, f"{node.name} is removed from the tree")
-        return await self.carry_out(RequestRemove(body.operation or fresh_name(), body.broker), body.timeout)
+        return await self.carry_out(RequestRemove(body.operation or fresh_name(), body.broker, absent), body.timeout)
 
     async def _move(self, data: bytes) -> Page:
         body = decoded(data, MoveBody)
@@ -210,7 +208,7 @@ class Steering:
     def _is_here(self, client: Node) -> bool:
         """Connected, or read by somebody who comes again before a broker that leaves gives it up."""
         node = self._node
-        return node.is_up(client) or node.absence.is_read(client, node.settings.limits.leave_seconds)
+        return node.is_up(client) or node.absence.is_here(client, node.settings.limits.leave_seconds)
 
     def _misdirected(self, broker: Node, error: str) -> Page:
         known = self._node.roads.admins.get(broker)

@@ -56,10 +56,14 @@ class RequestAdd(Message, frozen=True):
 
 
 class RequestRemove(Message, frozen=True):
-    """Take a broker that is a leaf out of the tree; its clients go to its neighbour."""
+    """Take a broker that is a leaf out of the tree; its clients go to its neighbour.
+
+    `absent`: clients that are not connected, and need not be waited for if they still are not when it leaves.
+    """
 
     operation: str
     broker: Node
+    absent: list[Node] = msgspec.field(default_factory=list)
 
     @property
     def begins_at(self) -> Node:

@@ -77,6 +77,11 @@ class Mobility:
         return self._moving
 
     @property
+    def kept_bytes(self) -> int:
+        """Of what waits here for clients that are on their way."""
+        return 0 if self._moving is None else self._moving.kept_bytes
+
+    @property
     def operation(self) -> str:
         return next(iter(self._state.movements), "")
 

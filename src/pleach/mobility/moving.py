@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import get_args
 
 from pleach.effects import Send
-from pleach.messages import ClientRequest, Deliver, Forward, Node, Publish
-from pleach.mobility.movements import Entering, Leaving, Movement
+from pleach.messages import ClientRequest, Deliver, Forward, Message, Node, Publish, encode
+from pleach.mobility.movements import Entering, Leaving, Movement, Through
 from pleach.mobility.phases import SourcePhase, TargetPhase
 from pleach.overlay.seam import Hold, Passing, Verdict, stale
 
@@ -29,7 +29,9 @@ class Moving:
     def __init__(self, movements: Iterable[Movement]) -> None:
         self._leaving: dict[Node, Leaving] = {}
         self._entering: dict[Node, Entering] = {}
+        self.kept_bytes = 0  # of what is queued or kept for clients, as it would be on the wire
         for movement in movements:
+            self.kept_bytes += sum(map(_weight, _waiting(movement)))
             match movement:
                 case Leaving(phase=phase) if phase is not SourcePhase.ABORTING:
                     self._leaving[movement.client] = movement
@@ -59,17 +61,32 @@ class Moving:
 
     def _goes_out(self, send: Send) -> bool:
         if leaving := self._leaving.get(send.to):
-            return _goes_to_leaver(leaving, send)
+            return self._goes_to_leaver(leaving, send)
         if (entering := self._entering.get(send.to)) and isinstance(send.message, Forward):
             entering.queued.append(send.message.event)
+            self.kept_bytes += _weight(send.message)
             return False
         return True
 
+    def _goes_to_leaver(self, leaving: Leaving, send: Send) -> bool:
+        if leaving.phase is SourcePhase.PREPARED:
+            leaving.kept.append(send.message)  # type: ignore[arg-type]
+            self.kept_bytes += _weight(send.message)
+            return False
+        if isinstance(send.message, Deliver):
+            leaving.delivered.append(send.message.event.id)
+        return True
 
-def _goes_to_leaver(leaving: Leaving, send: Send) -> bool:
-    if leaving.phase is SourcePhase.PREPARED:
-        leaving.kept.append(send.message)  # type: ignore[arg-type]
-        return False
-    if isinstance(send.message, Deliver):
-        leaving.delivered.append(send.message.event.id)
-    return True
+
+def _waiting(movement: Movement) -> Iterable[Message]:
+    match movement:
+        case Leaving(kept=kept):
+            return kept
+        case Entering(queued=queued):
+            return map(Forward, queued)
+        case Through():
+            return ()
+
+
+def _weight(message: Message) -> int:
+    return len(encode(message))

@@ -135,7 +135,7 @@ class Source:
         effects: list[Effect] = [
             self._done_waiting(),
             Send(client, Resume(movement.operation, movement.target, movement.address)),
-            LinkDown(client),
+            LinkDown(client, is_client=True),
             *withdrawn,
             Send(movement.after, MoveCommit(movement.operation)),
             Concluded(movement.operation),

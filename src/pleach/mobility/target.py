@@ -75,7 +75,7 @@ class Target:
         if not self._movement.delay_ms_max:
             return dropped
         client = self._movement.client
-        return dropped._replace(effects=[*dropped.effects, LinkUp(client)], released=[client])
+        return dropped._replace(effects=[*dropped.effects, LinkUp(client, is_client=True)], released=[client])
 
     def approve(self, client: HandedClient) -> Handled:
         """Prepare for the client as it is now. The approval follows what is told on the way, and so comes after it.
@@ -109,7 +109,7 @@ class Target:
             [
                 CancelTimer(TIMER + movement.operation),
                 Send(movement.before, MoveAck(movement.operation)),
-                LinkUp(client.name),
+                LinkUp(client.name, is_client=True),
                 *self._resumed(client.name),
                 *(Send(client.name, Deliver(event)) for event in lacking(client, queued, delivered)),
                 *confirm(self._layers, client),

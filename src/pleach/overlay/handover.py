@@ -38,7 +38,10 @@ class Phase(IntEnum):
 
 
 class Changing(msgspec.Struct):
-    """One change of membership at one of its two brokers. `partner`: the other one. `clients`: those on their way."""
+    """One change of membership at one of its two brokers. `partner`: the other one. `clients`: those on their way.
+
+    `absent`: as in `RequestRemove`.
+    """
 
     operation: str
     part: Part
@@ -46,6 +49,7 @@ class Changing(msgspec.Struct):
     phase: Phase = Phase.ASKED
     clients: dict[Node, None] = {}
     partner_address: str = ""  # where the partner listens for clients
+    absent: list[Node] = []
 
 
 class Crossing:

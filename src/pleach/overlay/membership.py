@@ -117,6 +117,11 @@ class Membership:
                 return tuple(clients)
         return ()
 
+    @property
+    def unawaited(self) -> frozenset[Node]:
+        """Clients of a broker that leaves which need not be waited for unless they are back."""
+        return frozenset(() if self._state.change is None else self._state.change.absent)
+
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
         match message:
             case RequestAdd():
@@ -222,7 +227,7 @@ class Membership:
             reason = f"{name} is locked for operation {busy}"
             return Handled(self._state.retries.put_off(request, attempts, reason))
         self._state.attempts = attempts
-        begun = self._begin(Changing(request.operation, Part.LEAVING, neighbours[0]))
+        begun = self._begin(Changing(request.operation, Part.LEAVING, neighbours[0], absent=request.absent))
         return Handled([*begun, Send(neighbours[0], RemoveReq(request.operation))])
 
     def _while_leaving(self, change: Changing, sender: Node, message: Message) -> Handled:
@@ -231,7 +236,7 @@ class Membership:
                 return self._hand_over(change)
             case RemoveNack(_, reason, is_busy):
                 self._end()
-                request = RequestRemove(change.operation, self._layers.name)
+                request = RequestRemove(change.operation, self._layers.name, change.absent)
                 if is_busy:
                     return Handled(self._state.retries.put_off(request, self._state.attempts, reason))
                 return Handled([Concluded(change.operation, reason)])
@@ -241,8 +246,8 @@ class Membership:
                 return Handled([*self._enter(Phase.CLOSED), *redirects, *self._leave_if_alone(change)])
             case Farewell():
                 del change.clients[sender]
-                left: list[Effect] = [Send(change.partner, ClientLeft(change.operation, sender)), LinkDown(sender)]
-                return Handled([*left, *self._leave_if_alone(change)])
+                left = Send(change.partner, ClientLeft(change.operation, sender))
+                return Handled([left, LinkDown(sender, is_client=True), *self._leave_if_alone(change)])
         return self._unexpected(change, message)
 
     def _hand_over(self, change: Changing) -> Handled:
@@ -295,14 +300,14 @@ class Membership:
         parent = None if router.parent == change.partner else router.parent
         tables = {client.name: tables_of(client) for client in clients}
         rewired = self._layers.rewire(Rewiring(gone=(change.partner,), clients=tables, parent=parent))
-        links = [LinkUp(client.name) for client in clients]
+        links = [LinkUp(client.name, is_client=True) for client in clients]
         close = Send(change.partner, CloseAB(change.operation, self._layers.client_address))
         confirmed = [effect for client in clients for effect in confirm(self._layers, client)]
         return Handled([*links, close, *self._enter(Phase.CLOSED), *rewired, *confirmed])
 
     def _said(self, change: Changing, client: Node, request: ClientRequest) -> Handled:
         """A client said something to b after the handover; a newcomer at b is one of those on their way, too."""
-        links = [] if client in change.clients else [LinkUp(client)]
+        links = [] if client in change.clients else [LinkUp(client, is_client=True)]
         change.clients[client] = None
         return Handled([*links, *self._layers.sessions.handle(client, request)])
 

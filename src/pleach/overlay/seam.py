@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from pleach.effects import Effect, Send
-from pleach.messages import ClientRequest, Forward, Mark, Marked, Message, Node, Publish, PubSub
+from pleach.messages import ClientRequest, Forward, Mark, Marked, Message, Node, Publish, PubSub, encode
 
 Passing: TypeAlias = PubSub | Marked | ClientRequest  # what comes by the seam
 EVENTS: frozenset[type] = frozenset((Forward, Marked, Publish))
@@ -143,6 +143,7 @@ class Seam:
         self._reconfiguration: Reconfiguration | None = None
         self._events: dict[Node, list[Passing]] = {}
         self._others: dict[Node, list[Passing]] = {}
+        self._bytes: dict[Node, int] = {}  # of what is held of each link
         self._forsaken: dict[tuple[str, Node], None] = {}
         self.held_total = 0  # messages that were ever held, and
         self.flooded_total = 0  # copies that were sent to both others of a swap: for people who watch, no state
@@ -165,6 +166,11 @@ class Seam:
     def held_count(self) -> int:
         return sum(map(len, (*self._events.values(), *self._others.values())))
 
+    @property
+    def held_bytes(self) -> int:
+        """As they would be on the wire."""
+        return sum(self._bytes.values())
+
     def arrive(self, sender: Node, message: Passing) -> Verdict:
         """What becomes of an arriving message; what is to be held is held."""
         held = self._held(message)
@@ -172,6 +178,7 @@ class Seam:
         verdict = Hold() if is_behind else self._judge(sender, message)
         if isinstance(verdict, Hold):
             held.setdefault(sender, []).append(message)
+            self._bytes[sender] = self._bytes.get(sender, 0) + len(encode(message))
             self.held_total += 1
             self._note_idle()
         return verdict
@@ -190,6 +197,7 @@ class Seam:
         The caller lets each arrive again, so that a new hold holds the rest.
         """
         released = [*self._others.pop(link, ()), *self._events.pop(link, ())]
+        self._bytes.pop(link, None)
         self._note_idle()
         return released
 
@@ -228,6 +236,10 @@ class Seam:
     def restore(self, state: HeldState) -> None:
         self._events = {link: list(messages) for link, messages in state.events.items()}
         self._others = {link: list(messages) for link, messages in state.others.items()}
+        self._bytes = {}
+        for held in (self._events, self._others):
+            for link, messages in held.items():
+                self._bytes[link] = self._bytes.get(link, 0) + sum(len(encode(message)) for message in messages)
         self._forsaken = dict.fromkeys(state.forsaken)
         self._note_idle()
 

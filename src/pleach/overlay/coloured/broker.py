@@ -228,7 +228,7 @@ class ColouredBroker:
             return [Send(relay, message)]
         if isinstance(request, Farewell):
             return self._arrived(client)
-        known = [LinkUp(client)] if self._guests.announce(client) else []
+        known = [LinkUp(client, is_client=True)] if self._guests.announce(client) else []
         return [*known, *self._request(client, request)]
 
     def _arrived(self, client: Node) -> list[Effect]:
