@@ -15,7 +15,7 @@ from pleach.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send, Se
 from pleach.events.event import EventId
 from pleach.messages import Bereaved, Node, Testimony
 from pleach.overlay.journal import in_order, marks_of
-from pleach.overlay.layers import Layers
+from pleach.overlay.layers import Between, Layers
 from pleach.overlay.seam import Handled, join
 from pleach.overlay.sides import received, told
 from pleach.routing.rewiring import NO_TABLES, NewLink, Rewiring, Tables, packed
@@ -30,7 +30,7 @@ class WitnessState(msgspec.Struct, array_like=True):
     testified: dict[Node, Bereaved] = {}  # what stand-ins have not taken over yet: they may die, too
     put_off: list[Bereaved] = []  # we are locked, and testify later
     looks: int = 0
-    between: dict[Node, Node] = {}  # per dead peer, who may stand between it and us
+    between: dict[Node, Between] = {}  # per dead peer, who may stand between it and us
 
 
 class Witness:
@@ -43,7 +43,7 @@ class Witness:
     def mourn(self, peer: Node) -> Handled:
         """Undo or complete what is under way with the dead broker."""
         between = [each.between(peer) for each in self._layers.mourners]
-        self._state.between[peer] = next(filter(None, between), "")
+        self._state.between[peer] = next((each for each in between if each.node), Between())
         return join(*(each.bereaved(peer) for each in self._layers.mourners))
 
     def put_off(self, message: Bereaved) -> list[Effect]:
@@ -69,21 +69,21 @@ class Witness:
 
     def is_heir(self, peer: Node) -> bool:
         """The dead broker was leaving the tree, and what it had is ours."""
-        return self._state.between.get(peer) == self._layers.name
+        return self._state.between.get(peer, Between()).node == self._layers.name
 
     def respond(self, message: Bereaved) -> list[Effect]:
         state, peer = self._state, message.peer
-        between = state.between.pop(peer, "")
+        between = state.between.pop(peer, Between())
         if peer not in self._layers.router.neighbours:
             return self._disown(message, between)
         marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
         before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))  # since then nothing has come from it
         return self.testify(Bereaved(peer, before.marks, [*before.entries, *message.entries], message.heard))
 
-    def _disown(self, message: Bereaved, between: Node) -> list[Effect]:
-        """The dead broker is no neighbour, or not any more: then what we had sent it before may still be wanted."""
-        told = message if between else Bereaved(message.peer, [], [])
-        testimony = msgspec.structs.replace(self._said(told, NO_TABLES, NO_TABLES), is_linked=False, beyond=between)
+    def _disown(self, message: Bereaved, between: Between) -> list[Effect]:
+        """The dead broker is no neighbour, or not any more: then what we had sent it alone may still be wanted."""
+        told = message if between.node and not between.had_all else Bereaved(message.peer, [], [])
+        testimony = msgspec.structs.replace(self._said(told, NO_TABLES, NO_TABLES), is_linked=False, beyond=between.node)
         return [LinkUp(message.peer), Send(message.peer, testimony), LinkDown(message.peer)]
 
     def _said(self, journal: Bereaved, given: Tables, has: Tables) -> Testimony:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from pleach.broker import Broker
 from pleach.messages import Node, StandFor
+from pleach.overlay.layers import Between
 from pleach.overlay.membership import Membership
 from pleach.overlay.standin import Phase, StandIn
 from pleach.overlay.swaplink import SwapLink
@@ -73,7 +74,8 @@ class Places:
         """Whether what the witness still has for the dead broker is wanted: they are, or were, neighbours."""
         broker = self._brokers[witness]
         swaps = broker.machine(SwapLink) if isinstance(broker, Broker) else None
-        return dead in self.neighbours_of(witness) or (swaps is not None and bool(swaps.between(dead)))
+        between = swaps.between(dead) if swaps is not None else Between()
+        return dead in self.neighbours_of(witness) or bool(between.node and not between.had_all)
 
     def _is_replaced(self, one: Node, other: Node, dead: Mapping[Node, object]) -> bool:
         living = (broker.router.neighbours for name, broker in self._brokers.items() if name not in dead)
