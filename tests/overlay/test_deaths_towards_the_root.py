@@ -65,3 +65,66 @@ def flaws(root, straight, dying, at):
 def test_at_every_moment(dying, root, straight):
     found = {at: flaws(root, straight, dying, at) for at in MOMENTS}
     assert {at: each for at, each in found.items() if each} == {}
+
+
+TWO_SWAPS = """
+name = "the way to the root is told by who has both ends for neighbours, not by who wanted to"
+routing = "simple"
+hierarchical = true
+root = "c"
+ordering = "causal"
+links = [["a", "b"], ["b", "c"], ["also", "b"]]
+duration = 2.0
+
+[latency]
+default = 0.001
+
+[heal]
+after = 0.2
+grace = 0.5
+
+[[clients]]
+id = "lower"
+broker = "a"
+subscribe = ["x = 1"]
+publish = { every = 0.01, until = 1.4, attributes = { x = 1 } }
+
+[[clients]]
+id = "upper"
+broker = "c"
+subscribe = ["x = 1"]
+
+[[steps]]
+at = 1.0
+do = "swap"
+brokers = ["a", "b", "c"]
+
+[[steps]]
+at = 1.004
+do = "swap"
+brokers = ["also", "b", "a"]
+
+[[steps]]
+at = 1.0063
+do = "crash"
+broker = "a"
+for_good = true
+
+[[steps]]
+at = 1.06
+do = "crash"
+broker = "b"
+for_good = true
+"""
+
+
+def test_the_way_to_the_root_when_two_are_dead_that_are_no_neighbours_any_more():
+    watched = Watched(parse_scenario(TWO_SWAPS, "two.toml"), 1)
+    verdict = watched.finish()
+    assert [*watched.flaws, *violations(verdict)] == []
+    assert {name: broker.router.parent for name, broker in watched.run.brokers.items()} == {
+        "a": "c",
+        "b": "c",
+        "also": "b",
+        "c": None,
+    }
