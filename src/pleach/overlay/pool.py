@@ -122,6 +122,9 @@ class Pool(msgspec.Struct, array_like=True):
         """Per witness what must not be sent to it: what it has got, and what was passed by before what it has got."""
         return {each.witness: _known(each) for each in self._linked}
 
+    def got(self) -> dict[Node, Marks]:
+        return {each.witness: _got(each) for each in self._linked}
+
     def seen(self) -> Marks:
         """What anybody has got."""
         return marks_of(event for each in self.testimonies for event in _got(each).values())

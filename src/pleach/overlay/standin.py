@@ -11,7 +11,9 @@ Rule 3: neighbours are told the difference between what they have and what they 
         that anyone wants is withdrawn on the way. What the dead broker's own clients wanted stays until they have come
         back, or grace is over.
 Rule 4: an event is not sent to a neighbour that has got it, or a later one of its publisher, from the dead broker, nor
-        to one that has heard of it: the dead broker had found that it does not want it.
+        to one that has heard of it: the dead broker had found that it does not want it. Where each publisher's order
+        is all that is promised, hearsay does not count for what a client sends again: a stand-in before us may have
+        spread what it had heard of itself, and never had.
 Rule 5: while SERVING every event that passes is kept, for the clients that come back.
 Rule 6: where causal order is promised, an event that its publisher sends again and somebody has got is sent to nobody:
         answers to it may be under way, and it would come after them.
@@ -105,6 +107,7 @@ class StandIn:
         layers.on_settled = self._settled
         self._state = StandInState()
         self._has: Mapping[Node, Marks] = {}
+        self._got: Mapping[Node, Marks] = {}
         self._seen: Marks = {}
 
     @property
@@ -353,19 +356,16 @@ class StandIn:
                 return confirmed
         self._keep(cause.event)
         told_all = [mate for mate in self._state.mates if mate != source]
-        others = [send for send in sends if send.to not in told_all and not self._is_had(send)]
+        has = self._got if isinstance(cause, Publish) and not self._is_causal else self._has
+        others = [send for send in sends if send.to not in told_all and not _is_had(has, send)]
         return [*others, *(Send(mate, Forward(cause.event)) for mate in told_all)]
-
-    def _is_had(self, send: Send) -> bool:
-        has = self._has.get(send.to)
-        return has is not None and isinstance(send.message, Forward) and covers(has, send.message.event.id)
 
     # State ---------------------------------------------------------------------------------------------------
 
     def _derive(self) -> None:
         """What follows from the rest of the state."""
         pool = self._state.pool
-        self._has = pool.has() if pool else {}
+        self._has, self._got = (pool.has(), pool.got()) if pool else ({}, {})
         self._seen = marks_of(self._state.seen)
 
     def resume(self) -> Sequence[Effect]:
@@ -384,6 +384,10 @@ def _misses(client: Node, message: Returning, marks: Marks, event: Event) -> boo
     if covers(marks, event.id) or (client == event.id.publisher and not message.own_events):
         return False
     return any(wanted.matches(event.attributes) for wanted in message.subscriptions.values())
+
+
+def _is_had(has: Mapping[Node, Marks], send: Send) -> bool:
+    return isinstance(send.message, Forward) and covers(has.get(send.to, {}), send.message.event.id)
 
 
 def _seen_as(phase: Phase) -> Observe:

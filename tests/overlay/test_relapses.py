@@ -1,0 +1,61 @@
+"""Stand-ins that die as well: the next one has to know no less, and to wait for nobody who has had his say."""
+
+from __future__ import annotations
+
+import pytest
+from judged import Watched, violations
+
+from pleach.scenario.load import parse_scenario
+
+SLOW_TO_RETURN = """
+name = "a client that is not back when the first stand-in dies"
+routing = "simple"
+ordering = "{ordering}"
+links = [["left", "x"], ["x", "right"]]
+duration = 2.5
+
+[latency]
+default = 0.001
+"left-x" = 0.02
+"p-x" = 0.08
+
+[heal]
+after = 0.2
+grace = 0.5
+
+[[clients]]
+id = "p"
+broker = "x"
+publish = {{ every = 0.003, until = 1.0, attributes = {{ x = 1 }} }}
+
+[[clients]]
+id = "near"
+broker = "right"
+subscribe = ["x = 1"]
+
+[[clients]]
+id = "far"
+broker = "left"
+subscribe = ["x = 1"]
+
+[[steps]]
+at = 0.9
+do = "crash"
+broker = "x"
+for_good = true
+
+[[steps]]
+at = 1.165
+do = "crash"
+broker = "x"
+for_good = true
+"""
+
+
+@pytest.mark.parametrize("ordering", ["fifo", "causal"])
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_client_sends_again_comes_to_those_who_have_heard_of_it_from_the_first_stand_in(ordering, seed):
+    """They have heard of it from one that has it. In causal order it is given up, as it was by the first one."""
+    watched = Watched(parse_scenario(SLOW_TO_RETURN.format(ordering=ordering), "relapse.toml"), seed)
+    verdict = watched.finish()
+    assert [*watched.flaws, *violations(verdict)] == []
