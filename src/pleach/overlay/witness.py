@@ -41,10 +41,13 @@ class Witness:
         self._state = state
 
     def mourn(self, peer: Node) -> Handled:
-        """Undo or complete what is under way with the dead broker."""
+        """Undo or complete what is under way with the dead broker.
+
+        What it has told and is still held is void: our testimony says what we have, and its stand-in goes on from that.
+        """
         between = [each.between(peer) for each in self._layers.mourners]
         self._state.between[peer] = next((each for each in between if each.node), Between())
-        return join(*(each.bereaved(peer) for each in self._layers.mourners))
+        return join(*(each.bereaved(peer) for each in self._layers.mourners), Handled(void=[peer]))
 
     def put_off(self, message: Bereaved) -> list[Effect]:
         self._state.put_off.append(message)
