@@ -59,3 +59,67 @@ def test_what_a_client_sends_again_comes_to_those_who_have_heard_of_it_from_the_
     watched = Watched(parse_scenario(SLOW_TO_RETURN.format(ordering=ordering), "relapse.toml"), seed)
     verdict = watched.finish()
     assert [*watched.flaws, *violations(verdict)] == []
+
+
+WHILE_THE_OTHER_GATHERS = """
+name = "two are dead, and the stand-in of one dies before the other one has merged"
+routing = "simple"
+ordering = "{ordering}"
+links = [["a", "x"], ["x", "y"], ["x", "z"]]
+duration = 2.5
+
+[latency]
+default = 0.001
+
+[heal]
+after = 0.2
+grace = 0.5
+
+[[clients]]
+id = "p"
+broker = "a"
+publish = {{ every = 0.01, until = 2.0, attributes = {{ x = 1 }} }}
+
+[[clients]]
+id = "s"
+broker = "y"
+subscribe = ["x = 1"]
+
+[[steps]]
+at = 0.99
+do = "crash"
+broker = "z"
+
+[[steps]]
+at = 1.0
+do = "crash"
+broker = "x"
+for_good = true
+
+[[steps]]
+at = 1.0
+do = "crash"
+broker = "y"
+for_good = true
+
+[[steps]]
+at = 1.5
+do = "crash"
+broker = "y"
+for_good = true
+
+[[steps]]
+at = {back}
+do = "restart"
+broker = "z"
+"""
+
+
+@pytest.mark.parametrize("ordering", ["fifo", "causal"])
+@pytest.mark.parametrize("back", [1.6, 1.8], ids=["before the next one is there", "after that"])
+def test_what_was_merged_meanwhile_comes_to_the_next_one(ordering, back):
+    scenario = parse_scenario(WHILE_THE_OTHER_GATHERS.format(ordering=ordering, back=back), "relapse.toml")
+    watched = Watched(scenario, 1)
+    verdict = watched.finish()
+    assert [*watched.flaws, *violations(verdict)] == []
+    assert verdict.counts.deliveries > 190

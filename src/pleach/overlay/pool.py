@@ -8,6 +8,7 @@ alone what the dead part knew: as if it had been one broker. All get the same, s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -16,7 +17,9 @@ from pleach.messages import Got, Layer, Node, Sent, Testimony, Told
 from pleach.overlay.causal_merge import Account
 from pleach.overlay.journal import Marks, in_order, marks_of
 from pleach.routing.entries import Entry
-from pleach.routing.rewiring import unpacked
+from pleach.routing.rewiring import NewLink, Rewiring, unpacked
+
+ABSENT: Final = " absent clients"  # no node is named like this: it has a blank
 
 
 class Pool(msgspec.Struct, array_like=True):
@@ -86,6 +89,17 @@ class Pool(msgspec.Struct, array_like=True):
                 found.add(member)
                 waiting += self.members[member]
         return frozenset(found - {self.name})
+
+    def rewiring(self, parent: Node) -> Rewiring:
+        """Tables as the dead broker had them; in place of its clients' wishes, what it had told others of them."""
+        links = {}
+        for neighbour in self.neighbours:
+            witness = self.witnesses.get(neighbour)
+            if witness:
+                links[neighbour] = NewLink(received=unpacked(witness.told), told=unpacked(witness.has))
+            else:
+                links[neighbour] = NewLink(self.told_behind(neighbour), self.told_elsewhere(neighbour))
+        return Rewiring((), links, {ABSENT: self.orphaned()}, parent=self.towards(parent), settle=True)
 
     def told_behind(self, neighbour: Node) -> dict[Layer, frozenset[Entry]]:
         """What the witnesses on that side had told the dead part."""

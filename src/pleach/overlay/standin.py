@@ -19,6 +19,8 @@ Rule 6: where causal order is promised, an event that its publisher sends again 
         answers to it may be under way, and it would come after them.
 Rule 7: stand-ins next to each other send each other every event while they serve: what the clients of one wanted of the
         other, only the two dead brokers knew.
+Rule 8: a stand-in owes each of those next to it what it has merged, until that one has merged it, too: should that one
+        die before, the next one gets it with our testimony, since the witnesses are done with it.
 """
 
 from __future__ import annotations
@@ -57,12 +59,10 @@ from pleach.messages import (
 from pleach.overlay.causal_merge import merged
 from pleach.overlay.journal import Marks, covers, in_order, marks_of, note
 from pleach.overlay.layers import Layers
-from pleach.overlay.pool import Pool
+from pleach.overlay.pool import ABSENT, Pool
 from pleach.overlay.seam import Handled, Hold, Passing, Reconfiguration, Verdict, join, stale
 from pleach.overlay.witness import Witness, WitnessState
-from pleach.routing.rewiring import NewLink, Rewiring, unpacked
 
-ABSENT: Final = " absent clients"  # no node is named like this: it has a blank
 GRACE: Final = "standin:grace"
 KEPT_MAX = 100_000  # events for clients that come back; beyond them the oldest go
 NOTHING = Handled()
@@ -79,7 +79,8 @@ class StandInState(msgspec.Struct, array_like=True):
     phase: Phase = Phase.IDLE
     parent: Node = ""
     pool: Pool | None = None
-    mates: list[Node] = []  # neighbours that are stand-ins as well, and gather
+    mates: list[Node] = []  # neighbours that are stand-ins as well
+    served: list[Node] = []  # of these, those that have merged before us
     bereft: list[Node] = []  # neighbours that died after they had testified, and wait for our testimony
     returns: dict[Node, Returning] = {}  # clients that were here before we could serve them
     held: dict[Node, None] = {}  # links of which something waits
@@ -141,8 +142,7 @@ class StandIn:
             case Testimony():
                 return self._gather(sender, message, [], [message])
             case Served():
-                self._witness.served(sender)
-                return NOTHING
+                return self._is_served(sender)
             case Pooled(members, testimonies):
                 return self._pooled(sender, message, members, testimonies)
             case Returning() if sender not in self._layers.router.neighbours:
@@ -187,6 +187,13 @@ class StandIn:
         self._derive()
         return []
 
+    def _is_served(self, peer: Node) -> Handled:
+        """A stand-in has taken over what we said, or has merged what we have, too."""
+        self._witness.served(peer)
+        if self.phase is Phase.GATHERING:
+            self._state.served.append(peer)
+        return NOTHING
+
     # Gathering -----------------------------------------------------------------------------------------------
 
     def _begin(self, neighbours: Sequence[Node], parent: Node) -> Handled:
@@ -217,7 +224,9 @@ class StandIn:
         return handled._replace(effects=[*answer, *handled.effects])
 
     def _befriend(self, peer: Node) -> None:
-        self._state.mates = sorted({*self._state.mates, peer})
+        state = self._state
+        state.mates = sorted({*state.mates, peer})
+        state.served = [mate for mate in state.served if mate != peer]
 
     def _share(self, pool: Pool) -> Pooled:
         return Pooled(list(pool.members.items()), pool.testimonies)
@@ -230,7 +239,7 @@ class StandIn:
         if pool.awaited:
             return Handled(effects)
         state.phase = Phase.MERGING
-        rewired = self._rewire(pool)
+        rewired = self._layers.rewire(pool.rewiring(state.parent))
         inherited = state.witness.inherited = pool.inherited()
         state.seen = in_order(pool.seen())
         self._derive()
@@ -238,31 +247,26 @@ class StandIn:
             rewired = [each for each in rewired if not (isinstance(each, Send) and each.to == peer)]
             rewired += self._witness.testify(Bereaved(peer, inherited[peer], [], pool.heard_elsewhere(peer)))
         history = self._replay(pool)
-        served = [Send(witness, Served()) for witness in pool.witnesses if witness not in state.bereft]
+        served = [Send(peer, Served()) for peer in (*pool.witnesses, *state.mates) if peer not in state.bereft]
         return self._serve([*effects, *rewired, *served, *history])
 
-    def _rewire(self, pool: Pool) -> list[Effect]:
-        """Tables as the dead broker had them; in place of its clients' wishes, what it had told others of them."""
-        links = {}
-        for neighbour in pool.neighbours:
-            witness = pool.witnesses.get(neighbour)
-            if witness:
-                links[neighbour] = NewLink(received=unpacked(witness.told), told=unpacked(witness.has))
-            else:
-                links[neighbour] = NewLink(pool.told_behind(neighbour), pool.told_elsewhere(neighbour))
-        return self._layers.rewire(
-            Rewiring((), links, {ABSENT: pool.orphaned()}, parent=pool.towards(self._state.parent), settle=True)
-        )
-
     def _replay(self, pool: Pool) -> list[Effect]:
-        """What the dead broker had not confirmed, to those who have not got it. Stand-ins next to us do the same."""
+        """What the dead broker had not confirmed, to those who have not got it. Stand-ins next to us do the same.
+
+        Should one of them die before, the next one has it from us (rule 8).
+        """
         router, living, hops = self._layers.router, pool.witnesses, pool.hops()
         effects: list[Effect] = []
+        owed: dict[Node, list[Event]] = {mate: [] for mate in self._state.mates if mate not in self._state.served}
         for witness, event in merged(pool.accounts()):
             destinations = router.destinations(event.attributes, hops[witness])
             lacking = [to for to in destinations if to in living and not covers(self._has[to], event.id)]
             effects += [Send(to, Forward(event)) for to in lacking]
             self._keep(event)
+            for mate in owed:
+                owed[mate] += [event] if hops[witness] != mate else []
+        for mate, events in owed.items():
+            self._witness.owe(mate, events)
         merged_away = Observe(Observed.STATE, detail=f"standin: {Phase.MERGING}: {len(self._state.kept)} events")
         return [merged_away, *effects]
 

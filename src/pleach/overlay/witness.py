@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from pleach.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
-from pleach.events.event import EventId
-from pleach.messages import Bereaved, Node, Testimony
+from pleach.events.event import Event, EventId
+from pleach.messages import Bereaved, Node, Sent, Testimony
 from pleach.overlay.journal import in_order, marks_of
 from pleach.overlay.layers import Between, Layers
 from pleach.overlay.seam import Handled, join
@@ -103,6 +103,11 @@ class Witness:
             Send(peer, self._said(bereaved, given, has)),
             *self._layers.rewire(Rewiring(links={peer: link}, parent=router.parent)),
         ]
+
+    def owe(self, mate: Node, events: Sequence[Event]) -> None:
+        """A stand-in next to us is to have this by itself; if it dies before, the next one has it from us alone."""
+        marks = list(self._state.inherited.get(mate, ()))
+        self._state.testified[mate] = Bereaved(mate, marks, [Sent(event) for event in events])
 
     def served(self, stand_in: Node) -> None:
         """It has taken over what we said."""
