@@ -123,3 +123,62 @@ def test_what_was_merged_meanwhile_comes_to_the_next_one(ordering, back):
     verdict = watched.finish()
     assert [*watched.flaws, *violations(verdict)] == []
     assert verdict.counts.deliveries > 190
+
+
+ASKED_BY_THE_FIRST = """
+name = "a and b of a swap are dead, and the stand-in of a dies before it has heard from c"
+routing = "simple"
+ordering = "fifo"
+links = [["a", "b"], ["b", "c"], ["b", "r"]]
+duration = 2.5
+
+[latency]
+default = 0.001
+"a-c" = 0.05
+
+[heal]
+after = 0.2
+grace = 0.5
+
+[[clients]]
+id = "p"
+broker = "r"
+publish = {{ every = 0.01, until = 2.0, attributes = {{ x = 1 }} }}
+
+[[clients]]
+id = "s"
+broker = "c"
+subscribe = ["x = 1"]
+
+[[steps]]
+at = 1.0
+do = "swap"
+brokers = ["a", "b", "c"]
+
+[[steps]]
+at = 1.0035
+do = "crash"
+broker = "a"
+for_good = true
+
+[[steps]]
+at = 1.1
+do = "crash"
+broker = "b"
+for_good = true
+
+[[steps]]
+at = {again}
+do = "crash"
+broker = "a"
+for_good = true
+"""
+
+
+@pytest.mark.parametrize("again", [1.299, 1.305, 1.34, 1.36])
+def test_who_was_asked_by_the_first_one_is_not_waited_for_by_its_neighbours(again):
+    """c turns out to be a stranger to a; the second stand-in of a does not ask it any more."""
+    watched = Watched(parse_scenario(ASKED_BY_THE_FIRST.format(again=again), "relapse.toml"), 1)
+    verdict = watched.finish()
+    assert [*watched.flaws, *violations(verdict)] == []
+    assert verdict.counts.deliveries > 190

@@ -139,12 +139,12 @@ class StandIn:
                 return self._begin(neighbours, parent)
             case Bereaved():
                 return join(self._witness.mourn(message.peer), Handled(self._respond(message)))
-            case Testimony():
-                return self._gather(sender, message, [], [message])
+            case Pooled() if self.phase is Phase.SERVING and sender in self._state.mates:
+                return NOTHING  # we have merged meanwhile, and have said so
+            case Testimony() | Pooled():
+                return self._gathered(sender, message)
             case Served():
                 return self._is_served(sender)
-            case Pooled(members, testimonies):
-                return self._pooled(sender, message, members, testimonies)
             case Returning() if sender not in self._layers.router.neighbours:
                 return Handled(self._returned(sender, message))
             case _:
@@ -162,8 +162,7 @@ class StandIn:
             if peer in state.pool.witnesses:
                 state.bereft.append(peer)  # it was alive for us: once we serve, we are a neighbour like any other
                 return []
-            self._befriend(peer)
-            return [Send(peer, self._share(state.pool))]
+            return self._befriend(state.pool, peer)
         if self._is_open(peer):
             return self._witness.put_off(message)
         return self._inherit(message) if self._witness.is_heir(peer) else self._witness.respond(message)
@@ -202,34 +201,31 @@ class StandIn:
         self._state = StandInState(Phase.GATHERING, parent, Pool(self._layers.name, {self._layers.name: [*neighbours]}))
         return self._merge_if_complete([_seen_as(Phase.GATHERING)])
 
-    def _gather(
-        self, sender: Node, message: Message, members: Sequence[tuple[Node, list[Node]]], heard: Sequence[Testimony]
-    ) -> Handled:
-        pool = self._state.pool
+    def _gathered(self, sender: Node, message: Testimony | Pooled) -> Handled:
+        state, pool = self._state, self._state.pool
         if self.phase is not Phase.GATHERING or pool is None:
             raise ProtocolError(self._layers.name, sender, message, "nothing is gathered here")
-        if not pool.add(members, heard):
-            return NOTHING
-        shared = [Send(mate, self._share(pool)) for mate in self._state.mates if mate != sender]
-        return self._merge_if_complete(shared)
+        met = [sender] if isinstance(message, Pooled) and sender not in state.mates else []
+        match message:
+            case Testimony():
+                is_new = pool.hear(message)
+            case Pooled(members, testimonies):
+                state.mates = sorted({*state.mates, sender})
+                is_new = pool.learn(sender, members, testimonies)
+        told = [mate for mate in state.mates if mate not in (sender, *state.served)] if is_new else []
+        shared = self._share(pool, [*met, *told])
+        return self._merge_if_complete(shared) if is_new else Handled(shared)
 
-    def _pooled(
-        self, sender: Node, message: Pooled, members: Sequence[tuple[Node, list[Node]]], heard: Sequence[Testimony]
-    ) -> Handled:
-        answer: list[Effect] = []
-        if self.phase is Phase.GATHERING and self._state.pool and sender not in self._state.mates:
-            self._befriend(sender)
-            answer = [Send(sender, self._share(self._state.pool))]
-        handled = self._gather(sender, message, members, heard)
-        return handled._replace(effects=[*answer, *handled.effects])
-
-    def _befriend(self, peer: Node) -> None:
+    def _befriend(self, pool: Pool, peer: Node) -> list[Effect]:
+        """A neighbour is dead as well, or again. If again, others have to know that it asks anew (pool.py)."""
         state = self._state
+        others = [mate for mate in state.mates if mate not in (peer, *state.served)] if pool.forget(peer) else []
         state.mates = sorted({*state.mates, peer})
         state.served = [mate for mate in state.served if mate != peer]
+        return self._share(pool, [*others, peer])
 
-    def _share(self, pool: Pool) -> Pooled:
-        return Pooled(list(pool.members.items()), pool.testimonies)
+    def _share(self, pool: Pool, mates: Sequence[Node]) -> list[Effect]:
+        return [Send(mate, Pooled(list(pool.members.items()), pool.testimonies)) for mate in mates]
 
     # Merging -------------------------------------------------------------------------------------------------
 

@@ -86,7 +86,8 @@ class Witness:
     def _disown(self, message: Bereaved, between: Between) -> list[Effect]:
         """The dead broker is no neighbour, or not any more: then what we had sent it alone may still be wanted."""
         told = message if between.node and not between.had_all else Bereaved(message.peer, [], [])
-        testimony = msgspec.structs.replace(self._said(told, NO_TABLES, NO_TABLES), is_linked=False, beyond=between.node)
+        said = self._said(told, NO_TABLES, NO_TABLES)
+        testimony = msgspec.structs.replace(said, is_linked=False, beyond=between.node)
         return [LinkUp(message.peer), Send(message.peer, testimony), LinkDown(message.peer)]
 
     def _said(self, journal: Bereaved, given: Tables, has: Tables) -> Testimony:
