@@ -182,3 +182,65 @@ def test_who_was_asked_by_the_first_one_is_not_waited_for_by_its_neighbours(agai
     verdict = watched.finish()
     assert [*watched.flaws, *violations(verdict)] == []
     assert verdict.counts.deliveries > 190
+
+
+PUT_OFF = """
+name = "c cannot say what becomes of a swap until b is back, and has two stand-ins of a to tell by then"
+routing = "simple"
+ordering = "fifo"
+links = [["a", "b"], ["b", "c"]]
+duration = 2.5
+
+[latency]
+default = 0.001
+"a-c" = {straight}
+
+[heal]
+after = 0.2
+grace = 0.5
+
+[[clients]]
+id = "p"
+broker = "c"
+publish = {{ every = 0.01, until = 2.0, attributes = {{ x = 1 }} }}
+
+[[clients]]
+id = "s"
+broker = "a"
+subscribe = ["x = 1"]
+
+[[steps]]
+at = 1.0
+do = "swap"
+brokers = ["a", "b", "c"]
+
+[[steps]]
+at = 1.0015
+do = "crash"
+broker = "a"
+for_good = true
+
+[[steps]]
+at = 1.0025
+do = "crash"
+broker = "b"
+
+[[steps]]
+at = 1.3
+do = "crash"
+broker = "a"
+for_good = true
+
+[[steps]]
+at = 1.7
+do = "restart"
+broker = "b"
+"""
+
+
+@pytest.mark.parametrize("straight", [0.001, 0.02])
+def test_a_testimony_that_was_put_off_is_given_once(straight):
+    watched = Watched(parse_scenario(PUT_OFF.format(straight=straight), "relapse.toml"), 1)
+    verdict = watched.finish()
+    assert [*watched.flaws, *violations(verdict)] == []
+    assert verdict.counts.deliveries > 190

@@ -50,7 +50,10 @@ class Witness:
         return join(*(each.bereaved(peer) for each in self._layers.mourners), Handled(void=[peer]))
 
     def put_off(self, message: Bereaved) -> list[Effect]:
-        self._state.put_off.append(message)
+        """Once for each peer: if its stand-in has died meanwhile, the next one is told all of it."""
+        waiting = {each.peer: each for each in self._state.put_off}
+        before = waiting.get(message.peer, Bereaved(message.peer, message.marks, []))
+        self._state.put_off = [*(waiting | {message.peer: _continued(before, message)}).values()]
         return [SetTimer(FREE, FREE_SECONDS)]
 
     def take_put_off(self) -> list[Bereaved]:
@@ -80,8 +83,8 @@ class Witness:
         if peer not in self._layers.router.neighbours:
             return self._disown(message, between)
         marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
-        before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))  # since then nothing has come from it
-        return self.testify(Bereaved(peer, before.marks, [*before.entries, *message.entries], message.heard))
+        before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))
+        return self.testify(_continued(before, message))
 
     def _disown(self, message: Bereaved, between: Between) -> list[Effect]:
         """The dead broker is no neighbour, or not any more: then what we had sent it alone may still be wanted."""
@@ -113,3 +116,8 @@ class Witness:
     def served(self, stand_in: Node) -> None:
         """It has taken over what we said."""
         self._state.testified.pop(stand_in, None)
+
+
+def _continued(before: Bereaved, message: Bereaved) -> Bereaved:
+    """What is to be said to the next stand-in: what the one before was told, and what went to it. Nothing came back."""
+    return Bereaved(before.peer, before.marks, [*before.entries, *message.entries], message.heard)
