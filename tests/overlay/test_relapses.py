@@ -244,3 +244,56 @@ def test_a_testimony_that_was_put_off_is_given_once(straight):
     verdict = watched.finish()
     assert [*watched.flaws, *violations(verdict)] == []
     assert verdict.counts.deliveries > 190
+
+
+STRANGER = """
+name = "a word of a, which is no neighbour of c, comes before what a has sent by way of b"
+routing = "simple"
+ordering = "causal"
+links = [["a", "b"], ["b", "c"]]
+duration = 2.5
+
+[latency]
+default = 0.001
+"a-b" = 0.03
+"a-c" = 0.005
+
+[heal]
+after = 0.2
+grace = 0.5
+
+[[clients]]
+id = "p"
+broker = "a"
+publish = {{ every = 0.01, until = 2.0, attributes = {{ x = 1 }} }}
+
+[[clients]]
+id = "s"
+broker = "c"
+subscribe = ["x = 1"]
+
+[[steps]]
+at = 1.0
+do = "swap"
+brokers = ["a", "b", "c"]
+
+[[steps]]
+at = 1.02
+do = "crash"
+broker = "c"
+for_good = true
+
+[[steps]]
+at = {again}
+do = "crash"
+broker = "c"
+for_good = true
+"""
+
+
+@pytest.mark.parametrize("again", [1.2275, 1.235, 1.24])
+def test_what_a_stranger_has_heard_of_is_no_hearsay(again):
+    watched = Watched(parse_scenario(STRANGER.format(again=again), "relapse.toml"), 1)
+    verdict = watched.finish()
+    assert [*watched.flaws, *violations(verdict)] == []
+    assert verdict.counts.deliveries > 190

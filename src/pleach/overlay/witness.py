@@ -87,8 +87,12 @@ class Witness:
         return self.testify(_continued(before, message))
 
     def _disown(self, message: Bereaved, between: Between) -> list[Effect]:
-        """The dead broker is no neighbour, or not any more: then what we had sent it alone may still be wanted."""
-        told = message if between.node and not between.had_all else Bereaved(message.peer, [], [])
+        """The dead broker is no neighbour, or not any more: then what we had sent it alone may still be wanted.
+
+        What we have heard of is no hearsay there: it may come on its way through the tree later than this word.
+        """
+        is_wanted = between.node and not between.had_all
+        told = Bereaved(message.peer, *((message.marks, message.entries) if is_wanted else ([], [])))
         said = self._said(told, NO_TABLES, NO_TABLES)
         testimony = msgspec.structs.replace(said, is_linked=False, beyond=between.node)
         return [LinkUp(message.peer), Send(message.peer, testimony), LinkDown(message.peer)]
