@@ -80,7 +80,6 @@ class StandInState(msgspec.Struct, array_like=True):
     parent: Node = ""
     pool: Pool | None = None
     mates: list[Node] = []  # neighbours that are stand-ins as well
-    served: list[Node] = []  # of these, those that have merged before us
     bereft: list[Node] = []  # neighbours that died after they had testified, and wait for our testimony
     returns: dict[Node, Returning] = {}  # clients that were here before we could serve them
     held: dict[Node, None] = {}  # links of which something waits
@@ -88,6 +87,7 @@ class StandInState(msgspec.Struct, array_like=True):
     seen: list[EventId] = []  # by anybody, when the dead broker died
     given_up: list[EventId] = []  # by rule 6
     witness: WitnessState = msgspec.field(default_factory=WitnessState)
+    served: list[Node] = []  # mates that have merged before us
 
 
 class StandIn:

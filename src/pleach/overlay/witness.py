@@ -30,7 +30,8 @@ class WitnessState(msgspec.Struct, array_like=True):
     testified: dict[Node, Bereaved] = {}  # what stand-ins have not taken over yet: they may die, too
     put_off: list[Bereaved] = []  # we are locked, and testify later
     looks: int = 0
-    between: dict[Node, Between] = {}  # per dead peer, who may stand between it and us
+    between: dict[Node, Node] = {}  # per dead peer, who may stand between it and us
+    passed: list[Node] = []  # dead peers to which nothing went that has not passed the one between
 
 
 class Witness:
@@ -45,8 +46,9 @@ class Witness:
 
         What it has told and is still held is void: our testimony says what we have, and its stand-in goes on from that.
         """
-        between = [each.between(peer) for each in self._layers.mourners]
-        self._state.between[peer] = next((each for each in between if each.node), Between())
+        state, between = self._state, [each.between(peer) for each in self._layers.mourners]
+        state.between[peer], had_all = next((each for each in between if each.node), Between())
+        state.passed = [*(each for each in state.passed if each != peer), *([peer] if had_all else [])]
         return join(*(each.bereaved(peer) for each in self._layers.mourners), Handled(void=[peer]))
 
     def put_off(self, message: Bereaved) -> list[Effect]:
@@ -75,11 +77,11 @@ class Witness:
 
     def is_heir(self, peer: Node) -> bool:
         """The dead broker was leaving the tree, and what it had is ours."""
-        return self._state.between.get(peer, Between()).node == self._layers.name
+        return self._state.between.get(peer) == self._layers.name
 
     def respond(self, message: Bereaved) -> list[Effect]:
         state, peer = self._state, message.peer
-        between = state.between.pop(peer, Between())
+        between = Between(state.between.pop(peer, ""), peer in state.passed)
         if peer not in self._layers.router.neighbours:
             return self._disown(message, between)
         marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
