@@ -232,6 +232,8 @@ class Broker:
         effects = list(handled.effects)
         for link in handled.discarded:
             self.seam.discard(link)
+        for link in handled.void:
+            self.seam.void(link)
         for link in handled.released:
             for message in self.seam.take_released(link):
                 effects += self._arrive(link, message)

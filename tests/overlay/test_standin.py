@@ -172,6 +172,21 @@ class TestNeighbours:
         assert phase(x) is phase(y) is Phase.SERVING
         assert [m.event.id.sequence for m in sends(give(x, "a", Forward(event(2))), "y")] == [2]
 
+    @pytest.mark.parametrize("is_told", [True, False])
+    def test_what_one_has_merged_it_owes_the_other_until_that_one_says_it_serves(self, is_told):
+        x, y = gathering(neighbours=("a", "y")), broker("y")
+        give(y, OPERATOR, StandFor(["x", "b"]))
+        give(x, "a", evidence("a", entries=[Sent(event(1))]))
+        give(y, "b", evidence("b", told=WANTS_TOPIC, entries=[Sent(event(1, "q"))], about="y"))
+        (pooled,) = sends(give(y, OPERATOR, Bereaved("x", [], [])), "x", Pooled)
+        effects = give(x, "y", pooled)
+        assert phase(x) is Phase.SERVING
+        assert len(sends(effects, "y", Served)) == 1
+        if is_told:
+            give(x, "y", Served())
+        (testimony,) = sends(give(x, OPERATOR, Bereaved("y", [], [])), "y", Evidence)
+        assert testimony.entries == ([] if is_told else [Sent(event(1))])
+
     def test_one_that_dies_after_it_has_testified_was_alive(self):
         machine = gathering()
         give(machine, "a", evidence("a", entries=[Sent(event(1))]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pleach.effects import Effect, Send
 from pleach.errors import ComponentError
@@ -13,6 +13,13 @@ from pleach.overlay.seam import Handled
 from pleach.routing.rewiring import Rewiring
 from pleach.routing.router import Outcome, Router, RoutingConfig
 from pleach.routing.sessions import Sessions
+
+
+class Between(NamedTuple):
+    """Who stands between a broker and a dead peer. `had_all`: what was sent to the peer straight has passed it, too."""
+
+    node: Node = ""
+    had_all: bool = False
 
 
 class Mourner(Protocol):
@@ -29,8 +36,8 @@ class Mourner(Protocol):
         """Whether another one has still to say what becomes of an operation with the dead peer."""
         ...
 
-    def between(self, peer: Node) -> Node:
-        """Who stands between this broker and the peer, should they turn out not to be linked any more; else empty."""
+    def between(self, peer: Node) -> Between:
+        """Who stands between this broker and the peer, should they turn out not to be linked; `node` is empty else."""
         ...
 
 

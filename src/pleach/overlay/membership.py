@@ -48,7 +48,7 @@ from pleach.messages import (
 )
 from pleach.overlay import sides
 from pleach.overlay.handover import Changing, Crossing, Part, Phase, confirm, redirect, tables_of
-from pleach.overlay.layers import Layers
+from pleach.overlay.layers import Between, Layers
 from pleach.overlay.retries import Retries
 from pleach.overlay.seam import Handled
 from pleach.routing.rewiring import NO_TABLES, NewLink, Rewiring, packed, unpacked
@@ -333,9 +333,9 @@ class Membership:
     def is_open(self, peer: Node) -> bool:  # noqa: ARG002
         return False
 
-    def between(self, peer: Node) -> Node:
+    def between(self, peer: Node) -> Between:
         """Nobody is: an heir stands in the place of the dead broker itself."""
-        return self._layers.name if peer == self.heir_of else ""
+        return Between(self._layers.name if peer == self.heir_of else "")
 
     # Parts ---------------------------------------------------------------------------------------------------
 

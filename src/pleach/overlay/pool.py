@@ -8,6 +8,7 @@ alone what the dead part knew: as if it had been one broker. All get the same, s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -16,7 +17,9 @@ from pleach.messages import Got, Layer, Node, Sent, Testimony, Told
 from pleach.overlay.causal_merge import Account
 from pleach.overlay.journal import Marks, in_order, marks_of
 from pleach.routing.entries import Entry
-from pleach.routing.rewiring import unpacked
+from pleach.routing.rewiring import NewLink, Rewiring, unpacked
+
+ABSENT: Final = " absent clients"  # no node is named like this: it has a blank
 
 
 class Pool(msgspec.Struct, array_like=True):
@@ -26,14 +29,35 @@ class Pool(msgspec.Struct, array_like=True):
     members: dict[Node, list[Node]]
     testimonies: list[Testimony] = []
 
-    def add(self, members: Iterable[tuple[Node, list[Node]]], testimonies: Iterable[Testimony]) -> bool:
-        """Whether anything of it is new. A witness that testifies again, of another life, is believed the last time."""
-        known = {(each.about, each.witness): each for each in self.testimonies}
-        more = {(each.about, each.witness): each for each in testimonies}
-        newcomers = {node: neighbours for node, neighbours in members if node not in self.members}
-        self.members = dict(sorted((self.members | newcomers).items()))
-        self.testimonies = [testimony for _, testimony in sorted((known | more).items(), key=_key)]
-        return bool(newcomers) or any(known.get(key) != each for key, each in more.items())
+    def hear(self, testimony: Testimony) -> bool:
+        """From the witness itself; whether it is new. If it testifies again, of another life, the last word counts."""
+        others = [each for each in self.testimonies if _key(each) != _key(testimony)]
+        return self._become(self.members, [*others, testimony])
+
+    def learn(self, mate: Node, members: Iterable[tuple[Node, list[Node]]], testimonies: Iterable[Testimony]) -> bool:
+        """From the stand-in next to us; whether anything is new.
+
+        What lies behind it, it knows best: there a later life may have asked anew. Of ourselves it may know what those
+        have told our former life who are not asked again.
+        """
+        told = dict(members)
+        behind = _reached(mate, told, self.name)
+        before = behind | self._behind(mate)
+        beside = {node: near for node, near in self.members.items() if node not in before}
+        kept = [each for each in self.testimonies if each.about not in before]
+        known = {*map(_key, kept), *((self.name, asked) for asked in self.members[self.name])}
+        more = [each for each in testimonies if each.about in {*behind, self.name} and _key(each) not in known]
+        return self._become(beside | {node: told[node] for node in behind}, [*kept, *more])
+
+    def forget(self, member: Node) -> bool:
+        """It has died again: its neighbours tell its next stand-in, and may have more to tell. Strangers do not."""
+        kept = [each for each in self.testimonies if each.about != member or not each.is_linked]
+        return self._become(self.members, kept)
+
+    def _become(self, members: Mapping[Node, list[Node]], testimonies: Iterable[Testimony]) -> bool:
+        before = self.members, self.testimonies
+        self.members, self.testimonies = dict(sorted(members.items())), sorted(testimonies, key=_key)
+        return before != (self.members, self.testimonies)
 
     @property
     def neighbours(self) -> list[Node]:
@@ -79,13 +103,18 @@ class Pool(msgspec.Struct, array_like=True):
 
     def _behind(self, mate: Node) -> frozenset[Node]:
         """The dead brokers on that side."""
-        found, waiting = {self.name}, [mate]
-        while waiting:
-            member = waiting.pop()
-            if member in self.members and member not in found:
-                found.add(member)
-                waiting += self.members[member]
-        return frozenset(found - {self.name})
+        return _reached(mate, self.members, self.name)
+
+    def rewiring(self, parent: Node) -> Rewiring:
+        """Tables as the dead broker had them; in place of its clients' wishes, what it had told others of them."""
+        links = {}
+        for neighbour in self.neighbours:
+            witness = self.witnesses.get(neighbour)
+            if witness:
+                links[neighbour] = NewLink(received=unpacked(witness.told), told=unpacked(witness.has))
+            else:
+                links[neighbour] = NewLink(self.told_behind(neighbour), self.told_elsewhere(neighbour))
+        return Rewiring((), links, {ABSENT: self.orphaned()}, parent=self.towards(parent), settle=True)
 
     def told_behind(self, neighbour: Node) -> dict[Layer, frozenset[Entry]]:
         """What the witnesses on that side had told the dead part."""
@@ -122,6 +151,9 @@ class Pool(msgspec.Struct, array_like=True):
         """Per witness what must not be sent to it: what it has got, and what was passed by before what it has got."""
         return {each.witness: _known(each) for each in self._linked}
 
+    def got(self) -> dict[Node, Marks]:
+        return {each.witness: _got(each) for each in self._linked}
+
     def seen(self) -> Marks:
         """What anybody has got."""
         return marks_of(event for each in self.testimonies for event in _got(each).values())
@@ -142,8 +174,18 @@ class Pool(msgspec.Struct, array_like=True):
         return marks_of([*elsewhere, *handed])
 
 
-def _key(item: tuple[tuple[Node, Node], Testimony]) -> tuple[Node, Node]:
-    return item[0]
+def _key(testimony: Testimony) -> tuple[Node, Node]:
+    return testimony.about, testimony.witness
+
+
+def _reached(start: Node, members: Mapping[Node, list[Node]], without: Node) -> frozenset[Node]:
+    found, waiting = {without}, [start]
+    while waiting:
+        member = waiting.pop()
+        if member in members and member not in found:
+            found.add(member)
+            waiting += members[member]
+    return frozenset(found - {without})
 
 
 def _named(testimony: Testimony) -> Node:

@@ -75,7 +75,8 @@ class Handled(NamedTuple):
     """What a machine answers: effects for the driver, and links whose held messages go on now, or are not wanted.
 
     `request`: what an operator has asked for elsewhere, and begins here. `forsaken`: an operation that is given up,
-    and at the other end of the link that was opened for it.
+    and at the other end of the link that was opened for it. `void`: links whose held routing messages are not wanted;
+    their events go on.
     """
 
     effects: Sequence[Effect] = ()
@@ -83,6 +84,7 @@ class Handled(NamedTuple):
     discarded: Sequence[Node] = ()
     request: Message | None = None
     forsaken: tuple[str, Node] | None = None
+    void: Sequence[Node] = ()
 
 
 def join(*parts: Handled) -> Handled:
@@ -93,6 +95,7 @@ def join(*parts: Handled) -> Handled:
         [link for each in parts for link in each.discarded],
         next((each.request for each in parts if each.request), None),
         next((each.forsaken for each in parts if each.forsaken), None),
+        [link for each in parts for link in each.void],
     )
 
 
@@ -204,6 +207,10 @@ class Seam:
     def discard(self, link: Node) -> None:
         self.take_released(link)
         self.discarded[link] += 1
+
+    def void(self, link: Node) -> None:
+        self._others.pop(link, None)
+        self._note_idle()
 
     def holds(self, link: Node) -> bool:
         return link in self._events or link in self._others

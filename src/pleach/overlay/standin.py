@@ -11,12 +11,16 @@ Rule 3: neighbours are told the difference between what they have and what they 
         that anyone wants is withdrawn on the way. What the dead broker's own clients wanted stays until they have come
         back, or grace is over.
 Rule 4: an event is not sent to a neighbour that has got it, or a later one of its publisher, from the dead broker, nor
-        to one that has heard of it: the dead broker had found that it does not want it.
+        to one that has heard of it: the dead broker had found that it does not want it. Where each publisher's order
+        is all that is promised, hearsay does not count for what a client sends again: a stand-in before us may have
+        spread what it had heard of itself, and never had.
 Rule 5: while SERVING every event that passes is kept, for the clients that come back.
 Rule 6: where causal order is promised, an event that its publisher sends again and somebody has got is sent to nobody:
         answers to it may be under way, and it would come after them.
 Rule 7: stand-ins next to each other send each other every event while they serve: what the clients of one wanted of the
         other, only the two dead brokers knew.
+Rule 8: a stand-in owes each of those next to it what it has merged, until that one has merged it, too: should that one
+        die before, the next one gets it with our testimony, since the witnesses are done with it.
 """
 
 from __future__ import annotations
@@ -55,12 +59,10 @@ from pleach.messages import (
 from pleach.overlay.causal_merge import merged
 from pleach.overlay.journal import Marks, covers, in_order, marks_of, note
 from pleach.overlay.layers import Layers
-from pleach.overlay.pool import Pool
+from pleach.overlay.pool import ABSENT, Pool
 from pleach.overlay.seam import Handled, Hold, Passing, Reconfiguration, Verdict, join, stale
 from pleach.overlay.witness import Witness, WitnessState
-from pleach.routing.rewiring import NewLink, Rewiring, unpacked
 
-ABSENT: Final = " absent clients"  # no node is named like this: it has a blank
 GRACE: Final = "standin:grace"
 KEPT_MAX = 100_000  # events for clients that come back; beyond them the oldest go
 NOTHING = Handled()
@@ -77,7 +79,7 @@ class StandInState(msgspec.Struct, array_like=True):
     phase: Phase = Phase.IDLE
     parent: Node = ""
     pool: Pool | None = None
-    mates: list[Node] = []  # neighbours that are stand-ins as well, and gather
+    mates: list[Node] = []  # neighbours that are stand-ins as well
     bereft: list[Node] = []  # neighbours that died after they had testified, and wait for our testimony
     returns: dict[Node, Returning] = {}  # clients that were here before we could serve them
     held: dict[Node, None] = {}  # links of which something waits
@@ -85,6 +87,7 @@ class StandInState(msgspec.Struct, array_like=True):
     seen: list[EventId] = []  # by anybody, when the dead broker died
     given_up: list[EventId] = []  # by rule 6
     witness: WitnessState = msgspec.field(default_factory=WitnessState)
+    served: list[Node] = []  # mates that have merged before us
 
 
 class StandIn:
@@ -105,6 +108,7 @@ class StandIn:
         layers.on_settled = self._settled
         self._state = StandInState()
         self._has: Mapping[Node, Marks] = {}
+        self._got: Mapping[Node, Marks] = {}
         self._seen: Marks = {}
 
     @property
@@ -135,13 +139,12 @@ class StandIn:
                 return self._begin(neighbours, parent)
             case Bereaved():
                 return join(self._witness.mourn(message.peer), Handled(self._respond(message)))
-            case Testimony():
-                return self._gather(sender, message, [], [message])
+            case Pooled() if self.phase is Phase.SERVING and sender in self._state.mates:
+                return NOTHING  # we have merged meanwhile, and have said so
+            case Testimony() | Pooled():
+                return self._gathered(sender, message)
             case Served():
-                self._witness.served(sender)
-                return NOTHING
-            case Pooled(members, testimonies):
-                return self._pooled(sender, message, members, testimonies)
+                return self._is_served(sender)
             case Returning() if sender not in self._layers.router.neighbours:
                 return Handled(self._returned(sender, message))
             case _:
@@ -159,8 +162,7 @@ class StandIn:
             if peer in state.pool.witnesses:
                 state.bereft.append(peer)  # it was alive for us: once we serve, we are a neighbour like any other
                 return []
-            self._befriend(peer)
-            return [Send(peer, self._share(state.pool))]
+            return self._befriend(state.pool, peer)
         if self._is_open(peer):
             return self._witness.put_off(message)
         return self._inherit(message) if self._witness.is_heir(peer) else self._witness.respond(message)
@@ -184,6 +186,13 @@ class StandIn:
         self._derive()
         return []
 
+    def _is_served(self, peer: Node) -> Handled:
+        """A stand-in has taken over what we said, or has merged what we have, too."""
+        self._witness.served(peer)
+        if self.phase is Phase.GATHERING:
+            self._state.served.append(peer)
+        return NOTHING
+
     # Gathering -----------------------------------------------------------------------------------------------
 
     def _begin(self, neighbours: Sequence[Node], parent: Node) -> Handled:
@@ -192,32 +201,31 @@ class StandIn:
         self._state = StandInState(Phase.GATHERING, parent, Pool(self._layers.name, {self._layers.name: [*neighbours]}))
         return self._merge_if_complete([_seen_as(Phase.GATHERING)])
 
-    def _gather(
-        self, sender: Node, message: Message, members: Sequence[tuple[Node, list[Node]]], heard: Sequence[Testimony]
-    ) -> Handled:
-        pool = self._state.pool
+    def _gathered(self, sender: Node, message: Testimony | Pooled) -> Handled:
+        state, pool = self._state, self._state.pool
         if self.phase is not Phase.GATHERING or pool is None:
             raise ProtocolError(self._layers.name, sender, message, "nothing is gathered here")
-        if not pool.add(members, heard):
-            return NOTHING
-        shared = [Send(mate, self._share(pool)) for mate in self._state.mates if mate != sender]
-        return self._merge_if_complete(shared)
+        met = [sender] if isinstance(message, Pooled) and sender not in state.mates else []
+        match message:
+            case Testimony():
+                is_new = pool.hear(message)
+            case Pooled(members, testimonies):
+                state.mates = sorted({*state.mates, sender})
+                is_new = pool.learn(sender, members, testimonies)
+        told = [mate for mate in state.mates if mate not in (sender, *state.served)] if is_new else []
+        shared = self._share(pool, [*met, *told])
+        return self._merge_if_complete(shared) if is_new else Handled(shared)
 
-    def _pooled(
-        self, sender: Node, message: Pooled, members: Sequence[tuple[Node, list[Node]]], heard: Sequence[Testimony]
-    ) -> Handled:
-        answer: list[Effect] = []
-        if self.phase is Phase.GATHERING and self._state.pool and sender not in self._state.mates:
-            self._befriend(sender)
-            answer = [Send(sender, self._share(self._state.pool))]
-        handled = self._gather(sender, message, members, heard)
-        return handled._replace(effects=[*answer, *handled.effects])
+    def _befriend(self, pool: Pool, peer: Node) -> list[Effect]:
+        """A neighbour is dead as well, or again. If again, others have to know that it asks anew (pool.py)."""
+        state = self._state
+        others = [mate for mate in state.mates if mate not in (peer, *state.served)] if pool.forget(peer) else []
+        state.mates = sorted({*state.mates, peer})
+        state.served = [mate for mate in state.served if mate != peer]
+        return self._share(pool, [*others, peer])
 
-    def _befriend(self, peer: Node) -> None:
-        self._state.mates = sorted({*self._state.mates, peer})
-
-    def _share(self, pool: Pool) -> Pooled:
-        return Pooled(list(pool.members.items()), pool.testimonies)
+    def _share(self, pool: Pool, mates: Sequence[Node]) -> list[Effect]:
+        return [Send(mate, Pooled(list(pool.members.items()), pool.testimonies)) for mate in mates]
 
     # Merging -------------------------------------------------------------------------------------------------
 
@@ -227,7 +235,7 @@ class StandIn:
         if pool.awaited:
             return Handled(effects)
         state.phase = Phase.MERGING
-        rewired = self._rewire(pool)
+        rewired = self._layers.rewire(pool.rewiring(state.parent))
         inherited = state.witness.inherited = pool.inherited()
         state.seen = in_order(pool.seen())
         self._derive()
@@ -235,31 +243,26 @@ class StandIn:
             rewired = [each for each in rewired if not (isinstance(each, Send) and each.to == peer)]
             rewired += self._witness.testify(Bereaved(peer, inherited[peer], [], pool.heard_elsewhere(peer)))
         history = self._replay(pool)
-        served = [Send(witness, Served()) for witness in pool.witnesses if witness not in state.bereft]
+        served = [Send(peer, Served()) for peer in (*pool.witnesses, *state.mates) if peer not in state.bereft]
         return self._serve([*effects, *rewired, *served, *history])
 
-    def _rewire(self, pool: Pool) -> list[Effect]:
-        """Tables as the dead broker had them; in place of its clients' wishes, what it had told others of them."""
-        links = {}
-        for neighbour in pool.neighbours:
-            witness = pool.witnesses.get(neighbour)
-            if witness:
-                links[neighbour] = NewLink(received=unpacked(witness.told), told=unpacked(witness.has))
-            else:
-                links[neighbour] = NewLink(pool.told_behind(neighbour), pool.told_elsewhere(neighbour))
-        return self._layers.rewire(
-            Rewiring((), links, {ABSENT: pool.orphaned()}, parent=pool.towards(self._state.parent), settle=True)
-        )
-
     def _replay(self, pool: Pool) -> list[Effect]:
-        """What the dead broker had not confirmed, to those who have not got it. Stand-ins next to us do the same."""
+        """What the dead broker had not confirmed, to those who have not got it. Stand-ins next to us do the same.
+
+        Should one of them die before, the next one has it from us (rule 8).
+        """
         router, living, hops = self._layers.router, pool.witnesses, pool.hops()
         effects: list[Effect] = []
+        owed: dict[Node, list[Event]] = {mate: [] for mate in self._state.mates if mate not in self._state.served}
         for witness, event in merged(pool.accounts()):
             destinations = router.destinations(event.attributes, hops[witness])
             lacking = [to for to in destinations if to in living and not covers(self._has[to], event.id)]
             effects += [Send(to, Forward(event)) for to in lacking]
             self._keep(event)
+            for mate in owed:
+                owed[mate] += [event] if hops[witness] != mate else []
+        for mate, events in owed.items():
+            self._witness.owe(mate, events)
         merged_away = Observe(Observed.STATE, detail=f"standin: {Phase.MERGING}: {len(self._state.kept)} events")
         return [merged_away, *effects]
 
@@ -353,19 +356,16 @@ class StandIn:
                 return confirmed
         self._keep(cause.event)
         told_all = [mate for mate in self._state.mates if mate != source]
-        others = [send for send in sends if send.to not in told_all and not self._is_had(send)]
+        has = self._got if isinstance(cause, Publish) and not self._is_causal else self._has
+        others = [send for send in sends if send.to not in told_all and not _is_had(has, send)]
         return [*others, *(Send(mate, Forward(cause.event)) for mate in told_all)]
-
-    def _is_had(self, send: Send) -> bool:
-        has = self._has.get(send.to)
-        return has is not None and isinstance(send.message, Forward) and covers(has, send.message.event.id)
 
     # State ---------------------------------------------------------------------------------------------------
 
     def _derive(self) -> None:
         """What follows from the rest of the state."""
         pool = self._state.pool
-        self._has = pool.has() if pool else {}
+        self._has, self._got = (pool.has(), pool.got()) if pool else ({}, {})
         self._seen = marks_of(self._state.seen)
 
     def resume(self) -> Sequence[Effect]:
@@ -384,6 +384,10 @@ def _misses(client: Node, message: Returning, marks: Marks, event: Event) -> boo
     if covers(marks, event.id) or (client == event.id.publisher and not message.own_events):
         return False
     return any(wanted.matches(event.attributes) for wanted in message.subscriptions.values())
+
+
+def _is_had(has: Mapping[Node, Marks], send: Send) -> bool:
+    return isinstance(send.message, Forward) and covers(has.get(send.to, {}), send.message.event.id)
 
 
 def _seen_as(phase: Phase) -> Observe:

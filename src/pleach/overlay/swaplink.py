@@ -39,7 +39,7 @@ from pleach.messages import (
     unpack,
 )
 from pleach.overlay import swap_tables
-from pleach.overlay.layers import Layers
+from pleach.overlay.layers import Between, Layers
 from pleach.overlay.seam import Handled, join
 from pleach.overlay.swap_deaths import Fate, fate
 from pleach.overlay.swap_part import LEASE, LEASE_SECONDS, SwapLinkState, SwapPart, died
@@ -285,12 +285,17 @@ class SwapLink:
         swap = self._part.state.swap
         return swap is not None and peer in swap.others and swap.is_flooding
 
-    def between(self, peer: Node) -> Node:
-        """Once the swap is completed, c is between a and b. All else that was sent to the peer has passed b as well."""
+    def between(self, peer: Node) -> Between:
+        """Once the swap is completed, c is between a and b. Once it is undone, b is between a and c, as ever."""
         swap = self._part.state.swap
-        if swap is None or (swap.role, peer) not in ((Role.A, swap.b), (Role.B, swap.a)):
-            return ""
-        return swap.c
+        if swap is None:
+            return Between()
+        match swap.role, peer:
+            case (Role.A, swap.b) | (Role.B, swap.a):
+                return Between(swap.c)
+            case (Role.A, swap.c) | (Role.C, swap.a):
+                return Between(swap.b, had_all=True)
+        return Between()
 
     def _face_death(self, swap: Swapping) -> Handled:
         if not swap.dead:

@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 from pleach.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
-from pleach.events.event import EventId
-from pleach.messages import Bereaved, Node, Testimony
+from pleach.events.event import Event, EventId
+from pleach.messages import Bereaved, Node, Sent, Testimony
 from pleach.overlay.journal import in_order, marks_of
-from pleach.overlay.layers import Layers
+from pleach.overlay.layers import Between, Layers
 from pleach.overlay.seam import Handled, join
 from pleach.overlay.sides import received, told
 from pleach.routing.rewiring import NO_TABLES, NewLink, Rewiring, Tables, packed
@@ -31,6 +31,7 @@ class WitnessState(msgspec.Struct, array_like=True):
     put_off: list[Bereaved] = []  # we are locked, and testify later
     looks: int = 0
     between: dict[Node, Node] = {}  # per dead peer, who may stand between it and us
+    passed: list[Node] = []  # dead peers to which nothing went that has not passed the one between
 
 
 class Witness:
@@ -41,13 +42,20 @@ class Witness:
         self._state = state
 
     def mourn(self, peer: Node) -> Handled:
-        """Undo or complete what is under way with the dead broker."""
-        between = [each.between(peer) for each in self._layers.mourners]
-        self._state.between[peer] = next(filter(None, between), "")
-        return join(*(each.bereaved(peer) for each in self._layers.mourners))
+        """Undo or complete what is under way with the dead broker.
+
+        What it has told and is still held is void: our testimony says what we have, and its stand-in goes on from that.
+        """
+        state, between = self._state, [each.between(peer) for each in self._layers.mourners]
+        state.between[peer], had_all = next((each for each in between if each.node), Between())
+        state.passed = [*(each for each in state.passed if each != peer), *([peer] if had_all else [])]
+        return join(*(each.bereaved(peer) for each in self._layers.mourners), Handled(void=[peer]))
 
     def put_off(self, message: Bereaved) -> list[Effect]:
-        self._state.put_off.append(message)
+        """Once for each peer: if its stand-in has died meanwhile, the next one is told all of it."""
+        waiting = {each.peer: each for each in self._state.put_off}
+        before = waiting.get(message.peer, Bereaved(message.peer, message.marks, []))
+        self._state.put_off = [*(waiting | {message.peer: _continued(before, message)}).values()]
         return [SetTimer(FREE, FREE_SECONDS)]
 
     def take_put_off(self) -> list[Bereaved]:
@@ -73,17 +81,22 @@ class Witness:
 
     def respond(self, message: Bereaved) -> list[Effect]:
         state, peer = self._state, message.peer
-        between = state.between.pop(peer, "")
+        between = Between(state.between.pop(peer, ""), peer in state.passed)
         if peer not in self._layers.router.neighbours:
             return self._disown(message, between)
         marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
-        before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))  # since then nothing has come from it
-        return self.testify(Bereaved(peer, before.marks, [*before.entries, *message.entries], message.heard))
+        before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))
+        return self.testify(_continued(before, message))
 
-    def _disown(self, message: Bereaved, between: Node) -> list[Effect]:
-        """The dead broker is no neighbour, or not any more: then what we had sent it before may still be wanted."""
-        told = message if between else Bereaved(message.peer, [], [])
-        testimony = msgspec.structs.replace(self._said(told, NO_TABLES, NO_TABLES), is_linked=False, beyond=between)
+    def _disown(self, message: Bereaved, between: Between) -> list[Effect]:
+        """The dead broker is no neighbour, or not any more: then what we had sent it alone may still be wanted.
+
+        What we have heard of is no hearsay there: it may come on its way through the tree later than this word.
+        """
+        is_wanted = between.node and not between.had_all
+        told = Bereaved(message.peer, *((message.marks, message.entries) if is_wanted else ([], [])))
+        said = self._said(told, NO_TABLES, NO_TABLES)
+        testimony = msgspec.structs.replace(said, is_linked=False, beyond=between.node)
         return [LinkUp(message.peer), Send(message.peer, testimony), LinkDown(message.peer)]
 
     def _said(self, journal: Bereaved, given: Tables, has: Tables) -> Testimony:
@@ -101,6 +114,16 @@ class Witness:
             *self._layers.rewire(Rewiring(links={peer: link}, parent=router.parent)),
         ]
 
+    def owe(self, mate: Node, events: Sequence[Event]) -> None:
+        """A stand-in next to us is to have this by itself; if it dies before, the next one has it from us alone."""
+        marks = list(self._state.inherited.get(mate, ()))
+        self._state.testified[mate] = Bereaved(mate, marks, [Sent(event) for event in events])
+
     def served(self, stand_in: Node) -> None:
         """It has taken over what we said."""
         self._state.testified.pop(stand_in, None)
+
+
+def _continued(before: Bereaved, message: Bereaved) -> Bereaved:
+    """What is to be said to the next stand-in: what the one before was told, and what went to it. Nothing came back."""
+    return Bereaved(before.peer, before.marks, [*before.entries, *message.entries], message.heard)

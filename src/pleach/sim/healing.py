@@ -302,6 +302,7 @@ class Healing:
     def _succeed(self, broker: Node, heir: Node) -> None:
         """It was leaving, and had handed its clients over: nobody stands in for it, and they go on to the heir."""
         run = self._run
+        others = [other for other in self._places.of(broker, self._kin).neighbours if other != heir]
         del self._kin[broker]
         self._lives[broker] += 1
         left = {name: client for name, client in sorted(run.clients.items()) if client.broker == broker}
@@ -312,8 +313,10 @@ class Healing:
         for message in undelivered:
             detail = f"{GIVEN_UP}: it would come after later ones"
             self._record(RecordKind.STATE, broker, event=str(message.event.id), detail=detail)
-        self._forget_links(broker)
         del run.brokers[broker]
+        for other in others:  # who wanted to join it, say
+            self._tell(other, broker)
+        self._forget_links(broker)
         for name, client in left.items():
             sent_away = client.handle(broker, Redirect(heir, ""), now=run.sim.now)
             run.sim.perform(name, [each for each in sent_away if not (isinstance(each, Send) and each.to == broker)])
@@ -349,6 +352,8 @@ class Healing:
                 self._record(RecordKind.STATE, neighbour, peer=broker, event=str(entry.event.id), detail=HELD)
         bereaved = Bereaved(broker, marks, entries, self._hearsay.of(neighbour))
         self._perform(neighbour, OPERATOR, bereaved)
+        if broker not in self._run.brokers:  # nobody is there to hear a testimony
+            self._forget_links(broker)
 
     def _perform(self, node: Node, sender: Node, message: Message) -> None:
         broker, sim = self._run.brokers[node], self._run.sim

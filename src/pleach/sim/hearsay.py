@@ -4,7 +4,8 @@
 
 Who has heard of an event and does not have it was not sent it before the message beside which it heard of it: at some
 broker on the way it was not wanted. So a stand-in does not send it to that neighbour either, whatever the neighbour has
-asked for since: answers to it may have come there before (docs/protocols/healing.md). Real sessions would send the
+asked for since: answers to it may have come there before (docs/protocols/healing.md). This holds for what comes over
+links of the tree, in order; what a stranger has heard of does not count. Real sessions would send the
 difference to what they sent last. Here it travels beside the links, and costs no bytes.
 """
 
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
 from pleach.events.event import EventId
-from pleach.messages import Deliver, Forward, Marked, Message, Node, Publish
+from pleach.messages import Deliver, Forward, Marked, Message, Node, Publish, Sent, Testimony
 from pleach.overlay.journal import Marks, in_order, note
 from pleach.sim.places import is_gathering
 
@@ -40,7 +41,8 @@ class Hearsay:
     def handled(self, broker: Broker, sender: Node, message: Message, effects: Sequence[Effect]) -> None:
         """A broker has handled a message; the effects are not carried out yet."""
         name = broker.name
-        came = [*self.came_beside(sender, name, message).values(), *_brought_by(message)]
+        beside = self.came_beside(sender, name, message)
+        came = [*(beside.values() if _is_linked(broker, sender) else ()), *_brought_by(message)]
         self._put_off[name].setdefault(sender, []).append((broker.seam.discarded[sender], came))
         before = dict(self._heard[name])
         for link in [link for link in self._put_off[name] if not _waits(broker, link)]:
@@ -83,9 +85,16 @@ def _waits(broker: Broker, link: Node) -> bool:
     return broker.seam.holds(link) or is_gathering(broker)
 
 
+def _is_linked(broker: Broker, sender: Node) -> bool:
+    """Whether they are neighbours, or about to be. What a stranger says may overtake what it has heard of."""
+    return sender in broker.router.neighbours or sender in broker.seam.peers
+
+
 def _brought_by(message: Message) -> list[EventId]:
-    """The event that a message brings, if any."""
+    """The events that a message brings."""
     match message:
+        case Testimony(entries=entries, is_linked=False):
+            return [entry.event.id for entry in entries if isinstance(entry, Sent)]
         case Forward(event) | Publish(event) | Deliver(event) | Marked(message=Forward(event)):
             return [event.id]
     return []

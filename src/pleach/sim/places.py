@@ -3,7 +3,8 @@ tree, they settle it among themselves, and tell its stand-in (docs/protocols/hea
 
     living   all that count it as a neighbour, or take part in a change of the tree with it: each says what became of it
     dead     those that it counted as a neighbour and that counted it as one, but for a link of which a living
-             broker has both ends for neighbours: the tree has no such triangles, so this link was being replaced
+             broker has both ends for neighbours: the tree has no such triangles, so this link was being replaced,
+             and if it led to the root, the way leads over that living broker now
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 
 from pleach.broker import Broker
 from pleach.messages import Node, StandFor
+from pleach.overlay.layers import Between
 from pleach.overlay.membership import Membership
 from pleach.overlay.standin import Phase, StandIn
 from pleach.overlay.swaplink import SwapLink
@@ -55,7 +57,7 @@ class Places:
         claimants = [other for other in sorted(self._brokers) if other != broker and self._claims(other, broker, dead)]
         parent = own.parent
         if parent and parent not in claimants:
-            parent = next((each for each in claimants if parent in self.neighbours_of(each)), parent)
+            parent = next((each for each in claimants if {broker, parent} <= {*self.neighbours_of(each)}), parent)
         self._last[broker] = StandFor(claimants, parent)
         return self._last[broker]
 
@@ -73,7 +75,8 @@ class Places:
         """Whether what the witness still has for the dead broker is wanted: they are, or were, neighbours."""
         broker = self._brokers[witness]
         swaps = broker.machine(SwapLink) if isinstance(broker, Broker) else None
-        return dead in self.neighbours_of(witness) or (swaps is not None and bool(swaps.between(dead)))
+        between = swaps.between(dead) if swaps is not None else Between()
+        return dead in self.neighbours_of(witness) or bool(between.node and not between.had_all)
 
     def _is_replaced(self, one: Node, other: Node, dead: Mapping[Node, object]) -> bool:
         living = (broker.router.neighbours for name, broker in self._brokers.items() if name not in dead)
