@@ -83,10 +83,14 @@ def owner(client: Node, name: str) -> str:
 
 
 class Receivers(NamedTuple):
-    """Whom an event goes to."""
+    """Whom an event goes to. `not_own`: those of the clients who do not want it if it is their own."""
 
     neighbours: tuple[Node, ...]
     clients: tuple[Node, ...]
+    not_own: frozenset[Node]
+
+    def clients_but(self, one: Node | None) -> tuple[Node, ...]:
+        return tuple(client for client in self.clients if client != one)
 
 
 class Sessions:
@@ -164,14 +168,17 @@ class Sessions:
         return sends
 
     def receivers(self, attributes: Mapping[str, Any], source: Node) -> Receivers:
-        """Who gets an event with these attributes: as `forward` sends it."""
-        neighbours, takers, clients = [], [], self._clients
+        """Who gets an event with these attributes: as `forward` sends it. From a client come its own events only."""
+        neighbours, takers, not_own, clients = [], [], [], self._clients
         for to in self._router.destinations(attributes, source):
             if to not in clients:
                 neighbours.append(to)
-            elif to != source or clients[to].own_events:
+            elif clients[to].own_events:
                 takers.append(to)
-        return Receivers(tuple(neighbours), tuple(takers))
+            elif to != source:
+                takers.append(to)
+                not_own.append(to)
+        return Receivers(tuple(neighbours), tuple(takers), frozenset(not_own))
 
     # Requests ------------------------------------------------------------------------------------------------
 
