@@ -3,19 +3,24 @@
     asked ── Seek ──▶ … ──▶ every broker but those behind the one that is sought
     asked ◀── Sought ── …   found, or (from everywhere) not found: then the request is refused
 
-On a tree this takes two messages per link at most. Nobody needs to know where anybody else is.
+On a tree this takes two messages per link at most. Nobody needs to know where anybody else is. A link that is exchanged
+meanwhile may take an answer with it, so that everyone who waits for one waits for a bounded time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
-from pleach.effects import Concluded, Effect, Send
+from pleach.effects import CancelTimer, Concluded, Effect, Send, SetTimer
 from pleach.messages import OPERATOR, Message, Node, Seek, Sought, SoughtRequest, pack, unpack
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Reconfiguration
+
+SEARCH_SECONDS = 10.0
+SEARCH: Final = "courier:"  # the timers, by operation
 
 NOTHING = Handled()
 
@@ -64,7 +69,8 @@ class Courier:
         if not neighbours:
             return Handled(self._answer(search, request.operation, is_found=False))
         self._state.searches[request.operation] = search
-        return Handled([Send(neighbour, Seek(request)) for neighbour in neighbours])
+        asked = [Send(neighbour, Seek(request)) for neighbour in neighbours]
+        return Handled([*asked, SetTimer(SEARCH + request.operation, SEARCH_SECONDS)])
 
     def _sought(self, sender: Node, operation: str, *, is_found: bool) -> Handled:
         search = self._state.searches.get(operation)
@@ -75,7 +81,7 @@ class Courier:
         if search.waiting and not is_found:
             return NOTHING
         del self._state.searches[operation]
-        return Handled(self._answer(search, operation, is_found=is_found))
+        return Handled([CancelTimer(SEARCH + operation), *self._answer(search, operation, is_found=is_found)])
 
     def _answer(self, search: Search, operation: str, *, is_found: bool) -> list[Effect]:
         if search.asker in self._layers.router.neighbours:
@@ -87,10 +93,16 @@ class Courier:
         return [Concluded(operation, f"there is no broker {search.begins_at} in the tree")]
 
     def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
-        return NOTHING
+        """An answer has not come; whoever waits for ours waits no longer than we did."""
+        operation = name.removeprefix(SEARCH)
+        search = self._state.searches.pop(operation, None)
+        if search is None or search.asker != OPERATOR:
+            return NOTHING
+        reason = f"{search.begins_at} was not found within {SEARCH_SECONDS:g} s: ask it whether it has begun"
+        return Handled([Concluded(operation, reason)])
 
     def resume(self) -> Sequence[Effect]:
-        return []
+        return [SetTimer(SEARCH + operation, SEARCH_SECONDS) for operation in sorted(self._state.searches)]
 
     def capture(self) -> bytes:
         return pack(self._state)
