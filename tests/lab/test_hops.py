@@ -2,7 +2,8 @@
 
 import pytest
 
-from pleach.lab.experiment import Size, Status, Summary
+from pleach.lab.experiment import Size, Summary
+from pleach.lab.findings import Status
 from pleach.lab.hops import CONTROL, HOPS, cases, judge, measure
 from pleach.scenario.model import Routing
 

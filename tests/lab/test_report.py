@@ -2,12 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 from math import nan
 
 import pytest
 
 from pleach.errors import ExperimentError
-from pleach.lab.experiment import Experiment, Figure, Finding, Size, Status, Summary, Table, select
+from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
+from pleach.lab.findings import NEGATIVE, Finding, Status
 from pleach.lab.look import bars, curve
 from pleach.lab.report import Measured, numbers_of, write_report
 
@@ -24,7 +26,7 @@ def draw(axes, summaries):
 
 def toy(name, status=Status.REPRODUCED):
     def judge(summaries):
-        return Finding(status, f"{len(summaries)} points.")
+        return Finding(status, f"{len(summaries)} points.", ("growth",) if status in NEGATIVE else ())
 
     return Experiment(
         name=name,
@@ -97,6 +99,29 @@ def test_the_page_sets_published_and_measured_side_by_side_and_its_links_lead_so
     links = re.findall(r"\]\(([^)#:]+)\)", page)
     assert "toy-fig1.png" in links
     assert all((tmp_path / link).exists() for link in links if not link.startswith("../"))
+
+
+def test_figures_come_as_people_count_them_under_their_paper(tmp_path):
+    one = toy("toy").tables[0]
+    named = (
+        ("s1-fig3-10", "S1 Fig. 3.10"),
+        ("s4-fig9", "S4 Fig. 9"),
+        ("s1-fig3-2", "S1 Fig. 3.2"),
+        ("table1", "S1 §4"),
+    )
+    tables = tuple(replace(one, name=name, paper=paper) for name, paper in named)
+    experiment = replace(toy("toy"), figures=(), tables=tables)
+    write_report([Measured(experiment, Size.QUICK, SUMMARIES, "0.1.0+abc")], tmp_path)
+    page = (tmp_path / "README.md").read_text()
+    headings = re.findall(r"^##+ (\S+)", page, re.MULTILINE)
+    assert headings == ["S1:", "s1-fig3-2", "s1-fig3-10", "table1", "S4:", "s4-fig9"]
+    in_index = [entry["figure"] for entry in json.loads((tmp_path / "index.json").read_bytes())]
+    assert in_index == ["s1-fig3-2", "s1-fig3-10", "table1", "s4-fig9"]
+
+
+def test_what_one_seed_gave_says_so(tmp_path):
+    write_report([Measured(toy("toy"), Size.QUICK, [SUMMARIES[1]] * 2, "0.1.0+abc", seeds=1)], tmp_path)
+    assert "**Measured.** 2 points. One seed." in (tmp_path / "README.md").read_text()
 
 
 def test_numbers_have_a_column_per_parameter_and_no_interval_where_there_is_none():

@@ -8,9 +8,10 @@ from made_up import summarised
 from pleach.events.event import Event, EventId
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
-from pleach.lab.experiment import Size, Status
-from pleach.lab.s0_figures import judge_brokers, judge_gaps, judge_removal, judge_subscriptions, judge_types
-from pleach.lab.s0_primitives import DEFAULT, PRIMITIVES, measure
+from pleach.lab.experiment import Size
+from pleach.lab.findings import Status
+from pleach.lab.s0_figures import PRIMITIVES, judge_brokers, judge_gaps, judge_removal, judge_subscriptions, judge_types
+from pleach.lab.s0_primitives import DEFAULT, measure
 from pleach.lab.s0_scenario import (
     JOINING_ELSEWHERE,
     JOINING_MESSAGES,
@@ -118,7 +119,7 @@ def as_published(case):
         told, pub = 0.05, 0.0
     parts = {**bare, "swap": told, "pub": pub}
     total = sum(parts.values())
-    leaving = {REMOVAL_KB: 0.11 + 0.8 * case["subscriptions"], JOINING_ELSEWHERE: 0}
+    leaving = {REMOVAL_KB: 0.11 + 1.1 * case["subscriptions"], JOINING_ELSEWHERE: 0}
     sizes = {f"KB {label}": size for label, size in parts.items()}
     return {"messages": 12, "KB": total, "KB without pub": total - pub, **sizes, **leaving}
 
@@ -163,7 +164,7 @@ def test_costs_that_do_not_level_off_differ_and_that_do_not_grow_refute():
 def test_where_no_point_lies_far_enough_out_nothing_is_said_of_how_the_costs_level_off():
     found = judge_subscriptions(summarised(PRIMITIVES, Size.QUICK, as_published))
     assert found.status is Status.OPEN
-    assert "constant" not in found.measured
+    assert "constant within" not in found.measured
 
 
 def test_costs_by_brokers():
@@ -184,3 +185,11 @@ def test_leaving_has_to_be_linear_and_joining_silent():
     assert judged(judge_removal, lambda _, means: {**means, JOINING_ELSEWHERE: 1}).status is Status.REFUTED
     larger = judged(judge_removal, lambda _, means: {**means, REMOVAL_KB: means[REMOVAL_KB] + 1})
     assert larger.status is Status.DIFFERS
+
+
+def test_what_leaving_costs_with_ten_thousand_subscriptions_is_extrapolated_and_judged():
+    assert "extrapolated to 10,000: 10.7 MB" in judged(judge_removal).measured
+    smaller = judged(judge_removal, scaled(REMOVAL_KB, lambda _: 0.5))
+    assert smaller.status is Status.DIFFERS
+    assert "extrapolated to 10,000: 5.4 MB" in smaller.measured
+    assert smaller.names == ("more than 10 MB with 10,000 subscriptions per client",)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from made_up import summarised
 
-from pleach.lab.experiment import Size, Status
+from pleach.lab.experiment import Size
+from pleach.lab.findings import Status
 from pleach.lab.queues import Queues
 from pleach.lab.s1_exchange import (
     ADVANCED,

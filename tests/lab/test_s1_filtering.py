@@ -8,7 +8,7 @@ from statistics import mean, stdev
 import pytest
 from made_up import summary
 
-from pleach.lab.experiment import Size, Status, select
+from pleach.lab.experiment import Size, select
 from pleach.lab.filtering_runs import (
     CROWD_MAX,
     RATES,
@@ -23,6 +23,7 @@ from pleach.lab.filtering_runs import (
     saved,
     saved_from_root,
 )
+from pleach.lab.findings import Status
 from pleach.lab.look import load_matplotlib
 from pleach.lab.modelled import ANSWERS, Agreement, agreement, expected, peak
 from pleach.lab.s1_break_even import break_evens, crossing, write_evens
@@ -138,30 +139,30 @@ def test_the_smaller_network_is_compared_with_the_model_alone():
 
 
 @pytest.mark.parametrize(
-    ("off", "width", "status"),
+    ("off", "width", "holds"),
     [
-        (0.03, 0.001, Status.DIFFERS),  # too far apart, for sure
-        (0.01, 0.001, Status.DIFFERS),  # near, but hardly any point inside its interval
-        (0.03, 0.05, Status.OPEN),  # too far apart, but the intervals are wide
-        (0.01, 0.05, Status.REPRODUCED),
+        (0.03, 0.001, False),  # too far apart, for sure
+        (0.01, 0.001, False),  # near, but hardly any point inside its interval
+        (0.03, 0.05, None),  # too far apart, but the intervals are wide
+        (0.01, 0.05, True),
     ],
 )
-def test_both_bars_count(off, width, status):
+def test_both_bars_count(off, width, holds):
     curves_of = [select(as_modelled(Size.QUICK, off=off, width=width), "toggles", lifetime=600)]
-    assert agreement(curves_of).status is status
+    assert agreement(curves_of).condition.holds is holds
 
 
 def test_one_point_in_twenty_may_lie_outside():
-    assert Agreement(100, 95, 0.01, is_apart_for_sure=False).status is Status.REPRODUCED
-    assert Agreement(100, 89, 0.01, is_apart_for_sure=False).status is Status.REPRODUCED
-    assert Agreement(100, 88, 0.01, is_apart_for_sure=False).status is Status.DIFFERS
+    assert Agreement(100, 95, 0.01, is_apart_for_sure=False).condition.holds
+    assert Agreement(100, 89, 0.01, is_apart_for_sure=False).condition.holds
+    assert Agreement(100, 88, 0.01, is_apart_for_sure=False).condition.holds is False
 
 
 def test_one_seed_has_no_interval_and_leaves_it_open():
     found = agreement(
         [[s._replace(low=nan, high=nan) for s in select(as_modelled(Size.QUICK), "toggles", lifetime=60)]]
     )
-    assert (found.points, found.status) == (0, Status.OPEN)
+    assert (found.points, found.condition.holds) == (0, None)
 
 
 def test_the_worst_point_counts_and_not_the_last():

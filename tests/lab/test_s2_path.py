@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from made_up import summarised, summary
 
-from pleach.lab.experiment import Size, Status
+from pleach.lab.experiment import Size
+from pleach.lab.findings import Status
 from pleach.lab.s2_path import COUNTED, RECONFIGURATION_PATH, judge_improvement, judge_load, measure, saved
 
 SMALL = {"dispatchers": 30, "density": 0.2, "load": 5, "exchanges": 3}

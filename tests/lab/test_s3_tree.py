@@ -7,8 +7,9 @@ from random import Random
 import pytest
 from made_up import summarised
 
-from pleach.lab.experiment import Size, Status
-from pleach.lab.s3_figures import judge_area, judge_churn, judge_degrees, judge_hops, judge_scale, write_churn
+from pleach.lab.experiment import Size
+from pleach.lab.findings import Status
+from pleach.lab.s3_figures import S3_TREE, judge_area, judge_churn, judge_degrees, judge_hops, judge_scale, write_churn
 from pleach.lab.s3_overlays import (
     Change,
     ReferenceOverlay,
@@ -21,7 +22,7 @@ from pleach.lab.s3_overlays import (
     joined,
     path_up,
 )
-from pleach.lab.s3_tree import S3_TREE, measure
+from pleach.lab.s3_tree import measure
 from pleach.ring.keys import circle
 
 #        1

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import nan
 
 import pytest
 from made_up import summarised
 
 from pleach.events.algebra import covers
 from pleach.events.language import parse_filter
-from pleach.lab.experiment import Size, Status
+from pleach.lab.experiment import Size
+from pleach.lab.findings import Status
 from pleach.lab.look import save
-from pleach.lab.mover_runs import Course, measure
+from pleach.lab.mover_runs import MESSAGES, Course, measure
 from pleach.lab.movers import Movers, Workload, movers_scenario, order, shapes_of
 from pleach.lab.s4_figures import FIGURES, judge_workloads
 from pleach.lab.s4_movement import MOVEMENT, cases
@@ -136,8 +138,24 @@ def made_up(ours=0.03, theirs=0.9, growth=0.0):
 def test_ten_times_as_fast_and_flat_is_what_s4_says(figure):
     assert figure.judge(made_up()).status is Status.REPRODUCED
     assert figure.judge(made_up(theirs=0.1)).status is Status.DIFFERS
-    unknown = figure.name == "s4-fig14"  # machines that S4 does not describe
-    assert figure.judge(made_up(theirs=0.02)).status is (Status.DIFFERS if unknown else Status.REFUTED)
+    assert figure.judge(made_up(theirs=0.02)).status is Status.REFUTED
+
+
+def test_fig_14_is_refuted_by_intervals_only():
+    judge, slower = FIGURE["s4-fig14"].judge, made_up(theirs=0.02)
+    wide = judge([s._replace(low=0.0, high=1.0) for s in slower])
+    assert (wide.status, "more seeds" in wide.measured) == (Status.OPEN, True)
+    single = judge([s._replace(low=nan, high=nan, seeds=1) for s in slower])
+    assert (single.status, "one seed" in single.measured) == (Status.OPEN, True)
+
+
+def test_fig_14_says_that_the_transaction_sends_less():
+    more = [s._replace(mean=80.0) if s.metric == MESSAGES and is_ours(s) else s for s in made_up()]
+    assert FIGURE["s4-fig14"].judge(more).names == ("the transaction sends no more",)
+
+
+def is_ours(point):
+    return point.case["protocol"] == "transaction"
 
 
 @pytest.mark.parametrize("name", ["s4-fig9", "s4-fig10", "s4-fig14"])

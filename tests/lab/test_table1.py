@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pleach.lab.experiment import Size, Status, Summary
+from pleach.lab.experiment import Size, Summary
+from pleach.lab.findings import Status
 from pleach.lab.promises import Promise, Row, promised, rows, said
-from pleach.lab.table1 import TABLE1, cases, judge_broken, judge_cost, judge_promises, measure
+from pleach.lab.table1 import cases, measure
+from pleach.lab.table1_figures import TABLE1, judge_broken, judge_cost, judge_promises
 from pleach.lab.table1_page import page
 from pleach.overlay.registry import EXCHANGES
 from pleach.scenario.model import Ordering
@@ -99,8 +101,33 @@ def test_losses_that_grow_are_as_published_and_others_are_not():
         return float(cycle) if row.protocol == "strawman" and metric in ("lost", "duplicate") else 0.0
 
     assert judge_broken(summaries(growing)).status is Status.REPRODUCED
-    assert judge_broken(summaries(lambda *_: 0.0)).status is Status.DIFFERS
-    assert judge_broken(summaries(lambda row, metric, cycle: growing(row, metric, 15 - cycle))).status is Status.DIFFERS
+    assert judge_broken(summaries(lambda *_: 0.0)).names == ("losses grow", "duplicates grow")
+    falling = judge_broken(summaries(lambda row, metric, cycle: growing(row, metric, 15 - cycle)))
+    assert falling.status is Status.REFUTED
+
+
+def test_noise_is_no_growth():
+    """The longer half is above the shorter one, as in every other case of noise."""
+
+    def noisy(row, metric, cycle):
+        return 5.0 + cycle % 2 + cycle / 100 if row.protocol == "strawman" and metric == "duplicate" else float(cycle)
+
+    def unsure(summaries):
+        return [s._replace(low=s.mean - 2.0, high=s.mean + 2.0) for s in summaries]
+
+    found = judge_broken([s for s in unsure(summaries(noisy)) if s.case["protocol"] == "strawman"])
+    assert found.status is Status.OPEN
+    assert "duplicates grow" in found.measured
+    assert "losses grow" not in found.measured
+
+
+def test_a_swap_that_loses_something_is_named():
+    def value_of(row, metric, cycle):
+        if metric in ("lost", "duplicate"):
+            return float(cycle) if row.protocol in ("strawman", "swaplink") else 0.0
+        return 0.0
+
+    assert judge_broken(summaries(value_of)).names == ("swaps and advanced coordinated lose and double nothing",)
 
 
 def test_the_strawman_must_cost_more_at_every_length():

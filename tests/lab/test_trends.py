@@ -1,10 +1,12 @@
 """What judgements about curves are made of, and the numbers on their axes."""
 
+from math import nan
+
 import pytest
 from made_up import summary
 
 from pleach.lab.scales import percent, plain
-from pleach.lab.trends import ordered, trend
+from pleach.lab.trends import are_told_apart, as_told, is_below, linear_growth, ordered, trend
 
 
 def points(*means):
@@ -21,6 +23,43 @@ def test_what_falls_does_not_rise_and_what_is_flat_fits_no_slope():
     assert trend(points(5, 4, 2), "x").fit < -0.9
     assert not trend(points(5, 4, 2), "x").rises
     assert trend(points(3, 3, 3), "x").fit == 0.0
+
+
+def unsure(found, spread):
+    return [point._replace(low=point.mean - spread, high=point.mean + spread) for point in found]
+
+
+def single(found):
+    return [point._replace(low=nan, high=nan, seeds=1) for point in found]
+
+
+def held(growth):
+    return growth.grows.holds, growth.linear.holds
+
+
+def test_growth_in_a_line_and_otherwise():
+    assert held(linear_growth("losses", points(1, 2, 3, 4, 5), "x")) == (True, True)
+    assert held(linear_growth("losses", points(1, 1, 1, 30, 2), "x")) == (True, False)
+    assert held(linear_growth("losses", points(5, 4, 3, 2, 1), "x")) == (False, False)
+    assert held(linear_growth("losses", points(3, 3, 3), "x")) == (False, False), "no run differs"
+
+
+def test_growth_is_not_told_by_wide_intervals_and_two_points_are_no_line():
+    assert held(linear_growth("losses", unsure(points(5, 4, 6, 5, 6), 2), "x")) == (None, None)
+    assert held(linear_growth("losses", unsure(points(1, 2, 3, 4, 5), 9), "x")) == (True, True), "five in a line"
+    assert held(linear_growth("losses", unsure(points(1, 2), 9), "x")) == (None, None)
+    assert "one seed" in linear_growth("losses", single(points(1, 2)), "x").grows.name
+
+
+def test_one_seed_tells_nothing_apart():
+    low, high = points(1, 2)
+    assert are_told_apart(low, high)
+    assert is_below("a", low, high) == ("a", True)
+    assert is_below("a", high, low) == ("a", False)
+    assert is_below("a", *unsure((low, high), 1)).holds is None
+    assert not are_told_apart(*single((low, high)))
+    assert is_below("a", *single((low, high))) == ("a (one seed)", None)
+    assert as_told("a", True, low, *single([high])).holds is None
 
 
 def test_points_are_put_in_order():

@@ -350,5 +350,5 @@ async def slow_http(rng: Random, target: Target) -> None:
 @act
 async def http_never_read(rng: Random, target: Target) -> None:
     async with connected(target.admin, receive_bytes=2_048) as connection:
-        await send(connection, rng.choice([b"GET /status", b"GET /metrics"]) + b" HTTP/1.1\r\n\r\n")
+        await send(connection, rng.choice([b"GET /status", b"GET /metrics"]) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await asyncio.sleep(rng.uniform(0, LINGER_SECONDS_MAX))

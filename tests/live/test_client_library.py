@@ -23,7 +23,14 @@ from pleach.errors import (
     UnknownOutcomeError,
     WithdrawnError,
 )
-from pleach.live.addresses import BACKOFF_SECONDS_FIRST, BACKOFF_SECONDS_MAX, Address, backoff, parse_addresses
+from pleach.live.addresses import (
+    BACKOFF_SECONDS_FIRST,
+    BACKOFF_SECONDS_MAX,
+    Address,
+    backoff,
+    one_address,
+    parse_addresses,
+)
 from pleach.runs import RUN_EVENTS_MAX
 
 EVENTS = 400
@@ -50,6 +57,12 @@ def test_addresses_are_read_with_and_without_the_scheme():
 def test_an_address_that_is_none_is_named(text):
     with pytest.raises(AddressError, match=r"wanted"):
         parse_addresses(text)
+
+
+def test_where_one_address_is_meant_a_list_is_none():
+    assert one_address("[::1]:7000") == ("::1", 7000)
+    with pytest.raises(AddressError, match=r"2 addresses; one is wanted"):
+        one_address("a:1,b:2")
 
 
 def test_pauses_grow_and_stay_bounded():

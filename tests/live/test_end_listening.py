@@ -3,7 +3,10 @@
 import asyncio
 import socket
 
+import pytest
+
 from pleach.live.connection import Handlers, end_listening, listen
+from pleach.live.proxy import Front, LinkProxy
 
 
 def test_who_has_just_come_in_is_made_known_though_the_door_closes():
@@ -37,3 +40,34 @@ def test_nobody_comes_in_afterwards():
         assert not made
 
     asyncio.run(story())
+
+
+def link():
+    return LinkProxy(("127.0.0.1", 1), (0.0, 0.0), "seed")
+
+
+def front():
+    return Front(lambda _: (link(), ("127.0.0.1", 1)))
+
+
+@pytest.mark.parametrize("turns", range(4))  # of the loop, by which the connection is ever more known
+@pytest.mark.parametrize("make", [link, front])
+def test_a_proxy_that_stops_sends_away_who_has_just_come_in(make, turns):
+    async def story():
+        proxy, loop = make(), asyncio.get_running_loop()
+        await proxy.start()
+        with socket.create_connection(proxy.address) as visitor:
+            visitor.setblocking(False)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await proxy.stop()
+            assert await asyncio.wait_for(heard(loop, visitor), 5.0) == b""
+
+    asyncio.run(story())
+
+
+async def heard(loop, visitor):
+    try:
+        return await loop.sock_recv(visitor, 1)
+    except ConnectionResetError:
+        return b""

@@ -156,7 +156,7 @@ def test_answers_of_the_operators_port_that_nobody_reads_are_given_up(broker):
     with ExitStack() as stack:
         for _ in range(80):
             connection = stack.enter_context(stranger(broker.ready["admin"]))
-            connection.sendall(b"GET /status HTTP/1.1\r\n\r\n")
+            connection.sendall(b"GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n")
         eventually(lambda: hostile.open_files(broker.process.pid) <= base)
 
 

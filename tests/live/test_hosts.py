@@ -1,4 +1,4 @@
-"""What an operators' port acts on: no page of another site can ask for anything, whatever its name points to."""
+"""What an operators' port answers: no page of another site can ask for anything, whatever its name points to."""
 
 import asyncio
 import contextlib
@@ -34,6 +34,11 @@ def test_the_machine_has_a_name_too():
 @pytest.mark.parametrize("host", ["evil.example:7300", "", ":7300", "127.0.0.1.evil.example", "b.example.evil.example"])
 def test_a_name_that_was_pointed_at_us_is_not(host):
     assert "nothing here is called" in Hosts(names_of(NAMED)).why_unknown({"host": host})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:99999", "[::1", "::1]:80", "localhost:x", "me@localhost"])
+def test_what_is_no_address_with_or_without_a_port_is_not_either(host):
+    assert repr(host) in Hosts().why_unknown({"host": host})
 
 
 def test_browsers_tell_where_a_request_comes_from():
@@ -80,7 +85,25 @@ def test_no_action_is_done_for_another_site(one_broker, path, fields, code):
     assert answer.value["remedy"]
 
 
-def test_a_swap_by_a_name_of_the_machine_is_done_and_reading_is_free(tmp_path):
+async def get(admin, path, **fields):
+    return await Talk(int(admin.rpartition(":")[2])).ask("GET", path, **fields)
+
+
+@pytest.mark.parametrize("path", ["/status", "/glance", "/overlay/operations", "/overlay/operations/x", "/traffic/0"])
+@pytest.mark.parametrize("host", ["evil.example:7300", ""])
+def test_nothing_is_told_by_a_name_that_was_pointed_at_us(one_broker, path, host):
+    answer = one_broker(lambda admin: get(admin, path, Host=host))
+    assert answer.code == 421
+    assert "--admin-advertise" in answer.value["remedy"]
+    assert one_broker(lambda admin: get(admin, path)).code != 421
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_monitors_may_come_by_any_name(one_broker, path):
+    assert one_broker(lambda admin: get(admin, path, Host="pod-7.monitored")).code == 200
+
+
+def test_a_swap_by_a_name_of_the_machine_is_done(tmp_path):
     async def story():
         async with chain(tmp_path) as running:
             admin = running.ready["a"].admin

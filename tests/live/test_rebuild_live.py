@@ -30,21 +30,21 @@ def run(coroutine):
 
 
 @contextlib.asynccontextmanager
-async def line(directory, **settings):
+async def line(directory, places=PLACES, **settings):
     """a–b–c: a is the root, b dials both."""
     running = Running(directory)
     try:
         for name in "acb":
-            await start(running, name, **settings)
+            await start(running, name, places, **settings)
         await until(lambda: all(running.node("b").is_up(peer) for peer in "ac"))
         yield running
     finally:
         await running.stop_all()
 
 
-async def start(running, name, **settings):
+async def start(running, name, places=PLACES, **settings):
     dialled = {"peers": {peer: running.ready[peer].peer for peer in "ac"}} if name == "b" else {}
-    await running.start(name, **{**REBUILT, **PLACES[name], **dialled, **settings})
+    await running.start(name, **{**REBUILT, **places[name], **dialled, **settings})
 
 
 def connect(running, broker, name, **options):
@@ -183,6 +183,24 @@ def test_the_status_and_the_metrics_tell_of_rounds(tmp_path):
             assert seen["pleach_rebuild_last_round_seconds"][0].value < WHILE
 
     run(scene())
+
+
+def test_two_brokers_without_a_parent_name_each_other_once_in_the_log_and_in_the_status(tmp_path, caplog):
+    """a–b–c: c names no parent, as a; b follows a, so that b and c take each other for children."""
+
+    async def scene():
+        async with line(tmp_path, {**PLACES, "c": {"neighbours": ("b",)}}) as running:
+            await until(lambda: all(machine(running, name).rivals for name in "bc"))
+            asked = machine(running, "c").musters
+            await until(lambda: machine(running, "c").musters >= asked + 2)
+            return {name: (await ask(running.ready[name].admin, "/status")).value["leases"] for name in "abc"}
+
+    told = run(scene())
+    assert told["a"]["two_roots"] == ""
+    assert told["b"]["two_roots"].startswith("a and c both are roots")
+    assert told["c"]["two_roots"].startswith("c and a both are roots")
+    said = [r for r in caplog.records if r.name == "pleach.live.rebuilding"]
+    assert sorted(each.getMessage() for each in said) == [told[name]["two_roots"] for name in "bc"]
 
 
 # What is damaged ------------------------------------------------------------------------------------------------

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from pleach.broker import Broker
 from pleach.effects import CancelTimer, Concluded, Send, SetTimer
-from pleach.messages import OPERATOR, RequestSwap, Seek, Sought
-from pleach.overlay.courier import SEARCH, SEARCH_SECONDS, Courier
+from pleach.messages import OPERATOR, Lock, RequestSwap, Seek, Sought
+from pleach.overlay.courier import SEARCH, SEARCH_SECONDS, TAKEN_MAX, Courier
 from pleach.overlay.layers import Layers
+from pleach.overlay.swaplink import SwapLink
 from pleach.routing.router import Router, RoutingConfig
 from pleach.routing.sessions import Sessions
 
@@ -90,3 +94,30 @@ def test_a_question_that_came_over_a_link_that_is_gone_is_still_a_request():
     sought, _ = courier("far", "b")
     handled = sought.handle("x", Seek(SWAP), now=0.0)
     assert (handled.request, list(handled.effects)) == (SWAP, [])
+
+
+def test_what_comes_by_two_ways_is_taken_once_and_answered_twice():
+    sought, _ = courier("far", "x", "y")
+    sought.handle("x", Seek(SWAP), now=0.0)
+    restarted, _ = courier("far", "x", "y")
+    restarted.restore(sought.capture())
+    for each in (sought, restarted):
+        handled = each.handle("y", Seek(SWAP), now=0.1)
+        assert (handled.request, handled.effects) == (None, [Send("y", Sought("op-1", is_found=True))])
+
+
+def test_what_was_taken_long_ago_is_forgotten():
+    sought, _ = courier("far", "x")
+    for number in range(TAKEN_MAX + 1):
+        sought.handle("x", Seek(RequestSwap(f"n-{number}", "far", "b", "c")), now=0.0)
+    assert not sought.handle("x", Seek(RequestSwap("n-1", "far", "b", "c")), now=0.0).request
+    assert sought.handle("x", Seek(RequestSwap("n-0", "far", "b", "c")), now=0.0).request
+
+
+def test_a_swap_that_is_sought_by_two_ways_is_not_refused_after_it_has_begun():
+    """A second request would be put off, tried again once the swap is done, and refused: a and b are linked no more."""
+    makers = [partial(SwapLink, ordering="fifo")]
+    a = Broker("a", RoutingConfig(), neighbours=["b", "y"], machines=makers)
+    seek = Seek(RequestSwap("op-1", "a", "b", "c"))
+    assert any(isinstance(each, Send) and isinstance(each.message, Lock) for each in a.handle("b", seek, now=0.0))
+    assert a.handle("y", seek, now=0.1) == [Send("y", Sought("op-1", is_found=True))]

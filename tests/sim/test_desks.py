@@ -4,10 +4,13 @@ import pytest
 
 from pleach.effects import LinkDown, Send
 from pleach.errors import ScenarioError
-from pleach.messages import Unsubscribe
+from pleach.events.language import parse_filter
+from pleach.messages import InTable, Layer, Parity, Unsubscribe, Withdraw
 from pleach.scenario.load import parse_scenario
 from pleach.sim.run import run_scenario
+from pleach.sim.service import service_of
 from pleach.sim.simulator import Simulator
+from pleach.stabilise.twin import ONLY_TREE
 from pleach.trace import RecordKind, judge
 
 SERVICE = 0.010
@@ -167,6 +170,18 @@ def test_a_broker_that_starts_again_takes_the_time_of_its_table():
     result = run_scenario(parse_scenario(text), 1)
     answered = [record.at for record in result.records if record.kind is RecordKind.SUBSCRIBE_ACK]
     assert answered[-1] - 1.5 > 0.030, "three are there"
+
+
+@pytest.mark.parametrize("kind", ["rebuild", "rebuild-printed", "rebuild-paced"])
+@pytest.mark.parametrize("broker", ["a", "b"])
+def test_where_there_are_two_tables_one_that_has_all_is_gone_through(kind, broker):
+    """The client is at `a`; `b` hears of its subscriptions in words for a table. Each has all three."""
+    stabilise = f'[stabilise]\nkind = "{kind}"\nrefresh = 20.0\nperiod = 50.0\n'
+    seen = {}
+    run_scenario(parse_scenario(FAMILY.format(routing="simple") + stabilise), 1, watch=seen.update)
+    told = InTable(ONLY_TREE, Parity.ODD, Withdraw(Layer.SUBSCRIPTIONS, "s/1", parse_filter("n > 3")))
+    takes = service_of(parse_scenario(FAMILY.format(routing="covering") + stabilise), broker, seen)
+    assert takes(told) == takes(Unsubscribe("1")) == pytest.approx(0.001 + 3 * 0.010)
 
 
 def test_a_service_time_below_zero_is_refused():

@@ -337,6 +337,28 @@ def test_what_nobody_would_ask_is_not_heard(sender, wave):
     assert broker.capture() == before
 
 
+def test_who_is_mustered_by_two_roots_names_both_until_a_round_begins():
+    broker = middle()
+    machine = broker.machine(PacedRebuild)
+    before = broker.capture()
+    assert not hear(broker, Muster(ODD, 1, "other"), sender="leaf")
+    assert broker.capture() == before, "it is not heeded"
+    assert machine.rivals is None, "its own is not known yet"
+    asked = hear(broker, Muster(ODD, 1, "root"), sender="root")
+    assert said(asked, Muster) == [("leaf", Muster(ODD, 1, "root"))], "the name goes on"
+    assert machine.rivals == ("root", "other", "leaf")
+    assert all(name in str(machine.rivals) for name in ("root", "other", "leaf", "parent"))
+    hear(broker, Switch(EVEN), sender="root")
+    assert machine.rivals is None
+
+
+def test_what_a_fault_has_made_up_names_no_root():
+    broker = middle()
+    hear(broker, Muster(ODD, 1, "root"), sender="root")
+    hear(broker, Muster(ODD, 1), sender="leaf")
+    assert broker.machine(PacedRebuild).rivals is None
+
+
 def test_a_child_that_switches_a_second_time_is_told_all_again():
     broker = middle()
     hear(broker, *RENEWAL, sender="c")
@@ -351,7 +373,7 @@ def due(broker):
 def test_the_root_begins_the_next_round_when_all_is_whole_and_asks_otherwise():
     root = made("root")
     asked = due(root)
-    assert said(asked, Muster) == [("middle", Muster(EVEN, 1))]
+    assert said(asked, Muster) == [("middle", Muster(EVEN, 1, "root"))]
     assert [effect.after for effect in asked if isinstance(effect, SetTimer)] == [1.0], "again after a refresh"
     begun = hear(root, Whole(EVEN, 1), sender="middle")
     assert said(begun, Switch) == [("middle", Switch(ODD))], "at once: it is overdue"
@@ -364,7 +386,7 @@ def test_the_root_begins_the_next_round_when_all_is_whole_and_asks_otherwise():
 def test_with_advertisements_it_is_asked_twice():
     root = made("root", "advertisements = true\n")
     due(root)
-    assert said(hear(root, Whole(EVEN, 1), sender="middle"), Muster) == [("middle", Muster(EVEN, 2))]
+    assert said(hear(root, Whole(EVEN, 1), sender="middle"), Muster) == [("middle", Muster(EVEN, 2, "root"))]
     assert said(hear(root, Whole(EVEN, 2), sender="middle"), Switch) == [("middle", Switch(ODD))]
 
 

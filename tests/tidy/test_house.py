@@ -92,6 +92,13 @@ def test_no_module_is_named_after_nothing(path):
     assert path.stem not in {"utils", "util", "helpers", "common", "misc", "manager"}
 
 
+@pytest.mark.parametrize("path", SOURCES, ids=str)
+def test_hosts_and_ports_are_told_apart_in_one_place(path):
+    """`[::1]:7000` has more than one colon, and brackets that are no part of its host."""
+    if path.parts[-2:] != ("live", "config.py"):  # it knows of port 0, too
+        assert not re.search(r"""rpartition\(["']:["']\)|rsplit\(["']:["']""", path.read_text())
+
+
 def test_every_example_is_named_in_the_documentation():
     documented = "".join(p.read_text() for p in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
     missing = [p.name for p in sorted((ROOT / "examples").glob("*.toml")) if p.name not in documented]

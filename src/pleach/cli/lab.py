@@ -45,7 +45,9 @@ MasterOption = Annotated[str, typer.Option(help="The Spark master.")]
 CampaignOption = Annotated[str, typer.Option(help="Results of one campaign never mix with another's.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
-app = typer.Typer(help="Experiments: list, run, report, replay.", no_args_is_help=True, rich_markup_mode="markdown")
+app = typer.Typer(
+    help="Experiments: list, run, report, judge, replay.", no_args_is_help=True, rich_markup_mode="markdown"
+)
 
 
 @app.command("list")
@@ -166,6 +168,28 @@ def report(
         Console().print(f"page: {escape(str(out / PAGE))}", soft_wrap=True)
     if any(each.lacking for each in measured):
         raise typer.Exit(EXIT_FAILED)
+
+
+@app.command()
+def judge(
+    out: Annotated[Path, typer.Option(help="The report.")] = OUT_DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge the numbers of an earlier report once more, and write its page anew; pictures and numbers stay.
+
+    For judges that have changed since: it takes neither a lake nor Spark. Says which findings are others now.
+
+    Example: `pleach lab judge --out report`
+    """
+    from pleach.lab.rejudge import judge_again  # noqa: PLC0415 - with it come all experiments
+
+    entries = judge_again(out)
+    if as_json:
+        for entry in entries:
+            typer.echo(msgspec.json.encode(entry).decode())
+    else:
+        show_entries(Console(), entries)
+        Console().print(f"page: {escape(str(out / PAGE))}", soft_wrap=True)
 
 
 @app.command()

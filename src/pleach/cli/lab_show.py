@@ -16,7 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from pleach.lab.campaigns import Ended, replay_command, tasks_of
-from pleach.lab.experiment import Experiment, Sample, Size, Status
+from pleach.lab.experiment import Experiment, Sample, Size
+from pleach.lab.findings import Status
 from pleach.lab.report import Entry
 from pleach.spark.campaign import Progress as Course
 from pleach.spark.results import Results
@@ -24,7 +25,14 @@ from pleach.spark.results import Results
 T = TypeVar("T")
 
 FAILURES_SHOWN_MAX = 10
-COLOURS = {Status.REPRODUCED: "green", Status.DIFFERS: "yellow", Status.REFUTED: "red", Status.OPEN: "dim"}
+COLOURS = {
+    Status.REPRODUCED: "green",
+    Status.DIFFERS: "yellow",
+    Status.REFUTED: "red",
+    Status.MET: "green",
+    Status.NOT_MET: "red",
+    Status.OPEN: "dim",
+}
 
 
 def show_experiments(console: Console, experiments: Iterable[Experiment]) -> None:

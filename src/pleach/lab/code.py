@@ -18,7 +18,8 @@ from pleach.lab.experiment import Experiment
 
 PACKAGE = pleach.__name__
 DIGITS = 12
-BESIDE_THE_POINT = frozenset({"pleach.lab.look"})  # imported by experiments, for their pictures only
+# Imported by experiments for their pictures and judgements only.
+BESIDE_THE_POINT = frozenset(f"{PACKAGE}.lab.{name}" for name in ("findings", "look", "scales", "trends"))
 
 
 def code_version(experiment: Experiment) -> str:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from pleach.lab.findings import Finding
+
 Value = str | int | float | bool
 Case = Mapping[str, Value]  # the parameters of one point: {"protocol": "path", "cycle": 5}
 
@@ -45,20 +47,6 @@ class Summary(NamedTuple):
     p95: float
     p99: float
     maximum: float
-
-
-class Status(StrEnum):
-    REPRODUCED = "reproduced"
-    DIFFERS = "differs"
-    REFUTED = "refuted"
-    OPEN = "open"
-
-
-class Finding(NamedTuple):
-    """What a figure says beside what the paper says."""
-
-    status: Status
-    measured: str  # one or two sentences with the figures in them, and why they differ where they do
 
 
 @dataclass(frozen=True)

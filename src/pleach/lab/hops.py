@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from pleach.lab.experiment import Case, Experiment, Figure, Finding, Sample, Size, Status, Summary, select
+from pleach.lab.experiment import Case, Experiment, Figure, Sample, Size, Summary, select
+from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.look import curve
 from pleach.scenario.model import Client, Publish, Routing, Scenario
 from pleach.scenario.values import Choice, Span
@@ -98,7 +99,7 @@ def judge(summaries: Sequence[Summary]) -> Finding:
         f" a subscriber, and {saved[most]:.0%} where {most:.0%} have one."
     )
     fewer_with_more = saved[fewest] > saved[most] > 0
-    return Finding(Status.REPRODUCED if fewer_with_more else Status.DIFFERS, measured)
+    return judged(measured, besides=[Condition("something is saved, less where more subscribe", fewer_with_more)])
 
 
 HOPS_BY_POLICY = Experiment(

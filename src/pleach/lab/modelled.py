@@ -12,7 +12,7 @@ from math import sqrt
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pleach.lab.experiment import Case, Finding, Status, Summary, select
+from pleach.lab.experiment import Case, Summary, select
 from pleach.lab.filtering_runs import (
     CROWD_MAX,
     ENTRIES,
@@ -29,6 +29,7 @@ from pleach.lab.filtering_runs import (
     saved,
     saved_from_root,
 )
+from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.trends import ordered
 from pleach.model import complete
 from pleach.model.complete import CompleteTree, Demand, Publishers
@@ -134,11 +135,12 @@ class Agreement(NamedTuple):
         return self.inside / self.points >= CONFIDENCE - ERRORS_ALLOWED * error
 
     @property
-    def status(self) -> Status:
+    def condition(self) -> Condition:
+        name = f"the model within the intervals, and {APART_MAX:.0%} of the maximum"
         if self.is_about_right and self.apart <= APART_MAX:
-            return Status.REPRODUCED
-        is_wrong = self.is_apart_for_sure or (self.points and not self.is_about_right)
-        return Status.DIFFERS if is_wrong else Status.OPEN
+            return Condition(name, holds=True)
+        is_wrong = self.is_apart_for_sure or (self.points > 0 and not self.is_about_right)
+        return Condition(name, holds=False if is_wrong else None)
 
     def __str__(self) -> str:
         share = self.inside / self.points if self.points else 0.0
@@ -181,7 +183,8 @@ def is_papers_own(summaries: Sequence[Summary]) -> bool:
     return int(summaries[0].case["classes"]) == PAPER_CLASSES
 
 
-def finding(agrees: Agreement, measured: str, *, holds: bool) -> Finding:
-    """`holds`: the published numbers come out, too."""
-    status = agrees.status
-    return Finding(Status.DIFFERS if status is Status.REPRODUCED and not holds else status, measured)
+def finding(agrees: Agreement, measured: str, summaries: Sequence[Summary], *published: Condition) -> Finding:
+    """`published`: numbers of the paper's network that have to come out, too, where the model is known to be right."""
+    agreed = agrees.condition
+    has_published = is_papers_own(summaries) and agreed.holds is not None
+    return judged(measured, besides=[agreed, *published] if has_published else [agreed])

@@ -10,23 +10,36 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
 
 from pleach.errors import ExperimentError
 from pleach.lab import look
-from pleach.lab.experiment import Experiment, Figure, Finding, Size, Status, Summary, Table
+from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table
+from pleach.lab.findings import Finding, Status
 
 INDEX = "index.json"
 PAGE = "README.md"
 NUMBERS = ("seeds", "samples", "mean", "low", "high", "minimum", "p50", "p95", "p99", "maximum")
+WORD_AND_NUMBER = re.compile(r"(\D+)(\d*)")
+PAPERS = {
+    "S0": "primitives that change a broker overlay",
+    "S1": "self-managing publish/subscribe systems",
+    "S2": "the reconfiguration path",
+    "S3": "a tree of dispatchers that a DHT keeps",
+    "S4": "clients that move as transactions",
+}
 STATUS_MEANS = {
     Status.REPRODUCED: "we measure what the paper says",
-    Status.DIFFERS: "we measure something else, and say why",
+    Status.DIFFERS: "we measure something else, and name the statements that do not hold",
     Status.REFUTED: "what the paper says is not so",
+    Status.MET: "the paper leaves it open, and a goal of ours is reached",
+    Status.NOT_MET: "it is not reached",
     Status.OPEN: "not decided by what was measured",
 }
 
@@ -71,10 +84,25 @@ def write_report(measured: Iterable[Measured], folder: Path) -> list[Entry]:
     folder.mkdir(parents=True, exist_ok=True)
     new = [entry for each in measured for entry in _written(each, folder)]
     kept = [entry for entry in earlier if entry.experiment not in {entry.experiment for entry in new}]
-    entries = sorted((*kept, *new), key=lambda entry: entry.figure)
+    write_index((*kept, *new), folder)
+    return new
+
+
+def write_index(found: Iterable[Entry], folder: Path) -> None:
+    """The index, and the page that is made of it."""
+    entries = sorted(found, key=_place)
     (folder / INDEX).write_bytes(msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
     (folder / PAGE).write_text(page(entries))
-    return new
+
+
+def _place(entry: Entry) -> tuple[str, list[tuple[str, int]]]:
+    """By paper, then as people count: 3-2 before 3-10."""
+    return paper_of(entry), [(word, int(number or 0)) for word, number in WORD_AND_NUMBER.findall(entry.figure)]
+
+
+def paper_of(entry: Entry) -> str:
+    """The one that a figure names first."""
+    return entry.paper.split()[0]
 
 
 def read_index(folder: Path) -> list[Entry]:
@@ -91,7 +119,7 @@ def read_index(folder: Path) -> list[Entry]:
 
 
 def _written(measured: Measured, folder: Path) -> list[Entry]:
-    numbers = folder / f"{measured.experiment.name}.csv"
+    numbers = numbers_file(folder, measured.experiment)
     numbers.write_text(numbers_of(measured.summaries))
     entries = []
     for figure in measured.experiment.figures:
@@ -105,14 +133,14 @@ def _written(measured: Measured, folder: Path) -> list[Entry]:
 
 
 def _entry(measured: Measured, shown: Figure | Table, paths: Sequence[Path]) -> Entry:
-    finding: Finding = shown.judge(measured.summaries)
+    finding = shown.judge(measured.summaries)
     name, options = measured.experiment.name, measured.options
     return Entry(
         figure=shown.name,
         paper=shown.paper,
         status=finding.status,
         published=shown.published,
-        measured=finding.measured,
+        measured=said_of(finding, measured.summaries),
         command=f"pleach lab run {name} {options} && pleach lab report {name} {options}",
         title=shown.title,
         experiment=name,
@@ -121,6 +149,16 @@ def _entry(measured: Measured, shown: Figure | Table, paths: Sequence[Path]) -> 
         code=measured.code,
         note=measured.note,
     )
+
+
+def said_of(finding: Finding, summaries: Sequence[Summary]) -> str:
+    """What one seed gives is no more than that, and says so."""
+    is_single = all(summary.seeds == 1 for summary in summaries)
+    return finding.measured + (" One seed." if is_single and "one seed" not in finding.measured else "")
+
+
+def numbers_file(folder: Path, experiment: Experiment) -> Path:
+    return folder / f"{experiment.name}.csv"
 
 
 def numbers_of(summaries: Sequence[Summary]) -> str:
@@ -147,13 +185,17 @@ def page(entries: Sequence[Entry]) -> str:
         f"| [{entry.figure}](#{entry.figure}) | {entry.paper} | {entry.title} | {entry.status} |" for entry in entries
     )
     meanings = "; ".join(f"*{status}*: {meaning}" for status, meaning in STATUS_MEANS.items())
-    sections = "\n".join(map(_section, entries))
+    sections = "\n".join(
+        f"{_heading(paper)}\n\n" + "\n".join(map(_section, those)) for paper, those in groupby(entries, paper_of)
+    )
     return f"""# Results
 
 What the papers say, and what our own runs say. Every figure is made by the command below it, from seeded simulations
 of the brokers that also run live (S1 chapter 3: of what such brokers would
 [tell each other](../decisions/0017-half-a-million-subscriptions.md)); the same command gives the same files.
 Curves are means over seeds, bands and whiskers their 95% confidence intervals.
+Each section names the digest of the code that measured it; where it is not that of today, nothing has been measured
+since. Where a command says `--seeds 1` there is one run and no interval.
 [How to run them](../how-to/run-experiments.md); [{INDEX}]({INDEX}) is for machines.
 
 {meanings}.
@@ -165,12 +207,16 @@ Curves are means over seeds, bands and whiskers their 95% confidence intervals.
 {sections}"""
 
 
+def _heading(paper: str) -> str:
+    return f"## {paper}: {PAPERS[paper]}" if paper in PAPERS else f"## {paper}"
+
+
 def _section(entry: Entry) -> str:
     picture = next((file for file in entry.files if file.endswith(".png")), None)
     shown = f"![{entry.title}]({picture})" if picture else f"[The table]({entry.files[0]})"
     others = ", ".join(f"[{file}]({file})" for file in entry.files if file != picture)
     note = f"\n\n**Mind:** {entry.note}" if entry.note else ""
-    return f"""## {entry.figure}
+    return f"""### {entry.figure}
 
 {entry.title} ({entry.paper}): **{entry.status}**.
 

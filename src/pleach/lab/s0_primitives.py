@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from random import Random
 
-from pleach.lab.experiment import Case, Experiment, Sample, Size
+from pleach.lab.experiment import Case, Sample, Size
 from pleach.lab.rounds import Rounds, undisturbed
-from pleach.lab.s0_figures import FIGURES
 from pleach.lab.s0_scenario import (
     COMPLETE,
     CORRECTED,
@@ -142,14 +141,3 @@ def _joined(rounds: Rounds, meter: Meter, stream: Random) -> Tally:
         meter.joining = f"new{number}"
         rounds.carry_out(joining_of(stream, rounds.topology, meter.joining))
     return tally
-
-
-PRIMITIVES = Experiment(
-    name="s0-primitives",
-    about="what SwapLink, AddBroker and RemoveBroker cost on the wire",
-    cases=cases,
-    seeds={Size.QUICK: 2, Size.USUAL: 4, Size.FULL: 10},
-    measure=measure,
-    cost=cost,
-    figures=FIGURES,
-)

@@ -17,12 +17,13 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from pleach.lab.experiment import Case, Experiment, Figure, Finding, Sample, Size, Status, Summary, select
+from pleach.lab.experiment import Case, Experiment, Figure, Sample, Size, Summary, select
+from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.look import curve
 from pleach.lab.queues import Queues
 from pleach.lab.rounds import EVENTS, Publisher, Rounds, exchange_on_cycle
 from pleach.lab.scales import from_zero
-from pleach.lab.trends import are_told_apart, ordered, trend
+from pleach.lab.trends import linear_growth, ordered, trend
 from pleach.lab.waxman import TABLE_A1, Brokers, Waxman, brokers_of
 from pleach.lab.witness import Traffic
 from pleach.messages import Message, Node, RelayTables
@@ -152,8 +153,6 @@ def _publisher(index: int, seed: int) -> Publisher:
 
 # Figures --------------------------------------------------------------------------------------------------------
 
-LINEAR = 0.8  # correlation with the length of the cycle, from which on we call it linear
-
 
 def _of(summaries: Sequence[Summary], metric: str, protocol: str, ordering: Ordering) -> list[Summary]:
     return ordered(select(summaries, metric, protocol=protocol, ordering=ordering.value), "cycle")
@@ -207,11 +206,16 @@ def judge_control(summaries: Sequence[Summary]) -> Finding:
         f" ({shares[0]:.0%} to {shares[-1]:.0%} of the strawman's); sent are {sent[0].mean:,.0f} to"
         f" {sent[-1].mean:,.0f}, since tables travel in one message."
     )
-    fewer = max(shares) < 1.0
     grows = trend(strawman, "cycle").rises and trend(advanced, "cycle").rises
-    if fewer and grows and shares[0] == min(shares):
-        return Finding(Status.REPRODUCED, measured)
-    return Finding(Status.DIFFERS if shares[0] < 1.0 else Status.REFUTED, measured)
+    return judged(
+        measured,
+        core=[Condition("fewer than the strawman on the shortest cycle", shares[0] < 1.0)],
+        besides=[
+            Condition("fewer than the strawman on every cycle", max(shares) < 1.0),
+            Condition("above all on short ones", shares[0] == min(shares)),
+            Condition("grows with the cycle for both", grows),
+        ],
+    )
 
 
 def judge_broken(summaries: Sequence[Summary]) -> Finding:
@@ -225,14 +229,15 @@ def judge_broken(summaries: Sequence[Summary]) -> Finding:
         f" {doubled[0].mean:,.1f} to {doubled[-1].mean:,.1f} ({lines[1].fit:.2f}); advanced coordinated at most"
         f" {max(advanced):,.0f}."
     )
-    if max(advanced) > 0:
-        return Finding(Status.REFUTED, measured)
-    return _as_linear([lost, doubled], measured)
+    growths = [linear_growth("losses", lost, "cycle"), linear_growth("duplicates", doubled, "cycle")]
+    kept = Condition("advanced coordinated loses and doubles nothing", max(advanced) == 0)
+    return judged(measured, core=[kept, *(each.grows for each in growths)], besides=[each.linear for each in growths])
 
 
 def judge_delay(summaries: Sequence[Summary]) -> Finding:
     fifo, causal = (_of(summaries, QUEUED_MS, ADVANCED, ordering) for ordering in (Ordering.FIFO, Ordering.CAUSAL))
-    lines = [trend(points, "cycle") for points in (fifo, causal)]
+    waits = {"FIFO": fifo, "causal": causal}
+    lines = [trend(points, "cycle") for points in waits.values()]
     longer = all(late.mean >= early.mean for early, late in zip(fifo, causal, strict=True))
     measured = (
         f"From {fifo[0].case['cycle']} to {fifo[-1].case['cycle']} brokers on the cycle, queued notifications wait"
@@ -240,22 +245,12 @@ def judge_delay(summaries: Sequence[Summary]) -> Finding:
         f" correlation {lines[0].fit:.2f}) and {causal[0].mean:,.0f} to {causal[-1].mean:,.0f} ms for causal order"
         f" ({lines[1].slope:,.1f} ms per broker, {lines[1].fit:.2f})."
     )
-    if not longer:
-        return Finding(Status.DIFFERS, measured)
-    return _as_linear([fifo, causal], measured)
-
-
-def _as_linear(curves: Sequence[Sequence[Summary]], measured: str) -> Finding:
-    """Whether all of them rise in a line; open where too few runs leave it open whether they rise at all."""
-    lines = [trend(points, "cycle") for points in curves]
-    if all(line.rises and line.fit >= LINEAR for line in lines):
-        return Finding(Status.REPRODUCED, measured)
-    falling = [points for points, line in zip(curves, lines, strict=True) if not line.rises]
-    if any(are_told_apart(points[0], points[-1]) for points in falling):
-        return Finding(Status.REFUTED, measured)
-    if not all(are_told_apart(points[0], points[-1]) for points in curves):
-        return Finding(Status.OPEN, f"{measured} The intervals are too wide to tell; more seeds would.")
-    return Finding(Status.DIFFERS, measured)
+    growths = [linear_growth(f"waits for {name} order", points, "cycle") for name, points in waits.items()]
+    return judged(
+        measured,
+        core=[growth.grows for growth in growths],
+        besides=[Condition("causal order delays more than FIFO order", longer), *(each.linear for each in growths)],
+    )
 
 
 EXCHANGE_ON_A_CYCLE = Experiment(

@@ -12,19 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
-from pleach.lab.experiment import Case, Experiment, Figure, Sample, Size, Table
-from pleach.lab.s3_figures import (
-    draw_area,
-    draw_degrees,
-    draw_hops,
-    draw_scale,
-    judge_area,
-    judge_churn,
-    judge_degrees,
-    judge_hops,
-    judge_scale,
-    write_churn,
-)
+from pleach.lab.experiment import Case, Sample, Size
 from pleach.lab.s3_overlays import Overlay, ReferenceOverlay, RendezvousOverlay, Ring, change, degrees, depths
 from pleach.lab.s3_protocol import churn, look_ups
 from pleach.ring.keys import circle
@@ -116,69 +104,3 @@ def _shape(overlay: Overlay) -> Iterator[Sample]:
     yield Sample("share above 8", sum(count for degree, count in counts.items() if degree > 8) / hosts)
     yield Sample("depth", sum(depths(parents).values()) / hosts)
     yield Sample("depth max", float(max(depths(parents).values())))
-
-
-S3_TREE = Experiment(
-    name="s3-tree",
-    about="a tree kept by a ring: degrees, reach of a change, look-ups, ten thousand joins, leaves and failures",
-    cases=cases,
-    seeds={Size.QUICK: 2, Size.USUAL: 3, Size.FULL: 10},
-    measure=measure,
-    cost=cost,
-    figures=(
-        Figure(
-            name="s3-fig3",
-            paper="S3 Fig. 3",
-            title="Neighbours of a host, binary reference tree, 256 keys",
-            published=(
-                "10 to 120 hosts, after a time of connections and disconnections: a tree; most hosts are leaves or have"
-                " three neighbours, and none has more. (No figures in the text.)"
-            ),
-            draw=draw_degrees,
-            judge=judge_degrees,
-        ),
-        Figure(
-            name="s3-fig4",
-            paper="S3 Fig. 4",
-            title="How many hosts a change concerns, 256 keys",
-            published=(
-                "The area stays very small however many hosts there are, close to the ideal of the host and its"
-                " neighbours; between two and three hosts are contacted on average."
-            ),
-            draw=draw_area,
-            judge=judge_area,
-            panels=2,
-        ),
-        Figure(
-            name="s3-scale",
-            paper="S3 §3.6, §4.1, §5",
-            title="More hosts, other degrees, and the rendezvous scheme",
-            published=(
-                "With larger degrees the number of neighbours is still bounded by the degree with high probability, and"
-                " similar conclusions hold (conjectures). Rendezvous schemes give no control of the topology; the loss"
-                " of their root makes all hosts join again."
-            ),
-            draw=draw_scale,
-            judge=judge_scale,
-            panels=4,
-        ),
-        Figure(
-            name="s3-lookups",
-            paper="S3 §2.2",
-            title="Hops of a look-up, in rings that the protocol has made",
-            published="The complexity of a look-up is of the order of the logarithm of the number of hosts.",
-            draw=draw_hops,
-            judge=judge_hops,
-        ),
-    ),
-    tables=(
-        Table(
-            name="s3-churn",
-            paper="S3 §4.2.1",
-            title="Joins, leaves and failures, by the protocol",
-            published="The algorithm keeps a tree, with no more neighbours than the reference tree's degree.",
-            write=write_churn,
-            judge=judge_churn,
-        ),
-    ),
-)

@@ -17,7 +17,8 @@ from typing import Any
 
 from pleach.lab.consequences import costs, guarantees, run_exchange, times
 from pleach.lab.exchanges import Workload, workload_scenario
-from pleach.lab.experiment import Case, Experiment, Figure, Finding, Sample, Size, Status, Summary, Table, select
+from pleach.lab.experiment import Case, Experiment, Figure, Sample, Size, Summary, Table, select
+from pleach.lab.findings import Condition, Finding, judged
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 
@@ -150,7 +151,13 @@ def judge(summaries: Sequence[Summary]) -> Finding:
         f" protocol takes {faster} of the time and {lighter} of the bytes; an event waits for it up to {delay:.0f} ms"
         f" in the mean of the longest waits, for swaps up to {own:.0f} ms."
     )
-    return Finding(Status.REPRODUCED if not broken and own < delay else Status.DIFFERS, measured)
+    return judged(
+        measured,
+        besides=[
+            Condition("neither breaks what it promises", not broken),
+            Condition("events wait less for swaps", own < delay),
+        ],
+    )
 
 
 def _out_of_order(summaries: Sequence[Summary]) -> list[str]:

@@ -144,14 +144,17 @@ def _within_domains(found: Network) -> NDArray[np.float64]:
         (here, i), (there, j) = divmod(a, size), divmod(b, size)
         if here == there:
             far[here, i, j] = far[here, j, i] = min(far[here, i, j], length)
-    _close(far)
+    for domain in far:
+        _close(domain)
     return far
 
 
 def _close(far: NDArray[np.float64]) -> None:
-    """From the lengths of links to those of shortest paths (Floyd, Warshall), for the last two axes."""
-    for k in range(far.shape[-1]):
-        np.minimum(far, far[..., :, k, None] + far[..., k, None, :], out=far)
+    """From the lengths of links to those of shortest paths (Floyd, Warshall)."""
+    through = np.empty_like(far)
+    for k in range(len(far)):
+        np.add(far[:, k, None], far[k], out=through)
+        np.minimum(far, through, out=far)
 
 
 # Brokers --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""Where brokers are: `pleach://host:port,host2:port`, and how long to wait between attempts to reach them."""
+"""Where brokers are: `pleach://host:port,host2:port`, and how long to wait between attempts to reach them.
+
+Hosts and ports are told apart here, and in `config.parse_address`, where port 0 is one to listen at.
+"""
 
 from __future__ import annotations
 
@@ -39,15 +42,38 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
     return tuple(dict.fromkeys(_address(part, text) for part in parts))
 
 
+def one_address(text: str) -> Address:
+    """Where one is meant, and no list. Raises AddressError."""
+    address, *others = parse_addresses(text)
+    if others:
+        raise AddressError(f"{text!r}: {1 + len(others)} addresses; one is wanted")
+    return address
+
+
+def host_of(text: str) -> str:
+    """What stands before the port, in lower case, if there is one, and if it can be one; else empty."""
+    try:
+        return _parts(text)[0]
+    except ValueError:
+        return ""
+
+
 def _address(part: str, text: str) -> Address:
     try:
-        split = urlsplit(f"//{part}")
-        host, port = split.hostname, split.port
+        host, port = _parts(part)
     except ValueError as error:
         raise AddressError(f"{text!r}: {part!r} is no address ({error}); host:port is wanted") from None
-    if not host or not port or split.path or split.query or split.fragment or "@" in part:
+    if not host or not port:
         raise AddressError(f"{text!r}: {part!r} is no address; host:port is wanted, as in pleach://localhost:7000")
     return Address(host, port)
+
+
+def _parts(text: str) -> tuple[str, int]:
+    """Empty and 0 for what is not there. Raises ValueError."""
+    split = urlsplit(f"//{text}")
+    host, port = split.hostname or "", split.port or 0
+    is_more = bool(split.path or split.query or split.fragment or "@" in text)
+    return ("", 0) if is_more else (host, port)
 
 
 def backoff() -> Iterator[float]:

@@ -8,8 +8,9 @@
 /debug/…   faults on purpose, where they are allowed: striking.py
 
 Whoever reaches this port may reconfigure the tree; but not a web page that somebody has open. A body must say that it
-is JSON, which no page can have said to another site without asking first; and who asks for an action must use a name
-of ours, and come from no page of another site (hosts.py).
+is JSON, which no page can have said to another site without asking first; who asks for an action must come from no page
+of another site; and who asks for anything must use a name of ours (hosts.py), but for what monitors ask for: they come
+by names that nobody has told us, and learn of no client.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from pleach.live.telemetry import Telemetry
 REQUEST_BYTES_MAX = 8_192  # of a head, and of a body
 REQUEST_SECONDS_MAX = 5.0  # to be heard, and again to take the answer
 CONNECTIONS_MAX = 64
+FOR_MONITORS = ("/healthz", "/readyz", "/metrics")
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -124,6 +126,9 @@ class AdminServer:
         site, (method, path, body, _) = self._site, asked
         if mount := site.mount_of(path):
             return await mount(asked)
+        if path not in FOR_MONITORS and (reason := site.hosts.why_unknown(asked.fields)):
+            remedy = "ask by an address, or by a name that the broker was given with --admin-advertise"
+            return failure(HTTPStatus.MISDIRECTED_REQUEST, remedy, reason)
         family, _, member = path.rpartition("/")
         match method:
             case "GET" if path in site.pages:
@@ -131,18 +136,16 @@ class AdminServer:
             case "GET" if family in site.families:
                 return site.families[family](member)
             case "POST" if path in site.actions:
-                return self._refused(asked.fields) or await site.actions[path](body)
+                return _refused(asked.fields) or await site.actions[path](body)
         is_known = path in site.pages or path in site.actions or family in site.families
         code = HTTPStatus.METHOD_NOT_ALLOWED if is_known else HTTPStatus.NOT_FOUND
         return failure(code, f"there are {site.listed}")
 
-    def _refused(self, fields: Mapping[str, str]) -> Page | None:
-        if reason := self._site.hosts.why_unknown(fields):
-            remedy = "ask by an address, or by a name that the broker was given with --admin-advertise"
-            return failure(HTTPStatus.MISDIRECTED_REQUEST, remedy, reason)
-        if reason := why_foreign(fields):
-            return failure(HTTPStatus.FORBIDDEN, "use `pleach overlay`, or the dashboard's own page", reason)
-        return None
+
+def _refused(fields: Mapping[str, str]) -> Page | None:
+    if reason := why_foreign(fields):
+        return failure(HTTPStatus.FORBIDDEN, "use `pleach overlay`, or the dashboard's own page", reason)
+    return None
 
 
 async def _body(reader: asyncio.StreamReader, fields: dict[str, str]) -> bytes | Page:

@@ -10,6 +10,7 @@ import ipaddress
 import socket
 from collections.abc import Iterable, Mapping
 
+from pleach.live.addresses import host_of
 from pleach.live.config import BrokerSettings
 
 SAME_SITE = ("same-origin", "none")
@@ -22,8 +23,9 @@ class Hosts:
 
     def why_unknown(self, fields: Mapping[str, str]) -> str:
         """Why the Host of this request is none of ours; empty if it is."""
-        host = host_of(fields.get("host", ""))
-        return "" if host in self._names or _is_address(host) else f"nothing here is called {host!r}"
+        asked = fields.get("host", "")
+        host = host_of(asked)
+        return "" if host in self._names or _is_address(host) else f"nothing here is called {asked!r}"
 
 
 def names_of(settings: BrokerSettings) -> list[str]:
@@ -40,12 +42,6 @@ def why_foreign(fields: Mapping[str, str]) -> str:
     if fields.get("sec-fetch-site", "none") not in SAME_SITE:
         return "a page of another site asks for it"
     return ""
-
-
-def host_of(address: str) -> str:
-    """Without its port."""
-    host = address.rpartition(":")[0] if address.rpartition(":")[2].isdigit() else address
-    return host.removeprefix("[").removesuffix("]").lower()
 
 
 def _is_address(host: str) -> bool:

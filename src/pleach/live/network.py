@@ -19,7 +19,7 @@ from typing import Any, Self
 import msgspec
 
 from pleach.errors import LiveError
-from pleach.live.addresses import Address
+from pleach.live.addresses import Address, one_address
 from pleach.live.apply import Directory
 from pleach.live.ask import ask
 from pleach.live.config import TABLES
@@ -96,7 +96,7 @@ class LiveNetwork:
         if target not in self._processes or target not in self._ready:
             return NOWHERE
         ready = self._ready[target]
-        return _split(ready.peer if self._is_broker(dialler) else ready.client)
+        return one_address(ready.peer if self._is_broker(dialler) else ready.client)
 
     def _is_broker(self, node: Node) -> bool:
         return node in self._tree.parent or node in self.directory.admin
@@ -258,8 +258,3 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
-
-
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)

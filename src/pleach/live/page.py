@@ -44,8 +44,8 @@ Mount: TypeAlias = Callable[[Asked], Awaitable[Page | Flow]]
 class Site(NamedTuple):
     """Pages by path; families of pages by what comes before the last part of a path; actions by path.
 
-    Mounts answer for all paths under theirs, whatever the method. `hosts`: who may be asked to act; mounts see to it
-    themselves.
+    Mounts answer for all paths under theirs, whatever the method. `hosts`: by which names it may be asked; mounts
+    see to it themselves.
     """
 
     pages: Mapping[str, Callable[[], Page]]

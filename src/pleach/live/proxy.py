@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from pleach.errors import FrameError
 from pleach.links.frames import FrameReader, Hello
+from pleach.live.connection import end_listening
 from pleach.messages import Node
 
 CHUNK_BYTES = 65_536
@@ -54,7 +55,7 @@ class LinkProxy:
     async def stop(self) -> None:
         self.cut()
         if self._server:
-            self._server.close()
+            await end_listening([self._server])
             await self._server.wait_closed()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
@@ -109,6 +110,7 @@ class Front:
     def __init__(self, link_of: Callable[[Node], tuple[LinkProxy, Place]]) -> None:
         self.address: Place = ("", 0)
         self._link_of = link_of
+        self._is_over = False
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -117,8 +119,9 @@ class Front:
         self.address = self._server.sockets[0].getsockname()[:2]
 
     async def stop(self) -> None:
+        self._is_over = True
         if self._server:
-            self._server.close()
+            await end_listening([self._server])
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -126,6 +129,9 @@ class Front:
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        if self._is_over:
+            writer.transport.abort()
+            return
         self._connections.add(task)
         try:
             async with asyncio.timeout(HELLO_SECONDS_MAX):

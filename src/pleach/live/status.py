@@ -7,7 +7,7 @@ from pleach.live.lodgings import lodgers
 from pleach.live.metrics import Metric, Sample, counted
 from pleach.live.node import BrokerNode
 from pleach.live.operations import asked_name
-from pleach.live.rebuilding import seconds_since_round
+from pleach.live.rebuilding import seconds_since_round, two_roots
 from pleach.messages import Layer, Node
 
 SUBSCRIPTIONS_SHOWN_MAX = 100  # of one client
@@ -70,6 +70,7 @@ def _leases(node: BrokerNode) -> dict[str, object] | None:
         "mends_within": bound,
         "away": away,
         "last_round_seconds_ago": seconds_since_round(node.rebuild, node.now),
+        "two_roots": two_roots(node.rebuild),
     }
 
 

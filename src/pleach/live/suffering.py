@@ -40,6 +40,7 @@ LIVED: Mapping[Stabiliser, Stabiliser] = MappingProxyType(
 
 def lived(scenario: Scenario) -> Scenario:
     """The scenario with the delays that it has on real processes; raises InvalidInputError where it cannot be run."""
+    _refuse_backups(scenario)
     if scenario.stabilise is None:
         return scenario
     if scenario.stabilise.renewal is Renewal.RELAYED:
@@ -62,6 +63,16 @@ def lived(scenario: Scenario) -> Scenario:
     except LeaseError as error:
         raise InvalidInputError(f"on real processes: {error}") from None
     return slower
+
+
+def _refuse_backups(scenario: Scenario) -> None:
+    """On the disk of a process sessions stand beside the state: as old, they ask peers for what is forgotten there."""
+    for step in scenario.steps:
+        if isinstance(step, steps.Restart) and step.state_from is not None:
+            raise InvalidInputError(
+                f"restart of {step.broker} at {step.at:g} s: processes are not restarted from a backup; leave "
+                '`state_from` out and add a step `corrupt` with what = "all", or run it by `pleach sim`'
+            )
 
 
 class Run(Protocol):

@@ -50,11 +50,12 @@ class Along(Message, frozen=True):
 class Muster(Message, frozen=True):
     """From the neighbour towards the root, where rounds wait for evidence: say when all is said again for this table.
 
-    `wave`: with advertisements it is asked twice in a round.
+    `wave`: with advertisements it is asked twice in a round. `root`: who asks, by way of the sender.
     """
 
     parity: Parity
     wave: int
+    root: Node = ""
 
 
 class Whole(Message, frozen=True):

@@ -5,6 +5,10 @@
 
 On a tree this takes two messages per link at most. Nobody needs to know where anybody else is. A link that is exchanged
 meanwhile may take an answer with it, so that everyone who waits for one waits for a bounded time.
+
+While the tree changes, a Seek may come to its target by two ways. Both are answered, which does no harm: who has had
+one answer waits for no other. The request is taken once: a swap that waits for its turn behind itself would be refused
+in the end though it was done, and a client would be moved again.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ SEARCH_SECONDS = 10.0
 SEARCH: Final = "courier:"  # the timers, by operation
 
 NOTHING = Handled()
+TAKEN_MAX = 256  # operations that were taken here: far more than can be sought at once
 
 
 class Search(msgspec.Struct):
@@ -34,7 +39,10 @@ class Search(msgspec.Struct):
 
 
 class CourierState(msgspec.Struct):
+    """`taken`: operations that were sought and found here, the oldest first."""
+
     searches: dict[str, Search] = {}
+    taken: list[str] = []
 
 
 class Courier:
@@ -53,8 +61,7 @@ class Courier:
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
         match message:
             case Seek(request) if request.begins_at == self._layers.name:
-                found = self._answer(Search(sender, request.begins_at, []), request.operation, is_found=True)
-                return Handled(found, request=request)
+                return self._found(sender, request)
             case Seek(request):
                 return self.seek(sender, request)
             case Sought(operation, is_found):
@@ -65,12 +72,19 @@ class Courier:
         neighbours = [node for node in self._layers.router.neighbours if node != asker]
         if request.begins_at in neighbours:
             neighbours = [request.begins_at]
-        search = Search(asker, request.begins_at, neighbours)
         if not neighbours:
-            return Handled(self._answer(search, request.operation, is_found=False))
-        self._state.searches[request.operation] = search
+            return Handled(self._answer(asker, request.operation, missing=request.begins_at))
+        self._state.searches[request.operation] = Search(asker, request.begins_at, neighbours)
         asked = [Send(neighbour, Seek(request)) for neighbour in neighbours]
         return Handled([*asked, SetTimer(SEARCH + request.operation, SEARCH_SECONDS)])
+
+    def _found(self, sender: Node, request: SoughtRequest) -> Handled:
+        answer, taken = self._answer(sender, request.operation), self._state.taken
+        if request.operation in taken:
+            return Handled(answer)
+        taken.append(request.operation)
+        del taken[:-TAKEN_MAX]
+        return Handled(answer, request=request)
 
     def _sought(self, sender: Node, operation: str, *, is_found: bool) -> Handled:
         search = self._state.searches.get(operation)
@@ -81,16 +95,16 @@ class Courier:
         if search.waiting and not is_found:
             return NOTHING
         del self._state.searches[operation]
-        return Handled([CancelTimer(SEARCH + operation), *self._answer(search, operation, is_found=is_found)])
+        answer = self._answer(search.asker, operation, missing="" if is_found else search.begins_at)
+        return Handled([CancelTimer(SEARCH + operation), *answer])
 
-    def _answer(self, search: Search, operation: str, *, is_found: bool) -> list[Effect]:
-        if search.asker in self._layers.router.neighbours:
-            return [Send(search.asker, Sought(operation, is_found))]
-        if search.asker != OPERATOR:
+    def _answer(self, asker: Node, operation: str, *, missing: Node = "") -> list[Effect]:
+        """`missing`: who is sought, and not in this direction; empty: found."""
+        if asker in self._layers.router.neighbours:
+            return [Send(asker, Sought(operation, is_found=not missing))]
+        if asker != OPERATOR:
             return []  # the link was exchanged meanwhile; whoever began the search has a deadline of its own
-        if is_found:
-            return []
-        return [Concluded(operation, f"there is no broker {search.begins_at} in the tree")]
+        return [Concluded(operation, f"there is no broker {missing} in the tree")] if missing else []
 
     def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
         """An answer has not come; whoever waits for ours waits no longer than we did."""

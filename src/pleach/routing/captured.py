@@ -19,6 +19,7 @@ class PropagationState(msgspec.Struct, frozen=True, array_like=True):
     suspended: dict[Node, list[Entry]]  # what a suspended link was told: this does not follow from what was received
     stale: dict[Node, list[Entry]] = {}  # of what was received: not renewed since the last tick (leases)
     settles: dict[Node, list[int]] = {}  # of what is unanswered: it stands for all before it
+    doubted: dict[Node, list[Node]] = {}  # ways behind neighbours on which links are about to change
 
 
 class RouterState(msgspec.Struct, frozen=True, array_like=True):

@@ -22,6 +22,7 @@ class Export:
         self.settles: set[int] = set()  # of these: whose answer stands for all before it
         self.answered_before = 1  # all before this one are answered
         self.is_suspended = False
+        self.doubted: tuple[str, ...] | None = None  # the way behind it, while what was told may not be in effect there
 
     def answer(self, number: int) -> tuple[list[int], range]:
         """Take an answer in.

@@ -107,7 +107,11 @@ class Propagation:
                 told, numbers = self._tell(neighbour, Change(added=(entry,)))
                 sends += told
             needs.update(Need(neighbour, number) for number in numbers)
-            if not numbers and export.unanswered:
+            if not numbers and ticket is not None and export.doubted is not None:
+                asked, settled = self._ask_to_settle([(neighbour, export.doubted)])
+                sends += asked
+                needs |= settled
+            elif not numbers and export.unanswered:
                 needs.add(Need(neighbour, export.installs, with_earlier=True))
             if self._relays and not export.is_suspended:
                 relayed += self._relays.renewed(neighbour, entry, export, is_first=not was_fresh)
@@ -262,6 +266,18 @@ class Propagation:
             self._waits.put(ticket, self._waits.needs(ticket) | settled)
         return sends
 
+    def doubt(self, way: Sequence[Node]) -> None:
+        """Links on this way are about to change: what its first broker was told before may not be in effect on it.
+
+        A request that is covered by such an entry has that broker confirm, and the brokers behind it.
+        """
+        self._exports[way[0]].doubted = tuple(way[1:])
+
+    def trust(self, neighbour: Node) -> None:
+        """The links behind it are as they will be."""
+        if neighbour in self._exports:
+            self._exports[neighbour].doubted = None
+
     def park(self, ticket: Ticket) -> bool:
         """Whether the answer has to wait: over a suspended link none goes that would overtake what is not told."""
         export = self._exports.get(ticket.requester)
@@ -353,6 +369,7 @@ class Propagation:
             suspended={n: sorted(export.told) for n, export in self._exports.items() if export.is_suspended},
             stale=self._received.captured_stale(),
             settles={n: sorted(export.settles) for n, export in self._exports.items() if export.settles},
+            doubted={n: list(export.doubted) for n, export in self._exports.items() if export.doubted is not None},
         )
 
     def restore(self, state: PropagationState) -> None:
@@ -366,6 +383,8 @@ class Propagation:
             export.unanswered = set(state.unanswered[neighbour])
             export.settles = set(state.settles.get(neighbour, ()))
             export.answered_before = min(export.unanswered, default=installs + 1)
+            if neighbour in state.doubted:
+                export.doubted = tuple(state.doubted[neighbour])
             if neighbour in state.suspended:
                 export.told = dict.fromkeys(state.suspended[neighbour])
                 export.is_suspended = True

@@ -308,6 +308,15 @@ class Router:
         """What waits for answers of `awaited` waits for those on this way too: by a neighbour, and on from there."""
         return [send for propagation in self._layers.values() for send in propagation.ask_also(awaited, way)]
 
+    def doubt(self, way: Sequence[Node]) -> None:
+        """Until `trust`, requests that need not be told on this way are to be confirmed by all brokers on it."""
+        for propagation in self._layers.values():
+            propagation.doubt(way)
+
+    def trust(self, neighbour: Node) -> None:
+        for propagation in self._layers.values():
+            propagation.trust(neighbour)
+
     def _forget_tables(self, source: Node) -> None:
         for entry in self._subscriptions.received_from(source):
             self._table.remove((source, entry))

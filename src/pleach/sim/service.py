@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pleach.messages import Install, Message, Node, Subscribe, Unsubscribe, Withdraw
+from pleach.messages import Install, InTable, Message, Node, Subscribe, Unsubscribe, Withdraw
 from pleach.scenario.model import Routing, Scenario
 from pleach.scenario.plants import BrokerMachine
 
@@ -33,9 +33,14 @@ class _Serving:
     per_entry: float
 
     def __call__(self, message: Message) -> float:
-        if not self.per_entry or not isinstance(message, TABLE_WORK) or self.name not in self.brokers:
+        if not self.per_entry or not _is_table_work(message) or self.name not in self.brokers:
             return self.per_message
         return self.per_message + self.per_entry * self.brokers[self.name].router.subscription_count
+
+
+def _is_table_work(message: Message) -> bool:
+    """Where a broker has two tables, its neighbours say which of them they mean."""
+    return isinstance(message.message if isinstance(message, InTable) else message, TABLE_WORK)
 
 
 def service_of(scenario: Scenario, name: Node, brokers: Mapping[Node, BrokerMachine]) -> Service | None:

@@ -15,11 +15,14 @@ Rule 4: a round is never shorter than π, whatever evidence says: that might be 
         stated, what is proved of the timed protocol holds (rebuild.py).
 Rule 5: nothing is waited for that is not asked for again: Muster has damaged brokers switch, say all again, and say
         again that they are whole.
+Rule 6: where two brokers name no parent, there is one link whose ends each take the other for a child, and wait for it
+        for ever. They hear of it: nobody else is mustered by one who is not its parent. Nothing is done but to say so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -47,6 +50,20 @@ from pleach.stabilise.rebuild import Rebuild, RebuildState
 FIRST_WAVE = 1
 
 
+class Rivals(NamedTuple):
+    """Two roots of one tree. `neighbour`: the one that follows the other root."""
+
+    ours: Node
+    theirs: Node
+    neighbour: Node
+
+    def __str__(self) -> str:
+        return (
+            f"{self.ours} and {self.theirs} both are roots, and no round comes to its end: brokers from {self.theirs} "
+            f"to {self.neighbour} need as `parent` the neighbour towards {self.ours}; a data directory keeps its own"
+        )
+
+
 class PacedState(RebuildState, array_like=True):
     """`wave`: 0 where rounds go by time alone. All names sorted."""
 
@@ -70,6 +87,8 @@ class PacedRebuild(Rebuild):
         self._whole: set[Node] = set()
         self._away: set[Node] = set()
         self._now = 0.0
+        self._heard_root: Node = ""
+        self._foreign_roots: dict[Node, Node] = {}  # by the neighbour that they mustered us by, in this round
         self.rounds = 0  # so far, as all that follows
         self.missing, self.extra = 0, 0  # entries that a table lacked, or should not have had
         self.vouched = 0  # clients that a broker spoke for
@@ -96,6 +115,19 @@ class PacedRebuild(Rebuild):
         return self.extra
 
     @property
+    def rivals(self) -> Rivals | None:
+        """Two roots that this broker stands between, once it knows both (rule 6): for people, no state."""
+        if not self._foreign_roots or not self._root:
+            return None
+        neighbour = min(self._foreign_roots)
+        return Rivals(self._root, self._foreign_roots[neighbour], neighbour)
+
+    @property
+    def _root(self) -> Node:
+        """Empty: it has not mustered us yet."""
+        return self._layers.name if self._twin.parent is None else self._heard_root
+
+    @property
     def _waves(self) -> int:
         config = self._twin.config
         return 2 if config.advertisements and not POLICIES[config.policy].floods else FIRST_WAVE
@@ -118,8 +150,15 @@ class PacedRebuild(Rebuild):
                 return Handled(self._noted(sender, message, away, back))
             case Muster() | Whole() if sender not in self._twin.neighbours:
                 raise ProtocolError(self._layers.name, sender, message, "the sender is no neighbour")
-            case Muster(parity, wave):
+            case Muster(root=root) if sender != self._twin.parent:
+                if root:  # else it was made up by a fault
+                    self._foreign_roots[sender] = root
+                return Handled()
+            case Muster(parity, wave, root) if FIRST_WAVE <= wave <= self._waves:
+                self._heard_root = root
                 return Handled(self._mustered(sender, parity, wave))
+            case Muster():
+                return Handled()  # made up by a fault
             case Whole(parity, wave):
                 return Handled(self._heard_whole(sender, parity, wave))
             case _:
@@ -135,8 +174,6 @@ class PacedRebuild(Rebuild):
         return [*greetings, *(self._vouch(late) + self._proceed() if late else [])]
 
     def _mustered(self, sender: Node, parity: Parity, wave: int) -> Sequence[Effect]:
-        if sender != self._twin.parent or not FIRST_WAVE <= wave <= self._waves:
-            return ()  # made up by a fault
         if parity is not self._twin.building:
             return self._switch(parity)
         if wave == self._wave:  # it was said before: something is late, or was damaged
@@ -203,6 +240,7 @@ class PacedRebuild(Rebuild):
         self.last_round_at = self._now
         self._wave, self._awaited = FIRST_WAVE, clients
         self._whole.clear()
+        self._foreign_roots.clear()
         return [*super()._switch(parity), *self._vouch(clients & self._away), *self._proceed()]
 
     def _muster(self) -> list[Send]:
@@ -212,7 +250,7 @@ class PacedRebuild(Rebuild):
 
     def _ask_children(self) -> list[Send]:
         late = [child for child in self._children if child not in self._whole and child not in self._away]
-        return [Send(child, Muster(self._twin.building, self._wave)) for child in late]
+        return [Send(child, Muster(self._twin.building, self._wave, self._root)) for child in late]
 
     def _proceed(self) -> list[Send]:
         """If all is whole here and below: tell the parent; the root has the next wave begin."""

@@ -171,6 +171,11 @@ class TwinRouter(Router):
     def remote_entries(self) -> int:
         return sum(table.remote_entries() for table in self.tables.values())
 
+    @property
+    def subscription_count(self) -> int:
+        """Events of our clients go by either table: the fuller one has all of them, as the other is being built."""
+        return max(self.tables[self.wiring.home, parity].subscription_count for parity in Parity)
+
     def capture_tables(self) -> list[tuple[Node, Parity, RouterState]]:
         return [(tree, parity, table.capture()) for (tree, parity), table in self.tables.items()]
 

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from priced_networks import kept
 
-from pleach.lab.improve.decisions import Known, cost_and_interest, decided, heaviest_goes, is_promising, ledger
+from pleach.lab.improve.caches import Caches
+from pleach.lab.improve.decisions import Known, Ledgers, cost_and_interest, decided, heaviest_goes, is_promising
 from pleach.lab.improve.rounds import STATIC, Improving, Tuning, first_tree, simulate
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Setting, events_of, stays_of
 from pleach.lab.improve.single_events import EventByEvent, costs_of, flow_of, name_of, published
 from pleach.lab.improve.traffic import traffic_of
-from pleach.lab.improve.trees import Tree, flow_costs, rooted
+from pleach.lab.improve.trees import Tree, flow_costs
+from pleach.lab.improve.waves import waves
 from pleach.lab.waxman import Waxman
 from pleach.optimise.cost import tree_cost
 from pleach.optimise.heuristics import HEURISTICS
@@ -30,6 +32,10 @@ SMALL = Setting(
 
 def topology_of(tree):
     return Topology.of((name_of(a), name_of(b)) for a, b in tree.links)
+
+
+def of_three(common, viewer, one, other):
+    return common.of_two_and(viewer, common.pair(one, other))
 
 
 def single_events(setting, seed, slot):
@@ -52,7 +58,7 @@ def test_flows_cost_what_their_events_cost_one_by_one(seed):
 def test_what_caches_have_in_common_is_what_single_events_in_rings_of_that_size_have(seed, size):
     """Within a slot events do not come quite evenly: a few more or less."""
     traffic, now = traffic_of(SMALL, seed), 14
-    common = traffic.in_common(now, traffic.remembered_since(size), np.full(SMALL.brokers, now))
+    common = Caches(traffic, traffic.remembered_since(size)).in_common(now, np.full(SMALL.brokers, now))
     caches = [[] for _ in range(SMALL.brokers)]
     for slot in range(now):
         for event, stay in single_events(SMALL, seed, slot):
@@ -61,15 +67,44 @@ def test_what_caches_have_in_common_is_what_single_events_in_rings_of_that_size_
     kept = [set(cache) for cache in caches]
     for i, j, k in combinations(range(SMALL.brokers), 3):
         assert common.pairs[i, j] == pytest.approx(len(kept[i] & kept[j]), abs=0.15 * size)
-        assert common.of_three(i, j, k) == pytest.approx(len(kept[i] & kept[j] & kept[k]), abs=0.15 * size)
+        assert of_three(common, i, j, k) == pytest.approx(len(kept[i] & kept[j] & kept[k]), abs=0.15 * size)
     if size == 4608:  # nothing is forgotten: nothing is estimated
         assert common.pairs[0, 1] == len(kept[0] & kept[1])
+
+
+@pytest.mark.parametrize("size", [100, 4608])
+def test_what_is_kept_from_step_to_step_makes_no_difference(size):
+    """One that goes through a run has the same as one that looks for the first time."""
+    traffic, draw = traffic_of(SMALL, 2), Random(size)
+    since, told_at = traffic.remembered_since(size), np.full(SMALL.brokers, 3)
+    caches = Caches(traffic, since)
+    one, other = np.triu_indices(SMALL.brokers, 1)
+    viewer = np.arange(SMALL.brokers)[:, None]
+    for slot in range(4, SMALL.slots):
+        for _ in range(2):
+            told_at[draw.sample(range(SMALL.brokers), 4)] = slot
+            known, anew = caches.in_common(slot, told_at), Caches(traffic, since).in_common(slot, told_at)
+            assert np.array_equal(known.pairs, anew.pairs)
+            assert np.array_equal(of_three(known, viewer, one, other), of_three(anew, viewer, one, other))
+
+
+def test_broadcasts_reach_everyone_within_their_hops_in_order():
+    tree, looks = first_tree(SMALL, Random(8)), {5: 2, 0: 4, 9: 1}
+    found = waves(tree, looks)
+    for number, (origin, hops) in enumerate(looks.items()):
+        paths = [(origin,)]
+        for wave in found[:hops]:
+            paths = [(b, *path) for path in paths for b in sorted(tree.around[path[0]]) if b not in path[1:2]]
+            assert [tuple(path) for path in wave.paths[wave.broadcast == number].tolist()] == paths
+    for wave in found:
+        assert wave.broadcast.tolist() == sorted(wave.broadcast.tolist())
+    assert [sorted(set(wave.broadcast.tolist())) for wave in found] == [[0, 1, 2], [0, 1], [1], [1]]
 
 
 def knowledge(traffic, size):
     """Some have told what they know just now, some a slot ago."""
     told_at = 15 - np.arange(SMALL.brokers) % 2
-    return traffic.in_common(15, traffic.remembered_since(size), told_at)
+    return Caches(traffic, traffic.remembered_since(size)).in_common(15, told_at)
 
 
 class KnownAsView:
@@ -80,7 +115,7 @@ class KnownAsView:
 
     def common(self, *brokers):
         where = tuple(int(b[1:]) for b in brokers)
-        return float(self._known.common.pairs[where] if len(where) == 2 else self._known.common.of_three(*where))
+        return float(self._known.common.pairs[where] if len(where) == 2 else of_three(self._known.common, *where))
 
     def processing(self, broker):
         return float(self._known.costs.processing[int(broker[1:])])
@@ -90,9 +125,7 @@ class KnownAsView:
 
 
 def paths_of(tree, length):
-    return np.array(
-        [p for origin in range(SMALL.brokers) for wave in tree.wave(origin, 5) for p in wave if len(p) == length]
-    )
+    return waves(tree, dict.fromkeys(range(SMALL.brokers), 5))[length - 2].paths
 
 
 @pytest.mark.parametrize("length", [3, 4, 6])
@@ -138,7 +171,9 @@ def test_the_ledger_knows_what_every_exchange_saves(length):
     flows, costs = traffic.between(0, 15), traffic.eras[0].costs
     paths = paths_of(tree, length)[:40]
     before = flow_costs(tree, flows, costs) @ flows.events
-    for path, place, gain, chance in zip(paths.tolist(), *ledger(paths, rooted(tree), flows, costs), strict=True):
+    for path, place, gain, chance in zip(
+        paths.tolist(), *Ledgers(tree.rooted, flows, costs).saving(paths), strict=True
+    ):
         gains = []
         for removed in range(length - 1):
             after = Tree(SMALL.brokers, tree.links)
@@ -156,7 +191,7 @@ def test_the_rule_of_the_core_and_that_of_the_lab_are_one():
     events = {event: flow_of(stay) for slot in range(4) for event, stay in single_events(SMALL, seed, slot)}
     ledgers = kept(topology, events)
     paths = paths_of(tree, 4)[:30]
-    found = ledger(paths, rooted(tree), traffic.between(0, 4), traffic.eras[0].costs)
+    found = Ledgers(tree.rooted, traffic.between(0, 4), traffic.eras[0].costs).saving(paths)
     for path, gain, chance in zip(paths.tolist(), found.gain, found.chance, strict=True):
         names = [name_of(b) for b in path]
         touches = gathered_along(names, [ledgers[name] for name in names])

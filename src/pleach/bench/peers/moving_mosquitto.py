@@ -14,6 +14,7 @@ from typing import Any
 from pleach.bench.peers.moving import Heard
 from pleach.bench.peers.over_mosquitto import Mosquitto, configuration
 from pleach.bench.peers.processes import LOOPBACK, free_ports, server, wait_for_port
+from pleach.live.addresses import one_address
 
 QOS = 1
 KEEPALIVE_SECONDS = 600  # longer than a run: nobody has to look after pings
@@ -79,8 +80,8 @@ class PahoGuest:
         self._heard(int(message.payload))
 
     async def connect(self, address: str, topic: str) -> None:
-        host, _, port = address.rpartition(":")
-        self._client.connect(host, int(port), keepalive=KEEPALIVE_SECONDS)
+        host, port = one_address(address)
+        self._client.connect(host, port, keepalive=KEEPALIVE_SECONDS)
         await self._connected.wait()
         if topic:
             self._client.subscribe(topic, QOS)

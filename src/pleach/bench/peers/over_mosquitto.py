@@ -13,6 +13,7 @@ from typing import Any
 
 from pleach.bench.peers.processes import LOOPBACK, free_ports, server, wait_for_port
 from pleach.bench.peers.system import TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
+from pleach.live.addresses import one_address
 
 LOOP_SECONDS = 0.001  # how long one turn of a loop may wait
 
@@ -97,8 +98,8 @@ def _client(address: str, on_message: Any = None, on_connect: Any = None, on_sub
     from paho.mqtt.client import Client  # noqa: PLC0415 - only where it is measured
     from paho.mqtt.enums import CallbackAPIVersion  # noqa: PLC0415
 
-    host, _, port = address.rpartition(":")
+    host, port = one_address(address)
     client = Client(CallbackAPIVersion.VERSION2)
     client.on_message, client.on_connect, client.on_subscribe = on_message, on_connect, on_subscribe
-    client.connect(host, int(port))
+    client.connect(host, port)
     return client

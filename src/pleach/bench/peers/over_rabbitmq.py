@@ -13,6 +13,7 @@ from typing import Any
 
 from pleach.bench.peers.processes import LOOPBACK, free_ports, server, wait_for_port
 from pleach.bench.peers.system import FILTERS, TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
+from pleach.live.addresses import one_address
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # what Debian's wrapper calls; the wrapper changes the user
 EXCHANGE, QUEUE = "bench-headers", "bench"
@@ -81,8 +82,8 @@ def _headers(key: int) -> dict[str, str | int]:
 def _connection(address: str) -> Any:
     import pika  # noqa: PLC0415
 
-    host, _, port = address.rpartition(":")
-    return pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
+    host, port = one_address(address)
+    return pika.BlockingConnection(pika.ConnectionParameters(host, port))
 
 
 def _environment(directory: Path, port: int, name_port: int, distribution_port: int) -> dict[str, str]:

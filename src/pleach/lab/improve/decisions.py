@@ -6,14 +6,17 @@ All paths of a call have the same length; a path leads from the broker that deci
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from pleach.lab.improve.setting import Costs, Floats, Ints
-from pleach.lab.improve.traffic import Common, Flows, tallied
-from pleach.lab.improve.trees import Bools, Rooted, below
+from pleach.lab.improve.caches import Common
+from pleach.lab.improve.setting import Bools, Costs, Floats, Ints
+from pleach.lab.improve.traffic import Flows, tallied
+from pleach.lab.improve.trees import Rooted, below
+
+ANYTHING = np.finfo(np.float64).tiny  # there is less than that only where there is nothing
 
 
 @dataclass(frozen=True)
@@ -36,44 +39,66 @@ class Decision(NamedTuple):
 
 def is_promising(paths: Ints, known: Known) -> Bools:
     """(5.11)."""
-    start, end = paths[:, 0], paths[:, -1]
-    cost = known.costs.communication[start, paths[:, 1]]
-    for place in range(2, paths.shape[1]):
-        cost = _further(start, paths[:, place - 1], paths[:, place], cost, known)
-    found: Bools = (known.common.pairs[start, end] > 0) & (known.costs.communication[start, end] < cost)
+    found: Bools = known.common.of_two(paths[:, 0], paths[:, -1]) > 0
+    some = paths[found]
+    found[found] = known.costs.communication[some[:, 0], some[:, -1]] < _cost_along(some.T, known)
     return found
 
 
-def _further(start: Ints, via: Ints, there: Ints, cost: Floats, known: Known) -> Floats:
-    both = known.common.pairs[start, there]
-    with_via = known.common.of_three(start, via, there)
-    share = 1.0 - np.divide(with_via, both, out=np.zeros_like(both), where=both > 0)
-    further: Floats = share * (cost + known.costs.processing[via]) + known.costs.communication[via, there]
-    return further
+def _cost_along(places: Ints, known: Known) -> Floats:
+    """(5.12) from the first to the last of [place, path]."""
+    start, common = places[0], known.common
+    link = known.costs.communication[places[:-1], places[1:]]
+    pair = common.pair(places[:-1], places[1:])
+    cost: Floats = link[0]
+    for via in range(1, len(places) - 1):
+        share = _share_not_at(common.of_two_and(start, pair[via]), common.of_two(start, places[via + 1]))
+        cost = share * (cost + known.costs.processing[places[via]]) + link[via]
+    return cost
+
+
+def _share_not_at(of_three: Floats, both: Floats) -> Floats:
+    """Of what two have in common, the share that the third does not have as well; all of it if there is nothing."""
+    share: Floats = 1.0 - of_three / np.maximum(both, ANYTHING)
+    return share
 
 
 def cost_and_interest(paths: Ints, known: Known) -> Floats:
     """(5.13): what each cycle costs without each of its links, the new one last."""
-    lines = paths[:, _lines(paths.shape[1])]
-    return _one_way(lines, known) + _one_way(lines[:, :, ::-1], known)
+    there, back = _lines_from(np.stack([paths.T, paths.T[::-1]]), known)
+    total: Floats = np.concatenate([there[1:], there[:1]]) + back[::-1]  # without link i they begin at i + 1, and at i
+    return total.T
 
 
-@lru_cache(maxsize=32)
-def _lines(length: int) -> Ints:
-    """Row `removed`: the places of the path in the order of the line that is left (`indirect.opened`)."""
-    return (np.arange(length)[None, :] + np.arange(length)[:, None] + 1) % length
+def _lines_from(start: Ints, known: Known) -> Floats:
+    """(5.12) of everyone on the line that begins at each place of [way, place, path] and goes once around.
 
-
-def _one_way(lines: Ints, known: Known) -> Floats:
-    """(5.12) of everyone on each line towards its end: all pairs at distance 1, then at distance 2, …"""
-    start, there = lines[..., :-1], lines[..., 1:]
-    cost = known.costs.communication[start, there]
-    total: Floats = (known.common.pairs[start, there] * cost).sum(axis=-1)
-    for hops in range(2, lines.shape[-1]):
-        start, via, there = lines[..., :-hops], lines[..., hops - 1 : -1], lines[..., hops:]
-        cost = _further(start, via, there, cost[..., :-1], known)
-        total += (known.common.pairs[start, there] * cost).sum(axis=-1)
+    What it costs to reach a place from another is the same on all lines. So it is found for everyone once: all that
+    are one hop away, then all at two, …; a line has the first of each, one fewer with each hop.
+    """
+    length, common = start.shape[1], known.common
+    around = np.concatenate([start, start], axis=1)
+    link = known.costs.communication[around[:, :-1], around[:, 1:]]
+    pair = common.pair(around[:, :-1], around[:, 1:])
+    processing = known.costs.processing[around]
+    cost = link[:, :length]
+    total = _added_up(common.of_two(start, around[:, 1 : length + 1]) * cost, length - 1)
+    for hops in range(2, length):
+        via = slice(hops - 1, length + hops - 1)
+        both = common.of_two(start, around[:, hops : length + hops])
+        share = _share_not_at(common.of_two_and(start, pair[:, via]), both)
+        cost = share * (cost + processing[:, via]) + link[:, via]
+        total += _added_up(both * cost, length - hops)
     return total
+
+
+def _added_up(amounts: Floats, count: int) -> Floats:
+    """Of so many in a row, from each place on, around the cycle."""
+    around, length = np.concatenate([amounts, amounts], axis=1), amounts.shape[1]
+    found = amounts.copy()
+    for step in range(1, count):
+        found += around[:, step : length + step]
+    return found
 
 
 # ℓMST, ℓMIT -----------------------------------------------------------------------------------------------------
@@ -103,35 +128,45 @@ class Saving(NamedTuple):
     chance: Floats  # the standard deviation of the gain, if each kind of event comes at random (Poisson)
 
 
-def ledger(paths: Ints, tree: Rooted, flows: Flows, costs: Costs) -> Saving:
-    """Events that touch the same places of a path are counted together: there are 2^length kinds at most."""
-    events = kinds_of_events(paths, tree, flows)
-    brokers, links = _uses(paths.shape[1])
-    communication = costs.communication[paths, np.roll(paths, -1, axis=1)]
-    per_event = np.tensordot(costs.processing[paths], brokers, 1) + np.tensordot(communication, links, 1)
-    saved = per_event[:, :, -1:] - per_event[:, :, :-1]  # [path, kind, removed link]
-    gains = (events[:, :, None] * saved).sum(axis=1)
-    place = np.argmax(gains, axis=1)
-    each = np.arange(len(paths))
-    variance = (events * saved[each, :, place] ** 2).sum(axis=1)
-    return Saving(place, gains[each, place], np.sqrt(variance))
+@dataclass(frozen=True)
+class Ledgers:
+    """What all brokers have noted of some flows, on one tree."""
 
+    tree: Rooted
+    flows: Flows
+    costs: Costs
 
-def kinds_of_events(paths: Ints, tree: Rooted, flows: Flows) -> Floats:
-    """[path, kind]: how many events touch the places of the path that are the bits of `kind`."""
-    beneath, size = below(tree, flows), flows.members.shape[1]
-    behind = np.full((len(paths), len(flows.events)), size)
-    kind = np.zeros_like(behind)
-    for place in range(paths.shape[1] - 1):
-        here, there = paths[:, place], paths[:, place + 1]
-        is_below = (tree.parent[there] == here)[:, None]
-        further = np.where(is_below, beneath[there], size - beneath[here])
-        kind += (behind > further) << place
-        behind = further
-    kind += (behind > 0) << (paths.shape[1] - 1)
-    kinds = 1 << paths.shape[1]
-    where = kind + kinds * np.arange(len(paths))[:, None]
-    return tallied(where, np.tile(flows.events, len(paths)), (len(paths), kinds))
+    @cached_property
+    def _behind(self) -> Ints:
+        """[broker, flow]: its members beneath a broker, and once more, those that are not. All paths need it."""
+        beneath = below(self.tree, self.flows)
+        return np.concatenate([beneath, self.flows.members.shape[1] - beneath])
+
+    def saving(self, paths: Ints) -> Saving:
+        """Events that touch the same places of a path are counted together: there are 2^length kinds at most."""
+        events = self.kinds_of_events(paths)
+        brokers, links = _uses(paths.shape[1])
+        communication = self.costs.communication[paths, np.roll(paths, -1, axis=1)]
+        per_event = np.tensordot(self.costs.processing[paths], brokers, 1) + np.tensordot(communication, links, 1)
+        saved = per_event[:, :, -1:] - per_event[:, :, :-1]  # [path, kind, removed link]
+        gains = (events[:, :, None] * saved).sum(axis=1)
+        place = np.argmax(gains, axis=1)
+        each = np.arange(len(paths))
+        variance = (events * saved[each, :, place] ** 2).sum(axis=1)
+        return Saving(place, gains[each, place], np.sqrt(variance))
+
+    def kinds_of_events(self, paths: Ints) -> Floats:
+        """[path, kind]: how many events touch the places of the path that are the bits of `kind`."""
+        length, brokers = paths.shape[1], len(self.tree.parent)
+        where = np.tile((np.arange(len(paths)) << length)[:, None], (1, len(self.flows.events)))
+        behind = np.full(where.shape, self.flows.members.shape[1])
+        for place in range(length - 1):
+            here, there = paths[:, place], paths[:, place + 1]
+            further = self._behind.take(np.where(self.tree.parent[there] == here, there, brokers + here), axis=0)
+            where += (behind > further) << place
+            behind = further
+        where += (behind > 0) << (length - 1)
+        return tallied(where, np.broadcast_to(self.flows.events, where.shape), (len(paths), 1 << length))
 
 
 class Uses(NamedTuple):
@@ -146,7 +181,8 @@ def _uses(length: int) -> Uses:
     kinds = 1 << length
     brokers, links = np.zeros((length, kinds, length)), np.zeros((length, kinds, length))
     for kind in range(1, kinds):
-        for removed, line in enumerate(_lines(length).tolist()):
+        for removed in range(length):
+            line = [*range(removed + 1, length), *range(removed + 1)]  # what is left (`indirect.opened`)
             where = [i for i, place in enumerate(line) if kind >> place & 1]
             used = line[where[0] : where[-1] + 1]
             brokers[used, kind, removed] = 1.0

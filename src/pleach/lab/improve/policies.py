@@ -13,17 +13,18 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from pleach.lab.improve.caches import Common
 from pleach.lab.improve.decisions import (
     Known,
+    Ledgers,
     cost_and_interest,
     decided,
     heaviest_goes,
     is_promising,
-    ledger,
 )
-from pleach.lab.improve.setting import Costs, Floats, Ints
-from pleach.lab.improve.traffic import Common, Flows
-from pleach.lab.improve.trees import Bools, Rooted, Tree, costs_at, look_prices
+from pleach.lab.improve.setting import Bools, Costs, Floats, Ints
+from pleach.lab.improve.traffic import Flows
+from pleach.lab.improve.trees import Tree, costs_at, look_prices
 from pleach.optimise.looking import RADIUS_MAX, Purse
 from pleach.optimise.settling import DEVIATIONS, EXCHANGE_PASSES, INTERVAL_MAX, PATIENCE_MAX
 
@@ -38,8 +39,7 @@ class Moment:
     slot: int
     costs: Costs
     common: Common
-    lately: Flows  # what ledgers have
-    tree: Rooted
+    ledgers: Ledgers  # of what was lately
 
     @property
     def known(self) -> Known:
@@ -119,10 +119,10 @@ class Settling:
         return due
 
     def answers(self, paths: Ints, moment: Moment) -> Answers:
-        ends = paths[:, 0], paths[:, -1]
-        asked = is_promising(paths, moment.known) & (self._not_before[ends] <= moment.slot)
+        asked = self._not_before[paths[:, 0], paths[:, -1]] <= moment.slot
+        asked[asked] = is_promising(paths[asked], moment.known)
         chosen = paths[asked]
-        found = ledger(chosen, moment.tree, moment.lately, moment.costs)
+        found = moment.ledgers.saving(chosen)
         pays = found.gain > EXCHANGE_PASSES * along(chosen, moment.costs)
         agreed = pays & (found.gain > DEVIATIONS * found.chance)
         self._refuse(chosen[~agreed], moment.slot)

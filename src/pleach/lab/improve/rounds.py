@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from random import Random
 from typing import NamedTuple
 
 import numpy as np
 
+from pleach.lab.improve.caches import Caches, Common
+from pleach.lab.improve.decisions import Ledgers
 from pleach.lab.improve.policies import LEDGER_SLOTS, POLICIES, SELF_TUNING, Moment, Outlook, along
 from pleach.lab.improve.sampling import sampled, since_horizon
-from pleach.lab.improve.setting import TICKS_PER_SLOT, Costs, Floats, Setting
-from pleach.lab.improve.traffic import Common, Flows, Traffic, traffic_of
-from pleach.lab.improve.trees import Path, Tree, flow_costs, grouped, rooted
+from pleach.lab.improve.setting import TICKS_PER_SLOT, Costs, Setting
+from pleach.lab.improve.traffic import Flows, Traffic, traffic_of
+from pleach.lab.improve.trees import Path, Tree, flow_costs
+from pleach.lab.improve.waves import Wave, broadcast_cost, waves
 from pleach.lab.waxman import random_tree
 from pleach.optimise.bloom import shape_for
 from pleach.optimise.cache import CACHE_SIZE
@@ -63,6 +65,17 @@ class Run:
     tree: Tree
 
 
+class Agreed(NamedTuple):
+    """An exchange that is to be carried out, in this order: nearer brokers hear a broadcast first."""
+
+    broadcast: int
+    hops: int
+    number: int
+    place: int
+    price: float  # of one message along the path
+    path: Path
+
+
 def simulate(setting: Setting, seed: int, tuning: Tuning) -> Run:
     network = Improving(setting, seed, tuning)
     return Run(tuple(network.slot(slot) for slot in range(setting.slots)), network.tree)
@@ -81,7 +94,7 @@ class Improving:
         self.tree = first_tree(setting, draw)
         self._tuning = tuning
         self._traffic = traffic_of(setting, seed)
-        self._known, self._since, self._remembered = _remembered(self._traffic, seed, tuning)
+        self._caches, self._remembered = _remembered(self._traffic, seed, tuning)
         self._told_at = np.full(setting.brokers, tuning.starts // TICKS_PER_SLOT - 1)
         self._policy = POLICIES[tuning.heuristic](setting.brokers) if tuning.heuristic != STATIC else None
         phases = list(range(setting.brokers))
@@ -90,61 +103,61 @@ class Improving:
 
     def slot(self, slot: int) -> Spent:
         costs, flows = self._traffic.era(slot).costs, self._traffic.between(slot, slot + 1)
+        forwarding = self._forwarding(flows, costs)
         if self._policy is None or slot * TICKS_PER_SLOT < self._tuning.starts:
-            return Spent(forwarding=self._forwarding(flows, costs))
+            return Spent(forwarding=forwarding)
         lately = self._traffic.between(max(0, slot - LEDGER_SLOTS), slot)
         spent = Spent()
         for group in self._groups:
             if looks := self._policy.looks(group, Outlook(slot, self._tuning.radius, self.tree, costs, flows)):
                 self._told_at[list(looks)] = slot
-                moment = Moment(slot, costs, self._common(slot), lately, rooted(self.tree))
-                spent = spent.plus(self._step(looks, moment))
-            spent = spent.plus(Spent(forwarding=self._forwarding(flows, costs) / STEPS))
+                moment = Moment(slot, costs, self._common(slot), Ledgers(self.tree.rooted, lately, costs))
+                step = self._step(looks, moment)
+                spent = spent.plus(step)
+                forwarding = self._forwarding(flows, costs) if step.exchanges else forwarding
+            spent = spent.plus(Spent(forwarding=forwarding / STEPS))
         return spent
 
     def _common(self, slot: int) -> Common:
-        return self._known.in_common(slot, self._since, self._told_at, up_to=INTEREST_OF.get(self._tuning.heuristic, 3))
+        return self._caches.in_common(slot, self._told_at, up_to=INTEREST_OF.get(self._tuning.heuristic, 3))
 
     def _forwarding(self, flows: Flows, costs: Costs) -> float:
         return float(flow_costs(self.tree, flows, costs) @ flows.events)
 
     def _step(self, looks: Mapping[int, int], moment: Moment) -> Spent:
-        paths = list(chain.from_iterable(chain(*self.tree.wave(origin, hops)) for origin, hops in looks.items()))
-        return self._requested([path for path in paths if len(path) > 2], moment)._replace(
-            broadcasts=_broadcast_cost(list(looks), paths, moment.costs),
-            told=len(paths) * shape_for(self._remembered).bits / BITS_PER_KB,
+        reached = waves(self.tree, looks)
+        return self._requested(reached[1:], moment)._replace(
+            broadcasts=broadcast_cost(list(looks), reached, moment.costs),
+            told=sum(len(wave.paths) for wave in reached) * shape_for(self._remembered).bits / BITS_PER_KB,
         )
 
-    def _requested(self, paths: Sequence[Path], moment: Moment) -> Spent:
-        """In the order of the paths: nearer brokers hear a broadcast first."""
+    def _requested(self, reached: Sequence[Wave], moment: Moment) -> Spent:
         assert self._policy is not None
-        agreed: list[tuple[int, int]] = []
+        agreed: list[Agreed] = []
         requests, asked = 0.0, 0
-        for numbers, same_length in grouped(paths):
-            answers = self._policy.answers(same_length, moment)
-            requests += float(along(same_length[answers.asked], moment.costs).sum())
+        for hops, (broadcast, paths) in enumerate(reached):
+            answers = self._policy.answers(paths, moment)
+            requests += float(along(paths[answers.asked], moment.costs).sum())
             asked += int(answers.asked.sum())
-            yes = answers.place >= 0
-            agreed += zip(numbers[yes].tolist(), answers.place[yes].tolist(), strict=True)
+            yes = np.flatnonzero(answers.place >= 0)
+            found = (broadcast[yes], yes, answers.place[yes], along(paths[yes], moment.costs))
+            ways = map(tuple, paths[yes].tolist())
+            agreed += (
+                Agreed(origin, hops, *rest)
+                for origin, *rest in zip(*(each.tolist() for each in found), ways, strict=True)
+            )
         exchanging, exchanges = 0.0, 0
-        for number, place in sorted(agreed):
-            path = paths[number]
-            if self.tree.has(path):
-                self.tree.exchange(path, place)
-                self._policy.exchanged(moment.slot, path)
+        for each in sorted(agreed):
+            if self.tree.has(each.path):
+                self.tree.exchange(each.path, each.place)
+                self._policy.exchanged(moment.slot, each.path)
                 exchanges += 1
-                exchanging += EXCHANGE_PASSES * float(along(np.array([path]), moment.costs)[0])
+                exchanging += EXCHANGE_PASSES * each.price
         return Spent(requests=requests, asked=asked, exchanging=exchanging, exchanges=exchanges)
 
 
-def _remembered(traffic: Traffic, seed: int, tuning: Tuning) -> tuple[Traffic, Floats, int]:
-    """What caches know of the traffic, since when, and for how many events their filters are made."""
+def _remembered(traffic: Traffic, seed: int, tuning: Tuning) -> tuple[Caches, int]:
+    """What caches know of the traffic, and for how many events their filters are made."""
     if tuning.heuristic == SELF_TUNING:
-        return sampled(traffic, seed), since_horizon(traffic), SAMPLE_MAX
-    return traffic, traffic.remembered_since(tuning.cache_size), tuning.cache_size
-
-
-def _broadcast_cost(origins: Sequence[int], paths: Sequence[Path], costs: Costs) -> float:
-    heard = np.array([path[:2] for path in paths])
-    links = costs.communication[heard[:, 0], heard[:, 1]].sum()
-    return float(costs.processing[list(origins)].sum() + costs.processing[heard[:, 0]].sum() + links)
+        return Caches(sampled(traffic, seed), since_horizon(traffic)), SAMPLE_MAX
+    return Caches(traffic, traffic.remembered_since(tuning.cache_size)), tuning.cache_size

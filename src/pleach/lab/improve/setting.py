@@ -23,6 +23,7 @@ from pleach.overlay.plans.topology import link
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
 
 TICKS_PER_SLOT = 250  # broadcastInterval of Table 5.2
 NETWORKS_REMEMBERED = 64  # a campaign's seeds come back with its next case

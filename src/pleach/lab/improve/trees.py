@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pleach.lab.improve.setting import Costs, Floats, Ints
+from pleach.lab.improve.setting import Bools, Costs, Floats, Ints
 from pleach.lab.improve.traffic import Flows
 
 Path: TypeAlias = tuple[int, ...]
-Bools: TypeAlias = NDArray[np.bool_]
+
+
+class Neighbours(NamedTuple):
+    """Of all brokers, in one row, each one's in order."""
+
+    everyone: Ints
+    first: Ints  # where those of a broker begin
+    degree: Ints  # how many it has
+
+
+class Rooted(NamedTuple):
+    """From broker 0, in an order in which all beneath a broker follow it at once."""
+
+    parent: Ints
+    place: Ints  # of each broker in the order
+    behind: Ints  # the place behind the last that is beneath it
 
 
 class Tree:
-    """Neighbours of each broker; links are exchanged in place."""
+    """Neighbours of each broker; links are exchanged in place. What follows from them is remembered until then."""
 
     def __init__(self, count: int, links: Iterable[tuple[int, int]]) -> None:
         self.around: list[set[int]] = [set() for _ in range(count)]
         for a, b in links:
             self.around[a].add(b)
             self.around[b].add(a)
+        self._neighbours: Neighbours | None = None
+        self._rooted: Rooted | None = None
 
     @property
     def links(self) -> list[tuple[int, int]]:
@@ -39,42 +55,47 @@ class Tree:
         self.around[b].remove(a)
         self.around[path[0]].add(path[-1])
         self.around[path[-1]].add(path[0])
+        self._neighbours = self._rooted = None
 
-    def wave(self, origin: int, radius: int) -> list[list[Path]]:
-        """The paths of a broadcast, from whom it reaches back to its origin: those of one hop, of two, …"""
-        waves: list[list[Path]] = [[(there, origin) for there in sorted(self.around[origin])]]
-        while len(waves) < radius and waves[-1]:
-            waves.append(
-                [(there, *path) for path in waves[-1] for there in sorted(self.around[path[0]]) if there != path[1]]
-            )
-        return waves
+    @property
+    def neighbours(self) -> Neighbours:
+        if self._neighbours is None:
+            degree = np.array(degrees(self))
+            everyone = np.array([there for others in self.around for there in sorted(others)])
+            self._neighbours = Neighbours(everyone, degree.cumsum() - degree, degree)
+        return self._neighbours
+
+    @property
+    def rooted(self) -> Rooted:
+        if self._rooted is None:
+            self._rooted = _rooted(self.around)
+        return self._rooted
 
 
-class Rooted(NamedTuple):
-    """From broker 0: everyone's parent, and an order in which parents come first."""
-
-    parent: Ints
-    order: tuple[int, ...]
-
-
-def rooted(tree: Tree) -> Rooted:
-    parent = [-1] * len(tree.around)
-    order = [0]
-    for here in order:
-        for there in tree.around[here]:
+def _rooted(around: Sequence[Collection[int]]) -> Rooted:
+    parent, order, waiting = [-1] * len(around), [], [0]
+    while waiting:
+        here = waiting.pop()
+        order.append(here)
+        for there in around[here]:
             if there != parent[here]:
                 parent[there] = here
-                order.append(there)
-    return Rooted(np.array(parent), tuple(order))
+                waiting.append(there)
+    place, size = [0] * len(around), [1] * len(around)
+    for number, broker in enumerate(order):
+        place[broker] = number
+    for broker in reversed(order[1:]):
+        size[parent[broker]] += size[broker]
+    return Rooted(np.array(parent), np.array(place), np.array(place) + np.array(size))
 
 
 def below(tree: Rooted, flows: Flows) -> Ints:
     """[broker, flow]: how many of the flow's members are at the broker or beneath it."""
-    stays, size = flows.members.shape
-    found = np.zeros((len(tree.parent), stays), dtype=np.int64)
-    np.add.at(found, (flows.members, np.repeat(np.arange(stays), size).reshape(stays, size)), 1)
-    for broker in reversed(tree.order[1:]):
-        found[tree.parent[broker]] += found[broker]
+    stays = len(flows.members)
+    before = np.zeros((len(tree.parent) + 1, stays), dtype=np.int64)  # [place, flow]: members in front of it
+    before[tree.place[flows.members] + 1, np.arange(stays)[:, None]] = 1
+    before.cumsum(axis=0, out=before)
+    found: Ints = before[tree.behind] - before[tree.place]
     return found
 
 
@@ -85,13 +106,13 @@ class Used(NamedTuple):
     links: Bools
 
 
-def used(root: Rooted, flows: Flows) -> Used:
-    """A flow needs the links with members on both sides, and their ends."""
-    beneath = below(root, flows)
-    crossing: Bools = (beneath > 0) & (beneath < flows.members.shape[1])
+def used(tree: Rooted, flows: Flows) -> Used:
+    """A flow needs the links with members on both sides, and their ends: below each such link, and one above all."""
+    beneath, size = below(tree, flows), flows.members.shape[1]
+    crossing: Bools = (beneath > 0) & (beneath < size)
     reached = crossing.copy()
-    for broker in root.order[1:]:
-        reached[root.parent[broker]] |= crossing[broker]
+    top = np.argmax(np.where(beneath == size, tree.place[:, None], -1), axis=0)  # the lowest that has all beneath it
+    reached[top, np.arange(len(top))] = size > 1
     return Used(reached, crossing)
 
 
@@ -102,7 +123,7 @@ def _upwards(root: Rooted, costs: Costs) -> Floats:
 
 def flow_costs(tree: Tree, flows: Flows, costs: Costs) -> Floats:
     """(5.2) for one event of each flow."""
-    root = rooted(tree)
+    root = tree.rooted
     needed = used(root, flows)
     total: Floats = costs.processing @ needed.brokers + _upwards(root, costs) @ needed.links
     return total
@@ -110,7 +131,7 @@ def flow_costs(tree: Tree, flows: Flows, costs: Costs) -> Floats:
 
 def costs_at(tree: Tree, flows: Flows, costs: Costs) -> Floats:
     """What events cost at each broker: their processing, and half of each of its links."""
-    root = rooted(tree)
+    root = tree.rooted
     needed = used(root, flows)
     halves = _upwards(root, costs) * (needed.links @ flows.events) / 2.0
     total: Floats = costs.processing * (needed.brokers @ flows.events) + halves
@@ -133,16 +154,6 @@ def look_prices(tree: Tree, origin: int, costs: Costs, hops_max: int) -> list[fl
 
 def degrees(tree: Tree) -> list[int]:
     return [len(others) for others in tree.around]
-
-
-def grouped(paths: Sequence[Path]) -> list[tuple[Ints, Ints]]:
-    """Paths of the same length together, each with its number."""
-    lengths = np.array([len(path) for path in paths], dtype=np.int64)
-    found = []
-    for length in np.unique(lengths):
-        numbers = np.flatnonzero(lengths == length)
-        found.append((numbers, np.array([paths[number] for number in numbers.tolist()])))
-    return found
 
 
 def spanning_tree(weight: Floats, among: Sequence[int]) -> list[tuple[int, int]]:

@@ -168,6 +168,7 @@ class AdvancedCoordinated:
         """This broker and all between it and a know the way over a."""
         cycle, name = place.cycle, self._layers.name
         place.is_gray = True
+        self._doubt_what_was_told(place)
         separator = Separator(cycle.operation, message.origin)
         asked = self._ask_the_other_way(place)
         following = cycle.towards_old(name)
@@ -184,6 +185,14 @@ class AdvancedCoordinated:
         cycle, name = place.cycle, self._layers.name
         awaited = cycle.towards_old(name) or cycle.across_old(name) or ""
         return self._layers.router.ask_also(awaited, cycle.way_around(name))
+
+    def _doubt_what_was_told(self, place: Place) -> None:
+        """Towards a it was told what came over r: with the same from this side nothing is told, and v is not told yet.
+
+        At a, link a itself is suspended, so that requests wait for it anyway.
+        """
+        if place.cycle.towards_new(self._layers.name) is not None:
+            self._layers.router.doubt(place.cycle.way_around(self._layers.name))
 
     def _passed_back(self, place: Place, message: Separator) -> Handled:
         """The separator is on its way back from r: nothing black of this side follows it."""
@@ -250,6 +259,7 @@ class AdvancedCoordinated:
 
     def _finish(self, place: Place) -> list[Effect]:
         """Both separators have passed: nothing of the exchange follows them."""
+        self._layers.router.trust(place.cycle.towards_new(self._layers.name) or "")
         return [*self._open_new(place), *self._close_old(place)]
 
     def _close_old(self, place: Place) -> list[Effect]:

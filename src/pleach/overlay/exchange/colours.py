@@ -75,8 +75,13 @@ class Colouring:
         return stale(sender, message)
 
     def _over_the_new_link(self, sender: Node, message: Passing) -> Verdict:
+        """What is told waits for what is relayed. It must not overtake events either, where advertisements are used:
+
+        an advertisement that is taken back takes the subscriptions away by which events before it find their way.
+        """
         place = self._place
-        waits = place.queues_events(self._ordering) if _is_event(message) else not place.is_ended
+        is_event, queues = _is_event(message), place.queues_events(self._ordering)
+        waits = queues if is_event else not place.is_ended or (place.has_advertisements and queues)
         return Hold() if waits else stale(sender, message)
 
     def _relayed(self, message: Passing) -> Verdict:

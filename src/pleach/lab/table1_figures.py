@@ -1,0 +1,215 @@
+"""Table I drawn and judged, from what `table1.py` measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from pleach.lab import look
+from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
+from pleach.lab.findings import Condition, Finding, Status, judged
+from pleach.lab.promises import Promise, Row, promised, rows
+from pleach.lab.table1 import EVENTS_PER_SECOND, cases, measure
+from pleach.lab.table1_page import page
+from pleach.lab.trends import linear_growth, trend
+from pleach.scenario.model import Ordering
+
+# Pictures -----------------------------------------------------------------------------------------------------
+
+STRAWMAN, PATH = Row("strawman", Ordering.CAUSAL), Row("path", Ordering.CAUSAL)
+FIFO, CAUSAL = (Row("advanced-coordinated", ordering) for ordering in (Ordering.FIFO, Ordering.CAUSAL))
+UNORDERED = tuple(Row(name, Ordering.CAUSAL) for name in ("strawman", "deferred", "coordinated", "informed", "path"))
+SWAPS = Row("swaplink", Ordering.CAUSAL)
+
+
+def draw_broken(axes: Any, summaries: Sequence[Summary]) -> None:
+    _draw(
+        axes, summaries, ("lost", "duplicate"), ("events lost", "events delivered twice"), (*UNORDERED, SWAPS, CAUSAL)
+    )
+
+
+def draw_cost(axes: Any, summaries: Sequence[Summary]) -> None:
+    labels = ("mean extra delay (ms)", "overhead (hops)")
+    _draw(axes, summaries, ("extra_ms", "overhead"), labels, (*UNORDERED, SWAPS, FIFO, CAUSAL))
+
+
+def _draw(
+    axes: Any, summaries: Sequence[Summary], metrics: Sequence[str], labels: Sequence[str], shown: Sequence[Row]
+) -> None:
+    load = _densest(summaries)
+    for axis, metric, label in zip(axes, metrics, labels, strict=True):
+        for row in shown:
+            look.curve(axis, _curve(summaries, metric, row, load), "cycle", row.name)
+        axis.set_xlabel("brokers on the cycle")
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.set_ylabel(f"{label}, {load} load")
+        axis.set_yscale("symlog", linthresh=1.0)  # from none to thousands
+        axis.set_ylim(bottom=0)
+    axes[-1].legend(fontsize="x-small")
+
+
+def _densest(summaries: Sequence[Summary]) -> str:
+    return "high" if select(summaries, "stuck", load="high") else "low"
+
+
+def _curve(summaries: Sequence[Summary], metric: str, row: Row, load: str) -> list[Summary]:
+    found = select(summaries, metric, protocol=row.protocol, ordering=row.ordering.value, load=load)
+    return sorted(found, key=lambda s: int(s.case["cycle"]))
+
+
+# Judgements ---------------------------------------------------------------------------------------------------
+
+
+NOT_MEASURED = Finding(Status.OPEN, "Runs of the protocols that are compared are missing.")
+
+
+def judge_promises(summaries: Sequence[Summary]) -> Finding:
+    """S1 §4.4.1, S2 §4.2, S0 §V: what is promised holds in every run."""
+    broken = [
+        f"{row.name} breaks {promise.name.lower().replace('_', ' ')}"
+        for row in rows()
+        for promise in Promise
+        if promise in promised(row) and _most(summaries, promise.value, row) > 0
+    ]
+    stuck = [row.name for row in rows() if _most(summaries, "stuck", row) > 0]
+    afterwards = [row.name for row in rows() if _most(summaries, "broken_afterwards", row) > 0]
+    parts = [
+        f"Promised and not kept: {'; '.join(broken)}." if broken else "Every promise is kept.",
+        f"Without an end in some runs: {', '.join(stuck)}." if stuck else "Every exchange comes to its end.",
+        f"Not whole afterwards: {', '.join(afterwards)}." if afterwards else "Afterwards all deliver everything.",
+    ]
+    return judged(
+        " ".join(parts),
+        besides=[
+            Condition("every promise is kept", not broken),
+            Condition("every exchange comes to its end", not stuck),
+            Condition("all deliver everything afterwards", not afterwards),
+        ],
+    )
+
+
+def _most(summaries: Sequence[Summary], metric: str, row: Row) -> float:
+    found = select(summaries, metric, protocol=row.protocol, ordering=row.ordering.value)
+    return max((s.maximum for s in found), default=0.0)
+
+
+def judge_broken(summaries: Sequence[Summary]) -> Finding:
+    """S1 Fig. 4.15, on this workload: the strawman's losses and duplicates grow with the cycle."""
+    load = _densest(summaries)
+    lost, doubled = (_curve(summaries, metric, STRAWMAN, load) for metric in ("lost", "duplicate"))
+    if not lost:
+        return NOT_MEASURED
+    kept = all(_most(summaries, metric, row) == 0 for metric in ("lost", "duplicate") for row in (SWAPS, CAUSAL))
+    said = [
+        f"{words} {short:.1f} events on the shorter cycles and {long:.1f} on the longer ones (correlation with the"
+        f" length {trend(curve, 'cycle').fit:.2f})"
+        for words, curve in (("loses", lost), ("doubles", doubled))
+        for short, long in (_ends(curve),)
+    ]
+    others = "nothing" if kept else "something, too"
+    growths = [linear_growth("losses", lost, "cycle"), linear_growth("duplicates", doubled, "cycle")]
+    return judged(
+        f"The strawman {', and '.join(said)}; swaps and advanced coordinated lose and double {others}.",
+        core=[growth.grows for growth in growths],
+        besides=[
+            *(growth.linear for growth in growths),
+            Condition("swaps and advanced coordinated lose and double nothing", kept),
+        ],
+    )
+
+
+def judge_cost(summaries: Sequence[Summary]) -> Finding:
+    """S1 Fig. 4.14 and 4.16, on this workload: below the strawman at every length; delays grow, causal ones faster."""
+    load = _densest(summaries)
+    if not all(_curve(summaries, "overhead", row, load) for row in (STRAWMAN, PATH, FIFO, CAUSAL)):
+        return NOT_MEASURED
+    worst = {row: max(_shares(summaries, row)) for row in (CAUSAL, PATH)}
+    delays = {row: _ends(_curve(summaries, "extra_ms", row, load)) for row in (FIFO, CAUSAL)}
+    overheads = ", ".join(
+        f"{row.protocol} {fmean(share for share, _ in _shares(summaries, row)):.0%} (at most {share:.0%}, at {cycle})"
+        for row, (share, cycle) in worst.items()
+    )
+    waits = ", ".join(f"{row.name} {short:.1f} to {long:.1f} ms" for row, (short, long) in delays.items())
+    measured = f"Overhead against the strawman's: {overheads}. Mean extra delay from shorter to longer cycles: {waits}."
+    return judged(
+        measured,
+        besides=[
+            Condition("fewer messages than the strawman at every length", worst[CAUSAL][0] < 1),
+            *(_delays_grow(summaries, row, load) for row in delays),
+            Condition("delays of causal order grow faster", _growth(delays[CAUSAL]) > _growth(delays[FIFO])),
+        ],
+    )
+
+
+def _delays_grow(summaries: Sequence[Summary], row: Row, load: str) -> Condition:
+    return linear_growth(f"delays of {row.ordering} order", _curve(summaries, "extra_ms", row, load), "cycle").grows
+
+
+def _growth(ends: tuple[float, float]) -> float:
+    return ends[1] - ends[0]
+
+
+def _ends(curve: Sequence[Summary]) -> tuple[float, float]:
+    """The means of the shorter and of the longer half of the cycles."""
+    half = max(1, len(curve) // 2)
+    return fmean(s.mean for s in curve[:half]), fmean(s.mean for s in curve[-half:])
+
+
+def _shares(summaries: Sequence[Summary], row: Row) -> list[tuple[float, int]]:
+    """Of the strawman's overhead, with the length of the cycle."""
+    found = []
+    for load in EVENTS_PER_SECOND:
+        base = {s.case["cycle"]: s.mean for s in _curve(summaries, "overhead", STRAWMAN, load)}
+        curve = [s for s in _curve(summaries, "overhead", row, load) if s.case["cycle"] in base]
+        found += [(s.mean / base[s.case["cycle"]], int(s.case["cycle"])) for s in curve]
+    return found
+
+
+PUBLISHED = (
+    "Only advanced coordinated reconfiguration (S1) and SwapLink (S0) lose and double nothing and keep an order;"
+    " SwapLink alone adds no delay (S0 Table I). The others may lose, double and reorder events, and all but the path"
+    " protocol and those two change tables outside the cycle (S1 §4.4.1, S2 §4.2)."
+)
+
+TABLE1 = Experiment(
+    name="table1",
+    about="every protocol that exchanges a link, on the same seeds: what each breaks, delays, costs and locks",
+    cases=cases,
+    seeds={Size.QUICK: 1, Size.USUAL: 8, Size.FULL: 50},
+    measure=measure,
+    figures=(
+        Figure(
+            name="table1-broken",
+            paper="S1 §4.4.3",
+            title="What an exchange breaks, by the length of its cycle",
+            published="The strawman's losses and duplicates grow with the cycle, about linearly (S1 Fig. 4.15).",
+            draw=draw_broken,
+            judge=judge_broken,
+            panels=2,
+        ),
+        Figure(
+            name="table1-cost",
+            paper="S1 §4.4.3, S2 §5",
+            title="What an exchange delays and costs, by the length of its cycle",
+            published=(
+                "Advanced coordinated reconfiguration sends fewer messages than the strawman at every length (S1"
+                " Fig. 4.14); delays grow with it, those of causal order faster (Fig. 4.16)."
+            ),
+            draw=draw_cost,
+            judge=judge_cost,
+            panels=2,
+        ),
+    ),
+    tables=(
+        Table(
+            name="table1",
+            paper="S0 Table I, S1 §4.4.1",
+            title="Protocols that exchange a link, measured",
+            published=PUBLISHED,
+            write=page,
+            judge=judge_promises,
+        ),
+    ),
+    cost=lambda case: EVENTS_PER_SECOND[str(case["load"])] + float(case["cycle"]),
+)
