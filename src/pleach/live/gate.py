@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import monotonic, perf_counter
-from typing import Protocol, get_args
+from typing import Protocol
 
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
@@ -21,11 +21,11 @@ from pleach.live.metrics import Counters
 from pleach.live.watching import Watching
 from pleach.live.witness import Witness
 from pleach.messages import (
+    CLIENT_REQUESTS,
     OPERATOR,
     Advertise,
     Attach,
     Bereaved,
-    ClientRequest,
     Deliver,
     Detach,
     Farewell,
@@ -54,7 +54,7 @@ from pleach.routing.entries import Entry
 from pleach.routing.sessions import owner, refusal
 from pleach.runs import Passed, Run
 
-FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell, Halted, Returning))
+FROM_CLIENTS: frozenset[type] = CLIENT_REQUESTS | {Farewell, Halted, Returning}
 MENDING: frozenset[type] = frozenset((Presence, Switch, Muster))  # what may lead to something that heals
 FROM_ITS_DRIVER: frozenset[type] = frozenset((StandFor, Bereaved))
 

@@ -24,6 +24,7 @@ import msgspec
 from pleach.effects import Effect, LinkDown, LinkUp, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
+    CLIENT_REQUESTS,
     OPERATOR,
     Attach,
     Attached,
@@ -61,7 +62,6 @@ from pleach.routing.sessions import Sessions, refusal
 EARLY_MAX: Final = 1_000_000  # messages that wait for the recolouring they belong to
 HELD_MAX: Final = 1_000_000  # events that wait for the next recolouring
 BETWEEN_BROKERS: frozenset[type] = frozenset(get_args(ColouredMessage))
-CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
 OPERATOR_REQUESTS: frozenset[type] = frozenset(get_args(OperatorRequest))
 
 
