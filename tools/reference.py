@@ -33,6 +33,7 @@ FLAGS = MappingProxyType(
     {
         "peers": "peer",
         "neighbours": "neighbour",
+        "components": "component",
         "after": "heal_after",
         "found": "ring",
         "kind": "stabilise",
@@ -120,7 +121,7 @@ def field_types(struct: type[msgspec.Struct]) -> dict[str, str]:
 def _type(text: str) -> str:
     match text.partition("[")[0]:
         case "dict":
-            return "table of addresses"
+            return "table of addresses" if "Node" in text else "table of texts"
         case "tuple" if "Node" in text:
             return "list of names"
         case "tuple":
@@ -203,7 +204,8 @@ def _default(parameter: TyperOption) -> str:
     if parameter.required:
         return "required"
     value = getattr(parameter.default, "value", parameter.default)
-    return f"`{value}`" if value not in (None, False, (), [], "") and not callable(value) else ""
+    is_nothing = value is None or value is False or value in ((), [], "")  # 0 is something
+    return "" if is_nothing or callable(value) else f"`{value}`"
 
 
 @cache
@@ -220,18 +222,19 @@ def metrics_table() -> str:
 
 
 def _metrics() -> Iterator[list[str]]:
-    for name, kind, text in gauges():
-        yield [f"`{name}`", kind, "`neighbour`" if name.startswith("pleach_link_") else "", text]
+    for name, kind, text, label in gauges():
+        yield [f"`{name}`", kind, f"`{label}`" if label else "", text]
     for field, text in COUNTER_HELP.items():
         yield [f"`pleach_{field}_total`", "counter", "", text]
 
 
-def gauges() -> Iterator[tuple[str, str, str]]:
+def gauges() -> Iterator[tuple[str, str, str, str]]:
     """What `status.metrics` makes beside the counters, as it is written there."""
     for node in ast.walk(ast.parse(inspect.getsource(status))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Metric":
             name, kind, text = (ast.literal_eval(argument) for argument in node.args[:3])
-            yield name, kind, text
+            label = next((ast.literal_eval(given.value) for given in node.keywords if given.arg == "label"), "")
+            yield name, kind, text, label
 
 
 # Pages ---------------------------------------------------------------------------------------------------------

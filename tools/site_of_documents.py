@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 PAGES, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
 SECTIONS = ("tutorials", "how-to", "reference", "explanation", "protocols", "results", "decisions")
 FIRST = {"tutorials": ("first-subscription.md", "swap-under-load.md", "stream-into-spark.md", "reproduce-a-figure.md")}
-BESIDE = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md")
+BESIDE = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")
 STYLE = """\
 .md-grid { max-width: 80rem; }
 .md-typeset table:not([class]) { font-size: .62rem; }

@@ -49,7 +49,7 @@ class LinkDown(msgspec.Struct, frozen=True, gc=False):
 
 
 class Observed(StrEnum):
-    """What a machine reports for the trace; the names are the trace's kinds (DESIGN §4)."""
+    """What a machine reports for the trace; the names are the trace's kinds (docs/reference/traces.md)."""
 
     PUBLISH = "publish"
     PUBLISH_ACK = "publish_ack"

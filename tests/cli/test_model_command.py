@@ -36,7 +36,7 @@ def test_a_network_from_a_file_with_a_picture(tmp_path):
 
 
 def test_peer_to_peer_spares_the_way_to_the_root():
-    assert json.loads(ask(EXAMPLE, "--json"))["detour"] > 0
+    assert json.loads(ask(EXAMPLE, "--json"))["detour"] == pytest.approx(392.284, abs=1e-3)
     assert json.loads(ask(EXAMPLE, "--json", "--peer-to-peer"))["detour"] == 0
 
 

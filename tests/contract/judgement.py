@@ -89,7 +89,7 @@ def told_anything(brokers: dict[Node, Broker]) -> list[str]:
 
 
 def expected_export(broker: Broker, to: Node, layer: Layer) -> frozenset[Entry]:
-    """PROTOCOLS §1, from scratch: reduce(⋃ filters of every destination but `to`), as far as the mode sends them."""
+    """Decision 2, from scratch: reduce(⋃ filters of every destination but `to`), as far as the mode sends them."""
     router, config = broker.router, broker.router.config
     sources = [s for s in (*router.neighbours, *broker.sessions.clients) if s != to]
     entries = frozenset(entry for source in sources for entry in router.received_from(layer, source))

@@ -28,7 +28,7 @@ MUTANT_SEEDS = 3
 
 @pytest.mark.parametrize(("mode", "first"), CASES)
 def test_no_event_is_lost_doubled_spurious_or_out_of_order(mode, first):
-    """S1 Definition 5, FIFO and causal order; and at every drain the tables are what PROTOCOLS §1 says.
+    """S1 Definition 5, FIFO and causal order; and at every drain the tables are what decision 2 says.
 
     Tables shrink from policy to policy, at every drain of every seed.
     """

@@ -1,4 +1,4 @@
-"""The contract of all routing policies (S1 §2.2.3, PROTOCOLS §1).
+"""The contract of all routing policies (S1 §2.2.3, decision 2).
 
 A policy stands twice: as `reduce`, a pure function of a set of entries, and as a row of stages that follow changes of
 the set. The two must agree after any history, and what is left must match the same events as what came in.
@@ -117,7 +117,7 @@ def matched(entries: Iterable[Entry]) -> set[int]:
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(row=histories())
 def test_the_stages_equal_the_pure_function_after_every_change(name, bound, row):
-    """PROTOCOLS §1: a change of the table turns into the difference between two exports."""
+    """Decision 2: a change of the table turns into the difference between two exports."""
     incremental = Incremental(name, bound)
     for before, after in pairwise(row):
         incremental.follow(before, after)

@@ -211,7 +211,7 @@ def test_somebody_elses_database_is_refused_and_left_alone(tmp_path):
 
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     (tmp_path / DATABASE).write_bytes(b"all sorts of things" * 1_000)
-    with pytest.raises(StoreError, match=r"not a database.*Restore a backup"):
+    with pytest.raises(StoreError, match=r"not a database.*Move the folder away"):
         Store.open(tmp_path, "b", epoch=EPOCH)
 
 
@@ -232,7 +232,7 @@ def test_a_damaged_store_is_refused_with_a_remedy(tmp_path, page):
     with (tmp_path / DATABASE).open("r+b") as file:
         file.seek(page * 4_096)
         file.write(b"\xa5" * 4_096)
-    with pytest.raises(StoreError, match="Restore a backup"), Store.open(tmp_path, "b", epoch=EPOCH) as store:
+    with pytest.raises(StoreError, match="Move the folder away"), Store.open(tmp_path, "b", epoch=EPOCH) as store:
         store.load()
 
 

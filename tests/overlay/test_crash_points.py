@@ -27,7 +27,7 @@ OPERATIONS = {
     "opposed swaps": (SWAP, OPPOSED),
     "swap and remove": (SWAP, REMOVE),
 }
-MESSAGES = {  # PROTOCOLS §2 and messages.py: all that must have been crash points
+MESSAGES = {  # S0 §IV and messages/: all that must have been crash points
     "swap": {"Lock", "LockAck", "Swap", "Open", "Close"},
     "add": {"Connect", "ConnectAck"},
     "remove": {"RemoveReq", "RemoveAck", "Handover", "CloseAB", "Said", "Farewell", "ClientLeft", "Left"},

@@ -43,7 +43,7 @@ def test_no_event_is_lost_doubled_spurious_or_out_of_order(setting):
 
 @pytest.mark.parametrize("setting", CAUSAL, ids=lambda setting: setting.name)
 def test_the_published_protocol_breaks_nothing_but_causal_order(setting):
-    """PROTOCOLS §2, error in S0 property 5: on the same seeds, where causal order is promised.
+    """The error in S0 property 5: on the same seeds, where causal order is promised.
 
     `judge_upheaval` spares this protocol the blame for causal order alone; that it deserves some is shown in
     test_swap_published.py.

@@ -19,7 +19,7 @@ from pleach.scenario.values import Span
 from pleach.trace import RecordKind, judge
 
 KB = 1024
-SWAP_MESSAGES = {"Lock": 2, "LockAck": 2, "Swap": 3, "Open": 1, "Close": 4}  # PROTOCOLS §2: 12 of them
+SWAP_MESSAGES = {"Lock": 2, "LockAck": 2, "Swap": 3, "Open": 1, "Close": 4}  # 12 of them, as in S0 §V
 SWAP_BYTES_MAX = 0.25 * KB
 REMOVE_BYTES_MAX = 0.11 * KB
 SWAP = Swap(at=1.0, brokers=("a", "b", "c"))
@@ -87,7 +87,7 @@ def test_most_of_the_cost_is_swap_in_a_small_default_scenario():
 
 
 def test_every_extra_copy_is_of_a_flooded_event_and_load_alone_makes_them():
-    """The correction (PROTOCOLS §2, i): at most one copy per flooded message, none without load, none as published."""
+    """Correction (i) of triangle.py: at most one copy per flooded message, none without load, none as published."""
     copies = {}
     for gap in (None, 0.01, 0.001):
         for exchange in ("swaplink", "swaplink-published"):

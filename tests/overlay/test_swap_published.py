@@ -1,7 +1,7 @@
 """S0 property 5 does not hold: SwapLink as published breaks causal order, and the corrected one does not.
 
 In states 2 and 3 the three brokers form a triangle, and FIFO on each side of a triangle is not causal order
-(PROTOCOLS §2).
+(docs/protocols/swaplink.md).
 """
 
 from __future__ import annotations

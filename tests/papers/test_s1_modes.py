@@ -113,7 +113,7 @@ def test_unadvertising_takes_the_entries_back(policy):
 
 @pytest.mark.parametrize("policy", ROUTED)
 def test_what_is_not_advertised_is_refused(policy):
-    """DESIGN §3: what cannot be kept is refused with an error, never dropped in silence."""
+    """What cannot be kept is refused with an error, never dropped in silence."""
     tree = SmallTree(RoutingConfig(policy, advertisements=True), {"P": "B5", "S": "B6"})
     tree.advertise("P", "price < 10")
     tree.subscribe("S", NARROW)

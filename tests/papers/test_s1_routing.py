@@ -190,7 +190,7 @@ def test_what_only_overlaps_is_not_covered():
 
 @pytest.mark.parametrize("policy", ROUTED)
 def test_a_withdrawn_wide_subscription_uncovers_what_it_hid(policy):
-    """PROTOCOLS §1: withdrawing a wide filter must re-export what it hid; first that, then the withdrawal."""
+    """Decision 2: withdrawing a wide filter must re-export what it hid; first that, then the withdrawal."""
     tree = SmallTree(RoutingConfig(policy), {"S": "B6", "T": "B6", "P": "B5"})
     tree.subscribe("S", WIDE)
     tree.subscribe("T", NARROW)
@@ -209,7 +209,7 @@ def test_a_withdrawn_wide_subscription_uncovers_what_it_hid(policy):
 
 @pytest.mark.parametrize("config", CONFIGS, ids=config_id)
 def test_nothing_is_lost_while_a_wide_subscription_goes_and_comes(config):
-    """PROTOCOLS §1, Definition 5 (2): S stays subscribed all the time, and misses no event, whenever published."""
+    """S1 Definition 5 (2): S stays subscribed all the time, and misses no event, whenever published."""
     tree = ready(config, P="B5", S="B6", T="B6", U="B7")
     tree.subscribe("S", NARROW)
     for round_ in range(3):

@@ -1,4 +1,4 @@
-"""A subscription's acknowledgement means that it is installed network-wide (DESIGN §3).
+"""A subscription's acknowledgement means that it is installed network-wide (decision 3).
 
 From the moment a client gets `Subscribed`, an event that matches, published at any broker by a client that may
 publish it, reaches that client: whatever is still under way, in whatever order links move, whoever else comes and

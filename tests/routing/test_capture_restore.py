@@ -1,4 +1,4 @@
-"""A broker's state can be captured and restored (DESIGN §3): one mechanism for disk, explorer and crash tests.
+"""A broker's state can be captured and restored (ARCHITECTURE.md): one mechanism for disk, explorer and crash tests.
 
 At a random moment a broker is captured and a fresh one takes the state over. From then on both are given the same
 messages, and must answer with equal effects, in equal order, and end in equal states: otherwise a crash would change

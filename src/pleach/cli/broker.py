@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import typer
 
 from pleach.live.config import BrokerSettings, effective, load_settings, parse_components, parse_peers
+
+DebugFaults: TypeAlias = Annotated[
+    bool | None, typer.Option("--debug-faults", help="Allow POST /debug/… to damage this broker, for tests.")
+]
 
 
 def broker(
@@ -29,7 +33,7 @@ def broker(
     welcome: Annotated[list[str] | None, typer.Option(help="A broker that may join here later; * for any.")] = None,
     ring: Annotated[bool | None, typer.Option("--ring", help="Found a ring: others come by --join.")] = None,
     join: Annotated[str | None, typer.Option(help="Join a ring: HOST:PORT[,HOST:PORT] of members' peer ports.")] = None,
-    parent: Annotated[str | None, typer.Option(help="The neighbour towards the root (hierarchical).")] = None,
+    parent: Annotated[str | None, typer.Option(help="The neighbour towards the root (hierarchical, rebuild).")] = None,
     routing: Annotated[str | None, typer.Option(help="flooding, simple, identity, covering or merging.")] = None,
     hierarchical: Annotated[bool | None, typer.Option(help="Subscriptions go towards the root only.")] = None,
     advertisements: Annotated[bool | None, typer.Option(help="Publishers say beforehand what comes.")] = None,
@@ -47,7 +51,7 @@ def broker(
     zone: Annotated[str | None, typer.Option(help="Where it stands: for the dashboard, and for costs.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     json_logs: Annotated[bool | None, typer.Option("--json-logs", help="Logs as JSON objects, on stderr.")] = None,
-    debug_faults: Annotated[bool | None, typer.Option("--debug-faults", help="Operators may damage it.")] = None,
+    debug_faults: DebugFaults = None,
     validate: Annotated[bool, typer.Option("--validate", help="Print the effective settings and exit.")] = False,
 ) -> None:
     """Run a broker until SIGTERM. One JSON line on stdout says where it listens.

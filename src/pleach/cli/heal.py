@@ -29,7 +29,9 @@ def heal(
     as_json: AsJson = False,
     timeout: Timeout = SECONDS_MAX,
 ) -> None:
-    """Start a stand-in for a broker that is dead for good, without waiting for [heal] after. Refused if it is alive.
+    """Start a stand-in for a broker that is dead for good, without waiting for `after` of its settings.
+
+    Refused if it is alive.
 
     Example: `pleach overlay heal c --via 127.0.0.1:7300`
     """

@@ -17,7 +17,7 @@ from pleach.lab.experiment import Case, Experiment, Size, Summary
 from pleach.lab.registry import experiment_named
 from pleach.lab.report import NUMBERS, Entry, numbers_file, read_index, said_of, write_index
 
-COUNTS = frozenset({"seeds", "samples"})
+COUNTS = NUMBERS[:2]  # seeds, samples
 
 
 def judge_again(folder: Path) -> list[Entry]:
@@ -67,6 +67,5 @@ def _spelled(case: Case, parameters: Sequence[str]) -> tuple[str, ...]:
 
 
 def _summary(row: dict[str, str], case: Case) -> Summary:
-    found = {name: float(row[name]) if row[name] else nan for name in NUMBERS}
-    counts = {name: int(found.pop(name)) for name in sorted(COUNTS)}
-    return Summary(case=case, metric=row["metric"], **counts, **found)
+    spread = [float(row[name]) if row[name] else nan for name in NUMBERS[len(COUNTS) :]]
+    return Summary(case, row["metric"], *(int(row[name]) for name in COUNTS), *spread)

@@ -84,12 +84,16 @@ def judge_abrupt(summaries: Sequence[Summary]) -> Finding:
     ends = {each: curve[-1] for each, curve in curves.items()}
     measured = (
         "When costs and loads change, a tree's share of the random tree's cost rises by: "
-        + ", ".join(f"{NAMES[each]} {height:+.0%}" for each, height in rise.items())
+        + ", ".join(f"{NAMES[each]} {height:+.0%}{_seen(found[each])}" for each, height in rise.items())
         + f". At the end: {said_of(ends)}.{hub(summaries, change=Change.ABRUPT.value)}"
     )
     spikes = [_spikes(each, found[each]) for each in (LMST, CI)]
     hardly = Condition("ℓMIT rises less than both", rise[LMIT] < min(rise[LMST], rise[CI]))
     return judged(measured, core=[_followed(ends)], besides=[*spikes, hardly, _is_as_good(ends)])
+
+
+def _seen(found: Sequence[Jump]) -> str:
+    return f" (beyond the intervals at {sum(jump.is_spike for jump in found)} of {len(found)} changes)"
 
 
 def _spikes(heuristic: str, found: Sequence[Jump]) -> Condition:

@@ -1,4 +1,4 @@
-"""Who sees to it that a neighbour that is dead for good gets a stand-in (docs/protocols/healing.md), and only one.
+"""Who sees to it that a neighbour that is dead for good gets a stand-in (docs/protocols/healing-live.md), and only one.
 
     silent for `after` ── ask the dead one, and its other neighbours ──▶ all who answer agree, and we are the first
                                                                          of them by name ──▶ start the stand-in

@@ -53,7 +53,7 @@ class Counters(msgspec.Struct):
 
 class Sample(NamedTuple):
     value: float
-    labels: Sequence[tuple[str, str]] = ()
+    whose: str = ""  # the value of the metric's label, where it has one
 
 
 class Metric(NamedTuple):
@@ -61,6 +61,7 @@ class Metric(NamedTuple):
     kind: str  # counter or gauge
     help: str
     samples: Sequence[Sample]
+    label: str = ""  # what its samples are told apart by; empty: there is one at most
 
 
 COUNTER_HELP = {
@@ -113,12 +114,12 @@ def render(metrics: Iterable[Metric]) -> str:
     lines = []
     for metric in metrics:
         lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
-        lines += [f"{metric.name}{_labels(sample.labels)} {sample.value!r}" for sample in metric.samples]
+        lines += [f"{metric.name}{_labelled(metric.label, each.whose)} {each.value!r}" for each in metric.samples]
     return "\n".join(lines) + "\n"
 
 
-def _labels(labels: Sequence[tuple[str, str]]) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}" if labels else ""
+def _labelled(label: str, value: str) -> str:
+    return f'{{{label}="{_escaped(value)}"}}' if label else ""
 
 
 def _escaped(value: str) -> str:

@@ -123,13 +123,19 @@ def metrics(node: BrokerNode) -> list[Metric]:
     clients = node.broker.sessions.clients
     sessions = node.endpoint.sessions
     by_link = [(n, sessions.get(n)) for n in neighbours]
-    up = [Sample(int(node.is_up(n)), [("neighbour", n)]) for n in neighbours]
-    depth = [Sample(s.unconfirmed if s else 0, [("neighbour", n)]) for n, s in by_link]
+    up = [Sample(int(node.is_up(n)), n) for n in neighbours]
+    depth = [Sample(s.unconfirmed if s else 0, n) for n, s in by_link]
     client_depth = sum(sessions[c].unconfirmed for c in clients if c in sessions)
     return [
         Metric("pleach_ready", "gauge", "Whether all neighbours are up and the store takes data.", [_flag(node)]),
-        Metric("pleach_link_up", "gauge", "Whether the link to a neighbour is up.", up),
-        Metric("pleach_link_queue_messages", "gauge", "Messages that a neighbour has not confirmed.", depth),
+        Metric("pleach_link_up", "gauge", "Whether the link to a neighbour is up.", up, label="neighbour"),
+        Metric(
+            "pleach_link_queue_messages",
+            "gauge",
+            "Messages that a neighbour has not confirmed.",
+            depth,
+            label="neighbour",
+        ),
         Metric("pleach_client_queue_messages", "gauge", "Messages not confirmed by clients.", [Sample(client_depth)]),
         Metric("pleach_clients", "gauge", "Clients that are attached.", [Sample(len(clients))]),
         Metric("pleach_clients_up", "gauge", "Clients that are connected.", [Sample(sum(map(node.is_up, clients)))]),
@@ -147,14 +153,20 @@ def metrics(node: BrokerNode) -> list[Metric]:
         ),
         Metric("pleach_lease_away", "gauge", "Peers that are away: nothing of them runs out.", [_away(node)]),
         Metric("pleach_rebuild_last_round_seconds", "gauge", "How long ago the last round began.", _last_round(node)),
-        Metric("pleach_improve_reach_milliseconds", "gauge", "One way to a broker, as it was measured.", _reach(node)),
+        Metric(
+            "pleach_improve_reach_milliseconds",
+            "gauge",
+            "One way to a broker, as it was measured.",
+            _reach(node),
+            label="broker",
+        ),
         *counted(node.counters),
     ]
 
 
 def _reach(node: BrokerNode) -> list[Sample]:
     reached = node.council.reached if node.council else {}
-    return [Sample(cost, [("broker", broker)]) for broker, cost in reached.items()]
+    return [Sample(cost, broker) for broker, cost in reached.items()]
 
 
 def _away(node: BrokerNode) -> Sample:

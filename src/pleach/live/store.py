@@ -75,9 +75,7 @@ SETTLE_SIGHTINGS = "DELETE FROM sightings WHERE peer = ? AND after > 0 AND after
 SELECT_JOURNAL = "SELECT peer, payload, now, timer FROM journal ORDER BY id"
 INSERT_JOURNAL = "INSERT INTO journal (peer, payload, now, timer) VALUES (?, ?, ?, ?)"
 
-REMEDY = (
-    "Restore a backup of the folder, or move it away: the node is then born anew, and its peers start over with it."
-)
+REMEDY = "Move the folder away: the node is then born anew, and its peers start over with it."
 
 
 class Store:

@@ -137,6 +137,7 @@ async def survey(places: Sequence[str], page: str = "/status") -> Survey:
     addresses = await asyncio.to_thread(admin_addresses, places)
     waiting: dict[str, str] = {address: address for address in addresses}  # address: who that is, as far as known
     asked: set[str] = set()
+    answered: dict[str, Node] = {}  # address: who is there
     while waiting and len(asked) < BROKERS_MAX:
         turn = list(waiting.items())[:ASKED_AT_ONCE_MAX]
         asked.update(address for address, _ in turn)
@@ -144,11 +145,14 @@ async def survey(places: Sequence[str], page: str = "/status") -> Survey:
         for (address, who), answer in zip(turn, answers, strict=True):
             if isinstance(answer, str):
                 result.unreachable[who] = answer
-            elif answer.name not in result.found:
+                continue
+            answered[address] = answer.name
+            if answer.name not in result.found:
                 result.found[answer.name], result.admin[answer.name] = answer, address
         waiting = _next(result, asked) | {a: w for a, w in waiting.items() if a not in asked}
     for name in result.found:
         result.unreachable.pop(name, None)
+    result.unreachable |= _elsewhere(result, answered)
     return result
 
 
@@ -169,6 +173,16 @@ def _next(result: Survey, asked: set[str]) -> dict[str, str]:
         for _, status in sorted(result.found.items())
         for name, neighbour in sorted(status.neighbours.items())
         if name not in result.found and neighbour.admin and neighbour.admin not in asked
+    }
+
+
+def _elsewhere(result: Survey, answered: dict[str, Node]) -> dict[str, str]:
+    """Neighbours at whose address another broker answers, as where each tells its own loopback; and how to mend it."""
+    return {
+        name: f"{name} is said to answer at {at}, which is {answered[at]}: set `admin_advertise` at {name}"
+        for _, status in sorted(result.found.items())
+        for name, neighbour in sorted(status.neighbours.items())
+        if name not in result.found and (at := neighbour.admin) in answered
     }
 
 

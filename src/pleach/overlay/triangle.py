@@ -1,8 +1,8 @@
 """Events during a swap: while a–b, b–c and a–c are all open, and while paths change (S0 §IV-A).
 
 In states 2 and 3 an event from outside the three goes to both others with the `flood` mark, and what is flooded is not
-sent on among the three. FIFO on each side of a triangle is not causal order, though (PROTOCOLS §2): so the corrected
-protocol also
+sent on among the three. FIFO on each side of a triangle is not causal order, though (docs/protocols/swaplink.md): so
+the corrected protocol also
 
   (i)   passes a flooded event, when it comes straight from where it came among the three, to the third broker before
         it is delivered, and drops the copy that comes second;

@@ -11,9 +11,9 @@ gray ones over a, where they wait until black ones that went before have left (f
     │◀──── separator ─────│──────▶│─ end ─ separator ──▶│          what is queued at a goes on
     │◀─ end ─ separator ──│◀──────│───── separator ────▶│          r is gone; what is new is told over a
 
-Corrections of what S1 prints (PROTOCOLS §3 says where that fails): what is relayed travels along the cycle, hop by hop,
-and so is FIFO with what it orders, begin included; a separator says where it began, so that
-neighbours of r and a are not taken for the far side; and no unlock is exchanged: a broker is finished when both
+Corrections of what S1 prints (docs/protocols/advanced-coordinated.md says where that fails): what is relayed travels
+along the cycle, hop by hop, and so is FIFO with what it orders, begin included; a separator says where it began, so
+that neighbours of r and a are not taken for the far side; and no unlock is exchanged: a broker is finished when both
 separators have passed it towards a, since nothing black can follow them. Tables follow decision 7: what changes during
 the exchange is told over a as one difference at the end.
 """
