@@ -2,14 +2,16 @@
 
 import pytest
 
+from pleach.broker import Broker
 from pleach.client import Client
-from pleach.effects import LinkDown, LinkUp, Observe, Observed, Send
+from pleach.effects import Concluded, LinkDown, LinkUp, Observe, Observed, Send
 from pleach.errors import EventError, ProtocolError
 from pleach.events.event import EventId
 from pleach.events.language import parse_filter
 from pleach.messages import (
     Advertise,
     Advertised,
+    Attached,
     Deliver,
     Farewell,
     Install,
@@ -22,7 +24,9 @@ from pleach.messages import (
     Subscribe,
     Subscribed,
     Unadvertise,
+    decode,
 )
+from pleach.routing.router import RoutingConfig
 
 
 def sent(effects):
@@ -74,6 +78,100 @@ def test_a_refused_advertisement_does_not_block_for_ever():
     effects = client.handle("b", Refused("a", "no"), now=1.0)
     assert observed(effects) == [Observed.STATE]
     assert len(sent(effects)) == 1
+
+
+ONE, TWO = parse_filter("x = 1"), parse_filter("x = 2")
+
+
+def wanted_again(client):
+    """What a broker that has lost its memory is asked for."""
+    return [m for m in sent(client.peer_reborn("b")) if isinstance(m, Subscribe | Advertise)]
+
+
+class TestRefusals:
+    def test_what_was_refused_is_not_asked_for_again(self):
+        client = Client("c", "b")
+        client.subscribe("s", ONE, network_wide=False)
+        client.handle("b", Refused("s", "no room", Layer.SUBSCRIPTIONS, ONE), now=0.0)
+        client.advertise("a", ONE)
+        client.handle("b", Refused("a", "no room", Layer.ADVERTISEMENTS, ONE), now=0.0)
+        assert wanted_again(client) == []
+        client.subscribe("s", TWO)
+        assert client.handle("b", Subscribed("s"), now=0.0)[0].detail == "", "the early one was refused"
+
+    @pytest.mark.parametrize("is_confirmed", [True, False])
+    def test_a_name_that_stands_for_something_keeps_it(self, is_confirmed):
+        """As at the broker, which refuses to use it for something else."""
+        client = Client("c", "b")
+        client.subscribe("s", ONE)
+        client.advertise("a", ONE)
+        if is_confirmed:
+            client.handle("b", Subscribed("s"), now=0.0)
+            client.handle("b", Advertised("a"), now=0.0)
+        assert sent(client.subscribe("s", TWO)) == [Subscribe("s", TWO)]
+        assert sent(client.advertise("a", TWO)) == [Advertise("a", TWO)]
+        client.handle("b", Refused("s", "taken", Layer.SUBSCRIPTIONS, TWO), now=0.0)
+        client.handle("b", Refused("a", "taken", Layer.ADVERTISEMENTS, TWO), now=0.0)
+        assert wanted_again(client) == [Advertise("a", ONE), Subscribe("s", ONE)]
+
+    def test_a_renewal_asks_for_what_was_not_refused(self):
+        client = Client("c", "b")
+        client.handle("b", Attached(5.0), now=0.0)
+        client.subscribe("s", ONE)
+        client.handle("b", Subscribed("s"), now=0.0)
+        client.subscribe("s", TWO)
+        client.handle("b", Refused("s", "taken", Layer.SUBSCRIPTIONS, TWO), now=0.0)
+        client.subscribe("t", TWO)
+        client.handle("b", Refused("t", "no room", Layer.SUBSCRIPTIONS, TWO), now=0.0)
+        renewals = [m for m in sent(client.handle_timer("renew", now=0.0)) if isinstance(m, Subscribe)]
+        assert renewals == [Subscribe("s", ONE, renews=True)]
+
+    def test_a_renewal_that_is_refused_is_made_again(self):
+        """The broker has forgotten the subscription, and has no room for it just now."""
+        client = Client("c", "b")
+        client.handle("b", Attached(5.0), now=0.0)
+        client.subscribe("s", ONE)
+        client.handle("b", Subscribed("s"), now=0.0)
+        client.handle("b", Refused("s", "no room", Layer.SUBSCRIPTIONS, ONE), now=0.0)
+        assert Subscribe("s", ONE, renews=True) in sent(client.handle_timer("renew", now=0.0))
+
+    def test_a_refused_subscription_puts_no_advertisement_of_its_name_into_effect(self):
+        client = Client("c", "b")
+        client.advertise("n", ONE)
+        client.subscribe("n", TWO)
+        client.publish({"x": 1})
+        assert sent(client.handle("b", Refused("n", "no room", Layer.SUBSCRIPTIONS, TWO), now=0.0)) == []
+        assert [type(m) for m in sent(client.handle("b", Advertised("n"), now=0.0))] == [Publish]
+
+    def test_an_older_broker_does_not_say_the_layer(self):
+        assert decode(b"\x93\xa7Refused\xa1n\xa3why") == Refused("n", "why")
+
+    def test_a_client_that_moves_by_itself_does_not_wait_for_what_was_refused(self):
+        client = Client("c", "b")
+        client.advertise("a", ONE)
+        client.handle("b", Advertised("a"), now=0.0)
+        client.resettle("op", "d", gently=False)
+        client.publish({"x": 1})
+        effects = client.handle("d", Refused("a", "no room", Layer.ADVERTISEMENTS, ONE), now=0.0)
+        assert [type(m) for m in sent(effects)] == [Publish]
+        assert Concluded("op") in effects
+
+
+@pytest.mark.parametrize("advertisements", [False, True])
+def test_client_and_broker_agree_on_what_names_stand_for(advertisements):
+    """Whatever is asked for under a name, and refused: what the client asks for again is what the broker has."""
+    broker, client = Broker("b", RoutingConfig(advertisements=advertisements)), Client("c", "b")
+    acts = [client.attach()]
+    for verb in (client.subscribe, client.advertise):
+        acts += [verb("n", ONE), verb("n", TWO), verb("m", TWO), verb("m", TWO)]
+    answers = [e.message for act in acts for m in sent(act) for e in broker.handle("c", m, now=0.0)]
+    assert [(m.layer, m.filter) for m in answers if isinstance(m, Refused)] == [(layer, TWO) for layer in Layer]
+    for message in answers:
+        client.handle("b", message, now=0.0)
+    before = broker.capture()
+    for message in sent(client.peer_reborn("b")):
+        broker.handle("c", message, now=0.0)
+    assert broker.capture() == before
 
 
 def test_replies_become_observations():

@@ -66,7 +66,7 @@ def of_type(kind):
         case builtins.tuple:
             return st.tuples(*map(of_type, parts))
         case types.UnionType:
-            return st.one_of(*map(made, parts))
+            return st.one_of(*(st.none() if part is types.NoneType else of_type(part) for part in parts))
     if kind.__name__ in OF_TYPE:
         return OF_TYPE[kind.__name__]
     return st.sampled_from(kind) if issubclass(kind, Enum) else made(kind)

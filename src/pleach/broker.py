@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias, TypeVar, get_args
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,7 +21,10 @@ from pleach.errors import ProtocolError
 from pleach.hosting.component import Factory
 from pleach.hosting.machine import GO_ON, TURNS_MAX, Hosting
 from pleach.messages import (
+    CLIENT_REQUESTS,
     OPERATOR,
+    PUB_SUB_OR_MARKED,
+    UNMARKED_EVENTS,
     ClientRequest,
     Detach,
     Forward,
@@ -42,11 +45,6 @@ from pleach.routing.passage import Passage
 from pleach.routing.router import Router, RoutingConfig
 from pleach.routing.sessions import ClientState, Sessions
 from pleach.runs import Passed, Run
-
-CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
-EVENTS: frozenset[type] = frozenset((Forward, Publish))
-PUB_SUB: frozenset[type] = frozenset((*get_args(PubSub), Marked))
-
 
 NO_COMPONENTS: Mapping[str, Factory] = MappingProxyType({})
 MachineKind = TypeVar("MachineKind")
@@ -124,7 +122,7 @@ class Broker:
 
     def _handle(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         kind = message.__class__
-        if kind in PUB_SUB:
+        if kind in PUB_SUB_OR_MARKED:
             return self._from_broker(sender, message)  # type: ignore[arg-type]
         if kind in CLIENT_REQUESTS:
             if sender in self.router.neighbours:
@@ -276,7 +274,7 @@ class Broker:
 
     def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
         """Events only pass through, unless a reconfiguration holds them, or a component gets them."""
-        if not (message.__class__ in EVENTS and self.seam.is_idle):
+        if not (message.__class__ in UNMARKED_EVENTS and self.seam.is_idle):
             return True
         return bool(self._residents) and self.hosting.is_concerned(message.event)  # type: ignore[attr-defined]
 

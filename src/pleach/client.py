@@ -34,6 +34,7 @@ from pleach.messages import (
     Farewell,
     Halt,
     Halted,
+    Layer,
     Message,
     Node,
     Publish,
@@ -120,11 +121,7 @@ class Client:
         return state.phase is ClientPhase.RUNNING and not (state.unconfirmed or state.waiting)
 
     def subscribe(self, subscription: str, wanted: Filter, *, network_wide: bool = True) -> Sequence[Effect]:
-        if not network_wide:
-            self._state.local.append(subscription)
-        self._state.subscriptions[subscription] = wanted
-        if self._lease:
-            self._state.asked[subscription] = None
+        self._state.note_subscribed(subscription, wanted, network_wide=network_wide)
         detail = "" if self.own_events else "no-own"
         return [
             Observe(Observed.SUBSCRIBE, subscription=subscription, filter=wanted.text, detail=detail),
@@ -133,8 +130,8 @@ class Client:
 
     def unsubscribe(self, subscription: str) -> Sequence[Effect]:
         self._state.subscriptions.pop(subscription, None)
+        self._state.asked.pop(subscription, None)
         if self._lease:
-            self._state.asked.pop(subscription, None)
             self._state.ended[subscription] = ROUNDS_UNANSWERED_MAX
         return [
             Observe(Observed.UNSUBSCRIBE, subscription=subscription),
@@ -225,8 +222,7 @@ class Client:
 
     def _answer(self, sender: Node, reply: ClientReply) -> Sequence[Effect]:
         if self._state.resettling and self._state.resettling.takes(reply):
-            released = self._confirmed(reply.advertisement) if isinstance(reply, Advertised) else []
-            return [*released, *self._resettled()]
+            return [*self._answered_on_the_way(reply), *self._resettled()]
         match reply:
             case Deliver(event):
                 return [Observe(Observed.DELIVER, event=event)] if self.is_observed else []
@@ -243,9 +239,24 @@ class Client:
                 return self._of_advertisement(reply)
             case Attached(refresh):
                 return self._attached(refresh)
-            case Refused(subject, reason):
-                refused = Observe(Observed.STATE, subscription=subject, detail=f"refused: {reason}")
-                return [refused, *self._confirmed(subject)]
+            case Refused():
+                return self._refused(reply)
+
+    def _answered_on_the_way(self, reply: ClientReply) -> Sequence[Effect]:
+        """To a client that moves by itself; what it asks its new broker for it has asked for before."""
+        match reply:
+            case Advertised(name):
+                return self._confirmed(name)
+            case Refused():
+                return self._refused(reply)
+        return []
+
+    def _refused(self, refused: Refused) -> Sequence[Effect]:
+        """What waits for an advertisement does not wait for ever: the broker refuses that as well, one by one."""
+        observed = Observe(Observed.STATE, subscription=refused.subject, detail=f"refused: {refused.reason}")
+        self._state.note_refused(refused)
+        is_of_subscription = refused.layer is Layer.SUBSCRIPTIONS
+        return [observed] if is_of_subscription else [observed, *self._confirmed(refused.subject)]
 
     def _of_advertisement(self, reply: Advertised | Unadvertised) -> Sequence[Effect]:
         """Like `_subscribed`: a confirmation that is late must not be taken for another one's."""

@@ -14,9 +14,11 @@ from pleach.messages import (
     ClientReply,
     ClientRequest,
     Halt,
+    Layer,
     Node,
     Publish,
     Redirect,
+    Refused,
     Renewed,
     Resume,
     Subscribe,
@@ -53,8 +55,8 @@ class ClientMachineState(msgspec.Struct, array_like=True):
     early: dict[
         Node, list[ClientReply | Redirect | Halt | Resume]
     ]  # what brokers sent that this client has not been sent to yet
-    asked: dict[str, None] = {}  # subscriptions without a confirmation, and …
-    ended: dict[str, int] = {}  # … rounds of renewal for which one is that of a former life (both: with leases only)
+    asked: dict[str, None] = {}  # subscriptions without an answer, and …
+    ended: dict[str, int] = {}  # … rounds of renewal for which one is that of a former life (with leases only)
     withdrawn: dict[str, int] = {}  # the same for advertisements
     refresh: float = 0.0  # what the broker has said of it
     phase: ClientPhase = ClientPhase.RUNNING
@@ -62,10 +64,28 @@ class ClientMachineState(msgspec.Struct, array_like=True):
     resettling: Resettling | None = None  # it moves by itself
     left: Node = ""  # the broker that it has left so: what that one still sends is not read
 
+    def note_subscribed(self, name: str, wanted: Filter, *, network_wide: bool) -> None:
+        """As at the broker, a name stands for what it was first used for, until that is taken back or refused."""
+        if self.subscriptions.setdefault(name, wanted) != wanted:
+            return
+        self.asked[name] = None
+        if not network_wide:
+            self.local.append(name)
+
+    def note_refused(self, refused: Refused) -> None:
+        """What was never confirmed goes. What was is still wanted: a broker that forgot it may have room later."""
+        name, wanted = refused.subject, refused.filter
+        match refused.layer:
+            case Layer.SUBSCRIPTIONS if name in self.asked and self.subscriptions.get(name) == wanted:
+                del self.subscriptions[name], self.asked[name]
+                self.local = [each for each in self.local if each != name]
+            case Layer.ADVERTISEMENTS if name in self.unconfirmed and self.advertisements.get(name) == wanted:
+                del self.advertisements[name]
+
     def note_advertised(self, message: Publish | Advertise | Unadvertise, *, is_leased: bool) -> None:
         match message:
             case Advertise(name, advertised):
-                self.advertisements[name] = advertised
+                self.advertisements.setdefault(name, advertised)
             case Unadvertise(name):
                 self.advertisements.pop(name, None)
                 if is_leased:

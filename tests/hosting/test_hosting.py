@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pleach.broker import Broker
-from pleach.effects import Concluded, Send, SetTimer
-from pleach.errors import ComponentError, EventError
+from pleach.effects import Concluded, Observe, Send, SetTimer
+from pleach.errors import ComponentError
 from pleach.events.event import Event, EventId
 from pleach.events.language import parse_filter
 from pleach.hosting.component import PUBLICATIONS_MAX, STATE_BYTES_MAX, Publication
@@ -20,9 +20,10 @@ from pleach.messages import (
     Forward,
     Install,
     Installed,
-    MoveAbort,
     MoveState,
     Negotiate,
+    Publish,
+    PublishRefused,
     Reject,
     RequestHost,
     RequestMove,
@@ -63,7 +64,14 @@ class Heavy(RunningSum):
         return bytes(STATE_BYTES_MAX + 1)
 
 
-KINDS = {**BUILT_IN, "echo": Echo, "faulty": Faulty, "heavy": Heavy}
+class Growing(RunningSum):
+    """Is too much to carry from a total on."""
+
+    def snapshot(self):
+        return bytes(STATE_BYTES_MAX + 1) if self._total > 9 else super().snapshot()
+
+
+KINDS = {**BUILT_IN, "echo": Echo, "faulty": Faulty, "heavy": Heavy, "growing": Growing}
 
 
 def made(kinds=KINDS, name="b"):
@@ -251,8 +259,7 @@ def test_settings_that_do_not_know_it_any_more_are_refused(broker):
 def test_only_events_for_a_component_are_journalled(broker):
     assert broker.is_changed_by("n", Forward(event(amount=1)))
     assert not broker.is_changed_by("n", Forward(event(price=1)))
-    with pytest.raises(EventError):
-        broker.is_changed_by("n", Forward(event(amount=[1])))
+    assert not broker.is_changed_by("n", Forward(event(amount=[1]))), "it is no event, and refused"
 
 
 def test_a_run_with_an_event_for_a_component_is_taken_one_by_one(broker):
@@ -260,26 +267,47 @@ def test_a_run_with_an_event_for_a_component_is_taken_one_by_one(broker):
     assert broker.handle_run("n", run_of(amount=1)) is None
 
 
-def test_one_that_gives_no_snapshot_has_failed_when_it_is_asked_for_one():
+def test_an_invalid_event_is_refused_and_ends_no_connection(broker):
+    """As where no component lives: nothing is raised on the way to the refusal."""
+    publish = Publish(Event(EventId("listener", 0, 1), {"amount": [1]}))
+    assert not broker.is_changed_by("listener", publish)
+    (refused,) = sent(broker.handle("listener", publish, now=0.0), PublishRefused)
+    assert "'amount'" in refused.reason
+
+
+def test_one_that_gives_no_snapshot_does_not_begin():
+    assert "its snapshot is 1,048,577 bytes; at most" in host(made(), "h", "heavy", "EXISTS amount")
+
+
+def test_one_that_gives_no_snapshot_any_more_fails_with_the_event_that_led_to_it():
     broker = made()
-    assert not host(broker, "h", "heavy", "EXISTS amount")
-    broker.capture()
-    assert not broker.hosting.running
-    assert "at most" in broker.hosting.here["h"].complaint
-    come(broker, price=1)
-    assert "h" not in broker.sessions
+    assert not host(broker, "g", "growing", "EXISTS amount")
+    come(broker, 1, amount=9)
+    assert broker.hosting.running == ["g"]
+    effects = come(broker, 2, amount=1)
+    assert not sums(effects), "what cannot be kept was not done"
+    assert any("at most" in effect.detail for effect in effects if isinstance(effect, Observe))
+    assert "g" not in broker.sessions
+    assert "on p/0/2: its snapshot is" in broker.hosting.here["g"].complaint
+
+
+def test_capturing_a_broker_asks_its_components_for_nothing():
+    class Untaken(RunningSum):
+        taken = 0
+
+        def snapshot(self):
+            Untaken.taken += 1
+            return super().snapshot()
+
+    broker = made({"untaken": Untaken})
+    assert not host(broker, "u", "untaken", "EXISTS amount")
+    come(broker, amount=1)
+    before = Untaken.taken
+    assert broker.capture() == broker.capture()
+    assert Untaken.taken == before
 
 
 # Moves --------------------------------------------------------------------------------------------------------------
-
-
-def test_one_that_is_too_large_to_carry_stays(broker):
-    assert not host(broker, "h", "heavy", "EXISTS amount")
-    broker.handle(OPERATOR, RequestMove("2", "h", ["b", "n"]), now=0.0)
-    effects = broker.handle("n", Approve("2"), now=0.0)
-    assert sent(effects, MoveAbort)
-    assert not sent(effects, MoveState)
-    assert sums(come(broker, amount=2)) == [2, 2]
 
 
 def test_it_halts_within_the_step_and_goes_on_if_it_is_refused(broker):

@@ -436,6 +436,22 @@ def test_a_subscription_that_was_not_waited_for_holds_nothing_up():
     run(scene())
 
 
+@pytest.mark.parametrize(("name", "left"), [(None, []), ("mine", ["mine"])])
+def test_an_advertisement_that_was_given_up_is_taken_back_unless_the_application_knows_its_name(name, left):
+    async def scene():
+        async with TinyBroker(advertisements=True) as broker, pleach.connect(broker.address, name="c") as client:
+            asking = asyncio.create_task(client.advertise("EXISTS n", name=name))
+            await asyncio.sleep(0)  # it has asked, and is not answered
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            with pytest.raises(PublishRefusedError):
+                await client.publish({"m": 1})
+            assert sorted(broker.broker.sessions.hand_over("c").advertisements) == left
+
+    run(scene())
+
+
 def test_an_observer_that_fails_is_reported_and_harms_nobody(caplog):
     async def scene():
         def observer(observed):

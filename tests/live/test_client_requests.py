@@ -7,7 +7,7 @@ import pytest
 from pleach.errors import AdvertiseRefusedError, ClientClosedError, SubscribeRefusedError
 from pleach.live.requests import Requests
 from pleach.live.turn import Turn, tell
-from pleach.messages import Advertised, Subscribed, Unadvertised, Unsubscribed
+from pleach.messages import Advertised, Layer, Subscribed, Unadvertised, Unsubscribed
 
 CLOSED = ClientClosedError("closed")
 
@@ -28,22 +28,36 @@ def test_who_asks_for_the_same_gets_the_same_answer():
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("is_layer_said", [True, False])
 @pytest.mark.parametrize(
-    ("kind", "error"),
+    ("kind", "error", "layer"),
     [
-        (Subscribed, SubscribeRefusedError),
-        (Unsubscribed, SubscribeRefusedError),
-        (Advertised, AdvertiseRefusedError),
-        (Unadvertised, AdvertiseRefusedError),
+        (Subscribed, SubscribeRefusedError, Layer.SUBSCRIPTIONS),
+        (Unsubscribed, SubscribeRefusedError, Layer.SUBSCRIPTIONS),
+        (Advertised, AdvertiseRefusedError, Layer.ADVERTISEMENTS),
+        (Unadvertised, AdvertiseRefusedError, Layer.ADVERTISEMENTS),
     ],
 )
-def test_a_refusal_is_for_whatever_was_asked_under_that_name(kind, error):
+def test_a_refusal_is_for_whatever_was_asked_under_that_name(kind, error, layer, is_layer_said):
+    layer = layer if is_layer_said else None
+
     async def story():
         requests = Requests()
         refused, other = requests.asked(kind, "n"), requests.asked(kind, "m")
-        requests.refuse("n", "too wide")
+        requests.refuse("n", "too wide", layer)
         with pytest.raises(error, match="too wide"):
             await refused
+        assert not other.done()
+
+    asyncio.run(story())
+
+
+def test_a_refused_subscription_says_nothing_of_an_advertisement_of_its_name():
+    async def story():
+        requests = Requests()
+        refused, other = requests.asked(Subscribed, "n"), requests.asked(Advertised, "n")
+        requests.refuse("n", "too wide", Layer.SUBSCRIPTIONS)
+        assert refused.done()
         assert not other.done()
 
     asyncio.run(story())

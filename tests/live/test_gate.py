@@ -172,6 +172,7 @@ def test_a_full_broker_takes_renewals_of_what_it_has_and_of_nothing_else(is_tigh
     known, unknown = Subscribe("s", WANTED, renews=True), Subscribe("more", WANTED, renews=True)
     assert door.handle("c", known, now=0.0) == []
     assert door.is_changed_by("c", known)
+    assert door.handle("c", Subscribe("s", WANTED), now=0.0) == [], "asked for again: it waits for its neighbour"
     (refused,) = door.handle("c", unknown, now=0.0)
     assert type(refused.message).__name__ == "Refused"
     assert not door.is_changed_by("c", unknown)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from functools import partial
 
 from pleach.broker import Broker
-from pleach.effects import Concluded, Send
+from pleach.effects import CancelTimer, Concluded, Send, SetTimer
 from pleach.messages import OPERATOR, Lock, RequestSwap, Seek, Sought
-from pleach.overlay.courier import TAKEN_MAX, Courier
+from pleach.overlay.courier import SEARCH, SEARCH_SECONDS, TAKEN_MAX, Courier
 from pleach.overlay.layers import Layers
 from pleach.overlay.swaplink import SwapLink
 from pleach.routing.router import Router, RoutingConfig
 from pleach.routing.sessions import Sessions
 
 SWAP = RequestSwap("op-1", "far", "b", "c")
+TIMER = SEARCH + "op-1"
+DEADLINE, IN_TIME = SetTimer(TIMER, SEARCH_SECONDS), CancelTimer(TIMER)
 
 
 def courier(name: str, *neighbours: str) -> tuple[Courier, Layers]:
@@ -26,12 +28,12 @@ def courier(name: str, *neighbours: str) -> tuple[Courier, Layers]:
 
 def test_it_is_sought_everywhere_but_where_the_question_came_from():
     asked, _ = courier("x", "a", "b", "c")
-    assert asked.seek("a", SWAP).effects == [Send("b", Seek(SWAP)), Send("c", Seek(SWAP))]
+    assert asked.seek("a", SWAP).effects == [Send("b", Seek(SWAP)), Send("c", Seek(SWAP)), DEADLINE]
 
 
 def test_a_neighbour_is_asked_alone():
     asked, _ = courier("x", "a", "b", "far")
-    assert asked.seek("a", SWAP).effects == [Send("far", Seek(SWAP))]
+    assert asked.seek("a", SWAP).effects == [Send("far", Seek(SWAP)), DEADLINE]
 
 
 def test_whoever_is_sought_takes_the_request_and_says_so():
@@ -45,14 +47,15 @@ def test_not_found_is_said_when_everyone_has_said_so():
     asked.seek("a", SWAP)
     assert not asked.handle("b", Sought("op-1", is_found=False), now=0.0).effects
     assert asked.handle("c", Sought("op-1", is_found=False), now=0.0).effects == [
-        Send("a", Sought("op-1", is_found=False))
+        IN_TIME,
+        Send("a", Sought("op-1", is_found=False)),
     ]
 
 
 def test_the_operator_hears_that_there_is_no_such_broker():
     asked, _ = courier("x", "b")
     asked.seek(OPERATOR, SWAP)
-    (concluded,) = asked.handle("b", Sought("op-1", is_found=False), now=0.0).effects
+    _, concluded = asked.handle("b", Sought("op-1", is_found=False), now=0.0).effects
     assert isinstance(concluded, Concluded)
     assert "there is no broker far" in concluded.refusal
 
@@ -61,7 +64,30 @@ def test_an_answer_over_a_link_that_is_gone_is_not_sent():
     asked, layers = courier("x", "a", "b")
     asked.seek("a", SWAP)
     layers.router.neighbours.remove("a")
-    assert not asked.handle("b", Sought("op-1", is_found=True), now=0.0).effects
+    assert asked.handle("b", Sought("op-1", is_found=True), now=0.0).effects == [IN_TIME]
+
+
+def test_an_answer_that_went_with_its_link_is_not_waited_for_for_ever():
+    asked, layers = courier("x", "b", "c")
+    idle = asked.capture()
+    asked.seek(OPERATOR, SWAP)
+    assert not asked.handle("b", Sought("op-1", is_found=False), now=0.0).effects
+    layers.router.neighbours.remove("c")
+    again = Courier(layers)
+    again.restore(asked.capture())
+    assert again.resume() == [DEADLINE]
+    (concluded,) = again.handle_timer(TIMER, now=10.0).effects
+    assert "far was not found within 10 s" in concluded.refusal
+    assert again.capture() == idle
+    assert not again.handle_timer(TIMER, now=20.0).effects
+
+
+def test_who_passes_a_question_on_forgets_it_in_time():
+    asked, _ = courier("x", "a", "b")
+    idle = asked.capture()
+    asked.seek("a", SWAP)
+    assert not asked.handle_timer(TIMER, now=10.0).effects
+    assert asked.capture() == idle
 
 
 def test_a_question_that_came_over_a_link_that_is_gone_is_still_a_request():

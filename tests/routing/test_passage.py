@@ -29,6 +29,7 @@ from pleach.runs import RUN_BYTES_MAX, Run, encode_event, encode_run
 
 FILTERS = [parse_filter(text) for text in ("x = 1", "x > 1", "EXISTS y", "y = 'a' AND x = 2")]
 SENDERS = ("c", "d", "n", "m")  # two clients, two neighbours
+PUBLISHERS = ("c", "d", "far")  # of what neighbours send: clients that are here by now, and others
 
 
 def event(sequence, attributes, publisher="c", payload=b""):
@@ -74,7 +75,8 @@ def steps(draw):
     """Subscriptions come and go, and runs pass between them."""
     kind = draw(st.sampled_from(["run", "run", "run", "subscribe", "unsubscribe", "install", "attach", "detach"]))
     values = st.fixed_dictionaries({}, optional={"x": st.integers(0, 3), "y": st.sampled_from("ab")})
-    return kind, draw(st.sampled_from(SENDERS)), draw(st.integers(0, 3)), draw(st.lists(values, min_size=1, max_size=6))
+    contents = st.lists(st.tuples(st.sampled_from(PUBLISHERS), values), min_size=1, max_size=6)
+    return kind, draw(st.sampled_from(SENDERS)), draw(st.integers(0, 3)), draw(contents)
 
 
 @given(
@@ -84,7 +86,7 @@ def steps(draw):
     ),
 )
 def test_as_a_whole_or_one_by_one(walk, config):
-    whole, single = broker(config), broker(config)
+    whole, single = subscribed("x > 0", config), subscribed("x > 0", config)
     sequence = installs = 0
     for kind, sender, number, contents in walk:
         is_client = sender in "cd"
@@ -100,7 +102,10 @@ def test_as_a_whole_or_one_by_one(walk, config):
             for each in (whole, single):
                 each.handle(sender, requests.get(kind, Attach()) if is_client else install, now=0.0)
             continue
-        events = [event(sequence + n, values, sender) for n, values in enumerate(contents, 1)]
+        events = [
+            event(sequence + n, values, sender if is_client else publisher)
+            for n, (publisher, values) in enumerate(contents, 1)
+        ]
         sequence += len(events)
         message = Publish if is_client else Forward
         run = run_of(message, *events)
@@ -120,6 +125,25 @@ def _in_turn(got, publisher):
     if mine:
         got[publisher] = sorted(mine, key=lambda message: isinstance(message, Published))
     return got
+
+
+def test_who_does_not_want_its_own_events_does_not_get_them_from_afar_either():
+    """It has come here while they travelled; what is another's is for it all the same."""
+    made = subscribed()
+    for client in "de":
+        made.handle(client, Attach(own_events=client == "e"), now=0.0)
+        made.handle(client, Subscribe("s", parse_filter("EXISTS x")), now=0.0)
+    events = [event(n, {"x": 1}, publisher) for n, publisher in enumerate(["far", "c", "d", "d", "far"], 1)]
+    run = run_of(Forward, *events)
+    passed = made.handle_run("n", run)
+    assert [(start, end, clients) for start, end, _, clients in passed.spans] == [
+        (0, 2, ("d", "e")),
+        (2, 4, ("e",)),
+        (4, 5, ("d", "e")),
+    ]
+    assert passed_on(run, passed) == per_peer(
+        effect for each in events for effect in made.handle("n", Forward(each), now=0.0)
+    )
 
 
 def subscribed(text="EXISTS x", config=None):

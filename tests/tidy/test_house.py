@@ -30,6 +30,7 @@ CORE = [
 ]
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 400
+TYPES = re.compile(r"^([A-Z_]+): frozenset\[type.*\] = ([^#\n]+)", re.MULTILINE)  # a name, and what it stands for
 
 
 def functions(path):
@@ -97,6 +98,14 @@ def test_hosts_and_ports_are_told_apart_in_one_place(path):
     """`[::1]:7000` has more than one colon, and brackets that are no part of its host."""
     if path.parts[-2:] != ("live", "config.py"):  # it knows of port 0, too
         assert not re.search(r"""rpartition\(["']:["']\)|rsplit\(["']:["']""", path.read_text())
+
+
+def test_a_set_of_message_types_has_one_name_and_a_name_one_set():
+    """Those that several modules ask about are in messages/kinds.py."""
+    sets = [found for path in SOURCES for found in TYPES.findall(path.read_text())]
+    assert len(sets) > 10
+    for each in zip(*sets, strict=True):
+        assert sorted(set(each)) == sorted(each)
 
 
 def test_every_example_is_named_in_the_documentation():

@@ -3,7 +3,8 @@
 Rule 1: its state is what `snapshot` gives. `restore` into a fresh one makes it go on as if nothing had been.
 Rule 2: it is deterministic: state and publications follow from the events and their order, and from nothing else. After
         a crash the broker has it do again what it has on disk, so a clock, chance, or a file would make it another one.
-Rule 3: it works while the broker waits: `on_event` is as short as matching an event.
+Rule 3: it works while the broker waits: `on_event` is as short as matching an event, and so is `snapshot`, which is
+        asked for after each.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from typing import Final, get_args
 import msgspec
 
 from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
-from pleach.errors import ComponentError, ProtocolError
+from pleach.errors import ComponentError, EventError, ProtocolError
 from pleach.events.event import Event, check_attributes
 from pleach.hosting.component import Factory
 from pleach.hosting.resident import Resident, kind_of
@@ -104,13 +104,14 @@ class Hosting:
     def _asked_to_begin(self, request: RequestHost) -> list[Effect]:
         if reason := self._why_not_begin(request):
             return [Concluded(request.operation, reason)]
+        name = request.component
         try:
-            component = self._factories[request.kind](request.component)
+            component = self._factories[request.kind](name)
+            resident = Resident(name, self._layers.name, request.kind, component, request.incarnation)
+            resident.take_snapshot()
         except Exception as error:  # noqa: BLE001 - code of others
             reason = f"{request.kind} cannot be made: {type(error).__name__}: {error}"
             return [Concluded(request.operation, reason)]
-        name = request.component
-        resident = Resident(name, self._layers.name, request.kind, component, request.incarnation)
         self.here[name] = resident
         wanted = [each.text for each in (*request.subscribe, *request.advertise)]
         self._beginnings[name] = Beginning(request.operation, wanted)
@@ -217,13 +218,16 @@ class Hosting:
         return bool(self._line)
 
     def is_concerned(self, event: Event) -> bool:
-        """Whether this event may change a component; raises EventError where it is none.
+        """Whether this event may change a component. What is no event does not: it is refused.
 
         Any event does while something is to be said: it is said behind whatever the broker handles next.
         """
-        check_attributes(event.attributes)
         if self._line:
             return True
+        try:
+            check_attributes(event.attributes)
+        except EventError:
+            return False
         sessions = self._layers.sessions
         wanted = (sessions.subscriptions(name).values() for name in self.here if name in sessions)
         return any(each.matches(event.attributes) for filters in wanted for each in filters)
@@ -274,16 +278,8 @@ class Hosting:
         return [*renewals, SetTimer(GO_ON, 0.0)] if self._line else renewals
 
     def capture(self) -> bytes:
-        """One that gives no snapshot has failed: there would be nothing to go on with after a crash."""
-        residents = {name: self._captured(self.here[name]) for name in sorted(self.here)}
+        residents = {name: self.here[name].pack() for name in sorted(self.here)}
         return pack(HostingState(residents, self._line, dict(sorted(self._beginnings.items()))))
-
-    def _captured(self, resident: Resident) -> bytes:
-        try:
-            return resident.pack()
-        except ComponentError as error:
-            self._sorted(resident.name, resident.fail(error.reason))
-            return resident.pack()
 
     def restore(self, state: bytes) -> None:
         """Raises ComponentError where one of them cannot be made again: by other settings than those of its disk."""

@@ -32,7 +32,11 @@ class ResidentState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Resident:
-    """`complaint`: what has gone wrong last, for people; one that `has_failed` does nothing any more."""
+    """`complaint`: what has gone wrong last, for people; one that `has_failed` does nothing any more.
+
+    Its snapshot is taken with each event, so that one which gives none fails in the step of that event, and whoever
+    captures a broker changes nothing by that.
+    """
 
     def __init__(self, name: Node, broker: Node, kind: str, component: Component, incarnation: int) -> None:
         self.name = name
@@ -41,6 +45,7 @@ class Resident:
         self.complaint = ""
         self.has_failed = False
         self._component = component
+        self._state = b""  # of the component, since its last event
 
     def begin(self, subscriptions: Sequence[Filter], advertisements: Sequence[Filter]) -> list[Effect]:
         client = self.client
@@ -64,6 +69,9 @@ class Resident:
         """Whatever it raises is its own fault: it ends, and its broker and the others go on."""
         try:
             publications = _checked(self._component.on_event(event))
+            self.take_snapshot()
+        except ComponentError as error:
+            return self.fail(f"on {event.id}: {error.reason}")
         except Exception as error:  # noqa: BLE001 - code of others
             return self.fail(f"on {event.id}: {type(error).__name__}: {error}")
         return [effect for each in publications for effect in self.client.publish(each.attributes, each.payload)]
@@ -76,7 +84,7 @@ class Resident:
 
     # State ---------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> bytes:
+    def take_snapshot(self) -> None:
         """Raises ComponentError where the component cannot say what it is, or is too much to carry."""
         try:
             state = self._component.snapshot()
@@ -85,11 +93,11 @@ class Resident:
         if not isinstance(state, bytes) or len(state) > STATE_BYTES_MAX:
             what = f"{len(state):,} bytes" if isinstance(state, bytes) else f"a {type(state).__name__}"
             raise ComponentError(self.name, f"its snapshot is {what}; at most {STATE_BYTES_MAX:,} bytes are allowed")
-        return state
+        self._state = state
 
     def pack(self) -> bytes:
-        """Raises ComponentError, as `snapshot`. One that has failed has no state that anybody should go on with."""
-        component = b"" if self.has_failed else self.snapshot()
+        """One that has failed has no state that anybody should go on with."""
+        component = b"" if self.has_failed else self._state
         client = self.client
         return pack(
             ResidentState(self.kind, client.incarnation, client.capture(), component, self.complaint, self.has_failed)
@@ -107,6 +115,7 @@ class Resident:
             raise ComponentError(name, f"it cannot be restored: {type(error).__name__}: {error}") from error
         resident = cls(name, "", state.kind, component, state.incarnation)
         resident.client.restore(state.client)
+        resident._state = state.component
         resident.complaint, resident.has_failed = state.complaint, state.has_failed
         return resident
 

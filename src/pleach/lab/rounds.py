@@ -13,7 +13,7 @@ from random import Random
 
 from pleach.errors import LivenessError
 from pleach.events.event import Value
-from pleach.messages import Forward, Marked, Message, Node
+from pleach.messages import EVENTS_BETWEEN_BROKERS, Message, Node
 from pleach.overlay.plans import Topology
 from pleach.scenario.model import PerLink, Scenario
 from pleach.scenario.reweaving import TreeStep
@@ -22,7 +22,6 @@ from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun, SimResult
 
 SETTLE_SECONDS_MAX = 600.0  # what is not settled by then never will be
-EVENTS: frozenset[type[Message]] = frozenset((Forward, Marked))
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Rounds:
     def _sent(self, at: float, sender: Node, to: Node, message: Message) -> None:
         if self._listener:
             self._listener(at, sender, to, message)
-        if type(message) not in EVENTS and to in self.run.brokers and sender in self.run.brokers:
+        if type(message) not in EVENTS_BETWEEN_BROKERS and to in self.run.brokers and sender in self.run.brokers:
             self._last_sent = at
 
     # Time ----------------------------------------------------------------------------------------------------

@@ -24,9 +24,8 @@ from pleach.lab.experiment import Case
 from pleach.lab.rounds import Publisher
 from pleach.lab.waxman import random_tree
 from pleach.messages import (
+    EVENT_TRAFFIC,
     Close,
-    Deliver,
-    Forward,
     Lock,
     LockAck,
     Mark,
@@ -34,8 +33,6 @@ from pleach.messages import (
     Message,
     Node,
     Open,
-    Publish,
-    Published,
     Swap,
     encode,
 )
@@ -128,7 +125,6 @@ LABELS: Mapping[type[Message], str] = {
     Open: "open",
     Close: "close",
 }
-EVENTS: frozenset[type[Message]] = frozenset((Publish, Published, Forward, Deliver, Marked))
 OTHER = "other"  # our confirmations and differences of tables; the messages of joining and leaving
 PUB = "pub"  # S0's name for events that are sent besides
 TYPES = (*LABELS.values(), OTHER, PUB)
@@ -172,7 +168,7 @@ class Meter:
             return
         if isinstance(message, Marked):
             self._marked(tally, message)
-        elif type(message) not in EVENTS:
+        elif type(message) not in EVENT_TRAFFIC:
             label = LABELS.get(type(message), OTHER)
             tally.messages[label] += 1
             tally.bytes[label] += len(encode(message))

@@ -21,12 +21,12 @@ from pleach.lab.experiment import Case, Experiment, Figure, Sample, Size, Summar
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.look import curve
 from pleach.lab.queues import Queues
-from pleach.lab.rounds import EVENTS, Publisher, Rounds, exchange_on_cycle
+from pleach.lab.rounds import Publisher, Rounds, exchange_on_cycle
 from pleach.lab.scales import from_zero
 from pleach.lab.trends import linear_growth, ordered, trend
 from pleach.lab.waxman import TABLE_A1, Brokers, Waxman, brokers_of
 from pleach.lab.witness import Traffic
-from pleach.messages import Message, Node, RelayTables
+from pleach.messages import EVENTS_BETWEEN_BROKERS, Message, Node, RelayTables
 from pleach.scenario.model import Client, Ordering, PerLink, Routing, Scenario
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
@@ -97,7 +97,7 @@ class Counted:
         run.sim.on_send = self._sent
 
     def _sent(self, _at: float, sender: Node, to: Node, message: Message) -> None:
-        if type(message) in EVENTS or sender not in self._brokers or to not in self._brokers:
+        if type(message) in EVENTS_BETWEEN_BROKERS or sender not in self._brokers or to not in self._brokers:
             return
         self._traffic.add(message)
         if isinstance(message, RelayTables) and message not in self._relays:

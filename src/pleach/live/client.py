@@ -122,10 +122,15 @@ class Client:
     async def advertise(self, advertised: str | Filter, *, name: str | None = None) -> str:
         """Announce what will be published; returns the advertisement's name once it is in effect."""
         self._check_open()
-        name = name or self._next_name("a", self._state().advertisements)
-        effects = self._lifeline.machine.advertise(name, _filter(advertised))
-        await self._request(Advertised, name, effects)
-        return name
+        chosen = name or self._next_name("a", self._state().advertisements)
+        machine = self._lifeline.machine
+        try:
+            await self._request(Advertised, chosen, machine.advertise(chosen, _filter(advertised)))
+        except asyncio.CancelledError:
+            if name is None:  # the application, which has given up, has no name to take it back by
+                self._lifeline.perform(machine.unadvertise(chosen))
+            raise
+        return chosen
 
     async def unadvertise(self, name: str) -> None:
         self._check_open()
@@ -262,8 +267,8 @@ class Client:
                 pass  # of the subscription that was taken back; one made under its name since is answered later
             case Subscribed(name) | Unsubscribed(name) | Advertised(name) | Unadvertised(name):
                 self._requests.answer(type(message), name)
-            case Refused(name, reason):
-                self._requests.refuse(name, reason)
+            case Refused(name, reason, layer):
+                self._requests.refuse(name, reason, layer)
 
     def hear_birth(self, received: int) -> None:
         """What was sent to the former life and not confirmed is void; requests were made again by the machine."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import monotonic, perf_counter
-from typing import Protocol, get_args
+from typing import Protocol
 
 from pleach.broker import Broker
 from pleach.effects import Effect, Send
@@ -21,11 +21,11 @@ from pleach.live.metrics import Counters
 from pleach.live.watching import Watching
 from pleach.live.witness import Witness
 from pleach.messages import (
+    CLIENT_REQUESTS,
     OPERATOR,
     Advertise,
     Attach,
     Bereaved,
-    ClientRequest,
     Deliver,
     Detach,
     Farewell,
@@ -40,7 +40,6 @@ from pleach.messages import (
     Presence,
     Publish,
     PublishRefused,
-    Refused,
     Returning,
     Said,
     Sent,
@@ -53,10 +52,10 @@ from pleach.mobility.machine import Mobility
 from pleach.optimise.seat import Seat
 from pleach.overlay.membership import Membership
 from pleach.routing.entries import Entry
-from pleach.routing.sessions import owner
+from pleach.routing.sessions import owner, refusal
 from pleach.runs import Passed, Run
 
-FROM_CLIENTS: frozenset[type] = frozenset((*get_args(ClientRequest), Farewell, Halted, Returning))
+FROM_CLIENTS: frozenset[type] = CLIENT_REQUESTS | {Farewell, Halted, Returning}
 MENDING: frozenset[type] = frozenset((Presence, Switch, Muster))  # what may lead to something that heals
 FROM_ITS_DRIVER: frozenset[type] = frozenset((StandFor, Bereaved))
 
@@ -141,7 +140,7 @@ class Gate:
                 return self._route(sender, message, now)
             case Subscribe() | Advertise() if reason := self._why_not(sender, message):
                 self._counters.names_refused += 1
-                return [Send(sender, Refused(_name(message), reason))]
+                return [refusal(sender, message, reason)]
             case Attach() | Detach():
                 self._note_attached(sender, is_attached=isinstance(message, Attach))
                 return self._pass_on(sender, message, now)
@@ -200,7 +199,7 @@ class Gate:
         """Why nothing can be subscribed or advertised under a name; empty where it can."""
         if len(_name(message).encode()) > NAME_BYTES_MAX:
             return f"its name is longer than {NAME_BYTES_MAX} bytes"
-        if message.renews and self._has(sender, message):
+        if self._has(sender, message):  # it takes no room, and is confirmed again
             return ""
         if self.names_max is not None and self.broker.sessions.names >= self.names_max:
             return f"{self.name} has {self.names_max:,} subscriptions and advertisements, its limit: try another broker"

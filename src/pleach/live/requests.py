@@ -6,13 +6,17 @@ import asyncio
 from collections.abc import Sequence
 
 from pleach.errors import AdvertiseRefusedError, ClientError, RefusedError, SubscribeRefusedError
-from pleach.messages import Advertised, Message, Subscribed, Unadvertised, Unsubscribed
+from pleach.messages import Advertised, Layer, Message, Subscribed, Unadvertised, Unsubscribed
 
 REFUSALS: dict[type[Message], type[RefusedError]] = {
     Subscribed: SubscribeRefusedError,
     Unsubscribed: SubscribeRefusedError,
     Advertised: AdvertiseRefusedError,
     Unadvertised: AdvertiseRefusedError,
+}
+LAYERS: dict[type[RefusedError], Layer] = {
+    SubscribeRefusedError: Layer.SUBSCRIPTIONS,
+    AdvertiseRefusedError: Layer.ADVERTISEMENTS,
 }
 
 
@@ -49,10 +53,11 @@ class Requests:
             future.set_exception(error)
             future.exception()  # seen: a call that was cancelled has nobody to tell
 
-    def refuse(self, name: str, reason: str) -> None:
-        """The broker does not say which request of that name it means; there is one at a time."""
+    def refuse(self, name: str, reason: str, layer: Layer | None) -> None:
+        """`layer`: of which the name is. Which request of that name is meant is not said; there is one at a time."""
         for kind, error in REFUSALS.items():
-            self.answer(kind, name, error(name, reason))
+            if layer in (None, LAYERS[error]):
+                self.answer(kind, name, error(name, reason))
 
     def answer_all(self, *kinds: type[Message]) -> None:
         for kind, name in [each for each in self._waiting if each[0] in kinds]:

@@ -88,6 +88,15 @@ from pleach.messages.healing import (
     Testimony,
 )
 from pleach.messages.hosting import HostingRequest, RequestHost, RequestUnhost
+from pleach.messages.kinds import (
+    CLIENT_REQUESTS,
+    EVENT_TRAFFIC,
+    EVENTS_BETWEEN_BROKERS,
+    EVENTS_TO_BROKERS,
+    PUB_SUB,
+    PUB_SUB_OR_MARKED,
+    UNMARKED_EVENTS,
+)
 from pleach.messages.kinship import Kin, Refuge, Stand, Whereabouts
 from pleach.messages.membership import (
     ClientLeft,
@@ -157,9 +166,16 @@ from pleach.messages.routing import Forward, Install, Installed, Mark, Marked, P
 from pleach.messages.swaplink import Abort, Aborted, Close, Lock, LockAck, LockNack, Open, Swap, SwapLinkMessage, Told
 
 __all__ = [
+    "CLIENT_REQUESTS",
     "CONFIRMED_TOGETHER_MAX",
+    "EVENTS_BETWEEN_BROKERS",
+    "EVENTS_TO_BROKERS",
     "EVENT_PREFIXES",
+    "EVENT_TRAFFIC",
     "OPERATOR",
+    "PUB_SUB",
+    "PUB_SUB_OR_MARKED",
+    "UNMARKED_EVENTS",
     "_ASKED",
     "_ASKED_AT",
     "_NOT_ASKED",

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from pleach.events.event import Event, EventId
 from pleach.events.filter import Filter
-from pleach.messages.base import Message
+from pleach.messages.base import Layer, Message
 
 # Client to broker ----------------------------------------------------------------------------------------------
 
@@ -111,10 +111,16 @@ class Unadvertised(Message, frozen=True):
 
 
 class Refused(Message, frozen=True):
-    """A request other than Publish that was not carried out."""
+    """A request other than Publish that was not carried out.
+
+    `layer`: that of the name which it was about; None where it was about none, and from older brokers.
+    `filter`: what was asked for under that name, which may well stand for something else.
+    """
 
     subject: str
     reason: str
+    layer: Layer | None = None
+    filter: Filter | None = None
 
 
 ClientRequest: TypeAlias = Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise | Renewed

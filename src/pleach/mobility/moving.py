@@ -11,15 +11,12 @@ got at the source, is what it still lacks, in an order that follows on from it (
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import get_args
 
 from pleach.effects import Send
-from pleach.messages import ClientRequest, Deliver, Forward, Message, Node, Publish, encode
+from pleach.messages import CLIENT_REQUESTS, Deliver, Forward, Message, Node, Publish, encode
 from pleach.mobility.movements import Entering, Leaving, Movement, Through
 from pleach.mobility.phases import SourcePhase, TargetPhase
 from pleach.overlay.seam import Hold, Passing, Verdict, stale
-
-CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
 
 
 class Moving:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import msgspec
 
 from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, Send, SetTimer
-from pleach.errors import ComponentError
 from pleach.messages import (
     Approve,
     Detach,
@@ -117,10 +116,7 @@ class Source:
         movement, sessions = self._movement, self._layers.sessions
         if movement.client not in sessions:
             return self._give_up(f"{movement.client} has left")
-        try:
-            component = self._layers.residency.pack(movement.client)
-        except ComponentError as error:
-            return self._give_up(str(error))
+        component = self._layers.residency.pack(movement.client)
         movement.phase = SourcePhase.PREPARED
         state = MoveState(movement.operation, sessions.hand_over(movement.client), movement.delivered, component)
         movement.delivered = []

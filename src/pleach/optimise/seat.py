@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pleach.effects import Effect, Observe, Observed
-from pleach.messages import OPERATOR, Forward, Marked, Message, Node, Publish
+from pleach.messages import EVENTS_TO_BROKERS, OPERATOR, Message, Node
 from pleach.optimise.council import Councillor, Ground
 from pleach.runs import Passed, Run
 
-EVENTS: frozenset[type] = frozenset((Forward, Marked, Publish))
 DONE = ": done"  # what protocols say to their end of all who took part, whose neighbours may be what they were
 
 
@@ -25,7 +24,7 @@ class Seat:
 
     def saw(self, sender: Node, message: Message, effects: Sequence[Effect], now: float) -> None:
         self._councillor.book.saw(sender, message, effects, now)
-        if message.__class__ not in EVENTS:
+        if message.__class__ not in EVENTS_TO_BROKERS:
             self.look(effects, now)
 
     def saw_timer(self, effects: Sequence[Effect], now: float) -> None:

@@ -3,7 +3,8 @@
     asked ── Seek ──▶ … ──▶ every broker but those behind the one that is sought
     asked ◀── Sought ── …   found, or (from everywhere) not found: then the request is refused
 
-On a tree this takes two messages per link at most. Nobody needs to know where anybody else is.
+On a tree this takes two messages per link at most. Nobody needs to know where anybody else is. A link that is exchanged
+meanwhile may take an answer with it, so that everyone who waits for one waits for a bounded time.
 
 While the tree changes, a Seek may come to its target by two ways. Both are answered, which does no harm: who has had
 one answer waits for no other. The request is taken once: a swap that waits for its turn behind itself would be refused
@@ -13,13 +14,17 @@ in the end though it was done, and a client would be moved again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
-from pleach.effects import Concluded, Effect, Send
+from pleach.effects import CancelTimer, Concluded, Effect, Send, SetTimer
 from pleach.messages import OPERATOR, Message, Node, Seek, Sought, SoughtRequest, pack, unpack
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Reconfiguration
+
+SEARCH_SECONDS = 10.0
+SEARCH: Final = "courier:"  # the timers, by operation
 
 NOTHING = Handled()
 TAKEN_MAX = 256  # operations that were taken here: far more than can be sought at once
@@ -70,7 +75,8 @@ class Courier:
         if not neighbours:
             return Handled(self._answer(asker, request.operation, missing=request.begins_at))
         self._state.searches[request.operation] = Search(asker, request.begins_at, neighbours)
-        return Handled([Send(neighbour, Seek(request)) for neighbour in neighbours])
+        asked = [Send(neighbour, Seek(request)) for neighbour in neighbours]
+        return Handled([*asked, SetTimer(SEARCH + request.operation, SEARCH_SECONDS)])
 
     def _found(self, sender: Node, request: SoughtRequest) -> Handled:
         answer, taken = self._answer(sender, request.operation), self._state.taken
@@ -89,7 +95,8 @@ class Courier:
         if search.waiting and not is_found:
             return NOTHING
         del self._state.searches[operation]
-        return Handled(self._answer(search.asker, operation, missing="" if is_found else search.begins_at))
+        answer = self._answer(search.asker, operation, missing="" if is_found else search.begins_at)
+        return Handled([CancelTimer(SEARCH + operation), *answer])
 
     def _answer(self, asker: Node, operation: str, *, missing: Node = "") -> list[Effect]:
         """`missing`: who is sought, and not in this direction; empty: found."""
@@ -100,10 +107,16 @@ class Courier:
         return [Concluded(operation, f"there is no broker {missing} in the tree")] if missing else []
 
     def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
-        return NOTHING
+        """An answer has not come; whoever waits for ours waits no longer than we did."""
+        operation = name.removeprefix(SEARCH)
+        search = self._state.searches.pop(operation, None)
+        if search is None or search.asker != OPERATOR:
+            return NOTHING
+        reason = f"{search.begins_at} was not found within {SEARCH_SECONDS:g} s: ask it whether it has begun"
+        return Handled([Concluded(operation, reason)])
 
     def resume(self) -> Sequence[Effect]:
-        return []
+        return [SetTimer(SEARCH + operation, SEARCH_SECONDS) for operation in sorted(self._state.searches)]
 
     def capture(self) -> bytes:
         return pack(self._state)

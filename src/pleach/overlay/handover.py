@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import get_args
 
 import msgspec
 
 from pleach.effects import Send
-from pleach.messages import ClientRequest, HandedClient, Layer, Node, PubSub, Redirect, Said
+from pleach.messages import CLIENT_REQUESTS, PUB_SUB, ClientRequest, HandedClient, Layer, Node, Redirect, Said
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
 from pleach.routing.entries import Entry
 from pleach.routing.sessions import owner
 from pleach.routing.waits import Ticket
-
-CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
-PUB_SUB: frozenset[type] = frozenset(get_args(PubSub))
 
 
 class Part(IntEnum):

@@ -62,7 +62,7 @@ class Residency(Protocol):
         ...
 
     def pack(self, client: Node) -> bytes:
-        """All of a component that has halted, to go elsewhere; empty for other clients. Raises ComponentError."""
+        """All of a component that has halted, to go elsewhere; empty for other clients."""
         ...
 
     def take_in(self, client: Node, state: bytes) -> None:

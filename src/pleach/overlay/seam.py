@@ -24,10 +24,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from pleach.effects import Effect, Send
-from pleach.messages import ClientRequest, Forward, Mark, Marked, Message, Node, Publish, PubSub, encode
+from pleach.messages import EVENTS_TO_BROKERS, ClientRequest, Mark, Marked, Message, Node, PubSub, encode
 
 Passing: TypeAlias = PubSub | Marked | ClientRequest  # what comes by the seam
-EVENTS: frozenset[type] = frozenset((Forward, Marked, Publish))
 FORSAKEN_MAX = 256  # operations that were given up, each after a lease: far more than can be late at once
 
 
@@ -216,10 +215,10 @@ class Seam:
         return link in self._events or link in self._others
 
     def _held(self, message: Passing) -> dict[Node, list[Passing]]:
-        return self._events if message.__class__ in EVENTS else self._others
+        return self._events if message.__class__ in EVENTS_TO_BROKERS else self._others
 
     def _waits_in_line(self, message: Passing) -> bool:
-        if message.__class__ not in EVENTS:
+        if message.__class__ not in EVENTS_TO_BROKERS:
             return True
         return self._reconfiguration is not None and self._reconfiguration.keeps_causal_order
 

@@ -48,7 +48,8 @@ class SwapPart:
         return [_note(swap)]
 
     def make_triangle(self, swap: Swapping) -> Triangle:
-        return Triangle(swap, keeps_causal_order=swap.is_corrected and self._ordering == "causal")
+        keeps_causal_order = swap.is_corrected and self._ordering == "causal"
+        return Triangle(swap, self.end_if_over, keeps_causal_order=keeps_causal_order)
 
     def undone(self, swap: Swapping, reason: str, *, is_busy: bool) -> Handled:
         """At a: the link to c is not wanted any more, nor what came over it; unless c has joined here meanwhile."""
@@ -110,6 +111,11 @@ class SwapPart:
         self.state.swap = None
         self.state.side_b = []
         self.triangle = None
+
+    def end_if_over(self) -> None:
+        """To be called after whatever may be the last that a swap has waited for: a message, a death, or an event."""
+        if self.state.swap is not None and self.state.swap.is_over:
+            self.end()
 
     def request(self) -> RequestSwap:
         assert self.state.request is not None, "only a is asked"

@@ -59,7 +59,6 @@ class SwapLink:
 
     @property
     def under_way(self) -> Triangle | None:
-        self._finish_if_over()
         return self._part.triangle
 
     @property
@@ -69,7 +68,9 @@ class SwapLink:
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
         swap = self._part.state.swap
-        return self._spared(swap, self._handle(sender, message))
+        handled = self._spared(swap, self._handle(sender, message))
+        self._part.end_if_over()
+        return handled
 
     def _handle(self, sender: Node, message: Message) -> Handled:
         match message:
@@ -251,15 +252,6 @@ class SwapLink:
         ]
         return Handled([*closing, *self._part.enter(Phase.ADOPTED), *rewired], released=[swap.c])
 
-    def _finish_if_over(self) -> None:
-        """A swap is over here once its paths are closed, and what was copied has come on the straight way too."""
-        swap = self._part.state.swap
-        if swap is None or swap.phase is not Phase.ADOPTED or swap.owed:
-            return
-        closed = {Role.A: swap.closed_ba, Role.B: swap.closed_ab, Role.C: swap.closed_ab and swap.closed_ba}
-        if closed[swap.role]:
-            self._part.end()
-
     # Giving up -----------------------------------------------------------------------------------------------
 
     def _abort(self, swap: Swapping, sender: Node) -> Handled:
@@ -279,7 +271,9 @@ class SwapLink:
         if swap is None or peer not in swap.others:
             return NOTHING
         swap.dead = sorted({*swap.dead, peer})
-        return self._spared(swap, self._face_death(swap))
+        handled = self._spared(swap, self._face_death(swap))
+        self._part.end_if_over()
+        return handled
 
     def is_open(self, peer: Node) -> bool:
         swap = self._part.state.swap

@@ -15,7 +15,7 @@ forget the link between them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 
 import msgspec
@@ -64,15 +64,25 @@ class Swapping(msgspec.Struct):
         return self.phase in (Phase.FLOODING, Phase.SWAPPING)
 
     @property
+    def is_over(self) -> bool:
+        """Its paths are closed here, and what was copied has come on the straight way too."""
+        closed = (self.closed_ba, self.closed_ab, self.closed_ab and self.closed_ba)[self.role]
+        return self.phase is Phase.ADOPTED and closed and not self.owed
+
+    @property
     def others(self) -> tuple[Node, Node]:
         return ((self.b, self.c), (self.a, self.c), (self.a, self.b))[self.role]
 
 
 class Triangle:
-    """How one of the three treats what arrives and leaves, as its phase has it."""
+    """How one of the three treats what arrives and leaves, as its phase has it.
 
-    def __init__(self, swap: Swapping, *, keeps_causal_order: bool) -> None:
+    `end_if_over`: called when an event has come that the swap may have waited for.
+    """
+
+    def __init__(self, swap: Swapping, end_if_over: Callable[[], None], *, keeps_causal_order: bool) -> None:
         self._swap = swap
+        self._end_if_over = end_if_over
         self.keeps_causal_order = keeps_causal_order
 
     @property
@@ -136,6 +146,7 @@ class Triangle:
         if key in swap.seen:
             if is_straight:
                 swap.owed.pop(key, None)
+                self._end_if_over()
             return Drop("seen before")
         if swap.phase is Phase.ABORTING and not is_straight:
             return Drop("a copy")

@@ -7,7 +7,8 @@ the answers rest on calls `forget`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import msgspec
@@ -75,10 +76,10 @@ class Passage:
                 raise EventError(f"event {glimpse.id}: too large")
             if receivers is not current:
                 if current is not None:
-                    spans.append(Span(start, place, *current))
+                    spans += _split(start, place, current, glimpses)
                 start, current = place, receivers
         if current is not None:
-            spans.append(Span(start, len(glimpses), *current))
+            spans += _split(start, len(glimpses), current, glimpses)
         return spans
 
     def _learn(self, sender: Node, key: bytes) -> _Route:
@@ -92,3 +93,16 @@ class Passage:
             self._routes.setdefault(sender, {})[key] = route
             self._count += 1
         return route
+
+
+def _split(start: int, end: int, receivers: Receivers, glimpses: Sequence[Glimpse]) -> Iterator[Span]:
+    """One span, or several where some of the events are of a client that would get them and does not want its own."""
+    neighbours, clients, not_own = receivers
+    if not not_own:
+        yield Span(start, end, neighbours, clients)
+        return
+    publishers = (glimpse.id[0] for glimpse in glimpses[start:end])
+    for unwilling, stretch in groupby(publisher if publisher in not_own else None for publisher in publishers):
+        count = len(list(stretch))
+        yield Span(start, start + count, neighbours, receivers.clients_but(unwilling))
+        start += count

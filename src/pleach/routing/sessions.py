@@ -51,7 +51,12 @@ NAMES_PER_CLIENT_MAX = 10_000  # subscriptions, and advertisements, of one clien
 ORDINARY_CHARACTERS = 1_024  # of a filter's text
 TOO_MANY_NAMES = f"a client has at most {NAMES_PER_CLIENT_MAX} of these"
 
-LAYERS: dict[type[Message], Layer] = {Subscribe: Layer.SUBSCRIPTIONS, Advertise: Layer.ADVERTISEMENTS}
+LAYERS: dict[type[Message], Layer] = {
+    Subscribe: Layer.SUBSCRIPTIONS,
+    Unsubscribe: Layer.SUBSCRIPTIONS,
+    Advertise: Layer.ADVERTISEMENTS,
+    Unadvertise: Layer.ADVERTISEMENTS,
+}
 CONFIRMATIONS: dict[Layer, type[Subscribed | Advertised]] = {
     Layer.SUBSCRIPTIONS: Subscribed,
     Layer.ADVERTISEMENTS: Advertised,
@@ -83,10 +88,14 @@ def owner(client: Node, name: str) -> str:
 
 
 class Receivers(NamedTuple):
-    """Whom an event goes to."""
+    """Whom an event goes to. `not_own`: those of the clients who do not want it if it is their own."""
 
     neighbours: tuple[Node, ...]
     clients: tuple[Node, ...]
+    not_own: frozenset[Node]
+
+    def clients_but(self, one: Node | None) -> tuple[Node, ...]:
+        return tuple(client for client in self.clients if client != one)
 
 
 class Sessions:
@@ -114,7 +123,7 @@ class Sessions:
         if isinstance(message, Attach):
             return self._attach(client, own_events=message.own_events)
         if client not in self._clients:
-            return [_refusal(client, message, "not attached: send Attach first")]
+            return [refusal(client, message, "not attached: send Attach first")]
         match message:
             case Publish(event):
                 return self._publish(client, event)
@@ -164,14 +173,17 @@ class Sessions:
         return sends
 
     def receivers(self, attributes: Mapping[str, Any], source: Node) -> Receivers:
-        """Who gets an event with these attributes: as `forward` sends it."""
-        neighbours, takers, clients = [], [], self._clients
+        """Who gets an event with these attributes: as `forward` sends it. From a client come its own events only."""
+        neighbours, takers, not_own, clients = [], [], [], self._clients
         for to in self._router.destinations(attributes, source):
             if to not in clients:
                 neighbours.append(to)
-            elif to != source or clients[to].own_events:
+            elif clients[to].own_events:
                 takers.append(to)
-        return Receivers(tuple(neighbours), tuple(takers))
+            elif to != source:
+                takers.append(to)
+                not_own.append(to)
+        return Receivers(tuple(neighbours), tuple(takers), frozenset(not_own))
 
     # Requests ------------------------------------------------------------------------------------------------
 
@@ -218,9 +230,10 @@ class Sessions:
     def _add(self, layer: Layer, client: Node, name: str, wanted: Filter, *, wait: bool) -> list[Send]:
         names = self._clients[client].names(layer)
         if name in names and names[name] != wanted:
-            return [Send(client, Refused(name, f"the name stands for {names[name].text!r}; take that back first"))]
+            reason = f"the name stands for {names[name].text!r}; take that back first"
+            return [Send(client, Refused(name, reason, layer, wanted))]
         if name not in names and len(names) == NAMES_PER_CLIENT_MAX:
-            return [Send(client, Refused(name, TOO_MANY_NAMES))]
+            return [Send(client, Refused(name, TOO_MANY_NAMES, layer, wanted))]
         if name not in names:
             self.names += weight(wanted)
         names[name] = wanted
@@ -242,7 +255,7 @@ class Sessions:
             return [*sends, *self._add(layer, client, name, wanted, wait=True)]
         if name not in names:
             if len(names) == NAMES_PER_CLIENT_MAX:
-                return [Send(client, Refused(name, TOO_MANY_NAMES))]
+                return [Send(client, Refused(name, TOO_MANY_NAMES, layer, wanted))]
             names[name] = wanted
             self.names += weight(wanted)
         return [*sends, *self._router.add(layer, client, Entry(owner(client, name), wanted), None).sends]
@@ -326,11 +339,14 @@ class Sessions:
         self.names = sum(state.weight for state in clients.values())
 
 
-def _refusal(client: Node, message: Message, reason: str) -> Send:
+def refusal(client: Node, message: Message, reason: str) -> Send:
+    """The answer to a request that is not carried out."""
     match message:
         case Publish(event):
             return Send(client, PublishRefused(event.id, reason))
-        case Subscribe(name) | Unsubscribe(name) | Advertise(name) | Unadvertise(name):
-            return Send(client, Refused(name, reason))
+        case Subscribe(name, wanted) | Advertise(name, wanted):
+            return Send(client, Refused(name, reason, LAYERS[type(message)], wanted))
+        case Unsubscribe(name) | Unadvertise(name):
+            return Send(client, Refused(name, reason, LAYERS[type(message)]))
         case _:
             return Send(client, Refused(type(message).__name__, reason))

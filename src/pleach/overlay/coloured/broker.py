@@ -24,6 +24,7 @@ import msgspec
 from pleach.effects import Effect, LinkDown, LinkUp, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
+    CLIENT_REQUESTS,
     OPERATOR,
     Attach,
     Attached,
@@ -41,7 +42,6 @@ from pleach.messages import (
     Publish,
     PublishRefused,
     Redirect,
-    Refused,
     Renewed,
     Stage,
     Subscribe,
@@ -57,12 +57,11 @@ from pleach.overlay.coloured.holding import Holding, HoldingState, Order
 from pleach.overlay.coloured.keeper import Keeper, KeeperState, Phase, Reaction
 from pleach.overlay.coloured.planes import Planes, PlanesState
 from pleach.routing.router import Router, RoutingConfig
-from pleach.routing.sessions import Sessions
+from pleach.routing.sessions import Sessions, refusal
 
 EARLY_MAX: Final = 1_000_000  # messages that wait for the recolouring they belong to
 HELD_MAX: Final = 1_000_000  # events that wait for the next recolouring
 BETWEEN_BROKERS: frozenset[type] = frozenset(get_args(ColouredMessage))
-CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
 OPERATOR_REQUESTS: frozenset[type] = frozenset(get_args(OperatorRequest))
 
 
@@ -255,7 +254,7 @@ class ColouredBroker:
             case Renewed():
                 return ()  # the planes are told anew, whatever was renewed
             case _:
-                return [Send(client, Refused(message.advertisement, "a coloured network has no advertisements"))]
+                return [refusal(client, message, "a coloured network has no advertisements")]
 
     def _published(self, client: Node, publish: Publish) -> Sequence[Effect]:
         if self._holding.count >= HELD_MAX:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from pleach.effects import Send
-from pleach.messages import Forward, Install, Mark, Marked, Node, RelayRouting, Withdraw
+from pleach.messages import EVENTS_TO_BROKERS, Forward, Install, Mark, Marked, Node, RelayRouting, Withdraw
 from pleach.overlay.exchange.cycle import Cycle
-from pleach.overlay.seam import EVENTS, Drop, Hold, Pass, Passing, Verdict, stale
+from pleach.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
 from pleach.routing.relays import UNANSWERED
 
 
@@ -124,4 +124,4 @@ class Colouring:
 
 
 def _is_event(message: Passing) -> bool:
-    return message.__class__ in EVENTS
+    return message.__class__ in EVENTS_TO_BROKERS

@@ -18,7 +18,6 @@ import msgspec
 from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
-    OPERATOR,
     CycleRefused,
     ExchangeMessage,
     Flush,
@@ -106,7 +105,7 @@ class ExchangeMachine:
     def handle(self, sender: Node, message: Message, *, now: float) -> Handled:
         match message:
             case RequestExchange():
-                return self._requested(sender, message, attempts=0, now=now)
+                return self._requested(message, attempts=0, now=now)
             case LockCycle() if not Cycle.of(message).is_next(sender, self._layers.name):
                 raise ProtocolError(self._layers.name, sender, message, "that is no way round a cycle")
             case LockCycle(path=path) if path[0] != self._layers.name:
@@ -128,7 +127,7 @@ class ExchangeMachine:
         waiting = self._state.retries.take(name)
         if waiting is None or not isinstance(waiting.request, RequestExchange):
             return NOTHING
-        return self._requested(OPERATOR, waiting.request, attempts=waiting.attempts, now=now)
+        return self._requested(waiting.request, attempts=waiting.attempts, now=now)
 
     def resume(self) -> Sequence[Effect]:
         timers = self._state.retries.timers()
@@ -147,12 +146,9 @@ class ExchangeMachine:
 
     # Lock ----------------------------------------------------------------------------------------------------
 
-    def _requested(self, sender: Node, request: RequestExchange, *, attempts: int, now: float) -> Handled:
-        router = self._layers.router
+    def _requested(self, request: RequestExchange, *, attempts: int, now: float) -> Handled:
+        """At u: what is asked for elsewhere comes by the courier."""
         cycle = Cycle.of(request)
-        if not cycle.why_not() and cycle.u != self._layers.name:
-            towards = [cycle.u] if cycle.u in router.neighbours else router.neighbours
-            return Handled([Send(neighbour, request) for neighbour in towards if neighbour != sender])
         if reason := cycle.why_not() or self._why_not_here(cycle):
             return Handled([Concluded(request.operation, reason)])
         if busy := self._layers.locked_for():
