@@ -5,14 +5,33 @@ And what a broker does that takes a client over, whatever for (mobility/ does so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import IntEnum
+from collections.abc import Mapping, Sequence
+from enum import IntEnum, StrEnum
+from types import MappingProxyType
 from typing import get_args
 
 import msgspec
 
 from pleach.effects import Send
-from pleach.messages import ClientRequest, HandedClient, Layer, Node, PubSub, Redirect, Said
+from pleach.messages import (
+    ClientLeft,
+    ClientRequest,
+    CloseAB,
+    ConnectAck,
+    ConnectNack,
+    Farewell,
+    HandedClient,
+    Handover,
+    Layer,
+    Left,
+    Message,
+    Node,
+    PubSub,
+    Redirect,
+    RemoveAck,
+    RemoveNack,
+    Said,
+)
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
 from pleach.routing.entries import Entry
@@ -35,6 +54,28 @@ class Phase(IntEnum):
     ASKED = 1  # the other side has not answered
     HANDED = 2  # the clients are a's; b passes on what they send, and delivers what a sent before
     CLOSED = 3  # nothing more comes from a by way of b; clients are on their way
+
+
+class Speaker(StrEnum):
+    PARTNER = "the other broker"
+    CLIENT = "a client that has been sent on"
+
+
+# Who may say what, and when. What is not here, or said by another one, is that one's fault, and changes nothing.
+EXPECTED: Mapping[tuple[Part, Phase, type[Message]], Speaker] = MappingProxyType(
+    {
+        (Part.JOINING, Phase.ASKED, ConnectAck): Speaker.PARTNER,
+        (Part.JOINING, Phase.ASKED, ConnectNack): Speaker.PARTNER,
+        (Part.LEAVING, Phase.ASKED, RemoveAck): Speaker.PARTNER,
+        (Part.LEAVING, Phase.ASKED, RemoveNack): Speaker.PARTNER,
+        (Part.LEAVING, Phase.HANDED, CloseAB): Speaker.PARTNER,
+        (Part.LEAVING, Phase.CLOSED, Farewell): Speaker.CLIENT,
+        (Part.INHERITING, Phase.ASKED, Handover): Speaker.PARTNER,
+        (Part.INHERITING, Phase.CLOSED, Said): Speaker.PARTNER,
+        (Part.INHERITING, Phase.CLOSED, ClientLeft): Speaker.PARTNER,
+        (Part.INHERITING, Phase.CLOSED, Left): Speaker.PARTNER,
+    }
+)
 
 
 class Changing(msgspec.Struct):
@@ -92,6 +133,20 @@ class Crossing:
         if change.part is not Part.LEAVING or change.phase is Phase.ASKED:
             return sends
         return [send for send in sends if not (send.to == change.partner and send.message.__class__ in PUB_SUB)]
+
+
+def why_not(change: Changing, sender: Node, message: Message) -> str:
+    """Why it does not fit a change of membership; empty where it does."""
+    speaker = EXPECTED.get((change.part, change.phase, type(message)))
+    if speaker is None:
+        return f"it does not fit the state of the operation, {change.part.name} {change.phase.name}"
+    if speaker is Speaker.PARTNER and sender != change.partner:
+        return f"it is for {change.partner} to say"
+    if not isinstance(message, Said | Farewell) and message.operation != change.operation:  # type: ignore[attr-defined]
+        return f"operation {change.operation} is under way here"
+    if isinstance(message, ClientLeft) and message.client not in change.clients:
+        return f"{message.client} is not on its way here"
+    return ""
 
 
 def redirect(change: Changing) -> Redirect:

@@ -47,7 +47,7 @@ from pleach.messages import (
     unpack,
 )
 from pleach.overlay import sides
-from pleach.overlay.handover import Changing, Crossing, Part, Phase, confirm, redirect, tables_of
+from pleach.overlay.handover import Changing, Crossing, Part, Phase, confirm, redirect, tables_of, why_not
 from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
 from pleach.overlay.seam import Handled
@@ -127,9 +127,12 @@ class Membership:
                 return self._connect(sender, message)
             case RemoveReq():
                 return self._remove_req(sender, message)
+        if isinstance(message, Farewell) and self._is_void(sender):
+            return NOTHING
         change = self._state.change
-        if change is None:
-            raise ProtocolError(self._layers.name, sender, message, "no broker is being added or removed here")
+        reason = why_not(change, sender, message) if change else "no broker is being added or removed here"
+        if change is None or reason:
+            raise ProtocolError(self._layers.name, sender, message, reason)
         match change.part:
             case Part.JOINING:
                 return self._while_joining(change, message)
@@ -152,6 +155,15 @@ class Membership:
 
     def restore(self, state: bytes) -> None:
         self._state = unpack(state, MembershipState)
+
+    def _is_void(self, client: Node) -> bool:
+        """Whether a farewell says nothing new: the driver has said it in the name of a client that was away."""
+        match self._state.change:
+            case None:
+                return bool(self._state.left)
+            case Changing(part=Part.LEAVING, phase=Phase.CLOSED, clients=clients):
+                return client not in clients
+        return False
 
     # AddBroker -----------------------------------------------------------------------------------------------
 
@@ -202,7 +214,7 @@ class Membership:
             case ConnectNack(_, reason):
                 self._state.is_turned_away = True
                 return Handled([LinkDown(change.partner), Concluded(change.operation, reason)], released=clients)
-        return self._unexpected(change, message)
+        raise AssertionError(message)
 
     # RemoveBroker, at b --------------------------------------------------------------------------------------
 
@@ -243,7 +255,7 @@ class Membership:
                 del change.clients[sender]
                 left: list[Effect] = [Send(change.partner, ClientLeft(change.operation, sender)), LinkDown(sender)]
                 return Handled([*left, *self._leave_if_alone(change)])
-        return self._unexpected(change, message)
+        raise AssertionError(message)
 
     def _hand_over(self, change: Changing) -> Handled:
         """All that the clients have is a's from now on; b keeps its tables to deliver what a sent before."""
@@ -270,6 +282,9 @@ class Membership:
         if busy := self._layers.locked_for():
             reason = f"{self._layers.name} is locked for operation {busy}"
             return Handled([Send(sender, RemoveNack(message.operation, reason, is_busy=True))])
+        if sender not in self._layers.router.neighbours:
+            reason = f"{self._layers.name} and {sender} are no neighbours"
+            return Handled([Send(sender, RemoveNack(message.operation, reason))])
         begun = self._begin(Changing(message.operation, Part.INHERITING, sender))
         return Handled([*begun, Send(sender, RemoveAck(message.operation))])
 
@@ -285,7 +300,7 @@ class Membership:
             case Left():
                 self._end()
                 return Handled([LinkDown(change.partner)])
-        return self._unexpected(change, message)
+        raise AssertionError(message)
 
     def _inherit(self, change: Changing, clients: Sequence[HandedClient]) -> Handled:
         router, sessions = self._layers.router, self._layers.sessions
@@ -345,9 +360,6 @@ class Membership:
 
     def _end(self) -> None:
         self._state.change = None
-
-    def _unexpected(self, change: Changing, message: Message) -> Handled:
-        raise ProtocolError(self._layers.name, change.partner, message, "it does not fit the state of the operation")
 
 
 def _note(change: Changing) -> Observe:
