@@ -21,11 +21,13 @@ from pleach.messages import (
     Connect,
     ConnectAck,
     ConnectNack,
+    Detach,
     Farewell,
     HandedClient,
     Handover,
     Left,
     MembershipMessage,
+    Redirect,
     RemoveAck,
     RemoveNack,
     RemoveReq,
@@ -152,3 +154,37 @@ def test_only_a_neighbour_is_let_go():
     [(to, nack)] = sent(broker.handle("someone", RemoveReq("1"), now=0.0))
     assert (to, nack.is_busy) == ("someone", False)
     assert not broker.operation
+
+
+# Clients that lose their memory meanwhile --------------------------------------------------------------------------
+
+
+def redirects(effects):
+    return [to for to, message in sent(effects) if isinstance(message, Redirect)]
+
+
+def test_a_client_that_has_lost_its_memory_is_sent_on_again():
+    """The redirection went to its former life."""
+    broker = broker_in(Part.LEAVING, Phase.CLOSED)
+    assert sent(broker.peer_reborn("k")) == [("n", Said("k", Detach()))]
+    assert sent(broker.handle("k", Attach(), now=0.0)) == [("n", Said("k", Attach())), ("k", Redirect("n", "there:1"))]
+    assert sent(broker.handle("k", Farewell(), now=0.0))[0] == ("n", ClientLeft("1", "k"))
+
+
+def test_each_life_is_sent_on_once():
+    """A second redirection would wait at the client for the day on which it comes back here."""
+    broker = broker_in(Part.LEAVING, Phase.CLOSED)
+    assert redirects(broker.handle("k", Attach(), now=0.0)) == [], "it is a renewal"
+    broker.peer_reborn("k")
+    assert redirects(broker.handle("k", Attach(), now=0.0)) == ["k"]
+    assert redirects(broker.handle("k", Attach(), now=0.0)) == []
+    assert redirects(broker.handle("late", Attach(), now=0.0)) == ["late"]
+    assert redirects(broker.handle("late", Attach(), now=0.0)) == []
+
+
+def test_one_that_loses_its_memory_before_it_is_sent_on_is_sent_on_once():
+    broker = broker_in(Part.LEAVING, Phase.HANDED)
+    broker.peer_reborn("k")
+    assert redirects(broker.handle("k", Attach(), now=0.0)) == []
+    assert redirects(broker.handle("n", CloseAB("1", "there:1"), now=0.0)) == ["k"]
+    assert redirects(broker.handle("k", Attach(), now=0.0)) == []

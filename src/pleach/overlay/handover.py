@@ -19,6 +19,7 @@ from pleach.messages import (
     CloseAB,
     ConnectAck,
     ConnectNack,
+    Detach,
     Farewell,
     HandedClient,
     Handover,
@@ -79,13 +80,16 @@ EXPECTED: Mapping[tuple[Part, Phase, type[Message]], Speaker] = MappingProxyType
 
 
 class Changing(msgspec.Struct):
-    """One change of membership at one of its two brokers. `partner`: the other one. `clients`: those on their way."""
+    """One change of membership at one of its two brokers. `partner`: the other one.
+
+    `clients`: those on their way, and whether each has been told where to go in the life that it is in.
+    """
 
     operation: str
     part: Part
     partner: Node
     phase: Phase = Phase.ASKED
-    clients: dict[Node, None] = {}
+    clients: dict[Node, bool] = {}
     partner_address: str = ""  # where the partner listens for clients
 
 
@@ -111,7 +115,7 @@ class Crossing:
         change = self._change
         match change.part, change.phase:
             case Part.JOINING, _:
-                change.clients[client] = None
+                change.clients[client] = False
                 return Hold()  # what is published now is for the tree that this broker is joining
             case Part.LEAVING, Phase.HANDED | Phase.CLOSED:
                 return Drop("passed on", self._pass_on(client, request))
@@ -120,11 +124,15 @@ class Crossing:
         return Pass(client, request)
 
     def _pass_on(self, client: Node, request: ClientRequest) -> Sequence[Send]:
-        """A client that came after the handover goes the same way as the others."""
+        """A client that came after the handover goes the same way as the others.
+
+        So does one that has lost its memory: what its former life was told is void.
+        """
         change = self._change
-        is_late = client not in change.clients and change.phase is Phase.CLOSED
-        change.clients[client] = None
-        redirected = [Send(client, redirect(change))] if is_late else []
+        is_at_its_end = isinstance(request, Detach) and client in change.clients
+        is_to_be_told = change.phase is Phase.CLOSED and not is_at_its_end and not change.clients.get(client)
+        change.clients[client] = is_to_be_told or (change.clients.get(client, False) and not is_at_its_end)
+        redirected = [Send(client, redirect(change))] if is_to_be_told else []
         return [Send(change.partner, Said(client, request)), *redirected]
 
     def leaving(self, _source: Node, _cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:

@@ -250,6 +250,7 @@ class Membership:
             case CloseAB(_, address):
                 change.partner_address = address
                 redirects = [Send(client, redirect(change)) for client in change.clients]
+                change.clients = dict.fromkeys(change.clients, True)
                 return Handled([*self._enter(Phase.CLOSED), *redirects, *self._leave_if_alone(change)])
             case Farewell():
                 del change.clients[sender]
@@ -264,7 +265,7 @@ class Membership:
         handed = [sessions.hand_over(client) for client in sessions.clients]
         for client in handed:
             sessions.leave_unanswered(client)  # a answers
-        change.clients = dict.fromkeys(client.name for client in handed)
+        change.clients = dict.fromkeys((client.name for client in handed), False)
         return Handled([Send(change.partner, Handover(change.operation, handed)), *self._enter(Phase.HANDED)])
 
     def _leave_if_alone(self, change: Changing) -> list[Effect]:
@@ -304,7 +305,7 @@ class Membership:
 
     def _inherit(self, change: Changing, clients: Sequence[HandedClient]) -> Handled:
         router, sessions = self._layers.router, self._layers.sessions
-        change.clients = dict.fromkeys(client.name for client in clients)
+        change.clients = dict.fromkeys((client.name for client in clients), False)
         for client in clients:
             sessions.take_over(client)
         parent = None if router.parent == change.partner else router.parent
@@ -318,7 +319,7 @@ class Membership:
     def _said(self, change: Changing, client: Node, request: ClientRequest) -> Handled:
         """A client said something to b after the handover; a newcomer at b is one of those on their way, too."""
         links = [] if client in change.clients else [LinkUp(client)]
-        change.clients[client] = None
+        change.clients[client] = False
         return Handled([*links, *self._layers.sessions.handle(client, request)])
 
     # Deaths --------------------------------------------------------------------------------------------------
