@@ -42,12 +42,12 @@ from pleach.mobility import source, target
 from pleach.mobility.admission import CLIENTS_MAX, Admit, Arrival, up_to
 from pleach.mobility.movements import Entering, Leaving, Movement, Through
 from pleach.mobility.moving import Moving
-from pleach.mobility.phases import TRANSITIONS, Input, Late, PathPhase, Phase
+from pleach.mobility.phases import TRANSITIONS, ClientReborn, Input, Late, PathPhase, Phase
 from pleach.mobility.source import TIMER, Source
 from pleach.mobility.target import Target, nobody
 from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
-from pleach.overlay.seam import Handled
+from pleach.overlay.seam import Handled, join
 from pleach.routing.sessions import weight
 
 RETRY = "mobility:retry:"
@@ -71,6 +71,7 @@ class Mobility:
         self._admit = admit or up_to(CLIENTS_MAX)
         self._state = MobilityState()
         self._moving: Moving | None = None
+        layers.survivors.append(self)
 
     @property
     def under_way(self) -> Moving | None:
@@ -127,6 +128,17 @@ class Mobility:
         before = movement.phase
         handled = role.handle_late()
         return self._joined(self._noted(movement, before, handled, is_over=role.is_over, cause=Late))
+
+    def reborn(self, peer: Node) -> Handled:
+        return self._joined(join(*(self._outlive(movement, peer) for movement in self.movements)))
+
+    def _outlive(self, movement: Movement, peer: Node) -> Handled:
+        match movement:
+            case Leaving(client=client) if client == peer:
+                before, role = movement.phase, Source(self._layers, self._state.retries, movement)
+                handled = role.client_reborn()
+                return self._noted(movement, before, handled, is_over=role.is_over, cause=ClientReborn)
+        return NOTHING
 
     # Beginnings ----------------------------------------------------------------------------------------------
 

@@ -92,6 +92,14 @@ class Source:
                 return self._give_up(f"{movement.client} does not answer")
         return self._give_up(f"{movement.target} does not answer")
 
+    def client_reborn(self) -> Handled:
+        """Who halted is nobody any more. The new life stays, and knows nothing of all this, nor of what was kept."""
+        movement = self._movement
+        if movement.phase is SourcePhase.ABORTING:
+            return Handled()
+        movement.kept = []
+        return self._abort(f"{movement.client} has lost its memory, and begins anew", resumed=[])
+
     # Forward -------------------------------------------------------------------------------------------------
 
     def _halt(self) -> Handled:
@@ -145,8 +153,10 @@ class Source:
     # Back ----------------------------------------------------------------------------------------------------
 
     def _give_up(self, reason: str) -> Handled:
+        return self._abort(reason, resumed=self._stay())
+
+    def _abort(self, reason: str, *, resumed: Sequence[Effect]) -> Handled:
         movement = self._movement
-        resumed = self._stay()
         movement.phase, movement.reason = SourcePhase.ABORTING, reason
         abort = Send(movement.after, MoveAbort(movement.operation))
         return Handled([self._done_waiting(), *resumed, abort])
