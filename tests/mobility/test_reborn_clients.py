@@ -9,14 +9,19 @@ import pytest
 from rebirths import World
 
 from pleach.effects import Concluded, Send
+from pleach.events.language import parse_filter
 from pleach.messages import (
     Approve,
     Attach,
     Halted,
+    Installed,
+    Layer,
     MoveAck,
     Reject,
     RequestMove,
+    Resume,
     Subscribe,
+    Subscribed,
 )
 from pleach.mobility.machine import Mobility
 from pleach.mobility.phases import SourcePhase
@@ -57,17 +62,17 @@ def test_at_every_message(step):
         assert not [b.name for b in world.brokers.values() if b.router.destinations({"to": "k"}, "nobody")]
 
 
-def prepared():
+def prepared(others=()):
     """The state of the client has gone, and what it had asked for at last is not confirmed."""
-    world = World(LINKS, HOMES)
+    world = World([*LINKS, *(("s", other) for other in others)], HOMES)
     broker = world.brokers["s"]
-    broker.handle("k", Subscribe("late", world.clients["k"]._state.subscriptions["s"]), now=0.0)
+    asked = broker.handle("k", Subscribe("late", parse_filter("late = 1")), now=0.0)
     broker.handle("", RequestMove("1", "k", ["s", "p", "t"]), now=0.0)
     broker.handle("p", Approve("1"), now=0.0)
     broker.handle("k", Halted("1"), now=0.0)
     [movement] = broker.machine(Mobility).movements
     assert movement.phase is SourcePhase.PREPARED
-    return broker
+    return broker, {e.to: Installed(Layer.SUBSCRIPTIONS, e.message.number) for e in asked}
 
 
 def to_client(effects):
@@ -75,7 +80,7 @@ def to_client(effects):
 
 
 def test_the_new_life_does_not_wait_for_the_outcome():
-    broker = prepared()
+    broker, _ = prepared()
     assert to_client(broker.peer_reborn("k")) == []
     assert to_client(broker.handle("k", Attach(), now=0.0))
     assert broker.handle("p", MoveAck("1"), now=0.0) == []
@@ -83,3 +88,33 @@ def test_the_new_life_does_not_wait_for_the_outcome():
     assert to_client(effects) == []
     assert [e.refusal for e in effects if isinstance(e, Concluded)] == ["k has lost its memory, and begins anew"]
     assert not broker.operation
+
+
+# Neighbours that lose their memory meanwhile ------------------------------------------------------------------------
+
+
+def of_subscriptions(effects):
+    return [message for message in to_client(effects) if isinstance(message, Subscribed)]
+
+
+def test_who_has_sent_the_state_confirms_nothing_more():
+    """The target does: what a neighbour owed that begins anew is not owed any more, and looks like confirmed."""
+    broker, answers = prepared(others=["o"])
+    assert of_subscriptions(broker.handle("p", answers["p"], now=0.0)) == []
+    assert of_subscriptions(broker.peer_reborn("o")) == []
+    assert of_subscriptions(broker.handle("p", MoveAck("1"), now=0.0)) == []
+
+
+def test_if_the_client_stays_it_is_confirmed_here_once_all_is_answered():
+    broker, answers = prepared(others=["o"])
+    effects = broker.handle("p", Reject("1", "no"), now=0.0)
+    assert to_client(effects) == [Resume("1", "s")]
+    assert of_subscriptions(broker.handle("p", answers["p"], now=0.0)) == []
+    assert of_subscriptions(broker.handle("o", answers["o"], now=0.0)) == [Subscribed("late")]
+
+
+def test_and_at_once_where_all_has_been_answered_meanwhile():
+    broker, answers = prepared(others=["o"])
+    for neighbour, answer in answers.items():
+        assert of_subscriptions(broker.handle(neighbour, answer, now=0.0)) == []
+    assert to_client(broker.handle("p", Reject("1", "no"), now=0.0)) == [Resume("1", "s"), Subscribed("late")]

@@ -7,9 +7,9 @@
     client   RUNNING ─ halt ─▶ HALTED ─ resume ─▶ RUNNING
 
 Before it has sent the state the source may give up (ABORTING); until that has come the target may, and so decides. If
-the client loses its memory meanwhile, whoever would be at the target is nobody any more: it is taken back there. A phase
-changes only along these tables. What is not in them is a fault of whoever sent it. No two roles have a state of the
-same name.
+the client loses its memory meanwhile, whoever would be at the target is nobody any more, and is taken back there. A
+phase changes only along these tables. What is not in them is a fault of whoever sent it. No two roles have a state of
+the same name.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from pleach.messages import (
 )
 from pleach.mobility.movements import Leaving
 from pleach.mobility.phases import SourcePhase
+from pleach.overlay.handover import confirm
 from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
 from pleach.overlay.seam import Handled
@@ -130,7 +131,10 @@ class Source:
         except ComponentError as error:
             return self._give_up(str(error))
         movement.phase = SourcePhase.PREPARED
-        state = MoveState(movement.operation, sessions.hand_over(movement.client), movement.delivered, component)
+        handed = sessions.hand_over(movement.client)
+        sessions.leave_unanswered(handed)
+        movement.waiting = handed.waiting
+        state = MoveState(movement.operation, handed, movement.delivered, component)
         movement.delivered = []
         return Handled([self._done_waiting(), Send(movement.after, state), *timers(movement)])
 
@@ -174,12 +178,13 @@ class Source:
         return Handled(effects, released=[movement.client])
 
     def _stay(self) -> list[Effect]:
-        """The client goes on here, with what came for it meanwhile."""
+        """The client goes on here, with what came for it meanwhile, and is told what it waits for."""
         movement = self._movement
         if movement.phase in {SourcePhase.NEGOTIATING, SourcePhase.ABORTING}:
             return []  # it knows of nothing, or no more
         resume = Send(movement.client, Resume(movement.operation, self._layers.name))
-        return [resume, *(Send(movement.client, reply) for reply in movement.kept)]
+        confirmed = confirm(self._layers, movement.client, movement.waiting)
+        return [resume, *(Send(movement.client, reply) for reply in movement.kept), *confirmed]
 
     def _done_waiting(self) -> CancelTimer:
         return CancelTimer(TIMER + self._movement.operation)

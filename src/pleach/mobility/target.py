@@ -115,7 +115,7 @@ class Target:
                 LinkUp(client.name),
                 *self._resumed(client.name),
                 *(Send(client.name, Deliver(event)) for event in lacking(client, queued, delivered)),
-                *confirm(self._layers, client),
+                *confirm(self._layers, client.name, client.waiting),
             ],
             released=[client.name],
         )

@@ -167,7 +167,7 @@ def tables_of(client: HandedClient) -> dict[Layer, list[Entry]]:
     return {layer: [Entry(owner(client.name, name), f) for name, f in named.items()] for layer, named in names.items()}
 
 
-def confirm(layers: Layers, client: HandedClient) -> list[Send]:
+def confirm(layers: Layers, client: Node, waiting: Sequence[tuple[Layer, str]]) -> list[Send]:
     """What waited for confirmation at its former broker waits here for all that is unanswered."""
-    tickets = [Ticket(layer, client.name, name) for layer, name in client.waiting]
+    tickets = [Ticket(layer, client, name) for layer, name in waiting]
     return [send for ticket in tickets for send in layers.answered(layers.router.wait_for_all(ticket))]

@@ -313,7 +313,7 @@ class Membership:
         rewired = self._layers.rewire(Rewiring(gone=(change.partner,), clients=tables, parent=parent))
         links = [LinkUp(client.name) for client in clients]
         close = Send(change.partner, CloseAB(change.operation, self._layers.client_address))
-        confirmed = [effect for client in clients for effect in confirm(self._layers, client)]
+        confirmed = [effect for client in clients for effect in confirm(self._layers, client.name, client.waiting)]
         return Handled([*links, close, *self._enter(Phase.CLOSED), *rewired, *confirmed])
 
     def _said(self, change: Changing, client: Node, request: ClientRequest) -> Handled:
