@@ -269,8 +269,9 @@ class Broker:
 
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         """A neighbour has lost its memory: start over with it. A client has: it starts anew, without subscriptions."""
+        was_neighbour = peer in self.router.neighbours
         settled = self._carry_out(join(*(each.reborn(peer) for each in self._layers.survivors)))
-        if peer in self.router.neighbours:
+        if was_neighbour and peer in self.router.neighbours:
             return [*self._told_at_home(settled), *self.disconnect(peer), *self.connect(peer)]
         if peer in self.sessions:
             settled += self._arrive(peer, Detach())

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from random import Random
 
 from pleach.broker import Broker
 from pleach.client import Client
 from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
+from pleach.errors import ProtocolError
 from pleach.events.language import parse_filter
 from pleach.messages import OPERATOR, Message, Node
 from pleach.mobility.machine import Mobility
@@ -25,13 +27,18 @@ STEPS_MAX = 5_000
 class World:
     """`links`: of brokers. `homes`: clients, each with its broker; each wants what is for it (`to = name`)."""
 
-    def __init__(self, links: Sequence[tuple[Node, Node]], homes: dict[Node, Node]) -> None:
+    def __init__(
+        self, links: Sequence[tuple[Node, Node]], homes: dict[Node, Node], stream: Random | None = None
+    ) -> None:
+        """`stream`: decides which link is next; else it is the first one."""
         self.links = links
+        self._stream = stream
         self.now = 0.0
         self.queues: dict[tuple[Node, Node], deque[Message]] = {}
         self.met: dict[Node, dict[Node, None]] = {}
         self.timers: dict[tuple[Node, str], float] = {}
         self.ends: list[Concluded] = []
+        self.errors: list[str] = []
         self.recorder = Recorder("rebirths")
         self.handled = 0
         self.lives = 0
@@ -81,15 +88,19 @@ class World:
 
     def step(self) -> bool:
         """Hand over one message; whether there was one."""
-        for (sender, to), queue in sorted(self.queues.items(), key=lambda each: each[0]):
-            if queue:
-                message = queue.popleft()
-                self.handled += 1
-                self.now += 0.001
-                machine = self.brokers.get(to) or self.clients[to]
-                self.perform(to, machine.handle(sender, message, now=self.now))
-                return True
-        return False
+        waiting = sorted(ends for ends, queue in self.queues.items() if queue)
+        if not waiting:
+            return False
+        sender, to = self._stream.choice(waiting) if self._stream else waiting[0]
+        message = self.queues[sender, to].popleft()
+        self.handled += 1
+        self.now += 0.001
+        machine = self.brokers.get(to) or self.clients[to]
+        try:
+            self.perform(to, machine.handle(sender, message, now=self.now))
+        except ProtocolError as error:
+            self.errors.append(str(error))
+        return True
 
     def drain(self) -> None:
         for _ in range(STEPS_MAX):

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
-from typing import get_args
+from typing import Final, get_args
 
 import msgspec
 
-from pleach.effects import Send
+from pleach.effects import Observe, Observed, Send
 from pleach.messages import (
     ClientLeft,
     ClientRequest,
@@ -27,6 +27,7 @@ from pleach.messages import (
     Left,
     Message,
     Node,
+    Publish,
     PubSub,
     Redirect,
     RemoveAck,
@@ -34,11 +35,13 @@ from pleach.messages import (
     Said,
 )
 from pleach.overlay.layers import Layers
+from pleach.overlay.retries import Retries
 from pleach.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
 from pleach.routing.entries import Entry
 from pleach.routing.sessions import owner
 from pleach.routing.waits import Ticket
 
+RETRY: Final = "membership:retry:"
 CLIENT_REQUESTS: frozenset[type] = frozenset(get_args(ClientRequest))
 PUB_SUB: frozenset[type] = frozenset(get_args(PubSub))
 
@@ -91,6 +94,17 @@ class Changing(msgspec.Struct):
     phase: Phase = Phase.ASKED
     clients: dict[Node, bool] = {}
     partner_address: str = ""  # where the partner listens for clients
+    said: list[Said] = []  # at b: passed on since the handover, without events; a may forget it
+    waiting: dict[Node, list[tuple[Layer, str]]] = {}  # at b: what clients waited for then
+
+
+class MembershipState(msgspec.Struct):
+    change: Changing | None = None
+    attempts: int = 0
+    left: Node = ""  # the neighbour of a broker that was removed: nobody can join the tree here
+    sent_on: dict[Node, bool] = {}  # to an heir that has lost its memory since, and whether they have said farewell
+    is_turned_away: bool = False  # it could not join itself: with whoever joined it, it would be a second tree
+    retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
 class Crossing:
@@ -133,7 +147,10 @@ class Crossing:
         is_to_be_told = change.phase is Phase.CLOSED and not is_at_its_end and not change.clients.get(client)
         change.clients[client] = is_to_be_told or (change.clients.get(client, False) and not is_at_its_end)
         redirected = [Send(client, redirect(change))] if is_to_be_told else []
-        return [Send(change.partner, Said(client, request)), *redirected]
+        said = Said(client, request)
+        if not isinstance(request, Publish):
+            change.said.append(said)
+        return [Send(change.partner, said), *redirected]
 
     def leaving(self, _source: Node, _cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
         """After the handover b owes a nothing: a has it all."""
@@ -171,3 +188,8 @@ def confirm(layers: Layers, client: Node, waiting: Sequence[tuple[Layer, str]]) 
     """What waited for confirmation at its former broker waits here for all that is unanswered."""
     tickets = [Ticket(layer, client, name) for layer, name in waiting]
     return [send for ticket in tickets for send in layers.answered(layers.router.wait_for_all(ticket))]
+
+
+def note(change: Changing) -> Observe:
+    what = f"membership {change.operation}: {change.part.name.lower()} {change.phase.name.lower()}"
+    return Observe(Observed.STATE, detail=what)

@@ -17,11 +17,9 @@ clients still send, and a answers: nothing that a client asked for is lost or do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, get_args
+from typing import get_args
 
-import msgspec
-
-from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
+from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
     ClientLeft,
@@ -47,23 +45,23 @@ from pleach.messages import (
     unpack,
 )
 from pleach.overlay import sides
-from pleach.overlay.handover import Changing, Crossing, Part, Phase, confirm, redirect, tables_of, why_not
+from pleach.overlay.handover import (
+    Changing,
+    Crossing,
+    MembershipState,
+    Part,
+    Phase,
+    confirm,
+    note,
+    tables_of,
+    why_not,
+)
 from pleach.overlay.layers import Layers
-from pleach.overlay.retries import Retries
+from pleach.overlay.leaver import Leaver
 from pleach.overlay.seam import Handled
 from pleach.routing.rewiring import NO_TABLES, NewLink, Rewiring, packed, unpacked
 
-RETRY: Final = "membership:retry:"
-
 NOTHING = Handled()
-
-
-class MembershipState(msgspec.Struct):
-    change: Changing | None = None
-    attempts: int = 0
-    left: Node = ""  # the neighbour of a broker that was removed: nobody can join the tree here
-    is_turned_away: bool = False  # it could not join itself: with whoever joined it, it would be a second tree
-    retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
 class Membership:
@@ -74,6 +72,7 @@ class Membership:
         self._layers = layers
         self._state = MembershipState()
         layers.mourners.append(self)
+        layers.survivors.append(self)
 
     @property
     def under_way(self) -> Crossing | None:
@@ -127,7 +126,7 @@ class Membership:
                 return self._connect(sender, message)
             case RemoveReq():
                 return self._remove_req(sender, message)
-        if isinstance(message, Farewell) and self._is_void(sender):
+        if isinstance(message, Farewell) and self._is_noted(sender):
             return NOTHING
         change = self._state.change
         reason = why_not(change, sender, message) if change else "no broker is being added or removed here"
@@ -137,7 +136,7 @@ class Membership:
             case Part.JOINING:
                 return self._while_joining(change, message)
             case Part.LEAVING:
-                return self._while_leaving(change, sender, message)
+                return Leaver(self._layers, self._state).handle(change, sender, message)
             case Part.INHERITING:
                 return self._while_inheriting(change, message)
 
@@ -156,14 +155,21 @@ class Membership:
     def restore(self, state: bytes) -> None:
         self._state = unpack(state, MembershipState)
 
-    def _is_void(self, client: Node) -> bool:
-        """Whether a farewell says nothing new: the driver has said it in the name of a client that was away."""
-        match self._state.change:
-            case None:
-                return bool(self._state.left)
-            case Changing(part=Part.LEAVING, phase=Phase.CLOSED, clients=clients):
-                return client not in clients
-        return False
+    def _is_noted(self, client: Node) -> bool:
+        """Whether nothing more is to be done about a farewell.
+
+        The driver may have said it in the name of a client that was away. Or the client was sent on before the heir
+        lost its memory, and has to be handed over once more.
+        """
+        state = self._state
+        if state.change is None and state.left:
+            return True
+        if state.change is not None and state.change.phase is Phase.CLOSED:
+            return self.is_leaving and client not in state.change.clients
+        is_early = client in state.sent_on
+        if is_early:
+            state.sent_on[client] = True
+        return is_early
 
     # AddBroker -----------------------------------------------------------------------------------------------
 
@@ -237,46 +243,6 @@ class Membership:
         begun = self._begin(Changing(request.operation, Part.LEAVING, neighbours[0]))
         return Handled([*begun, Send(neighbours[0], RemoveReq(request.operation))])
 
-    def _while_leaving(self, change: Changing, sender: Node, message: Message) -> Handled:
-        match message:
-            case RemoveAck():
-                return self._hand_over(change)
-            case RemoveNack(_, reason, is_busy):
-                self._end()
-                request = RequestRemove(change.operation, self._layers.name)
-                if is_busy:
-                    return Handled(self._state.retries.put_off(request, self._state.attempts, reason))
-                return Handled([Concluded(change.operation, reason)])
-            case CloseAB(_, address):
-                change.partner_address = address
-                redirects = [Send(client, redirect(change)) for client in change.clients]
-                change.clients = dict.fromkeys(change.clients, True)
-                return Handled([*self._enter(Phase.CLOSED), *redirects, *self._leave_if_alone(change)])
-            case Farewell():
-                del change.clients[sender]
-                left: list[Effect] = [Send(change.partner, ClientLeft(change.operation, sender)), LinkDown(sender)]
-                return Handled([*left, *self._leave_if_alone(change)])
-        raise AssertionError(message)
-
-    def _hand_over(self, change: Changing) -> Handled:
-        """All that the clients have is a's from now on; b keeps its tables to deliver what a sent before."""
-        self._layers.router.suspend([change.partner])
-        sessions = self._layers.sessions
-        handed = [sessions.hand_over(client) for client in sessions.clients]
-        for client in handed:
-            sessions.leave_unanswered(client)  # a answers
-        change.clients = dict.fromkeys((client.name for client in handed), False)
-        return Handled([Send(change.partner, Handover(change.operation, handed)), *self._enter(Phase.HANDED)])
-
-    def _leave_if_alone(self, change: Changing) -> list[Effect]:
-        if change.clients:
-            return []
-        self._end()
-        self._layers.reset()
-        self._state.left = change.partner
-        left = Send(change.partner, Left(change.operation))
-        return [left, LinkDown(change.partner), Concluded(change.operation)]
-
     # RemoveBroker, at a --------------------------------------------------------------------------------------
 
     def _remove_req(self, sender: Node, message: RemoveReq) -> Handled:
@@ -348,21 +314,42 @@ class Membership:
         """Nobody is: an heir stands in the place of the dead broker itself."""
         return self._layers.name if peer == self.heir_of else ""
 
+    # Rebirths ------------------------------------------------------------------------------------------------
+
+    def reborn(self, peer: Node) -> Handled:
+        """The partner knows of nothing. Before clients are sent on all is undone; after that it has to learn it again.
+
+        What it has taken from us we still have: b keeps its tables until it is gone, and knows what was said since.
+        """
+        change = self._state.change
+        if change is None or change.partner != peer:
+            self._state.sent_on.pop(peer, None)  # a client in another life, which nobody has sent on
+            return NOTHING
+        self._end()
+        forgotten = Concluded(change.operation, f"{peer} has lost its memory meanwhile; ask again")
+        match change.part, change.phase:
+            case Part.JOINING, _:
+                self._state.is_turned_away = True
+                return Handled([LinkDown(peer), forgotten], released=list(change.clients))
+            case Part.LEAVING, phase:
+                leaver = Leaver(self._layers, self._state)
+                if phase is Phase.CLOSED or self._state.sent_on:
+                    return leaver.begin_again(change)
+                return Handled([*leaver.take_back(change), forgotten])
+            case Part.INHERITING, Phase.CLOSED:  # with nothing in it: its clients are ours
+                return Handled(self._layers.answered(self._layers.router.connect(peer)), released=list(change.clients))
+        return NOTHING
+
     # Parts ---------------------------------------------------------------------------------------------------
 
     def _begin(self, change: Changing) -> list[Effect]:
         self._state.change = change
-        return [_note(change)]
+        return [note(change)]
 
     def _enter(self, phase: Phase) -> list[Effect]:
         assert self._state.change is not None
         self._state.change.phase = phase
-        return [_note(self._state.change)]
+        return [note(self._state.change)]
 
     def _end(self) -> None:
         self._state.change = None
-
-
-def _note(change: Changing) -> Observe:
-    what = f"membership {change.operation}: {change.part.name.lower()} {change.phase.name.lower()}"
-    return Observe(Observed.STATE, detail=what)
