@@ -64,6 +64,7 @@ class Through(msgspec.Struct, tag=True):
     before: Node
     after: Node
     phase: PathPhase = PathPhase.LOCKED
+    path: list[Node] = []  # from the source to the target
 
 
 Movement: TypeAlias = Leaving | Entering | Through

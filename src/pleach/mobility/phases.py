@@ -61,8 +61,16 @@ class ClientReborn:
     """Stands for the news that the client has lost its memory: it is another one."""
 
 
+class BeforeReborn:
+    """Stands for the news that the broker before this one, towards the source, has lost its memory."""
+
+
+class AfterReborn:
+    """The same for the one after it, towards the target."""
+
+
 Phase: TypeAlias = SourcePhase | TargetPhase | PathPhase
-Input: TypeAlias = type[Message | Late | ClientReborn]
+Input: TypeAlias = type[Message | Late | ClientReborn | BeforeReborn | AfterReborn]
 OVER: Final = None
 
 _S, _T, _P = SourcePhase, TargetPhase, PathPhase
@@ -82,6 +90,8 @@ TRANSITIONS: Mapping[tuple[Phase, Input], tuple[Phase | None, ...]] = MappingPro
         (_S.PREPARED, Reject): (OVER,),
         (_S.PREPARED, Late): (OVER,),  # where delays are bounded: the target has it
         **dict.fromkeys(((phase, ClientReborn) for phase in _S), (_S.ABORTING,)),
+        **dict.fromkeys(((phase, AfterReborn) for phase in (*_S, *_P)), (OVER,)),
+        **dict.fromkeys(((phase, BeforeReborn) for phase in (*_T, *_P)), (OVER,)),
         (_S.ABORTING, Approve): (_S.ABORTING,),
         (_S.ABORTING, Halted): (_S.ABORTING,),
         (_S.ABORTING, MoveAck): (_S.ABORTING,),  # the state had gone, and is taken back

@@ -101,6 +101,20 @@ class Source:
         movement.kept = []
         return self._abort(f"{movement.client} has lost its memory, and begins anew", resumed=[])
 
+    def after_reborn(self) -> Handled:
+        """Nobody there knows of the movement. The client stays: we have all that came for it, and it has not gone yet.
+
+        Should the target have it, then it is to let it go; who has forgotten the movement passes that on.
+        """
+        movement = self._movement
+        self.is_over = True
+        recalled: list[Effect] = []
+        if movement.phase is SourcePhase.PREPARED and movement.after != movement.target:
+            recalled.append(Send(movement.after, MoveAbort(movement.operation, movement.request.path)))
+        reason = movement.reason or f"{movement.after} has lost its memory meanwhile; ask again"
+        effects = [self._done_waiting(), *self._stay(), *recalled, Concluded(movement.operation, reason)]
+        return Handled(effects, released=[movement.client])
+
     # Forward -------------------------------------------------------------------------------------------------
 
     def _halt(self) -> Handled:

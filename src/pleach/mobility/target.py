@@ -80,6 +80,13 @@ class Target:
         client = self._movement.client
         return dropped._replace(effects=[*dropped.effects, LinkUp(client)], released=[client])
 
+    def before_reborn(self) -> Handled:
+        """If the state has not come, nobody sends it. If it has, the client is here, unless the source recalls it."""
+        if self._movement.phase is TargetPhase.APPROVED:
+            return self._drop("it was forgotten on the way")
+        self.is_over = True
+        return Handled()
+
     def approve(self, client: HandedClient) -> Handled:
         """Prepare for the client as it is now. The approval follows what is told on the way, and so comes after it.
 
