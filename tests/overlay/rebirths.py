@@ -33,6 +33,7 @@ class World:
         """`stream`: decides which link is next; else it is the first one."""
         self.links = links
         self._stream = stream
+        self.is_slow_to_meet = False  # new links know nothing of each other until something has come over them
         self.now = 0.0
         self.queues: dict[tuple[Node, Node], deque[Message]] = {}
         self.met: dict[Node, dict[Node, None]] = {}
@@ -71,10 +72,10 @@ class World:
         for effect in effects:
             match effect:
                 case Send(to, message):
-                    self.meet(node, to)
                     self.queues.setdefault((node, to), deque()).append(message)
                 case LinkUp(to):
-                    self.meet(node, to)
+                    if not self.is_slow_to_meet:
+                        self.meet(node, to)
                 case SetTimer(name, after):
                     self.timers[node, name] = self.now + after
                 case CancelTimer(name):
@@ -93,6 +94,7 @@ class World:
             return False
         sender, to = self._stream.choice(waiting) if self._stream else waiting[0]
         message = self.queues[sender, to].popleft()
+        self.meet(sender, to)
         self.handled += 1
         self.now += 0.001
         machine = self.brokers.get(to) or self.clients[to]

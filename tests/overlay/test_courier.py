@@ -64,3 +64,12 @@ def test_a_question_that_came_over_a_link_that_is_gone_is_still_a_request():
     sought, _ = courier("far", "b")
     handled = sought.handle("x", Seek(SWAP), now=0.0)
     assert (handled.request, list(handled.effects)) == (SWAP, [])
+
+
+def test_one_that_has_lost_its_memory_is_not_waited_for():
+    asked, _ = courier("x", "b", "c")
+    asked.seek(OPERATOR, SWAP)
+    assert not asked.reborn("b").effects
+    (concluded,) = asked.reborn("c").effects
+    assert "there is no broker far" in concluded.refusal
+    assert not asked.reborn("c").effects

@@ -12,7 +12,7 @@ from rebirths import World
 from thorough import FACTOR
 
 from pleach.effects import Concluded
-from pleach.messages import RequestAdd, RequestRemove
+from pleach.messages import RequestAdd, RequestRemove, RequestSwap
 
 LINKS = [("a", "b"), ("a", "o")]
 HOMES = {"a publisher": "o", "k": "b", "kk": "b"}
@@ -81,3 +81,36 @@ def test_the_neighbour_to_be_of_one_that_joins(step):
     world.drain()
     assert world.ends[-1] == Concluded("2")
     assert world.heard("k") == ["k"]
+
+
+# Swaps: a–b–c becomes a–c–b ----------------------------------------------------------------------------------------
+
+CHAIN = [("a", "b"), ("b", "c"), ("a", "oa"), ("b", "ob"), ("c", "oc")]
+AROUND = {f"at {broker}": broker for _, broker in CHAIN[2:]}
+SWAP_STEPS = 14
+
+
+@pytest.mark.parametrize("seed", range(20 * FACTOR))
+@pytest.mark.parametrize("broker", ["a", "b", "c"])
+def test_one_of_a_swap(broker, seed):
+    """Nobody else is locked, and the other two agree on whether they are linked: undone, or done."""
+    stream = Random(f"swap/{broker}/{seed}")
+    world = World(CHAIN, AROUND, stream)
+    world.is_slow_to_meet = stream.random() < 0.5
+    world.ask("a", RequestSwap("1", "a", "b", "c"))
+    for _ in range(stream.randrange(SWAP_STEPS)):
+        if stream.random() < 0.3:
+            client = stream.choice(sorted(AROUND))
+            world.perform(client, world.clients[client].publish({"to": stream.choice(sorted(AROUND))}))
+        world.step()
+    world.reborn_broker(broker)
+    world.drain()
+    assert world.locked == {}
+    one, other = sorted({"a", "b", "c"} - {broker})
+    are_linked = [
+        other in world.brokers[one].router.neighbours,
+        one in world.brokers[other].router.neighbours,
+    ]
+    assert are_linked[0] == are_linked[1]
+    deliveries = world.deliveries()
+    assert len(set(deliveries)) == len(deliveries)

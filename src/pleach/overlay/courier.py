@@ -15,7 +15,7 @@ import msgspec
 from pleach.effects import Concluded, Effect, Send
 from pleach.messages import OPERATOR, Message, Node, Seek, Sought, SoughtRequest, pack, unpack
 from pleach.overlay.layers import Layers
-from pleach.overlay.seam import Handled, Reconfiguration
+from pleach.overlay.seam import Handled, Reconfiguration, join
 
 NOTHING = Handled()
 
@@ -40,6 +40,7 @@ class Courier:
     def __init__(self, layers: Layers) -> None:
         self._layers = layers
         self._state = CourierState()
+        layers.survivors.append(self)
 
     @property
     def under_way(self) -> Reconfiguration | None:
@@ -76,6 +77,11 @@ class Courier:
             return NOTHING
         del self._state.searches[operation]
         return Handled(self._answer(search, operation, is_found=is_found))
+
+    def reborn(self, peer: Node) -> Handled:
+        """It has forgotten that it was asked, and cannot have found anybody who has not begun."""
+        asked = [operation for operation, search in self._state.searches.items() if peer in search.waiting]
+        return join(*(self._sought(peer, operation, is_found=False) for operation in asked))
 
     def _answer(self, search: Search, operation: str, *, is_found: bool) -> list[Effect]:
         if search.asker in self._layers.router.neighbours:
