@@ -39,7 +39,7 @@ from pleach.messages import (
 )
 from pleach.overlay.courier import Courier
 from pleach.overlay.layers import Layers, RouterMaker
-from pleach.overlay.seam import Drop, Handled, HeldState, Machine, Pass, Passing, Seam
+from pleach.overlay.seam import Drop, Handled, HeldState, Machine, Pass, Passing, Seam, join
 from pleach.routing.captured import RouterState
 from pleach.routing.passage import Passage
 from pleach.routing.router import Router, RoutingConfig
@@ -223,7 +223,14 @@ class Broker:
         return next((m.operation for m in self._machines.values() if m.operation), "")
 
     def _settle(self, handled: Handled, now: float) -> Sequence[Effect]:
-        """Carry out what a machine answered: its effects first, then what its released links held."""
+        """Carry out what a machine answered, and what it asks for in turn."""
+        effects = self._carry_out(handled)
+        if handled.request is not None:
+            effects += self._handle(OPERATOR, handled.request, now)
+        return effects
+
+    def _carry_out(self, handled: Handled) -> list[Effect]:
+        """Its effects first, then what its released links held."""
         self._join_seam()
         if handled.forsaken is not None:
             self.seam.forsake(*handled.forsaken)
@@ -235,8 +242,6 @@ class Broker:
         for link in handled.released:
             for message in self.seam.take_released(link):
                 effects += self._arrive(link, message)
-        if handled.request is not None:
-            effects += self._handle(OPERATOR, handled.request, now)
         return effects
 
     def _join_seam(self) -> None:
@@ -264,11 +269,13 @@ class Broker:
 
     def peer_reborn(self, peer: Node) -> Sequence[Effect]:
         """A neighbour has lost its memory: start over with it. A client has: it starts anew, without subscriptions."""
-        if peer in self.router.neighbours:
-            return [*self.disconnect(peer), *self.connect(peer)]
+        was_neighbour = peer in self.router.neighbours
+        settled = self._carry_out(join(*(each.reborn(peer) for each in self._layers.survivors)))
+        if was_neighbour and peer in self.router.neighbours:
+            return [*self._told_at_home(settled), *self.disconnect(peer), *self.connect(peer)]
         if peer in self.sessions:
-            return self._arrive(peer, Detach())
-        return ()
+            settled += self._arrive(peer, Detach())
+        return self._told_at_home(settled)
 
     # State ---------------------------------------------------------------------------------------------------
 

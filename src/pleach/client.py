@@ -180,7 +180,9 @@ class Client:
         state = self._state
         state.phase = ClientPhase.RUNNING
         gone: list[Effect] = []
-        if resume.broker != state.broker:
+        if resume.broker == state.broker:
+            state.early.clear()  # of one that had thought it would come
+        else:
             gone.append(Observe(Observed.MOVE, detail=f"from {state.broker} to {resume.broker}"))
             gone += self._go_to(resume.broker, resume.address)
         return [*gone, *self._say_unsaid()]

@@ -121,3 +121,12 @@ def test_a_swap_that_is_sought_by_two_ways_is_not_refused_after_it_has_begun():
     seek = Seek(RequestSwap("op-1", "a", "b", "c"))
     assert any(isinstance(each, Send) and isinstance(each.message, Lock) for each in a.handle("b", seek, now=0.0))
     assert a.handle("y", seek, now=0.1) == [Send("y", Sought("op-1", is_found=True))]
+
+
+def test_one_that_has_lost_its_memory_is_not_waited_for():
+    asked, _ = courier("x", "b", "c")
+    asked.seek(OPERATOR, SWAP)
+    assert not asked.reborn("b").effects
+    (concluded,) = asked.reborn("c").effects
+    assert "there is no broker far" in concluded.refusal
+    assert not asked.reborn("c").effects

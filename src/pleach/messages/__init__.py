@@ -163,7 +163,19 @@ from pleach.messages.ring import (
     TreeUnlink,
 )
 from pleach.messages.routing import Forward, Install, Installed, Mark, Marked, PubSub, Round, Settle, Withdraw
-from pleach.messages.swaplink import Abort, Aborted, Close, Lock, LockAck, LockNack, Open, Swap, SwapLinkMessage, Told
+from pleach.messages.swaplink import (
+    Abort,
+    Aborted,
+    Close,
+    Forgot,
+    Lock,
+    LockAck,
+    LockNack,
+    Open,
+    Swap,
+    SwapLinkMessage,
+    Told,
+)
 
 __all__ = [
     "CLIENT_REQUESTS",
@@ -221,6 +233,7 @@ __all__ = [
     "FindOwner",
     "FindPlace",
     "Flush",
+    "Forgot",
     "Forward",
     "Got",
     "Greeting",

@@ -66,15 +66,24 @@ class MoveAck(Message, frozen=True):
 
 
 class MoveCommit(Message, frozen=True):
-    """The source has taken back what it had told for the client; everyone on the way is free again."""
+    """The source has taken back what it had told for the client; everyone on the way is free again.
+
+    `is_sure`: else a broker on the way says it, since the one before it has lost its memory. The source may still say
+    `MoveAbort`.
+    """
 
     operation: str
+    is_sure: bool = True
 
 
 class MoveAbort(Message, frozen=True):
-    """The source has given up: take back what is installed beside, and say so (`Reject`)."""
+    """The source has given up: take back what is installed beside, and say so (`Reject`).
+
+    `path`: given where a broker on the way has lost its memory, and passes this on without knowing of the movement.
+    """
 
     operation: str
+    path: list[Node] = msgspec.field(default_factory=list)
 
 
 # Between a client and its broker ---------------------------------------------------------------------------------

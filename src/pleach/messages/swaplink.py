@@ -84,4 +84,11 @@ class Close(Message, frozen=True):
     operation: str
 
 
-SwapLinkMessage: TypeAlias = RequestSwap | Lock | LockAck | LockNack | Abort | Aborted | Swap | Open | Close
+class Forgot(Message, frozen=True):
+    """b → a or c: the third of them, `broker`, has lost its memory. If they had not met before they cannot tell."""
+
+    operation: str
+    broker: Node
+
+
+SwapLinkMessage: TypeAlias = RequestSwap | Lock | LockAck | LockNack | Abort | Aborted | Swap | Open | Close | Forgot

@@ -16,7 +16,7 @@ the other. Nobody waits while others wait for it: who meets a locked broker is t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import TypeAlias, get_args
 
 import msgspec
 
@@ -27,6 +27,7 @@ from pleach.messages import (
     Halted,
     HandedClient,
     Message,
+    MoveAbort,
     MoveAck,
     MoveCommit,
     MovementMessage,
@@ -42,21 +43,34 @@ from pleach.mobility import source, target
 from pleach.mobility.admission import CLIENTS_MAX, Admit, Arrival, up_to
 from pleach.mobility.movements import Entering, Leaving, Movement, Through
 from pleach.mobility.moving import Moving
-from pleach.mobility.phases import TRANSITIONS, Input, Late, PathPhase, Phase
+from pleach.mobility.phases import (
+    TRANSITIONS,
+    AfterReborn,
+    BeforeReborn,
+    ClientReborn,
+    Input,
+    Late,
+    PathPhase,
+    Phase,
+    TargetPhase,
+)
 from pleach.mobility.source import TIMER, Source
 from pleach.mobility.target import Target, nobody
 from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
-from pleach.overlay.seam import Handled
+from pleach.overlay.seam import Handled, join
 from pleach.routing.sessions import weight
 
 RETRY = "mobility:retry:"
+UNSURE_MAX = 64  # of these the latest: each is due to a broker that lost its memory
 TOWARDS_SOURCE: frozenset[type] = frozenset((Approve, Reject, MoveAck))
 NOTHING = Handled()
+Loss: TypeAlias = type[ClientReborn | BeforeReborn | AfterReborn]
 
 
 class MobilityState(msgspec.Struct):
     movements: dict[str, Leaving | Entering | Through] = {}  # by operation
+    unsure: dict[str, Node] = {}  # clients that are here, by operation: a way to their source was forgotten
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
@@ -71,6 +85,7 @@ class Mobility:
         self._admit = admit or up_to(CLIENTS_MAX)
         self._state = MobilityState()
         self._moving: Moving | None = None
+        layers.survivors.append(self)
 
     @property
     def under_way(self) -> Moving | None:
@@ -96,6 +111,8 @@ class Mobility:
             case Negotiate() if message.operation not in self._state.movements:
                 return self._joined(self._negotiated(sender, message))
         movement = self._state.movements.get(message.operation)  # type: ignore[attr-defined]
+        if isinstance(message, MoveAbort) and movement is None:
+            return Handled(self._recall(sender, message))
         if movement is None:
             return NOTHING  # left over from a movement that was given up
         self._check(sender, message, movement)
@@ -110,6 +127,8 @@ class Mobility:
                 role = Source(self._layers, self._state.retries, movement)
                 return role.handle(message), role.is_over  # type: ignore[arg-type]
             case Entering():
+                if isinstance(message, MoveCommit) and not message.is_sure:
+                    self._doubt(movement)
                 arriving = Target(self._layers, movement)
                 return arriving.handle(message), arriving.is_over  # type: ignore[arg-type]
             case Through():
@@ -132,6 +151,57 @@ class Mobility:
         before = movement.phase
         handled = role.handle_late()
         return self._joined(self._noted(movement, before, handled, is_over=role.is_over, cause=Late))
+
+    def reborn(self, peer: Node) -> Handled:
+        return self._joined(join(*(self._outlive(movement, peer) for movement in self.movements)))
+
+    def _outlive(self, movement: Movement, peer: Node) -> Handled:
+        before, is_over, cause = movement.phase, True, self._loss(movement, peer)
+        match movement:
+            case _ if cause is None:
+                return NOTHING
+            case Leaving():
+                role = Source(self._layers, self._state.retries, movement)
+                handled = role.client_reborn() if cause is ClientReborn else role.after_reborn()
+                is_over = role.is_over
+            case Entering(phase=phase):
+                if phase is TargetPhase.COMMITTED:
+                    self._doubt(movement)
+                handled = Target(self._layers, movement).before_reborn()
+            case Through():
+                handled = Handled(_reborn_on_the_path(movement, cause))
+        return self._noted(movement, before, handled, is_over=is_over, cause=cause)
+
+    def _loss(self, movement: Movement, peer: Node) -> Loss | None:
+        """What the rebirth of a peer is to a movement; None: nothing."""
+        match movement:
+            case Leaving(client=client) if client == peer:
+                return ClientReborn
+            case Leaving(after=after) | Through(after=after) if after == peer:
+                return AfterReborn
+            case Entering(before=before) | Through(before=before) if before == peer:
+                return BeforeReborn
+        return None
+
+    def _doubt(self, movement: Entering) -> None:
+        """The client is here, for all we know. Where delays are bounded the source has not waited, and it is."""
+        if movement.delay_ms_max:
+            return
+        unsure = self._state.unsure
+        unsure[movement.operation] = movement.client
+        if len(unsure) > UNSURE_MAX:
+            del unsure[next(iter(unsure))]
+
+    def _recall(self, sender: Node, message: MoveAbort) -> list[Effect]:
+        """The client has stayed at its source: let it go here, or pass that on."""
+        name, path = self._layers.name, message.path
+        client = self._state.unsure.pop(message.operation, None)
+        if client is not None:
+            return target.release(self._layers, message.operation, client, to=sender)
+        place = path.index(name) if name in path else 0
+        if not place or path[place - 1] != sender or name == path[-1]:
+            return []  # left over from a movement that was given up
+        return [Send(path[place + 1], message)] if path[place + 1] in self._layers.router.neighbours else []
 
     # Beginnings ----------------------------------------------------------------------------------------------
 
@@ -160,7 +230,7 @@ class Mobility:
         place = message.path.index(self._layers.name)
         if place + 1 < len(message.path):
             after = message.path[place + 1]
-            through = Through(message.operation, message.client.name, sender, after)
+            through = Through(message.operation, message.client.name, sender, after, path=message.path)
             self._state.movements[message.operation] = through
             return Handled([_note(through), Send(after, message)])
         empty = nobody(message.client.name)
@@ -276,7 +346,8 @@ class Mobility:
 
     def capture(self) -> bytes:
         """Sorted: equal states are equal bytes, whichever movement came first."""
-        return pack(MobilityState(dict(sorted(self._state.movements.items())), self._state.retries))
+        state = self._state
+        return pack(MobilityState(dict(sorted(state.movements.items())), state.unsure, state.retries))
 
     def restore(self, state: bytes) -> None:
         self._state = unpack(state, MobilityState)
@@ -291,3 +362,14 @@ def _note(movement: Movement, *, is_over: bool = False) -> Observe:
     phase = "over" if is_over else movement.phase.value
     role = {Leaving: "source", Entering: "target", Through: "path"}[type(movement)]
     return Observe(Observed.STATE, detail=f"movement {movement.operation}: {role} {phase}")
+
+
+def _reborn_on_the_path(movement: Through, cause: Loss) -> list[Effect]:
+    """Tell those who still know of the movement. What nobody can know any more the source decides: the client stays."""
+    operation, has_state = movement.operation, movement.phase in (PathPhase.CARRIED, PathPhase.ANSWERED)
+    if cause is BeforeReborn:
+        return [Send(movement.after, MoveCommit(operation, is_sure=False) if has_state else MoveAbort(operation))]
+    if movement.phase is PathPhase.ANSWERED:
+        return []  # the source has the client go
+    reject = Send(movement.before, Reject(operation, f"{movement.after} has lost its memory meanwhile; ask again"))
+    return [reject, Send(movement.after, MoveAbort(operation, movement.path))] if has_state else [reject]

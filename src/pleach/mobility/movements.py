@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.events.event import Event, EventId
-from pleach.messages import ClientReply, HandedClient, Node, RequestMove
+from pleach.messages import ClientReply, HandedClient, Layer, Node, RequestMove
 from pleach.mobility.phases import PathPhase, SourcePhase, TargetPhase
 
 
@@ -21,6 +21,7 @@ class Leaving(msgspec.Struct, tag=True):
     address: str = ""  # where the target listens for clients
     delivered: list[EventId] = []  # to the client, since the negotiation began: the target may have got it, too
     kept: list[ClientReply] = []  # what came for the client after its state had gone
+    waiting: list[tuple[Layer, str]] = []  # what it waited for then: the target confirms that, or we do if it stays
     reason: str = ""  # for which it was given up
 
     @property
@@ -63,6 +64,7 @@ class Through(msgspec.Struct, tag=True):
     before: Node
     after: Node
     phase: PathPhase = PathPhase.LOCKED
+    path: list[Node] = []  # from the source to the target
 
 
 Movement: TypeAlias = Leaving | Entering | Through

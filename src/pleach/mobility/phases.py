@@ -6,7 +6,8 @@
     path     LOCKED ─ approve ─▶ SHADOWED ─ state ─▶ CARRIED ─ ack ─▶ ANSWERED ─ commit ─▶ over
     client   RUNNING ─ halt ─▶ HALTED ─ resume ─▶ RUNNING
 
-Before it has sent the state the source may give up (ABORTING); until that has come the target may, and so decides. A
+Before it has sent the state the source may give up (ABORTING); until that has come the target may, and so decides. If
+the client loses its memory meanwhile, whoever would be at the target is nobody any more, and is taken back there. A
 phase changes only along these tables. What is not in them is a fault of whoever sent it. No two roles have a state of
 the same name.
 """
@@ -56,8 +57,20 @@ class Late:
     """Stands for a message that has not come in time."""
 
 
+class ClientReborn:
+    """Stands for the news that the client has lost its memory: it is another one."""
+
+
+class BeforeReborn:
+    """Stands for the news that the broker before this one, towards the source, has lost its memory."""
+
+
+class AfterReborn:
+    """The same for the one after it, towards the target."""
+
+
 Phase: TypeAlias = SourcePhase | TargetPhase | PathPhase
-Input: TypeAlias = type[Message] | type[Late]
+Input: TypeAlias = type[Message | Late | ClientReborn | BeforeReborn | AfterReborn]
 OVER: Final = None
 
 _S, _T, _P = SourcePhase, TargetPhase, PathPhase
@@ -76,14 +89,19 @@ TRANSITIONS: Mapping[tuple[Phase, Input], tuple[Phase | None, ...]] = MappingPro
         (_S.PREPARED, MoveAck): (OVER,),
         (_S.PREPARED, Reject): (OVER,),
         (_S.PREPARED, Late): (OVER,),  # where delays are bounded: the target has it
+        **dict.fromkeys(((phase, ClientReborn) for phase in _S), (_S.ABORTING,)),
+        **dict.fromkeys(((phase, AfterReborn) for phase in (*_S, *_P)), (OVER,)),
+        **dict.fromkeys(((phase, BeforeReborn) for phase in (*_T, *_P)), (OVER,)),
         (_S.ABORTING, Approve): (_S.ABORTING,),
         (_S.ABORTING, Halted): (_S.ABORTING,),
+        (_S.ABORTING, MoveAck): (_S.ABORTING,),  # the state had gone, and is taken back
         (_S.ABORTING, Reject): (OVER,),
         (_T.APPROVED, Negotiate): (_T.APPROVED,),
         (_T.APPROVED, MoveState): (_T.COMMITTED, OVER),  # a component that cannot be made of it goes on where it was
         (_T.APPROVED, MoveAbort): (OVER,),
         (_T.APPROVED, Late): (OVER,),
         (_T.COMMITTED, MoveCommit): (OVER,),
+        (_T.COMMITTED, MoveAbort): (OVER,),
         (_P.LOCKED, Approve): (_P.SHADOWED,),
         (_P.LOCKED, MoveAbort): (_P.LOCKED,),
         (_P.LOCKED, Reject): (OVER,),
@@ -93,8 +111,11 @@ TRANSITIONS: Mapping[tuple[Phase, Input], tuple[Phase | None, ...]] = MappingPro
         (_P.SHADOWED, Reject): (OVER,),
         (_P.SHADOWED, MoveState): (_P.CARRIED,),
         (_P.CARRIED, MoveAck): (_P.ANSWERED,),
+        (_P.CARRIED, MoveAbort): (_P.CARRIED,),
         (_P.CARRIED, Reject): (OVER,),
         (_P.CARRIED, MoveCommit): (OVER,),  # the source did not wait for the acknowledgement
+        (_P.ANSWERED, MoveAbort): (_P.ANSWERED,),
+        (_P.ANSWERED, Reject): (OVER,),
         (_P.ANSWERED, MoveCommit): (OVER,),
     }
 )

@@ -28,6 +28,7 @@ from pleach.messages import (
 )
 from pleach.mobility.movements import Leaving
 from pleach.mobility.phases import SourcePhase
+from pleach.overlay.handover import confirm
 from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
 from pleach.overlay.seam import Handled
@@ -91,6 +92,28 @@ class Source:
                 return self._give_up(f"{movement.client} does not answer")
         return self._give_up(f"{movement.target} does not answer")
 
+    def client_reborn(self) -> Handled:
+        """Who halted is nobody any more. The new life stays, and knows nothing of all this, nor of what was kept."""
+        movement = self._movement
+        if movement.phase is SourcePhase.ABORTING:
+            return Handled()
+        movement.kept = []
+        return self._abort(f"{movement.client} has lost its memory, and begins anew", resumed=[])
+
+    def after_reborn(self) -> Handled:
+        """Nobody there knows of the movement. The client stays: we have all that came for it, and it has not gone yet.
+
+        Should the target have it, then it is to let it go; who has forgotten the movement passes that on.
+        """
+        movement = self._movement
+        self.is_over = True
+        recalled: list[Effect] = []
+        if movement.phase is SourcePhase.PREPARED and movement.after != movement.target:
+            recalled.append(Send(movement.after, MoveAbort(movement.operation, movement.request.path)))
+        reason = movement.reason or f"{movement.after} has lost its memory meanwhile; ask again"
+        effects = [self._done_waiting(), *self._stay(), *recalled, Concluded(movement.operation, reason)]
+        return Handled(effects, released=[movement.client])
+
     # Forward -------------------------------------------------------------------------------------------------
 
     def _halt(self) -> Handled:
@@ -118,7 +141,10 @@ class Source:
             return self._give_up(f"{movement.client} has left")
         component = self._layers.residency.pack(movement.client)
         movement.phase = SourcePhase.PREPARED
-        state = MoveState(movement.operation, sessions.hand_over(movement.client), movement.delivered, component)
+        handed = sessions.hand_over(movement.client)
+        sessions.leave_unanswered(handed)
+        movement.waiting = handed.waiting
+        state = MoveState(movement.operation, handed, movement.delivered, component)
         movement.delivered = []
         return Handled([self._done_waiting(), Send(movement.after, state), *timers(movement)])
 
@@ -141,8 +167,10 @@ class Source:
     # Back ----------------------------------------------------------------------------------------------------
 
     def _give_up(self, reason: str) -> Handled:
+        return self._abort(reason, resumed=self._stay())
+
+    def _abort(self, reason: str, *, resumed: Sequence[Effect]) -> Handled:
         movement = self._movement
-        resumed = self._stay()
         movement.phase, movement.reason = SourcePhase.ABORTING, reason
         abort = Send(movement.after, MoveAbort(movement.operation))
         return Handled([self._done_waiting(), *resumed, abort])
@@ -160,12 +188,13 @@ class Source:
         return Handled(effects, released=[movement.client])
 
     def _stay(self) -> list[Effect]:
-        """The client goes on here, with what came for it meanwhile."""
+        """The client goes on here, with what came for it meanwhile, and is told what it waits for."""
         movement = self._movement
         if movement.phase in {SourcePhase.NEGOTIATING, SourcePhase.ABORTING}:
             return []  # it knows of nothing, or no more
         resume = Send(movement.client, Resume(movement.operation, self._layers.name))
-        return [resume, *(Send(movement.client, reply) for reply in movement.kept)]
+        confirmed = confirm(self._layers, movement.client, movement.waiting)
+        return [resume, *(Send(movement.client, reply) for reply in movement.kept), *confirmed]
 
     def _done_waiting(self) -> CancelTimer:
         return CancelTimer(TIMER + self._movement.operation)

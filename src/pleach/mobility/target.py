@@ -7,12 +7,13 @@ Once the state has come, the client is here.
 
 from __future__ import annotations
 
-from pleach.effects import CancelTimer, Effect, LinkUp, Send, SetTimer
+from pleach.effects import CancelTimer, Effect, LinkDown, LinkUp, Send, SetTimer
 from pleach.errors import ComponentError
 from pleach.events.event import Event, EventId
 from pleach.messages import (
     Approve,
     Deliver,
+    Detach,
     HandedClient,
     Layer,
     MoveAbort,
@@ -66,6 +67,8 @@ class Target:
             case MoveCommit():
                 self.is_over = True
                 return Handled()
+            case MoveAbort() if self._movement.phase is TargetPhase.COMMITTED:
+                return self._give_back()
             case MoveAbort():
                 return self._drop("it was given up")
 
@@ -76,6 +79,13 @@ class Target:
             return dropped
         client = self._movement.client
         return dropped._replace(effects=[*dropped.effects, LinkUp(client, is_client=True)], released=[client])
+
+    def before_reborn(self) -> Handled:
+        """If the state has not come, nobody sends it. If it has, the client is here, unless the source recalls it."""
+        if self._movement.phase is TargetPhase.APPROVED:
+            return self._drop("it was forgotten on the way")
+        self.is_over = True
+        return Handled()
 
     def approve(self, client: HandedClient) -> Handled:
         """Prepare for the client as it is now. The approval follows what is told on the way, and so comes after it.
@@ -112,7 +122,7 @@ class Target:
                 LinkUp(client.name, is_client=True),
                 *self._resumed(client.name),
                 *(Send(client.name, Deliver(event)) for event in lacking(client, queued, delivered)),
-                *confirm(self._layers, client),
+                *confirm(self._layers, client.name, client.waiting),
             ],
             released=[client.name],
         )
@@ -130,6 +140,14 @@ class Target:
         cancelled = CancelTimer(TIMER + movement.operation)
         return Handled([cancelled, *told, Send(movement.before, Reject(movement.operation, reason))])
 
+    def _give_back(self) -> Handled:
+        """The client will not come."""
+        movement = self._movement
+        self.is_over = True
+        gone = release(self._layers, movement.operation, movement.client, to=movement.before)
+        reject = Send(movement.before, Reject(movement.operation, "it was given up"))
+        return Handled([*gone, reject], discarded=[movement.client])
+
     def _change(self, former: HandedClient, client: HandedClient) -> list[Effect]:
         """Have routing want for the client what it wants now. What is new comes before what goes."""
         router, before, after = self._layers.router, tables_of(former), tables_of(client)
@@ -141,6 +159,14 @@ class Target:
             for entry in sorted({*before[layer]} - {*after[layer]}):
                 effects += self._layers.answered(router.remove(layer, client.name, entry))
         return effects
+
+
+def release(layers: Layers, operation: str, client: Node, *, to: Node) -> list[Effect]:
+    """Let go a client that was taken over and has not come. A component is here, and ends: it goes on elsewhere."""
+    if client not in layers.sessions:
+        return []
+    ended = [Send(client, Resume(operation, to))] if layers.residency.kind_of(client) else []
+    return [*ended, *layers.sessions.handle(client, Detach()), LinkDown(client, is_client=True)]
 
 
 def lacking(client: HandedClient, queued: list[Event], delivered: list[EventId]) -> list[Event]:

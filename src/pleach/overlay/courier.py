@@ -21,7 +21,7 @@ import msgspec
 from pleach.effects import CancelTimer, Concluded, Effect, Send, SetTimer
 from pleach.messages import OPERATOR, Message, Node, Seek, Sought, SoughtRequest, pack, unpack
 from pleach.overlay.layers import Layers
-from pleach.overlay.seam import Handled, Reconfiguration
+from pleach.overlay.seam import Handled, Reconfiguration, join
 
 SEARCH_SECONDS = 10.0
 SEARCH: Final = "courier:"  # the timers, by operation
@@ -53,6 +53,7 @@ class Courier:
     def __init__(self, layers: Layers) -> None:
         self._layers = layers
         self._state = CourierState()
+        layers.survivors.append(self)
 
     @property
     def under_way(self) -> Reconfiguration | None:
@@ -97,6 +98,11 @@ class Courier:
         del self._state.searches[operation]
         answer = self._answer(search.asker, operation, missing="" if is_found else search.begins_at)
         return Handled([CancelTimer(SEARCH + operation), *answer])
+
+    def reborn(self, peer: Node) -> Handled:
+        """It has forgotten that it was asked, and cannot have found anybody who has not begun."""
+        asked = [operation for operation, search in self._state.searches.items() if peer in search.waiting]
+        return join(*(self._sought(peer, operation, is_found=False) for operation in asked))
 
     def _answer(self, asker: Node, operation: str, *, missing: Node = "") -> list[Effect]:
         """`missing`: who is sought, and not in this direction; empty: found."""

@@ -41,6 +41,17 @@ class Mourner(Protocol):
         ...
 
 
+class Survivor(Protocol):
+    """A protocol that waits for others, and goes on without what one of them has forgotten."""
+
+    def reborn(self, peer: Node) -> Handled:
+        """The peer, a neighbour or a client, has lost its memory: what it was told, or had to say, is void.
+
+        It is told before routing starts over with the peer.
+        """
+        ...
+
+
 class RouterMaker(Protocol):
     """Makes the routing layer of a broker, with nothing in it."""
 
@@ -106,6 +117,7 @@ class Layers:
     residency: Residency = field(default_factory=Uninhabited)
     awaited: tuple[Node, ...] = ()  # clients on their way here: routing wants for them what they want already
     mourners: list[Mourner] = field(default_factory=list)
+    survivors: list[Survivor] = field(default_factory=list)
     on_settled: Callable[[], Sequence[Effect]] = tuple  # what to send first when an operation with a dead peer is over
 
     def reset(self) -> None:

@@ -17,11 +17,9 @@ clients still send, and a answers: nothing that a client asked for is lost or do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, get_args
+from typing import get_args
 
-import msgspec
-
-from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
+from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
     ClientLeft,
@@ -47,23 +45,23 @@ from pleach.messages import (
     unpack,
 )
 from pleach.overlay import sides
-from pleach.overlay.handover import Changing, Crossing, Part, Phase, confirm, redirect, tables_of
+from pleach.overlay.handover import (
+    Changing,
+    Crossing,
+    MembershipState,
+    Part,
+    Phase,
+    confirm,
+    note,
+    tables_of,
+    why_not,
+)
 from pleach.overlay.layers import Between, Layers
-from pleach.overlay.retries import Retries
+from pleach.overlay.leaver import Leaver
 from pleach.overlay.seam import Handled
 from pleach.routing.rewiring import NO_TABLES, NewLink, Rewiring, packed, unpacked
 
-RETRY: Final = "membership:retry:"
-
 NOTHING = Handled()
-
-
-class MembershipState(msgspec.Struct):
-    change: Changing | None = None
-    attempts: int = 0
-    left: Node = ""  # the neighbour of a broker that was removed: nobody can join the tree here
-    is_turned_away: bool = False  # it could not join itself: with whoever joined it, it would be a second tree
-    retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
 class Membership:
@@ -74,6 +72,7 @@ class Membership:
         self._layers = layers
         self._state = MembershipState()
         layers.mourners.append(self)
+        layers.survivors.append(self)
 
     @property
     def under_way(self) -> Crossing | None:
@@ -132,14 +131,17 @@ class Membership:
                 return self._connect(sender, message)
             case RemoveReq():
                 return self._remove_req(sender, message)
+        if isinstance(message, Farewell) and self._is_noted(sender):
+            return NOTHING
         change = self._state.change
-        if change is None:
-            raise ProtocolError(self._layers.name, sender, message, "no broker is being added or removed here")
+        reason = why_not(change, sender, message) if change else "no broker is being added or removed here"
+        if change is None or reason:
+            raise ProtocolError(self._layers.name, sender, message, reason)
         match change.part:
             case Part.JOINING:
                 return self._while_joining(change, message)
             case Part.LEAVING:
-                return self._while_leaving(change, sender, message)
+                return Leaver(self._layers, self._state).handle(change, sender, message)
             case Part.INHERITING:
                 return self._while_inheriting(change, message)
 
@@ -157,6 +159,22 @@ class Membership:
 
     def restore(self, state: bytes) -> None:
         self._state = unpack(state, MembershipState)
+
+    def _is_noted(self, client: Node) -> bool:
+        """Whether nothing more is to be done about a farewell.
+
+        The driver may have said it in the name of a client that was away. Or the client was sent on before the heir
+        lost its memory, and has to be handed over once more.
+        """
+        state = self._state
+        if state.change is None and state.left:
+            return True
+        if state.change is not None and state.change.phase is Phase.CLOSED:
+            return self.is_leaving and client not in state.change.clients
+        is_early = client in state.sent_on
+        if is_early:
+            state.sent_on[client] = True
+        return is_early
 
     # AddBroker -----------------------------------------------------------------------------------------------
 
@@ -207,7 +225,7 @@ class Membership:
             case ConnectNack(_, reason):
                 self._state.is_turned_away = True
                 return Handled([LinkDown(change.partner), Concluded(change.operation, reason)], released=clients)
-        return self._unexpected(change, message)
+        raise AssertionError(message)
 
     # RemoveBroker, at b --------------------------------------------------------------------------------------
 
@@ -230,51 +248,15 @@ class Membership:
         begun = self._begin(Changing(request.operation, Part.LEAVING, neighbours[0], absent=request.absent))
         return Handled([*begun, Send(neighbours[0], RemoveReq(request.operation))])
 
-    def _while_leaving(self, change: Changing, sender: Node, message: Message) -> Handled:
-        match message:
-            case RemoveAck():
-                return self._hand_over(change)
-            case RemoveNack(_, reason, is_busy):
-                self._end()
-                request = RequestRemove(change.operation, self._layers.name, change.absent)
-                if is_busy:
-                    return Handled(self._state.retries.put_off(request, self._state.attempts, reason))
-                return Handled([Concluded(change.operation, reason)])
-            case CloseAB(_, address):
-                change.partner_address = address
-                redirects = [Send(client, redirect(change)) for client in change.clients]
-                return Handled([*self._enter(Phase.CLOSED), *redirects, *self._leave_if_alone(change)])
-            case Farewell():
-                del change.clients[sender]
-                left = Send(change.partner, ClientLeft(change.operation, sender))
-                return Handled([left, LinkDown(sender, is_client=True), *self._leave_if_alone(change)])
-        return self._unexpected(change, message)
-
-    def _hand_over(self, change: Changing) -> Handled:
-        """All that the clients have is a's from now on; b keeps its tables to deliver what a sent before."""
-        self._layers.router.suspend([change.partner])
-        sessions = self._layers.sessions
-        handed = [sessions.hand_over(client) for client in sessions.clients]
-        for client in handed:
-            sessions.leave_unanswered(client)  # a answers
-        change.clients = dict.fromkeys(client.name for client in handed)
-        return Handled([Send(change.partner, Handover(change.operation, handed)), *self._enter(Phase.HANDED)])
-
-    def _leave_if_alone(self, change: Changing) -> list[Effect]:
-        if change.clients:
-            return []
-        self._end()
-        self._layers.reset()
-        self._state.left = change.partner
-        left = Send(change.partner, Left(change.operation))
-        return [left, LinkDown(change.partner), Concluded(change.operation)]
-
     # RemoveBroker, at a --------------------------------------------------------------------------------------
 
     def _remove_req(self, sender: Node, message: RemoveReq) -> Handled:
         if busy := self._layers.locked_for():
             reason = f"{self._layers.name} is locked for operation {busy}"
             return Handled([Send(sender, RemoveNack(message.operation, reason, is_busy=True))])
+        if sender not in self._layers.router.neighbours:
+            reason = f"{self._layers.name} and {sender} are no neighbours"
+            return Handled([Send(sender, RemoveNack(message.operation, reason))])
         begun = self._begin(Changing(message.operation, Part.INHERITING, sender))
         return Handled([*begun, Send(sender, RemoveAck(message.operation))])
 
@@ -290,11 +272,11 @@ class Membership:
             case Left():
                 self._end()
                 return Handled([LinkDown(change.partner)])
-        return self._unexpected(change, message)
+        raise AssertionError(message)
 
     def _inherit(self, change: Changing, clients: Sequence[HandedClient]) -> Handled:
         router, sessions = self._layers.router, self._layers.sessions
-        change.clients = dict.fromkeys(client.name for client in clients)
+        change.clients = dict.fromkeys((client.name for client in clients), False)
         for client in clients:
             sessions.take_over(client)
         parent = None if router.parent == change.partner else router.parent
@@ -302,13 +284,13 @@ class Membership:
         rewired = self._layers.rewire(Rewiring(gone=(change.partner,), clients=tables, parent=parent))
         links = [LinkUp(client.name, is_client=True) for client in clients]
         close = Send(change.partner, CloseAB(change.operation, self._layers.client_address))
-        confirmed = [effect for client in clients for effect in confirm(self._layers, client)]
+        confirmed = [effect for client in clients for effect in confirm(self._layers, client.name, client.waiting)]
         return Handled([*links, close, *self._enter(Phase.CLOSED), *rewired, *confirmed])
 
     def _said(self, change: Changing, client: Node, request: ClientRequest) -> Handled:
         """A client said something to b after the handover; a newcomer at b is one of those on their way, too."""
         links = [] if client in change.clients else [LinkUp(client, is_client=True)]
-        change.clients[client] = None
+        change.clients[client] = False
         return Handled([*links, *self._layers.sessions.handle(client, request)])
 
     # Deaths --------------------------------------------------------------------------------------------------
@@ -337,24 +319,42 @@ class Membership:
         """Nobody is: an heir stands in the place of the dead broker itself."""
         return Between(self._layers.name if peer == self.heir_of else "")
 
+    # Rebirths ------------------------------------------------------------------------------------------------
+
+    def reborn(self, peer: Node) -> Handled:
+        """The partner knows of nothing. Before clients are sent on all is undone; after that it has to learn it again.
+
+        What it has taken from us we still have: b keeps its tables until it is gone, and knows what was said since.
+        """
+        change = self._state.change
+        if change is None or change.partner != peer:
+            self._state.sent_on.pop(peer, None)  # a client in another life, which nobody has sent on
+            return NOTHING
+        self._end()
+        forgotten = Concluded(change.operation, f"{peer} has lost its memory meanwhile; ask again")
+        match change.part, change.phase:
+            case Part.JOINING, _:
+                self._state.is_turned_away = True
+                return Handled([LinkDown(peer), forgotten], released=list(change.clients))
+            case Part.LEAVING, phase:
+                leaver = Leaver(self._layers, self._state)
+                if phase is Phase.CLOSED or self._state.sent_on:
+                    return leaver.begin_again(change)
+                return Handled([*leaver.take_back(change), forgotten])
+            case Part.INHERITING, Phase.CLOSED:  # with nothing in it: its clients are ours
+                return Handled(self._layers.answered(self._layers.router.connect(peer)), released=list(change.clients))
+        return NOTHING
+
     # Parts ---------------------------------------------------------------------------------------------------
 
     def _begin(self, change: Changing) -> list[Effect]:
         self._state.change = change
-        return [_note(change)]
+        return [note(change)]
 
     def _enter(self, phase: Phase) -> list[Effect]:
         assert self._state.change is not None
         self._state.change.phase = phase
-        return [_note(self._state.change)]
+        return [note(self._state.change)]
 
     def _end(self) -> None:
         self._state.change = None
-
-    def _unexpected(self, change: Changing, message: Message) -> Handled:
-        raise ProtocolError(self._layers.name, change.partner, message, "it does not fit the state of the operation")
-
-
-def _note(change: Changing) -> Observe:
-    what = f"membership {change.operation}: {change.part.name.lower()} {change.phase.name.lower()}"
-    return Observe(Observed.STATE, detail=what)

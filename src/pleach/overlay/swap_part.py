@@ -131,4 +131,4 @@ def _note(swap: Swapping) -> Observe:
 
 
 def died(swap: Swapping) -> str:
-    return f"{' and '.join(swap.dead)} died meanwhile" if swap.dead else ""
+    return f"{' and '.join(swap.dead)} died meanwhile, or lost its memory" if swap.dead else ""

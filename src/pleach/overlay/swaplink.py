@@ -26,6 +26,7 @@ from pleach.messages import (
     Abort,
     Aborted,
     Close,
+    Forgot,
     Lock,
     LockAck,
     LockNack,
@@ -56,6 +57,7 @@ class SwapLink:
         self._layers = layers
         self._part = SwapPart(layers, ordering)
         layers.mourners.append(self)
+        layers.survivors.append(self)
 
     @property
     def under_way(self) -> Triangle | None:
@@ -83,7 +85,7 @@ class SwapLink:
         swap = self._part.state.swap
         if swap is not None and message.operation == swap.operation:  # type: ignore[attr-defined]
             return self._go_on(swap, sender, message)
-        if isinstance(message, Abort | Aborted | LockAck | Swap):
+        if isinstance(message, Abort | Aborted | LockAck | Swap | Forgot):
             return NOTHING  # of a swap that was given up
         return self._unexpected(sender, message)
 
@@ -101,6 +103,8 @@ class SwapLink:
                 return self._abort(swap, sender)
             case Aborted():
                 return self._part.aborted(swap)
+            case Forgot(_, broker):
+                return NOTHING if broker in swap.dead else self.bereaved(broker)
         return self._unexpected(sender, message)
 
     def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
@@ -274,6 +278,20 @@ class SwapLink:
         handled = self._spared(swap, self._face_death(swap))
         self._part.end_if_over()
         return handled
+
+    def reborn(self, peer: Node) -> Handled:
+        """As if it had died: it says nothing more of the swap, and what it had sent and is not here yet is void.
+
+        b, which both others have for a neighbour, always hears of it, and tells the third if that one decides.
+        """
+        swap = self._part.state.swap
+        if swap is None or (swap.role is Role.A and swap.phase is Phase.LOCKED and peer == swap.c):
+            return NOTHING  # a cannot know whether b has asked c before or after
+        outlived = self.bereaved(peer)
+        if swap.role is not Role.B or peer not in swap.dead or fate(swap) is not Fate.WAIT:
+            return outlived
+        third = swap.c if peer == swap.a else swap.a
+        return join(outlived, Handled([Send(third, Forgot(swap.operation, peer))]))
 
     def is_open(self, peer: Node) -> bool:
         swap = self._part.state.swap

@@ -152,7 +152,7 @@ class Triangle:
             return Drop("a copy")
         if swap.is_corrected:
             swap.seen[key] = None
-        if not is_straight and message.origin == swap.c:
+        if not is_straight and message.origin == swap.c and swap.c not in swap.dead:
             swap.owed[key] = None
         return Pass(sender, message.message, self._copies(sender, message) if is_straight else ())
 

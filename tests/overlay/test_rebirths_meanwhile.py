@@ -1,0 +1,116 @@
+"""A broker that has no disk loses its memory in the middle of an operation, after every message of it.
+
+Afterwards nobody is locked, every client gets what it wants, and gets it once.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from rebirths import World
+from thorough import FACTOR
+
+from pleach.effects import Concluded
+from pleach.messages import RequestAdd, RequestRemove, RequestSwap
+
+LINKS = [("a", "b"), ("a", "o")]
+HOMES = {"a publisher": "o", "k": "b", "kk": "b"}
+
+
+def removing(stream=None):
+    world = World(LINKS, HOMES, stream)
+    world.ask("b", RequestRemove("1", "b"))
+    return world
+
+
+def steps_until_done(make):
+    world, count = make(), 0
+    while Concluded("1") not in world.ends:
+        assert world.step()
+        count += 1
+    return count
+
+
+def check(world):
+    assert world.locked == {}
+    assert world.errors == []
+    for client in ("k", "kk"):
+        assert world.heard(client) == [client]
+    deliveries = world.deliveries()
+    assert len(set(deliveries)) == len(deliveries)
+
+
+@pytest.mark.parametrize("step", range(steps_until_done(removing)))
+@pytest.mark.parametrize("broker", ["a", "b"])
+def test_one_of_the_two_while_the_other_leaves(broker, step):
+    world = removing()
+    for _ in range(step):
+        world.step()
+    world.reborn_broker(broker)
+    world.drain()
+    check(world)
+
+
+@pytest.mark.parametrize("seed", range(40 * FACTOR))
+def test_in_any_order_and_also_the_heir_again_while_it_learns_whose_heir_it_is(seed):
+    stream = Random(f"heirs/{seed}")
+    world = removing(stream)
+    for _ in range(stream.randint(1, 2)):
+        for _ in range(stream.randrange(10)):
+            world.step()
+        if world.brokers["b"].operation:  # else it has left, and a knows it
+            world.reborn_broker("a")
+    world.drain()
+    check(world)
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_the_neighbour_to_be_of_one_that_joins(step):
+    world = World([("a", "o")], {"a publisher": "o"})
+    world.brokers["n"] = world.make_broker("n")
+    world.ask("n", RequestAdd("1", "a"))
+    world.begin("k", "n")
+    for _ in range(step):
+        world.step()
+    world.reborn_broker("a")
+    world.drain()
+    assert [end.refusal for end in world.ends] == ["a has lost its memory meanwhile; ask again"]
+    assert world.locked == {}
+    world.ask("n", RequestAdd("2", "a"))
+    world.drain()
+    assert world.ends[-1] == Concluded("2")
+    assert world.heard("k") == ["k"]
+
+
+# Swaps: a–b–c becomes a–c–b ----------------------------------------------------------------------------------------
+
+CHAIN = [("a", "b"), ("b", "c"), ("a", "oa"), ("b", "ob"), ("c", "oc")]
+AROUND = {f"at {broker}": broker for _, broker in CHAIN[2:]}
+SWAP_STEPS = 14
+
+
+@pytest.mark.parametrize("seed", range(20 * FACTOR))
+@pytest.mark.parametrize("broker", ["a", "b", "c"])
+def test_one_of_a_swap(broker, seed):
+    """Nobody else is locked, and the other two agree on whether they are linked: undone, or done."""
+    stream = Random(f"swap/{broker}/{seed}")
+    world = World(CHAIN, AROUND, stream)
+    world.is_slow_to_meet = stream.random() < 0.5
+    world.ask("a", RequestSwap("1", "a", "b", "c"))
+    for _ in range(stream.randrange(SWAP_STEPS)):
+        if stream.random() < 0.3:
+            client = stream.choice(sorted(AROUND))
+            world.perform(client, world.clients[client].publish({"to": stream.choice(sorted(AROUND))}))
+        world.step()
+    world.reborn_broker(broker)
+    world.drain()
+    assert world.locked == {}
+    one, other = sorted({"a", "b", "c"} - {broker})
+    are_linked = [
+        other in world.brokers[one].router.neighbours,
+        one in world.brokers[other].router.neighbours,
+    ]
+    assert are_linked[0] == are_linked[1]
+    deliveries = world.deliveries()
+    assert len(set(deliveries)) == len(deliveries)
