@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pleach.broker import Broker
@@ -79,6 +79,7 @@ def steps(draw):
     return kind, draw(st.sampled_from(SENDERS)), draw(st.integers(0, 3)), draw(contents)
 
 
+@settings(deadline=None)
 @given(
     walk=st.lists(steps(), max_size=25),
     config=st.sampled_from(
