@@ -188,3 +188,11 @@ def test_one_that_loses_its_memory_before_it_is_sent_on_is_sent_on_once():
     assert redirects(broker.handle("k", Attach(), now=0.0)) == []
     assert redirects(broker.handle("n", CloseAB("1", "there:1"), now=0.0)) == ["k"]
     assert redirects(broker.handle("k", Attach(), now=0.0)) == []
+
+
+def test_what_former_versions_wrote_of_clients_on_their_way_can_be_read():
+    former = broker_in(Part.LEAVING, Phase.CLOSED)
+    former.machine(Membership)._state.change.clients = {"k": None}
+    broker = broker_in(Part.LEAVING, Phase.CLOSED)
+    broker.restore(former.capture())
+    assert sent(broker.handle("k", Farewell(), now=0.0))[0] == ("n", ClientLeft("1", "k"))

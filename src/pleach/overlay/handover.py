@@ -92,7 +92,7 @@ class Changing(msgspec.Struct):
     part: Part
     partner: Node
     phase: Phase = Phase.ASKED
-    clients: dict[Node, bool] = {}
+    clients: dict[Node, bool | None] = {}  # None: as written by versions that did not note it
     partner_address: str = ""  # where the partner listens for clients
     absent: list[Node] = []
     said: list[Said] = []  # at b: passed on since the handover, without events; a may forget it
