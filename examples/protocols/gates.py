@@ -9,10 +9,10 @@ u          …          x ──r── y          …          v
 from __future__ import annotations
 
 from pleach.effects import Effect, Send
-from pleach.messages import Begin, Begun, Message, Node
+from pleach.messages import EVENTS_TO_BROKERS, Begin, Begun, Message, Node
 from pleach.overlay.exchange.coordinated import Coordinated
 from pleach.overlay.exchange.crossing import Crossing, Ends
-from pleach.overlay.seam import EVENTS, Handled, Hold, Passing, Verdict
+from pleach.overlay.seam import Handled, Hold, Passing, Verdict
 
 
 class GateEnds(Ends):
@@ -26,7 +26,7 @@ class Gate(Crossing):
     inside: frozenset[Node]
 
     def arriving(self, sender: Node, message: Passing) -> Verdict:
-        if self.ends.is_closed and type(message) in EVENTS and sender not in self.inside:
+        if self.ends.is_closed and type(message) in EVENTS_TO_BROKERS and sender not in self.inside:
             self.ends.waiting = tuple(sorted({*self.ends.waiting, sender}))
             return Hold()
         return super().arriving(sender, message)

@@ -256,7 +256,7 @@ class Client:
     def _refused(self, refused: Refused) -> Sequence[Effect]:
         """What waits for an advertisement does not wait for ever: the broker refuses that as well, one by one."""
         observed = Observe(Observed.STATE, subscription=refused.subject, detail=f"refused: {refused.reason}")
-        self._state.note_refused(refused)
+        self._state.note_refused(refused, is_leased=self._lease is not None)
         is_of_subscription = refused.layer is Layer.SUBSCRIPTIONS
         return [observed] if is_of_subscription else [observed, *self._confirmed(refused.subject)]
 

@@ -72,8 +72,13 @@ class ClientMachineState(msgspec.Struct, array_like=True):
         if not network_wide:
             self.local.append(name)
 
-    def note_refused(self, refused: Refused) -> None:
-        """What was never confirmed goes. What was is still wanted: a broker that forgot it may have room later."""
+    def note_refused(self, refused: Refused, *, is_leased: bool) -> None:
+        """What was never confirmed goes. What was is still wanted: a broker that forgot it may have room later.
+
+        With leases it may be damaged state that refuses, so that all is asked for again with every round.
+        """
+        if is_leased:
+            return
         name, wanted = refused.subject, refused.filter
         match refused.layer:
             case Layer.SUBSCRIPTIONS if name in self.asked and self.subscriptions.get(name) == wanted:
