@@ -24,7 +24,8 @@ export class ChangesPanel {
     const latest = Object.entries(operations).sort((one, other) => other[1].asked_at - one[1].asked_at);
     this.none.hidden = latest.length + active.length > 0;
     const newest = latest[0]?.[0];
-    const make = (name, { state }) => makeCard(state === RUNNING || (this.#isWatched && name === newest));
+    const isAwaited = this.#isWatched || begun.length > 0; // who has a plan carried out wants to see what it does
+    const make = (name, { state }) => makeCard(state === RUNNING || (isAwaited && name === newest));
     keyed(this.runs, active, (name, { state }) => makeCard(state !== "done"), updateRun); // who was refused reads why
     keyed(this.list, latest.slice(0, SHOWN_MAX), make, (node, operation, name) => {
       const hasEnded = node.querySelector(".state").dataset.state === RUNNING && operation.state !== RUNNING;
