@@ -78,6 +78,7 @@ def test_the_tree_appears_with_zones_traffic_and_clients(watched, network):
 
 def test_a_swap_started_by_its_button_completes_and_the_picture_changes(watched):
     page = watched.page
+    page.wait_for_function("pleach.tree.placeOf('fra2') !== null")  # it has been drawn
     before = page.evaluate("pleach.tree.placeOf('fra2')")
     page.get_by_role("button", name="Swap a link").click()
     for field, broker in (("a", "fra2"), ("b", "fra1"), ("c", "iad1")):
