@@ -13,16 +13,6 @@ from pleach.live.node import Door
 from pleach.live.store import Store
 from pleach.messages import Attach, Deliver, Detach, Published, Refused, Subscribe, Unsubscribe
 
-
-@pytest.fixture(params=[False, True], ids=["in memory", "on disk"])
-def store(request, tmp_path):
-    if not request.param:
-        yield None
-        return
-    with Store.open(tmp_path, "b", epoch=1) as opened:
-        yield opened
-
-
 # Away for too long -----------------------------------------------------------------------------------------------
 
 

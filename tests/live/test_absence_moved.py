@@ -1,6 +1,5 @@
 """Clients that moved, and died on the way: at the broker that they left, and at the one where they never came."""
 
-import pytest
 from timed_node import ABSENCE_SECONDS, SUBSCRIBED, in_world, publish, settled
 
 from pleach.events.language import parse_filter
@@ -37,15 +36,6 @@ async def move_away(world, *said, brought=()):
     assert isinstance(c.messages()[-1], Resume)
     assert world.node.broker.sessions.clients == []
     return c
-
-
-@pytest.fixture(params=[False, True], ids=["in memory", "on disk"])
-def store(request, tmp_path):
-    if not request.param:
-        yield None
-        return
-    with Store.open(tmp_path, "b", epoch=1) as opened:
-        yield opened
 
 
 def test_who_was_killed_before_it_had_heard_is_forgotten_in_time_and_the_broker_goes_on(store):

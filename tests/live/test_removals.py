@@ -3,12 +3,10 @@
 import json
 from http import HTTPStatus
 
-import pytest
 from timed_node import SUBSCRIBED, in_world, publish, settled
 
 from pleach.live.node import Door
 from pleach.live.steering import Steering
-from pleach.live.store import Store
 from pleach.messages import (
     ClientLeft,
     CloseAB,
@@ -44,15 +42,6 @@ async def check_unharmed(world):
     assert "s" in world.node.broker.sessions.clients
     again = await world.visit("s", peer_epoch=1, received=1, first=3)
     assert again.messages()[0] == Deliver(publish("p", 1).event)
-
-
-@pytest.fixture(params=[False, True], ids=["in memory", "on disk"])
-def store(request, tmp_path):
-    if not request.param:
-        yield None
-        return
-    with Store.open(tmp_path, "b", epoch=1) as opened:
-        yield opened
 
 
 # Refused ---------------------------------------------------------------------------------------------------------

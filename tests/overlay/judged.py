@@ -86,6 +86,13 @@ class Watched:
         return [f"{r.step}: {r.reason}" for r in self.run.refusals if r.step in tree_steps]
 
 
+def outcome(scenario: Scenario, seed: int = 1) -> tuple[Watched, Verdict, list[str]]:
+    """One run of a scenario, its verdict, and everything that does not hold."""
+    watched = Watched(scenario, seed)
+    verdict = watched.finish()
+    return watched, verdict, [*watched.flaws, *violations(verdict)]
+
+
 def confirmed_too_often(records: Sequence[Record]) -> list[str]:
     """One confirmation for each time that a client has asked: one more could pass for that of its next request."""
     asked = Counter((r.client, r.subscription) for r in records if r.kind == RecordKind.SUBSCRIBE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from judged import Watched, violations
+from judged import outcome
 
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.steps import Crash
@@ -50,20 +50,19 @@ brokers = ["a", "b", "c"]
 MOMENTS = [round(1.0 + 0.003 * step, 4) for step in range(9)]
 
 
-def flaws(root, straight, dying, at):
+def flaws_of(root, straight, dying, at):
     scenario = parse_scenario(NETWORK.format(root=root, straight=straight), "root.toml")
     crash = Crash(at=at, broker=dying, for_good=True)
-    watched = Watched(msgspec.structs.replace(scenario, steps=(*scenario.steps, crash)), 1)
-    verdict = watched.finish()
+    _, verdict, flaws = outcome(msgspec.structs.replace(scenario, steps=(*scenario.steps, crash)), 1)
     assert verdict.counts.deliveries > 100
-    return [*watched.flaws, *violations(verdict)]
+    return flaws
 
 
 @pytest.mark.parametrize("dying", ["a", "b", "c"])
 @pytest.mark.parametrize("root", ["n", "m"])
 @pytest.mark.parametrize("straight", [0.001, 0.02], ids=["the word of c is soon there", "the word of c takes long"])
 def test_at_every_moment(dying, root, straight):
-    found = {at: flaws(root, straight, dying, at) for at in MOMENTS}
+    found = {at: flaws_of(root, straight, dying, at) for at in MOMENTS}
     assert {at: each for at, each in found.items() if each} == {}
 
 
@@ -119,9 +118,8 @@ for_good = true
 
 
 def test_the_way_to_the_root_when_two_are_dead_that_are_no_neighbours_any_more():
-    watched = Watched(parse_scenario(TWO_SWAPS, "two.toml"), 1)
-    verdict = watched.finish()
-    assert [*watched.flaws, *violations(verdict)] == []
+    watched, _, flaws = outcome(parse_scenario(TWO_SWAPS, "two.toml"), 1)
+    assert flaws == []
     assert {name: broker.router.parent for name, broker in watched.run.brokers.items()} == {
         "a": "c",
         "b": "c",

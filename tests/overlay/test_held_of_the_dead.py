@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from judged import Watched, violations
+from judged import outcome
 
 from pleach.scenario.load import parse_scenario
 
@@ -61,7 +61,6 @@ CHANGES = {"subscribe": "[]", "unsubscribe": '["x = 1"]'}
 @pytest.mark.parametrize("change", sorted(CHANGES))
 def test_nobody_stays_locked_and_nothing_is_lost(change):
     text = SCENARIO.format(change=change, before=CHANGES[change])
-    watched = Watched(parse_scenario(text, "held.toml"), 1)
-    verdict = watched.finish()
-    assert [*watched.flaws, *violations(verdict)] == []
+    _, verdict, flaws = outcome(parse_scenario(text, "held.toml"), 1)
+    assert flaws == []
     assert verdict.counts.deliveries > 150

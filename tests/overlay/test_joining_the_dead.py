@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from judged import Watched, violations
+from judged import outcome
 
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.steps import AddBroker, Crash, Restart
@@ -45,9 +45,8 @@ OUTAGE = [Crash(at=1.0032, broker="x"), Restart(at=1.5, broker="x")]
 @pytest.mark.parametrize("outage", [[], OUTAGE], ids=["it is there", "it is down just then"])
 def test_whoever_joins_one_that_left_and_died_is_refused(outage):
     scenario = parse_scenario(SCENARIO, "joining.toml")
-    watched = Watched(msgspec.structs.replace(scenario, steps=(*scenario.steps, *JOINING, *outage)), 1)
-    verdict = watched.finish()
-    assert [*watched.flaws, *violations(verdict)] == []
+    watched, verdict, flaws = outcome(msgspec.structs.replace(scenario, steps=(*scenario.steps, *JOINING, *outage)), 1)
+    assert flaws == []
     assert watched.refused == ["remove_broker: broker a has died", "add_broker: a died meanwhile"]
     assert sorted(watched.run.brokers) == ["b", "c"]
     assert verdict.counts.deliveries > 100

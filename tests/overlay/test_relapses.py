@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from judged import Watched, violations
+from judged import outcome
 
 from pleach.scenario.load import parse_scenario
 
@@ -56,9 +56,8 @@ for_good = true
 @pytest.mark.parametrize("seed", range(6))
 def test_what_a_client_sends_again_comes_to_those_who_have_heard_of_it_from_the_first_stand_in(ordering, seed):
     """They have heard of it from one that has it. In causal order it is given up, as it was by the first one."""
-    watched = Watched(parse_scenario(SLOW_TO_RETURN.format(ordering=ordering), "relapse.toml"), seed)
-    verdict = watched.finish()
-    assert [*watched.flaws, *violations(verdict)] == []
+    *_, flaws = outcome(parse_scenario(SLOW_TO_RETURN.format(ordering=ordering), "relapse.toml"), seed)
+    assert flaws == []
 
 
 WHILE_THE_OTHER_GATHERS = """
@@ -119,9 +118,8 @@ broker = "z"
 @pytest.mark.parametrize("back", [1.6, 1.8], ids=["before the next one is there", "after that"])
 def test_what_was_merged_meanwhile_comes_to_the_next_one(ordering, back):
     scenario = parse_scenario(WHILE_THE_OTHER_GATHERS.format(ordering=ordering, back=back), "relapse.toml")
-    watched = Watched(scenario, 1)
-    verdict = watched.finish()
-    assert [*watched.flaws, *violations(verdict)] == []
+    _, verdict, flaws = outcome(scenario, 1)
+    assert flaws == []
     assert verdict.counts.deliveries > 190
 
 
@@ -178,9 +176,8 @@ for_good = true
 @pytest.mark.parametrize("again", [1.299, 1.305, 1.34, 1.36])
 def test_who_was_asked_by_the_first_one_is_not_waited_for_by_its_neighbours(again):
     """c turns out to be a stranger to a; the second stand-in of a does not ask it any more."""
-    watched = Watched(parse_scenario(ASKED_BY_THE_FIRST.format(again=again), "relapse.toml"), 1)
-    verdict = watched.finish()
-    assert [*watched.flaws, *violations(verdict)] == []
+    _, verdict, flaws = outcome(parse_scenario(ASKED_BY_THE_FIRST.format(again=again), "relapse.toml"), 1)
+    assert flaws == []
     assert verdict.counts.deliveries > 190
 
 
@@ -240,9 +237,8 @@ broker = "b"
 
 @pytest.mark.parametrize("straight", [0.001, 0.02])
 def test_a_testimony_that_was_put_off_is_given_once(straight):
-    watched = Watched(parse_scenario(PUT_OFF.format(straight=straight), "relapse.toml"), 1)
-    verdict = watched.finish()
-    assert [*watched.flaws, *violations(verdict)] == []
+    _, verdict, flaws = outcome(parse_scenario(PUT_OFF.format(straight=straight), "relapse.toml"), 1)
+    assert flaws == []
     assert verdict.counts.deliveries > 190
 
 
@@ -293,7 +289,6 @@ for_good = true
 
 @pytest.mark.parametrize("again", [1.2275, 1.235, 1.24])
 def test_what_a_stranger_has_heard_of_is_no_hearsay(again):
-    watched = Watched(parse_scenario(STRANGER.format(again=again), "relapse.toml"), 1)
-    verdict = watched.finish()
-    assert [*watched.flaws, *violations(verdict)] == []
+    _, verdict, flaws = outcome(parse_scenario(STRANGER.format(again=again), "relapse.toml"), 1)
+    assert flaws == []
     assert verdict.counts.deliveries > 190

@@ -6,7 +6,7 @@ Both were found by one seed in ten thousand (`long_run.py`), and are swept here.
 from __future__ import annotations
 
 import pytest
-from judged import Watched, violations
+from judged import outcome
 
 from pleach.scenario.load import parse_scenario
 from pleach.trace import RecordKind
@@ -90,11 +90,10 @@ filter = "x = 1"
 
 
 def judged(text: str) -> list[str]:
-    watched = Watched(parse_scenario(text), seed=1)
-    verdict = watched.finish()
+    watched, _, flaws = outcome(parse_scenario(text))
     assert any(r.kind == RecordKind.DELIVER for r in watched.run.recorder.records)
     assert not watched.run.refusals
-    return [*watched.flaws, *violations(verdict)]
+    return flaws
 
 
 @pytest.mark.parametrize("routing", ["covering", "merging"])
