@@ -102,7 +102,7 @@ def upheaval(seed: int) -> Scenario:
         lasting = [broker for broker in brokers if broker in sketch.brokers]
         steps += _faults(stream, operations, lasting, [link for link in links if {*link} <= {*lasting}])
     for index, client in enumerate(clients):
-        steps += _unrest(stream, client, index, moments)
+        steps += unrest_of(stream, client, index, moments)
     return Scenario(
         name=f"upheaval {seed}",
         routing=Routing.SIMPLE,
@@ -310,7 +310,7 @@ def _reply(stream: Random, lanes: tuple[str, ...]) -> Reply:
     )
 
 
-def _unrest(stream: Random, client: Client, index: int, moments: Sequence[float]) -> list[Step]:
+def unrest_of(stream: Random, client: Client, index: int, moments: Sequence[float]) -> list[Step]:
     """What a client asks for changes while operations are under way, rarely at other times."""
     if not moments:
         return []

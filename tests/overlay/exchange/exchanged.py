@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import permutations
 from random import Random
 
 import msgspec
 from judged import Watched
+from long_cycles import around_a_cycle
 from networks import COMBINATIONS, Combination, combined
 from reconfigured import TreeStep, upheaval
 
@@ -49,9 +51,19 @@ class Exchanged:
     published_afterwards: int = 0
 
 
-def network(seed: int, combination: Combination, exchange: str, ordering: Ordering) -> Scenario:
+class Cycles(StrEnum):
+    """Which exchanges are drawn."""
+
+    ANY = "any"  # any link for any other, in networks of up to seven brokers: mostly short cycles
+    LONG = "long"
+
+
+def network(
+    seed: int, combination: Combination, exchange: str, ordering: Ordering, cycles: Cycles = Cycles.ANY
+) -> Scenario:
     """One exchange, drawn with the network: the same for all protocols."""
-    base = combined(upheaval(seed), combination)
+    drawn, step_of_exchange = _drawn(seed, cycles)
+    base = combined(drawn, combination)
     steps = [step for step in base.steps if not isinstance(step, TreeStep | Drain | FAULTS) and step.at < QUIET_AT]
     return msgspec.structs.replace(
         base,
@@ -59,8 +71,25 @@ def network(seed: int, combination: Combination, exchange: str, ordering: Orderi
         exchange=exchange,
         duration=AFTERWARDS[1] + 0.1,
         clients=tuple(map(_and_afterwards, base.clients)),
-        steps=_timeline([*steps, drawn_exchange(seed, base), *_faults(seed, base), Drain(at=QUIET_AT)]),
+        steps=_timeline([*steps, step_of_exchange, *_faults(seed, base), Drain(at=QUIET_AT)]),
     )
+
+
+def _drawn(seed: int, cycles: Cycles) -> tuple[Scenario, Exchange]:
+    match cycles:
+        case Cycles.ANY:
+            scenario = upheaval(seed)
+            return scenario, drawn_exchange(seed, scenario)
+        case Cycles.LONG:
+            return around_a_cycle(seed, EXCHANGE_AT)
+
+
+def exchange_of(scenario: Scenario) -> Exchange:
+    return next(step for step in scenario.steps if isinstance(step, Exchange))
+
+
+def cycle_of(scenario: Scenario) -> tuple[Node, ...]:
+    return Topology.of(scenario.links, scenario.brokers).path(*exchange_of(scenario).add)
 
 
 def drawn_exchange(seed: int, scenario: Scenario) -> Exchange:
@@ -132,7 +161,7 @@ class WatchedExchange(Watched):
         return verdict
 
     def _wrong_links(self) -> list[str]:
-        exchange = next(step for step in self.run.scenario.steps if isinstance(step, Exchange))
+        exchange = exchange_of(self.run.scenario)
         before = {frozenset(link) for link in self.run.scenario.links}
         wanted = before - {frozenset(exchange.remove)} | {frozenset(exchange.add)}
         routed = {frozenset((n, to)) for n, broker in self.run.brokers.items() for to in broker.router.neighbours}
@@ -140,16 +169,18 @@ class WatchedExchange(Watched):
         return [f"{what} links: {links}" for what, links in (("routed", routed), ("open", opened)) if links != wanted]
 
 
-def steady(seed: int, combination: Combination, exchange: str, ordering: Ordering) -> Scenario:
+def steady(
+    seed: int, combination: Combination, exchange: str, ordering: Ordering, cycles: Cycles = Cycles.ANY
+) -> Scenario:
     """No (un)subscriptions, no faults, and all that was asked for at first is in effect: the exchange is alone."""
-    scenario = network(seed, combination, exchange, ordering)
-    alone = msgspec.structs.replace(drawn_exchange(seed, scenario), at=ALONE_AT)
+    scenario = network(seed, combination, exchange, ordering, cycles)
+    alone = msgspec.structs.replace(exchange_of(scenario), at=ALONE_AT)
     return msgspec.structs.replace(scenario, steps=(Drain(at=SET_UP_AT), alone))
 
 
 def entries_outside(scenario: Scenario, seed: int) -> list[Record]:
     """S2 §4.2, of a steady network: routing messages to or from a broker that is not on the cycle of the exchange."""
-    cycle = set(Topology.of(scenario.links, scenario.brokers).path(*drawn_exchange(seed, scenario).add))
+    cycle = set(cycle_of(scenario))
     watched = Watched(scenario, seed, kinds=frozenset(RecordKind))
     watched.finish()
     assert not watched.flaws, watched.flaws

@@ -2,13 +2,13 @@
 
     python tests/overlay/exchange/long_run.py --seeds 1000 --workers 2
     python tests/overlay/exchange/long_run.py --protocol advanced-coordinated --ordering causal --seeds 100000
-    python tests/overlay/exchange/long_run.py --protocol path --first 4711 --seeds 1
+    python tests/overlay/exchange/long_run.py --protocol path --cycles long --first 4711 --seeds 1
 
 Without `--protocol` all of them meet the same seeds. Seeds in a row go through all ways to route but hierarchical ones
-and all orders; the same seed is the same network for every protocol. Progress goes to stderr, with the `--first` from
-which a run that was stopped goes on. At the end there is one line for each protocol and order; the exit code is 1 if
-something that is promised does not hold, and the command that replays each failing seed is printed, with what does not
-hold.
+and all orders; the same seed is the same network for every protocol. Two of three cycles have three brokers; with
+`--cycles long` the length is drawn first, from four to twelve. Progress goes to stderr, with the `--first` from which a
+run that was stopped goes on. At the end there is one line for each protocol and order; the exit code is 1 if something
+that is promised does not hold, and the command that replays each failing seed is printed, with what does not hold.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from exchanged import FLAT, PROTOCOLS
+from exchanged import FLAT, PROTOCOLS, Cycles
 from promised import Judgement, Trial, judge_exchange, replay, trial_of
 from seed_runs import Progress, add_options, in_tasks, say
 
@@ -51,8 +51,13 @@ class Tally:
         self.broken += judgement.broken
 
 
-def judged(protocols: Sequence[str], ordering: str, only: str, seeds: range) -> list[Judgement]:
-    return [_judged(seed, trial_of(seed, protocol, ordering, only)) for seed in seeds for protocol in protocols]
+def judged(options: argparse.Namespace, seeds: range) -> list[Judgement]:
+    protocols = options.protocol or PROTOCOLS
+    return [_judged(seed, _trial(seed, protocol, options)) for seed in seeds for protocol in protocols]
+
+
+def _trial(seed: int, protocol: str, options: argparse.Namespace) -> Trial:
+    return trial_of(seed, protocol, options.ordering, options.only, Cycles(options.cycles))
 
 
 def _judged(seed: int, trial: Trial) -> Judgement:
@@ -80,6 +85,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--ordering", choices=[o.value for o in Ordering], default="", help="all seeds under this order"
     )
     parser.add_argument("--only", choices=[c.name for c in FLAT], default="", help="all seeds with this way to route")
+    parser.add_argument(
+        "--cycles",
+        choices=[c.value for c in Cycles],
+        default=Cycles.ANY.value,
+        help="any link for any other, in small networks; or cycles of four to twelve brokers",
+    )
     return parser.parse_args(arguments)
 
 
@@ -88,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     protocols = options.protocol or PROTOCOLS
     totals: dict[str, Tally] = {}
     progress, done, failed = Progress(options), 0, 0
-    for task in in_tasks(partial(judged, protocols, options.ordering, options.only), options):
+    for task in in_tasks(partial(judged, options), options):
         for judgement in task:
             totals.setdefault(judgement.trial.name, Tally()).add(judgement)
             if judgement.flaws:

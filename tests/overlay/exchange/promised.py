@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from exchanged import COMPOSED, FLAT, entries_outside, exchanged, network, steady
+from exchanged import COMPOSED, FLAT, Cycles, entries_outside, exchanged, network, steady
 from networks import BY_NAME, Combination
 
 from pleach.lab.promises import Promise, Row, promised
@@ -31,6 +31,7 @@ class Trial:
     protocol: str
     combination: Combination
     ordering: Ordering
+    cycles: Cycles = Cycles.ANY
 
     @property
     def name(self) -> str:
@@ -53,7 +54,7 @@ class Judgement:
     published_afterwards: int = 0
 
 
-def trial_of(seed: int, protocol: str, ordering: str = "", combination: str = "") -> Trial:
+def trial_of(seed: int, protocol: str, ordering: str = "", combination: str = "", cycles: Cycles = Cycles.ANY) -> Trial:
     """What is not given, the seed says: seeds in a row go through all of it."""
     orderings = list(Ordering)
     block = len(FLAT) * len(orderings)
@@ -62,11 +63,13 @@ def trial_of(seed: int, protocol: str, ordering: str = "", combination: str = ""
         protocol,
         BY_NAME[combination] if combination else drawn,
         Ordering(ordering) if ordering else orderings[seed // len(FLAT) % len(orderings)],
+        cycles,
     )
 
 
 def judge_exchange(seed: int, trial: Trial) -> Judgement:
-    found = exchanged(network(seed, trial.combination, trial.protocol, trial.ordering), seed)
+    scenario = network(seed, trial.combination, trial.protocol, trial.ordering, trial.cycles)
+    found = exchanged(scenario, seed)
     judgement = Judgement(seed, trial, found.flaws[:FLAWS_SHOWN_MAX], found.broken, len(found.refusals))
     judgement.published_afterwards = found.published_afterwards
     judgement.flaws += unkept(found.broken, trial.row)
@@ -82,7 +85,8 @@ def unkept(broken: Counter[Rule], row: Row) -> list[str]:
 
 def _changes_outside(seed: int, trial: Trial) -> list[str]:
     """On a run of its own, in which no client changes what it wants: then every entry that moves is one too many."""
-    found = entries_outside(steady(seed, trial.combination, trial.protocol, trial.ordering), seed)
+    scenario = steady(seed, trial.combination, trial.protocol, trial.ordering, trial.cycles)
+    found = entries_outside(scenario, seed)
     return [f"{r.message} {r.node} to {r.peer} at {r.at:g}, outside the cycle" for r in found[:FLAWS_SHOWN_MAX]]
 
 
@@ -92,5 +96,8 @@ def replay(judgement: Judgement) -> str:
     usual = trial_of(seed, trial.protocol)
     ordering = f" --ordering {trial.ordering}" if trial.ordering != usual.ordering else ""
     only = f" --only {trial.combination.name}" if trial.combination != usual.combination else ""
+    cycles = "" if trial.cycles is Cycles.ANY else f" --cycles {trial.cycles}"
     where = f"({trial.combination.name}, {trial.ordering})"
-    return "\n".join([f"replay: {command}{ordering}{only}   {where}", *(f"  {flaw}" for flaw in judgement.flaws)])
+    return "\n".join(
+        [f"replay: {command}{ordering}{only}{cycles}   {where}", *(f"  {flaw}" for flaw in judgement.flaws)]
+    )
