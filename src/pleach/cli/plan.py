@@ -18,9 +18,8 @@ from pleach.cli.reweave import AsJson, Via, check_protocol, explain, places, wan
 from pleach.errors import InvalidInputError
 from pleach.live.survey import settled_survey
 from pleach.optimise.prices import Prices, read_prices
-from pleach.overlay.choice import AUTO, CHOICES, Circumstances
-from pleach.overlay.plans import Plan, Topology, encode_plan, transform
-from pleach.overlay.registry import EXCHANGES
+from pleach.overlay.choice import AUTO, Circumstances, check_fits, planned_transformation
+from pleach.overlay.plans import Plan, Topology, encode_plan
 from pleach.spark.planner.wish import DEGREE_MAX, EXCHANGES_MAX, STARTS, STARTS_MAX, Wish
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ BAR = 100.0
 def plan(
     to: Annotated[str, typer.Option(help="The wanted tree: a file (a list of links), or a-b,b-c,…")] = "",
     lake: Annotated[Path | None, typer.Option("--from", help="Or a lake: find a cheaper tree for its traffic.")] = None,
-    protocol: Annotated[str, typer.Option(help="Exchange whole links by this; --from: auto.")] = "",
+    protocol: Annotated[str, typer.Option(help="Exchange links by this, or auto; --to: swaps, --from: auto.")] = "",
     via: Via = None,
     tree: Annotated[str, typer.Option(help="--from: the tree as it is, if neither --via nor the runs tell.")] = "",
     runs: Annotated[list[str] | None, typer.Option("--run", help="--from: only this run; may be repeated.")] = None,
@@ -54,12 +53,13 @@ def plan(
     """
     if bool(to) == (lake is not None):
         raise InvalidInputError("where to? give one of --to TREE and --from LAKE")
+    check_protocol(protocol)
     if lake is None:
         _show_transformation(to, protocol, via, as_json=as_json)
         return
-    check_protocol(protocol, CHOICES)
     prices = prices_in(costs) if costs else Prices()
     current, circumstances = _as_it_is(via, tree)
+    check_fits(protocol, circumstances)  # before Spark is started
     wish = Wish(degree_max, starts, seed, steps_max)
     found = _planned(lake, runs or [], current, prices, wish, master, quiet=as_json)
     _show(found, found.journey.plan(protocol or AUTO, circumstances), as_json=as_json)
@@ -69,10 +69,10 @@ def plan(
 
 
 def _show_transformation(to: str, protocol: str, via: list[str] | None, *, as_json: bool) -> None:
-    check_protocol(protocol, EXCHANGES)
     found = asyncio.run(settled_survey(places(via or [])))
     now = found.topology()
-    made = transform(now, wanted(to, {*now.brokers, *found.found}), protocol=protocol)
+    then = wanted(to, {*now.brokers, *found.found})
+    made = planned_transformation(now, then, protocol=protocol, circumstances=found.circumstances)
     typer.echo(encode_plan(made).decode(), nl=False)
     if not as_json:
         explain(Console(stderr=True), made)
@@ -89,7 +89,10 @@ def prices_in(file: Path) -> Prices:
 
 
 def _as_it_is(via: list[str] | None, tree: str) -> tuple[Topology | None, Circumstances]:
-    """The tree, if somebody but the lake tells; and what counts for the choice of a protocol."""
+    """The tree, if somebody but the lake tells; and what counts for the choice of a protocol.
+
+    Without --via nobody tells that. What does not fit then, `apply` refuses.
+    """
     if tree and via:
         raise InvalidInputError("--tree and --via both say which tree it is; give one of them")
     if via:

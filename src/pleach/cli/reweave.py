@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -24,7 +24,7 @@ from pleach.live.apply import STEP_SECONDS_MAX, Directory, StepEnd, Watch, apply
 from pleach.live.operations import State
 from pleach.live.survey import Survey, settled_survey
 from pleach.messages import Node
-from pleach.overlay.choice import AUTO, CHOICES, recommended
+from pleach.overlay.choice import AUTO, CHOICES, ONE_SWAP, check_fits, check_plan, planned_exchange, recommended
 from pleach.overlay.plans import (
     Difference,
     Operation,
@@ -38,7 +38,6 @@ from pleach.overlay.plans import (
     encode_plan,
     insert_broker,
 )
-from pleach.overlay.plans import exchange as exchange_plan
 from pleach.overlay.plans.cycle import cycle_of
 from pleach.overlay.plans.steps import spelled
 
@@ -79,8 +78,14 @@ def swap(
     Example: `pleach overlay swap a b c --via 127.0.0.1:7300`
     """
     check_protocol(protocol)
-    step = SwapStep(a, b, c, "" if protocol == AUTO else protocol)
-    change(via, lambda found: Plan.of(found.topology(), [step]), Wish(dry_run, as_json, timeout))
+
+    def planned(found: Survey) -> Plan:
+        tree = found.topology()
+        named = _recommended(ONE_SWAP, found) if protocol == AUTO else protocol
+        check_fits(named, found.circumstances)
+        return Plan.of(tree, [SwapStep(a, b, c, named)])
+
+    change(via, planned, Wish(dry_run, as_json, timeout))
 
 
 def exchange(
@@ -103,9 +108,8 @@ def exchange(
         removed, added = _link(remove, tree.brokers), _link(add, tree.brokers)
         named = protocol or _setting(found, added[0])
         if named == AUTO:
-            named, reason = recommended(len(cycle_of(tree, remove=removed, add=added)), found.circumstances)
-            Console(stderr=True).print(f"{named}: {reason}", highlight=False, markup=False)
-        return exchange_plan(tree, remove=removed, add=added, protocol=named)
+            named = _recommended(len(cycle_of(tree, remove=removed, add=added)), found)
+        return planned_exchange(tree, remove=removed, add=added, protocol=named, circumstances=found.circumstances)
 
     change(via, planned, Wish(dry_run, as_json, timeout))
 
@@ -154,6 +158,10 @@ def apply(
         if tree != made.start:
             difference = Difference.of(planned=made.start, found=tree)
             raise PlanError(f"{file}: it is a plan for another tree ({difference}); make the plan anew")
+        try:
+            check_plan(made, found.circumstances)
+        except PlanError as error:
+            raise PlanError(f"{file}: {error}; make the plan anew, with --via") from None
         return made
 
     change(via, checked, Wish(dry_run, as_json, timeout, detach_absent=detach_absent, more=at or []))
@@ -191,6 +199,13 @@ def change(via: list[str] | None, planned: Callable[[Survey], Plan], wish: Wish)
     _report(console, outcome, ends, as_json=wish.as_json)
     if not outcome.complete:
         raise typer.Exit(EXIT_REFUSED)
+
+
+def _recommended(brokers: int, found: Survey) -> str:
+    """What `auto` stands for on a cycle of so many brokers; and why, for people."""
+    protocol, reason = recommended(brokers, found.circumstances)
+    Console(stderr=True).print(f"{protocol}: {reason}", highlight=False, markup=False)
+    return protocol
 
 
 def _setting(found: Survey, broker: Node) -> str:
@@ -268,9 +283,9 @@ def _summary(outcome: Outcome, changed: Difference, ends: list[StepEnd]) -> dict
 # What is given on the command line ---------------------------------------------------------------------------------
 
 
-def check_protocol(name: str, known: Sequence[str] = CHOICES) -> None:
-    if name and name not in known:
-        raise InvalidInputError(f"--protocol: there is no {name!r}; there are {', '.join(known)}")
+def check_protocol(name: str) -> None:
+    if name and name not in CHOICES:
+        raise InvalidInputError(f"--protocol: there is no {name!r}; there are {', '.join(CHOICES)}")
 
 
 def _link(text: str, brokers: tuple[Node, ...]) -> tuple[Node, Node]:

@@ -31,7 +31,7 @@ from pleach.live.leasing import LeaseSettings, lease_complaints
 from pleach.live.ring.settings import RingSettings, ring_complaints
 from pleach.messages import Node
 from pleach.optimise.conduct import Conduct, conduct_complaints
-from pleach.overlay.choice import CHOICES
+from pleach.overlay.choice import CHOICES, INSTEAD, Circumstances, why_not
 from pleach.routing.policies import POLICIES
 from pleach.routing.router import RoutingConfig
 
@@ -108,6 +108,11 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def routing_config(self) -> RoutingConfig:
         refresh = self.stabilise.refresh if self.stabilise else 0.0
         return RoutingConfig(self.routing, self.hierarchical, self.advertisements, self.merge_bound, refresh=refresh)
+
+    @property
+    def circumstances(self) -> Circumstances:
+        """What counts for the choice of a protocol that exchanges links."""
+        return Circumstances(self.ordering, self.hierarchical, heals=self.heal is not None)
 
     @property
     def lasting(self) -> dict[str, str]:
@@ -268,17 +273,23 @@ def _complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
             yield from _address_complaints(key, text, is_dialled=True)
     for peer, text in sorted(settings.peers.items()):
         yield from _address_complaints(f"peers.{peer}", text, is_dialled=True)
+    yield from _choice_complaints(settings)
+    if not 0.0 <= settings.merge_bound < 1.0:
+        yield "merge_bound", f"{settings.merge_bound} is no share", "0.0 or more, and less than 1.0"
+    if not HEARTBEAT_SECONDS_MIN <= settings.heartbeat <= HEARTBEAT_SECONDS_MAX:
+        yield "heartbeat", f"{settings.heartbeat} seconds", f"{HEARTBEAT_SECONDS_MIN} to {HEARTBEAT_SECONDS_MAX}"
+    yield from _table_complaints(settings)
+
+
+def _choice_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]]:
     if settings.routing not in POLICIES:
         yield "routing", f"{settings.routing!r} is no policy", f"one of {', '.join(POLICIES)}"
     if settings.ordering not in ORDERINGS:
         yield "ordering", f"{settings.ordering!r} is no ordering", f"one of {', '.join(ORDERINGS)}"
     if settings.exchange not in CHOICES:
         yield "exchange", f"{settings.exchange!r} is no protocol", f"one of {', '.join(CHOICES)}"
-    if not 0.0 <= settings.merge_bound < 1.0:
-        yield "merge_bound", f"{settings.merge_bound} is no share", "0.0 or more, and less than 1.0"
-    if not HEARTBEAT_SECONDS_MIN <= settings.heartbeat <= HEARTBEAT_SECONDS_MAX:
-        yield "heartbeat", f"{settings.heartbeat} seconds", f"{HEARTBEAT_SECONDS_MIN} to {HEARTBEAT_SECONDS_MAX}"
-    yield from _table_complaints(settings)
+    if reason := why_not(settings.exchange, settings.circumstances):
+        yield "exchange", f"with [heal], {reason}", INSTEAD
 
 
 def _address_complaints(key: str, text: str, *, is_dialled: bool = False) -> Iterator[tuple[str, str, str]]:

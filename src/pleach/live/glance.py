@@ -11,7 +11,7 @@ from itertools import islice
 from pleach.live.connection import Connection
 from pleach.live.node import BrokerNode
 from pleach.live.operations import Taken, asked_name
-from pleach.live.status import unready
+from pleach.live.status import healing, unready
 from pleach.messages import Node
 
 CLIENTS_SHOWN_MAX = 200
@@ -30,6 +30,7 @@ def glance(node: BrokerNode) -> dict[str, object]:
         "ready": not unready(node),
         "reasons": unready(node),
         "routing": {"hierarchical": node.broker.router.config.hierarchical},
+        "heal": healing(node),
         "ordering": node.settings.ordering,
         "exchange": node.settings.exchange,
         "neighbours": {n: _neighbour(node, n) for n in sorted(node.broker.router.neighbours)},

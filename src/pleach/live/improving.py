@@ -31,7 +31,7 @@ from pleach.optimise.improvement import Proposal, Rules, Verdict, proposed
 from pleach.optimise.prices import Prices
 from pleach.optimise.sightings import NOTE_SECONDS_MAX, Pick, Sighting, picked, seconds_taken
 from pleach.optimise.tasks import End, Task, searched
-from pleach.overlay.choice import AUTO
+from pleach.overlay.choice import AUTO, check_fits
 from pleach.overlay.plans import Plan
 from pleach.overlay.plans.topology import Link
 
@@ -148,8 +148,12 @@ class Improver:
         self._number = 0
 
     async def first_look(self) -> None:
-        """Brokers begin to note what passes. Raises PleachError where they cannot be seen, or prices do not fit."""
+        """Brokers begin to note what passes.
+
+        Raises PleachError where they cannot be seen, or prices or the protocol do not fit.
+        """
         look = await self._observer.look()
+        check_fits(self._wish.protocol, look.survey.circumstances)
         await self._costs(look)
         self._since = time.time()
 

@@ -39,7 +39,7 @@ def status(node: BrokerNode) -> dict[str, object]:
             "parent": router.parent,
         },
         "leases": _leases(node),
-        "heal": _heal(node),
+        "heal": healing(node),
         "ring": node.ring.seat if node.ring else None,
         "ordering": node.settings.ordering,
         "exchange": node.settings.exchange,
@@ -74,7 +74,7 @@ def _leases(node: BrokerNode) -> dict[str, object] | None:
     }
 
 
-def _heal(node: BrokerNode) -> dict[str, object] | None:
+def healing(node: BrokerNode) -> dict[str, object] | None:
     """`stand_in`: what this broker is doing as one; empty where it is none. `hosts`: process ids of those beside it."""
     settings = node.settings.heal
     if settings is None:

@@ -35,7 +35,7 @@ from pleach.messages import (
     RequestMove,
     RequestRemove,
 )
-from pleach.overlay.choice import CHOICES
+from pleach.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.overlay.exchange.cycle import Cycle
 from pleach.overlay.registry import swap_request
 
@@ -148,6 +148,8 @@ class Steering:
         if body.protocol and body.protocol not in CHOICES:
             return failure(HTTPStatus.BAD_REQUEST, f"one of {', '.join(CHOICES)}", f"no protocol {body.protocol!r}")
         protocol, name = body.protocol or self._node.settings.exchange, body.operation or fresh_name()
+        if reason := why_not(protocol, self._node.settings.circumstances):
+            return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
         return await self.carry_out(swap_request(protocol, name, body.a, body.b, body.c), body.timeout)
 
     async def _exchange(self, data: bytes) -> Page:
@@ -159,6 +161,8 @@ class Steering:
         request = RequestExchange(body.operation or fresh_name(), body.path, body.cut, body.protocol)
         if reason := Cycle.of(request).why_not():
             return failure(HTTPStatus.BAD_REQUEST, f"the brokers from one end to the other; {TREE_REMEDY}", reason)
+        if reason := why_not(body.protocol, self._node.settings.circumstances):
+            return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
         return await self.carry_out(request, body.timeout)
 
     async def _expect(self, data: bytes) -> Page:

@@ -98,9 +98,10 @@ class Survey:
 
     @property
     def circumstances(self) -> Circumstances:
-        """What one broker says counts for all: it is the same in the whole network."""
+        """What one broker says counts for all: it is the same in the whole network. But one that heals is enough."""
         status = next(iter(self.found.values()))
-        return Circumstances(status.ordering, status.routing.hierarchical)
+        heals = any(each.heal is not None for each in self.found.values())
+        return Circumstances(status.ordering, status.routing.hierarchical, heals)
 
     def topology(self) -> Topology:
         """The tree of the first broker that has neighbours; of the first one, if none has any.

@@ -108,7 +108,8 @@ def request_for(judgement: Judgement, operation: str, ordering: str) -> RequestS
     tree that the judgement speaks of would be another one by then.
     """
     path, cut = judgement.path[::-1], len(judgement.path) - 2 - judgement.place
-    protocol = recommended(len(path), Circumstances(ordering)).protocol
+    where = Circumstances(ordering, is_hierarchical=False, heals=False)  # with either, nobody improves the tree so
+    protocol = recommended(len(path), where).protocol
     if protocol == BY_SWAPS and len(path) == ONE_SWAP and cut == 0:
         a, b, c = path
         return RequestSwap(operation, a, b, c, is_patient=False)

@@ -42,6 +42,10 @@ def in_colours(step: TreeStep, operation: str) -> tuple[Node, OperatorRequest]:
             assert_never(step)
 
 
+def circumstances_of(scenario: model.Scenario) -> Circumstances:
+    return Circumstances(scenario.ordering.value, scenario.hierarchical, heals=scenario.heal is not None)
+
+
 def planned(step: steps.Exchange | steps.RemoveBroker, topology: Topology, scenario: model.Scenario) -> Plan:
     """Raises PlanError where the tree does not allow it."""
     match step:
@@ -51,7 +55,7 @@ def planned(step: steps.Exchange | steps.RemoveBroker, topology: Topology, scena
                 remove=removed,
                 add=added,
                 protocol=protocol or scenario.exchange,
-                circumstances=Circumstances(scenario.ordering.value, scenario.hierarchical),
+                circumstances=circumstances_of(scenario),
             )
         case steps.RemoveBroker(broker=broker):
             return remove_broker(topology, broker)

@@ -13,12 +13,13 @@ from typing import assert_never
 from pleach.events.filter import Filter
 from pleach.events.language import parse_filter
 from pleach.mobility.resettling import MoveProtocol
-from pleach.overlay.choice import CHOICES
+from pleach.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.colouring import is_coloured
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import Scenario
 from pleach.scenario.read import all_known, instead
+from pleach.scenario.reweaving import circumstances_of
 from pleach.scenario.steps import (
     AddBroker,
     AdvertiseStep,
@@ -68,7 +69,8 @@ class _World:
         self._down: set[str] = set()
         self._dead: set[str] = set()  # for good
         self._finds_back = scenario.stabilise is not None
-        self._heals = scenario.heal is not None
+        self._circumstances = circumstances_of(scenario)
+        self._heals = self._circumstances.heals
         self._is_coloured = is_coloured(scenario)
         self._subscribed = {client.id: _filters(client.subscribe) for client in scenario.clients}
         self._advertised = {
@@ -100,7 +102,7 @@ class _World:
             case Exchange():
                 self._need_brokers(step.remove, (*path, "remove"))
                 self._need_brokers(step.add, (*path, "add"))
-                _need_protocol(step.protocol, (*path, "protocol"))
+                self._need_exchange(step.protocol, (*path, "protocol"))
                 self._links_known = False
             case AddBroker():
                 self._need_broker(step.to, (*path, "to"))
@@ -164,6 +166,11 @@ class _World:
             raise FlawError(path, "nothing mends an old state here; give the network [stabilise]")
         if step.state_from >= step.at:
             raise FlawError(path, f"`state_from` is {step.state_from:g} s, not before the step itself at {step.at:g} s")
+
+    def _need_exchange(self, protocol: str, path: Path) -> None:
+        _need_protocol(protocol, path)
+        if reason := why_not(protocol, self._circumstances):
+            raise FlawError(path, f"with [heal], {reason}; {INSTEAD}")
 
     def _need_brokers(self, brokers: Iterable[str], path: Path) -> None:
         for i, broker in enumerate(brokers):

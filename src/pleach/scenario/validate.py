@@ -13,11 +13,12 @@ import msgspec
 from pleach.errors import FilterError
 from pleach.events.language import parse_filter
 from pleach.optimise.conduct import conduct_complaints
-from pleach.overlay.choice import CHOICES
+from pleach.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import Client, Ordering, Publish, Routing, Scenario, Stabiliser
 from pleach.scenario.read import instead
+from pleach.scenario.reweaving import circumstances_of
 
 LOAD_EVENTS_MAX = 10_000_000  # of one `publish`: more is a slip of the pen
 PARTS_SHOWN_MAX = 5
@@ -104,6 +105,8 @@ def check_settings(scenario: Scenario) -> None:
     if scenario.exchange not in CHOICES:
         reason = f"unknown exchange {scenario.exchange!r}{instead(scenario.exchange, CHOICES)}"
         raise FlawError(("exchange",), reason)
+    if reason := why_not(scenario.exchange, circumstances_of(scenario)):
+        raise FlawError(("exchange",), f"with [heal], {reason}; {INSTEAD}")
     if scenario.merge_bound and scenario.routing is not Routing.MERGING:
         reason = f'`merge_bound` has no meaning with {scenario.routing} routing; set routing = "merging"'
         raise FlawError(("merge_bound",), reason)

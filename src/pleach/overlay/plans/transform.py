@@ -10,7 +10,9 @@ never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import msgspec
 
@@ -22,22 +24,29 @@ from pleach.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, Step, 
 from pleach.overlay.plans.topology import Link, Topology
 from pleach.overlay.registry import CYCLES
 
+Changes: TypeAlias = Callable[[Topology, Iterable[Link]], Sequence[Step]]  # until all of these links are there
+
 
 def transform(topology: Topology, target: Topology, *, protocol: str = "", width: int | None = None) -> Plan:
     """A plan with few swaps, or exchanges by `protocol`, disjoint ones in one wave. `width`: see `swaps_towards`."""
+    return transform_by(topology, target, partial(_changes, protocol=protocol, width=width))
+
+
+def transform_by(topology: Topology, target: Topology, changes: Changes) -> Plan:
+    """A plan that leaves it to `changes` how the links of the target come to be."""
     steps: list[Step] = []
     tree = topology
     for add in _additions(topology, target):
         tree = apply(tree, add)
         steps.append(add)
-    for change in _changes(tree, target.links, protocol, width):
+    for change in changes(tree, target.links):
         tree = apply(tree, change)
         steps.append(change)
     steps += _removals(tree, target)
     return Plan.of(topology, steps)
 
 
-def _changes(tree: Topology, wanted: Iterable[Link], protocol: str, width: int | None) -> Sequence[Step]:
+def _changes(tree: Topology, wanted: Iterable[Link], *, protocol: str, width: int | None) -> Sequence[Step]:
     if protocol in CYCLES:
         return exchanges_towards(tree, wanted, protocol)
     return [msgspec.structs.replace(swap, protocol=protocol) for swap in swaps_towards(tree, wanted, width=width)]
