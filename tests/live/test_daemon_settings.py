@@ -97,6 +97,7 @@ def test_lists_in_the_environment(tmp_path):
         ('name = "b"\nimprove = { radius = 9 }', "improve.radius", "2 to 4"),
         ('name = "b"\nhierarchical = true\nimprove = {}', "improve", "the root"),
         ('name = "b"\nimprove = {}\nheal = { after = 5 }', "improve", "do not know of each other"),
+        ('name = "b"\nexchange = "path"\nheal = { after = 5 }', "exchange", "take swaplink, or leave it to auto"),
         ('name = "b"\nzone = "a\\tb"', "zone", "printable"),
         ('name = "b"\nlog_level = "loud"', "log_level", "Invalid enum value"),
         ("name = ", "", "no TOML"),

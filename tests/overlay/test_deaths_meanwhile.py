@@ -58,6 +58,7 @@ at = 1.0
 """
 OPERATIONS = {
     "swap": 'do = "swap"\nbrokers = ["a", "b", "c"]',
+    "exchange": 'do = "exchange"\nremove = ["b", "c"]\nadd = ["n", "c"]\nprotocol = "auto"',  # a cycle of four
     "add": 'do = "add_broker"\nbroker = "x"\nto = "b"',
     "remove": 'do = "remove_broker"\nbroker = "n"',
 }
@@ -74,7 +75,17 @@ def flaws(operation, ordering, deaths):
 
 @pytest.mark.parametrize(
     ("operation", "dying"),
-    [("swap", "a"), ("swap", "b"), ("swap", "c"), ("add", "x"), ("add", "b"), ("remove", "n"), ("remove", "a")],
+    [
+        ("swap", "a"),
+        ("swap", "b"),
+        ("swap", "c"),
+        ("exchange", "a"),
+        ("exchange", "c"),
+        ("add", "x"),
+        ("add", "b"),
+        ("remove", "n"),
+        ("remove", "a"),
+    ],
 )
 @pytest.mark.parametrize("ordering", ["fifo", "causal"])
 def test_at_every_moment(operation, dying, ordering):

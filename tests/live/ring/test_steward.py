@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pleach.live.ring.seats import Seat, wish_of
 from pleach.live.ring.steward import is_unsettled, next_exchange, wanted_in
-from pleach.live.survey import Leaving, Neighbour, Status, Survey
-from pleach.overlay.plans import Topology
+from pleach.live.survey import Heal, Leaving, Neighbour, Status, Survey
+from pleach.overlay.plans import ExchangeStep, SwapStep, Topology
 from pleach.ring.chord import Phase
 from pleach.ring.keys import Circle
 from pleach.ring.reference_tree import reference_tree
@@ -102,6 +102,16 @@ def test_any_tree_becomes_that_of_the_ring_and_each_exchange_brings_one_link(cou
         assert left == missing - 1
         missing = left
     assert tree == wanted
+
+
+@pytest.mark.parametrize(("heal", "kinds"), [(None, {SwapStep, ExchangeStep}), (Heal(), {SwapStep})])
+def test_where_a_broker_would_be_replaced_it_weaves_by_swaps_alone(heal, kinds):
+    around, tree = seats(NAMES), random_tree(NAMES, 5)
+    wanted, found = wish_of(around).tree, set()
+    while plan := next_exchange(tree, wanted, _with(seen(tree, around, ordering="fifo"), NAMES[-1], heal=heal)):
+        found |= {type(step) for step in plan.steps}
+        tree = plan.result
+    assert (tree, found) == (wanted, kinds)
 
 
 def test_a_broker_outside_the_ring_keeps_a_link():
