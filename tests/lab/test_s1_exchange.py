@@ -12,19 +12,16 @@ from pleach.lab.s1_exchange import (
     ADVANCED,
     CONTROL,
     DUPLICATE,
-    EXCHANGE_ON_A_CYCLE,
     LOST,
     MESSAGES,
     QUEUED,
     QUEUED_MS,
     SCALE,
     STRAWMAN,
-    judge_broken,
-    judge_control,
-    judge_delay,
     measure,
     scenario_of,
 )
+from pleach.lab.s1_exchange_figures import EXCHANGE_ON_A_CYCLE, judge_broken, judge_control, judge_delay
 from pleach.sim.run import ScenarioRun
 
 SEEDS = range(6)

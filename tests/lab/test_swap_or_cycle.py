@@ -4,7 +4,8 @@ from statistics import fmean
 
 from pleach.lab.experiment import Size, Summary, case_key, select
 from pleach.lab.findings import Status
-from pleach.lab.swap_or_cycle import COORDINATED, PROTOCOLS, SHOWN, SWAP_OR_CYCLE, SWAPS, cases, judge, measure, page
+from pleach.lab.swap_or_cycle import COORDINATED, PROTOCOLS, SWAPS, cases, measure
+from pleach.lab.swap_or_cycle_figures import SHOWN, SWAP_OR_CYCLE, judge, page
 
 SEEDS = range(2)
 

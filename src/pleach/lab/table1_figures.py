@@ -9,8 +9,8 @@ from typing import Any
 from pleach.lab import look
 from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
 from pleach.lab.findings import Condition, Finding, Status, judged
-from pleach.lab.promises import Promise, Row, promised, rows
-from pleach.lab.table1 import EVENTS_PER_SECOND, cases, measure
+from pleach.lab.promises import Promise, promised
+from pleach.lab.table1 import EVENTS_PER_SECOND, Row, cases, measure, rows
 from pleach.lab.table1_page import page
 from pleach.lab.trends import linear_growth, trend
 from pleach.scenario.model import Ordering
