@@ -56,6 +56,11 @@ PROMISED = MappingProxyType(
 )
 
 
+def is_printed(row: Row) -> bool:
+    """An algorithm with the errors that its paper prints, kept for comparison: the promises are its authors'."""
+    return any(mark in row.protocol for mark in ("-printed", "-published"))
+
+
 def said(row: Row) -> str:
     return SAID[_known(row.protocol)]
 

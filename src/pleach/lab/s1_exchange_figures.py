@@ -16,6 +16,7 @@ from pleach.lab.s1_exchange import (
     MESSAGES,
     QUEUED_MS,
     STRAWMAN,
+    SUBSCRIBERS_PER_PUBLISHER,
     cases,
     cost,
     measure,
@@ -23,6 +24,8 @@ from pleach.lab.s1_exchange import (
 from pleach.lab.scales import from_zero
 from pleach.lab.trends import linear_growth, ordered, trend
 from pleach.scenario.model import Ordering
+
+SEVERE = SUBSCRIBERS_PER_PUBLISHER  # lost per exchange, as much as a whole event: S1 gives no figure
 
 
 def _of(summaries: Sequence[Summary], metric: str, protocol: str, ordering: Ordering) -> list[Summary]:
@@ -77,14 +80,13 @@ def judge_control(summaries: Sequence[Summary]) -> Finding:
         f" ({shares[0]:.0%} to {shares[-1]:.0%} of the strawman's); sent are {sent[0].mean:,.0f} to"
         f" {sent[-1].mean:,.0f}, since tables travel in one message."
     )
-    grows = trend(strawman, "cycle").rises and trend(advanced, "cycle").rises
+    curves = {"the strawman's": strawman, "those of advanced coordinated": advanced}
     return judged(
         measured,
-        core=[Condition("fewer than the strawman on the shortest cycle", shares[0] < 1.0)],
+        core=[Condition("fewer than the strawman on every cycle", max(shares) < 1.0)],
         besides=[
-            Condition("fewer than the strawman on every cycle", max(shares) < 1.0),
             Condition("above all on short ones", shares[0] == min(shares)),
-            Condition("grows with the cycle for both", grows),
+            *(linear_growth(name, points, "cycle").grows for name, points in curves.items()),
         ],
     )
 
@@ -102,14 +104,18 @@ def judge_broken(summaries: Sequence[Summary]) -> Finding:
     )
     growths = [linear_growth("losses", lost, "cycle"), linear_growth("duplicates", doubled, "cycle")]
     kept = Condition("advanced coordinated loses and doubles nothing", max(advanced) == 0)
-    return judged(measured, core=[kept, *(each.grows for each in growths)], besides=[each.linear for each in growths])
+    counts = Condition("losses are far from negligible", min(point.mean for point in lost) >= SEVERE)
+    return judged(
+        measured, core=[kept, *(each.grows for each in growths)], besides=[counts, *(each.linear for each in growths)]
+    )
 
 
 def judge_delay(summaries: Sequence[Summary]) -> Finding:
     fifo, causal = (_of(summaries, QUEUED_MS, ADVANCED, ordering) for ordering in (Ordering.FIFO, Ordering.CAUSAL))
     waits = {"FIFO": fifo, "causal": causal}
     lines = [trend(points, "cycle") for points in waits.values()]
-    longer = all(late.mean >= early.mean for early, late in zip(fifo, causal, strict=True))
+    pairs = [(late.mean, early.mean) for late, early in zip(causal, fifo, strict=True)]
+    longer = all(late >= early for late, early in pairs) and any(late > early for late, early in pairs)
     measured = (
         f"From {fifo[0].case['cycle']} to {fifo[-1].case['cycle']} brokers on the cycle, queued notifications wait"
         f" {fifo[0].mean:,.0f} to {fifo[-1].mean:,.0f} ms for FIFO order ({lines[0].slope:,.1f} ms per broker,"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pleach.lab.experiment import Experiment, Figure, Size, Summary, select
@@ -33,8 +33,10 @@ NAMES = {
     PATH: "reconfiguration path",
 }
 SAVED_MIN = -1.0  # where the picture ends
-PUBLISHED_PATH_SPARSE, PUBLISHED_PATH_LOADED = 0.70, 0.60
-TOLERANCE = 0.10  # how far an average may be from the published one and still be called the same
+PUBLISHED_PATH_SPARSE, PUBLISHED_PATH_LOADED = 0.70, 0.60  # at least; in whole per cents, as S2 states them
+PUBLISHED_DISPATCHERS = 200
+PUBLISHED_STRAWMAN = {SPARSE: 5_300, DENSE: 3_500}  # hops, with so many dispatchers
+ALIKE = 2.0  # the factor within which we call a cost the published one
 
 
 def draw_improvement(axes: Any, summaries: Sequence[Summary]) -> None:
@@ -96,11 +98,12 @@ def _average(points: Sequence[Summary]) -> float:
 def judge_improvement(summaries: Sequence[Summary]) -> Finding:
     sparse, dense = (_average(_saved(summaries, PATH, density, LOW)) for density in (SPARSE, DENSE))
     deferred, deferred_dense = (_average(_saved(summaries, DEFERRED, density, LOW)) for density in (SPARSE, DENSE))
-    largest = _points(summaries, f"{OVERHEAD} {STRAWMAN}", SPARSE, LOW)[-1]
+    largest = {density: _points(summaries, f"{OVERHEAD} {STRAWMAN}", density, LOW)[-1] for density in (SPARSE, DENSE)}
     best = max(point.mean for point in _saved(summaries, PATH, SPARSE, LOW))
     measured = (
         f"The path saves {sparse:.0%} on average where few subscribe (at most {best:.0%}) and {dense:.0%} where many"
-        f" do; the strawman costs {largest.mean:,.0f} hops with {largest.case['dispatchers']} dispatchers."
+        f" do; the strawman costs {largest[SPARSE].mean:,.0f} and {largest[DENSE].mean:,.0f} hops with"
+        f" {largest[SPARSE].case['dispatchers']} dispatchers."
         f" Deferred unsubscriptions save {deferred:.0%} and {deferred_dense:.0%}."
     )
     if deferred <= 0:
@@ -111,14 +114,26 @@ def judge_improvement(summaries: Sequence[Summary]) -> Finding:
     return judged(
         measured,
         core=[
-            Condition("the path saves about 70% where few subscribe", sparse >= PUBLISHED_PATH_SPARSE - TOLERANCE),
+            Condition("the path saves 70% where few subscribe", round(sparse, 2) >= PUBLISHED_PATH_SPARSE),
             Condition("it saves more than deferred ones", sparse > deferred and dense > deferred_dense),
         ],
         besides=[
             Condition("the path saves something where many subscribe, and less", sparse > dense > 0),
             Condition("so do deferred unsubscriptions", deferred > deferred_dense > 0),
+            *_strawman_costs(largest),
         ],
     )
+
+
+def _strawman_costs(largest: Mapping[float, Summary]) -> list[Condition]:
+    """What a share is a share of; S2 states it of one number of dispatchers."""
+    is_stated = all(point.case["dispatchers"] == PUBLISHED_DISPATCHERS for point in largest.values())
+    ratios = [point.mean / PUBLISHED_STRAWMAN[density] for density, point in largest.items()]
+    is_alike = all(1 / ALIKE <= ratio <= ALIKE for ratio in ratios)
+    return [
+        Condition("the strawman costs more where few subscribe", largest[SPARSE].mean > largest[DENSE].mean),
+        Condition(f"5,300 and 3,500 messages (within a factor of {ALIKE:g})", is_alike if is_stated else None),
+    ]
 
 
 def judge_load(summaries: Sequence[Summary]) -> Finding:
@@ -137,13 +152,14 @@ def judge_load(summaries: Sequence[Summary]) -> Finding:
     return judged(
         measured,
         core=[
-            Condition("the path saves about 60%", share[PATH, HIGH] >= PUBLISHED_PATH_LOADED - TOLERANCE),
+            Condition("the path saves 60%", round(share[PATH, HIGH], 2) >= PUBLISHED_PATH_LOADED),
             Condition("it saves more than deferred ones", share[PATH, HIGH] > share[DEFERRED, HIGH]),
-            Condition("deferred ones misroute more events", astray[PATH] < astray[DEFERRED]),
+            Condition("deferred ones misroute the most events", max(astray, key=astray.__getitem__) == DEFERRED),
         ],
         besides=[
             Condition("deferred ones save something", share[DEFERRED, HIGH] > 0),
             Condition("they save less than under low load", share[DEFERRED, HIGH] < share[DEFERRED, LOW]),
+            Condition("so does the path", share[PATH, HIGH] < share[PATH, LOW]),
         ],
     )
 
