@@ -6,18 +6,33 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
 
+from pleach.lab.exchanges import Workload
 from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
 from pleach.lab.findings import Condition, Finding, judged
-from pleach.lab.swap_or_cycle import COORDINATED, PROTOCOLS, SWAPS, USUAL_LISTENERS, USUAL_RATE, cases, cost, measure
+from pleach.lab.swap_or_cycle import (
+    COORDINATED,
+    EVENT_BYTES,
+    PROTOCOLS,
+    SWAPS,
+    USUAL_LISTENERS,
+    USUAL_RATE,
+    cases,
+    cost,
+    measure,
+)
+from pleach.lab.swap_or_cycle_choice import WAITS, judge_choice
+from pleach.lab.trends import pooled
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 
+WAITS_LESS = "events wait less for swaps"
+TENTHS_BELOW = 10  # from there on a table has whole numbers
 SHOWN = MappingProxyType(
     {
         "messages": "messages",
         "kilobytes": "KB",
         "completion_ms": "ms to completion",
-        "extra_ms_max": "longest extra delay (ms)",
+        WAITS: "longest extra delay (ms)",
         "locked_broker_ms": "locked, broker·ms",
     }
 )
@@ -51,15 +66,22 @@ def _by_cycle(summaries: Sequence[Summary], metric: str, **wanted: str | float) 
     return sorted(select(summaries, metric, **chosen), key=lambda s: int(s.case["cycle"]))
 
 
+LEGEND = f"""\
+The same exchanges, by swaps / at once, means over the seeds, in causal order. Trees, latencies (1 to 25 ms per link),
+clients and loads are the same for both. Messages are those of the exchange and copies of events; KB count events as
+{EVENT_BYTES} bytes, as in S0. The delay is that of the event which waits longest, against the slower of the tree before
+and the tree after; in parentheses at once under `fifo`. Listeners have a subscription of their own each, and 12 more
+come on top."""
+
+
 def page(summaries: Sequence[Summary]) -> str:
-    """Each cell: swaps / coordinated, means over the seeds, in causal order."""
     head = ["brokers on the cycle", "events/s", "listeners", *SHOWN.values()]
     lines = [" | ".join(head), " | ".join("---" for _ in head)]
     for cycle, rate, listeners in _rows(summaries):
-        chosen = {"cycle": cycle, "rate": rate, "listeners": listeners, "ordering": Ordering.CAUSAL.value}
+        chosen = {"cycle": cycle, "rate": rate, "listeners": listeners}
         cells = [_cell(summaries, metric, chosen) for metric in SHOWN]
-        lines.append(" | ".join([str(cycle), f"{4 * rate:g}", str(listeners), *cells]))
-    return "\n".join(f"| {line} |" for line in lines) + "\n"
+        lines.append(" | ".join([str(cycle), f"{Workload.publishers * rate:g}", str(listeners), *cells]))
+    return f"{LEGEND}\n\n" + "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
 def _rows(summaries: Sequence[Summary]) -> list[tuple[int, float, int]]:
@@ -69,33 +91,38 @@ def _rows(summaries: Sequence[Summary]) -> list[tuple[int, float, int]]:
 
 
 def _cell(summaries: Sequence[Summary], metric: str, chosen: dict[str, Any]) -> str:
-    means = [select(summaries, metric, protocol=protocol, **chosen)[0].mean for protocol in PROTOCOLS]
-    return " / ".join(f"{mean:.1f}" if mean < 10 else f"{mean:,.0f}" for mean in means)
+    both = {"ordering": Ordering.CAUSAL.value, **chosen}
+    means = [select(summaries, metric, protocol=protocol, **both)[0].mean for protocol in PROTOCOLS]
+    text = " / ".join(map(_spelled, means))
+    fifo = select(summaries, WAITS, protocol=COORDINATED, ordering=Ordering.FIFO.value, **chosen)
+    return f"{text} ({_spelled(fifo[0].mean)})" if metric == WAITS and fifo else text
+
+
+def _spelled(mean: float) -> str:
+    return f"{mean:.1f}" if mean < TENTHS_BELOW else f"{mean:,.0f}"
 
 
 # Judgement -----------------------------------------------------------------------------------------------------
 
 
 def judge(summaries: Sequence[Summary]) -> Finding:
-    """Reproduced: neither breaks what it promises, and swaps alone delay nothing beyond both trees (S0 Table I)."""
-    broken = [rule.value for rule in (Rule.LOST, Rule.DUPLICATE, Rule.SPURIOUS) if _most(summaries, rule.value) > 0]
+    """Reproduced: neither breaks what it promises, and events wait less for swaps (S0 Table I)."""
+    whole = (Rule.LOST.value, Rule.DUPLICATE.value, Rule.SPURIOUS.value, "broken_afterwards", "refused")
+    broken = [metric.replace("_", " ") for metric in whole if _most(summaries, metric) > 0]
     broken += _out_of_order(summaries)
-    faster = _ratios(summaries, "completion_ms")
-    lighter = _ratios(summaries, "kilobytes")
-    delay = max((s.mean for s in _by_cycle(summaries, "extra_ms_max", protocol=COORDINATED)), default=0.0)
-    own = max((s.mean for s in _by_cycle(summaries, "extra_ms_max", protocol=SWAPS)), default=0.0)
+    waits = {protocol: _by_cycle(summaries, WAITS, protocol=protocol) for protocol in PROTOCOLS}
+    kept = Condition("neither breaks what it promises", not broken)
+    said = f"{'Broken: ' + ', '.join(broken) if broken else 'Neither breaks anything'}."
+    if not all(waits.values()):
+        return judged(said, core=[kept, Condition(WAITS_LESS, None)])
+    longest = {protocol: max(point.mean for point in points) for protocol, points in waits.items()}
     measured = (
-        f"{'Broken: ' + ', '.join(broken) if broken else 'Neither breaks anything'}. Beside the swaps the coordinated"
-        f" protocol takes {faster} of the time and {lighter} of the bytes; an event waits for it up to {delay:.0f} ms"
-        f" in the mean of the longest waits, for swaps up to {own:.0f} ms."
+        f"{said} Beside the swaps the coordinated protocol takes {_ratios(summaries, 'completion_ms')} of the time and"
+        f" {_ratios(summaries, 'kilobytes')} of the bytes; an event waits for it up to {longest[COORDINATED]:.0f} ms"
+        f" in the mean of the longest waits, for swaps up to {longest[SWAPS]:.0f} ms."
     )
-    return judged(
-        measured,
-        besides=[
-            Condition("neither breaks what it promises", not broken),
-            Condition("events wait less for swaps", own < delay),
-        ],
-    )
+    longer = pooled(waits[COORDINATED]) - pooled(waits[SWAPS])
+    return judged(measured, core=[kept], besides=[longer.is_above_zero(WAITS_LESS)])
 
 
 def _out_of_order(summaries: Sequence[Summary]) -> list[str]:
@@ -111,12 +138,17 @@ def _most(summaries: Sequence[Summary], metric: str, **wanted: str) -> float:
 def _ratios(summaries: Sequence[Summary], metric: str) -> str:
     pairs = zip(*(_by_cycle(summaries, metric, protocol=protocol) for protocol in PROTOCOLS), strict=True)
     shares = [coordinated.mean / swaps.mean for swaps, coordinated in pairs]
-    return f"{min(shares):.0%} to {max(shares):.0%}" if shares else "an unknown share"
+    return f"{min(shares):.0%} to {max(shares):.0%}"
 
 
 PUBLISHED = (
     "SwapLink adds no delay and works for any two trees by composition; advanced coordinated reconfiguration exchanges"
     " a link at once and delays events (S0 Table I). Nobody has measured one beside the other."
+)
+
+WANTED = (
+    "Nobody has measured one beside the other. We want a rule which to use when (`overlay.choice`), whose reasons are"
+    " what was measured."
 )
 
 SWAP_OR_CYCLE = Experiment(
@@ -140,10 +172,10 @@ SWAP_OR_CYCLE = Experiment(
         Table(
             name="swap-or-cycle-table",
             paper="S0 Table I",
-            title="Swaps / the whole cycle at once, in causal order",
-            published=PUBLISHED,
+            title="Swaps or the whole cycle at once: which when",
+            published=WANTED,
             write=page,
-            judge=judge,
+            judge=judge_choice,
         ),
     ),
     cost=cost,

@@ -74,9 +74,6 @@ class Estimate(NamedTuple):
     def __sub__(self, other: Estimate) -> Estimate:
         return Estimate(self.value - other.value, hypot(self.error, other.error))
 
-    def beyond(self, limit: float) -> Estimate:
-        return Estimate(self.value - limit, self.error)
-
     def is_above_zero(self, name: str) -> Condition:
         """Not told where zero is in the interval."""
         if isnan(self.error):
