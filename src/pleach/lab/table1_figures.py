@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pleach.lab import look
@@ -64,13 +63,19 @@ def _curve(summaries: Sequence[Summary], metric: str, row: Row, load: str) -> li
 
 IN_FIFO = (Promise.NO_LOSS.value, Promise.NO_DUPLICATE.value, Promise.FIFO.value)
 WHOLE = (*IN_FIFO, Promise.CAUSAL.value, Promise.INSIDE.value, "spurious")
-MUSTS = MappingProxyType(  # what must be 0, whatever the protocol
-    {
-        "spurious": "delivers what nobody asked for",
-        "stuck": "has no end in some runs",
-        "broken_afterwards": "is not whole afterwards",
-    }
-)
+BROKEN = {
+    Promise.NO_LOSS: "loses events",
+    Promise.NO_DUPLICATE: "doubles events",
+    Promise.FIFO: "breaks FIFO order",
+    Promise.CAUSAL: "breaks causal order",
+    Promise.MINIMAL_DELAY: "holds events back",
+    Promise.INSIDE: "changes tables outside the cycle",
+}
+MUSTS = {  # whatever the protocol
+    "spurious": "delivers what nobody asked for",
+    "stuck": "has no end in some runs",
+    "broken_afterwards": "is not whole afterwards",
+}
 NOT_MEASURED = Finding(Status.OPEN, "Runs of the protocols that are compared are missing.")
 
 
@@ -107,17 +112,15 @@ class Kept(NamedTuple):
 
 def _kept(summaries: Sequence[Summary], those: Sequence[Row]) -> Kept:
     """Each its own promises; and whatever the protocol, it ends, invents nothing, and afterwards all is well."""
-    found = {
-        f"{row.name} {words}": _most(summaries, metric, row)
-        for row in those
-        for metric, words in (*_promises_of(row), *MUSTS.items())
-    }
-    broken = tuple(name for name, most in found.items() if most)
+    found = {(row, words): _most(summaries, metric, row) for row in those for metric, words in _musts_of(row).items()}
+    failing = {row.name: [words for (whose, words), most in found.items() if whose == row and most] for row in those}
+    broken = tuple(f"{name} {' and '.join(words)}" for name, words in failing.items() if words)
     return Kept(broken, False if broken else None if None in found.values() else True)
 
 
-def _promises_of(row: Row) -> list[tuple[str, str]]:
-    return [(p.value, f"breaks {p.name.lower().replace('_', ' ')}") for p in Promise if p in promised(row)]
+def _musts_of(row: Row) -> dict[str, str]:
+    """Samples that have to be 0, and what it means where one is not."""
+    return {p.value: BROKEN[p] for p in Promise if p in promised(row)} | MUSTS
 
 
 def _breaks_none(summaries: Sequence[Summary], name: str, row: Row, metrics: Sequence[str]) -> Condition:
