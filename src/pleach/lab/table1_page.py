@@ -7,7 +7,8 @@ from statistics import fmean
 from typing import NamedTuple
 
 from pleach.lab.experiment import Summary, select
-from pleach.lab.promises import Promise, Row, promised, rows, said
+from pleach.lab.promises import Promise, promised, said
+from pleach.lab.table1 import Row, rows
 
 
 class Column(NamedTuple):

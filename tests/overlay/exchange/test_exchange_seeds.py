@@ -9,7 +9,7 @@ from exchanged import FLAT, PROTOCOLS, Cycles, cycle_of, exchange_of, network
 from promised import judge_exchange, replay, trial_of, unkept
 from thorough import FACTOR
 
-from pleach.lab.promises import Row
+from pleach.lab.table1 import Row
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 
