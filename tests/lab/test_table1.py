@@ -82,6 +82,15 @@ def test_only_what_is_promised_is_marked(row, metric, mark):
     assert "7" in after
 
 
+def test_nothing_is_said_to_be_kept_where_runs_have_no_end():
+    def value_of(row, metric, cycle):
+        return float((row, metric, cycle) == (CAUSAL, "stuck", 7))
+
+    line = line_of(page(summaries(value_of)), CAUSAL.name)
+    assert "✓" not in line
+    assert line.count("?") == sum(promise in promised(CAUSAL) for promise in Promise)
+
+
 def as_said(row, metric, _cycle):
     """Those that promise nothing break something, and two of them outside the cycle, too."""
     outside = {"strawman": 100.0, "deferred": 20.0}
