@@ -7,7 +7,8 @@ from made_up import summarised, summary
 
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
-from pleach.lab.s2_path import COUNTED, RECONFIGURATION_PATH, judge_improvement, judge_load, measure, saved
+from pleach.lab.s2_path import COUNTED, measure
+from pleach.lab.s2_path_figures import RECONFIGURATION_PATH, judge_improvement, judge_load, saved
 
 SMALL = {"dispatchers": 30, "density": 0.2, "load": 5, "exchanges": 3}
 
@@ -48,8 +49,9 @@ def judged(judge, **means):
     def of_case(case):
         key = f"{'sparse' if case['density'] < 0.5 else 'dense'}_{'low' if case['load'] == 1 else 'high'}"
         shares = {"strawman": 1.0, **{who: 1.0 - means[f"{who}_{key}"] for who in ("path", "deferred")}}
+        strawman = means.get("strawman", 5300) if case["density"] < 0.5 else 3500
         costs = {
-            f"overhead{copies} {p}": 5300 * share for p, share in shares.items() for copies in ("", " with copies")
+            f"overhead{copies} {p}": strawman * share for p, share in shares.items() for copies in ("", " with copies")
         }
         costs |= {f"saved {p}": 1.0 - share for p, share in shares.items()}
         return {**costs, "dead_ends strawman": 10, "dead_ends deferred": 100, "dead_ends path": means.get("astray", 20)}
@@ -77,6 +79,24 @@ def test_a_path_that_saves_too_little_refutes_the_claim():
     assert judged(judge_improvement, **{**AS_PUBLISHED, "path_dense_low": 0.1}).status is Status.REFUTED
     assert judged(judge_load, **{**AS_PUBLISHED, "path_sparse_high": 0.4}).status is Status.REFUTED
     assert judged(judge_load, **AS_PUBLISHED, astray=1000).status is Status.REFUTED
+
+
+def test_seventy_per_cent_are_wanted_and_69_are_fewer():
+    short = judged(judge_improvement, **{**AS_PUBLISHED, "path_sparse_low": 0.69})
+    assert short.names == ("the path saves 70% where few subscribe",)
+    assert judged(judge_load, **{**AS_PUBLISHED, "path_sparse_high": 0.59}).names == ("the path saves 60%",)
+
+
+def test_a_strawman_of_another_price_differs():
+    few = "the strawman costs more where few subscribe"
+    stated = "5,300 and 3,500 messages (within a factor of 2)"
+    assert judged(judge_improvement, **AS_PUBLISHED, strawman=3_000).names == (few,)
+    assert judged(judge_improvement, **AS_PUBLISHED, strawman=2_000).names == (few, stated)
+    assert judged(judge_improvement, **AS_PUBLISHED, strawman=20_000).names == (stated,)
+
+
+def test_load_has_to_cost_the_path_something():
+    assert judged(judge_load, **{**AS_PUBLISHED, "path_sparse_high": 0.75}).names == ("so does the path",)
 
 
 def test_a_path_that_saves_more_where_many_subscribe_differs():

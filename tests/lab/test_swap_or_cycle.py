@@ -2,9 +2,15 @@
 
 from statistics import fmean
 
+import pytest
+from made_up import summarised as made_up
+
 from pleach.lab.experiment import Size, Summary, case_key, select
 from pleach.lab.findings import Status
-from pleach.lab.swap_or_cycle import COORDINATED, PROTOCOLS, SHOWN, SWAP_OR_CYCLE, SWAPS, cases, judge, measure, page
+from pleach.lab.swap_or_cycle import COORDINATED, PROTOCOLS, SWAPS, cases, measure
+from pleach.lab.swap_or_cycle_choice import WAITS, judge_choice
+from pleach.lab.swap_or_cycle_figures import SHOWN, SWAP_OR_CYCLE, judge, page
+from pleach.overlay import choice
 
 SEEDS = range(2)
 
@@ -33,7 +39,7 @@ def test_neither_breaks_anything_and_each_has_its_price():
     )
     assert swaps["completion_ms"] > coordinated["completion_ms"]
     assert swaps["misrouted"] > coordinated["misrouted"]
-    rows = page(summaries).splitlines()
+    rows = [line for line in page(summaries).splitlines() if line.startswith("|")]
     assert len(rows) == 2 + 2
     assert rows[2].startswith("| 3 | 40 | 8 | ")
     assert all(row.count("|") == len(SHOWN) + 4 for row in rows)
@@ -42,7 +48,7 @@ def test_neither_breaks_anything_and_each_has_its_price():
 def test_a_broken_promise_is_not_a_finding_in_favour():
     (case, *_) = cases(Size.QUICK)
     broken = Summary(case, "lost", 1, 1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
-    assert judge([broken]).status is Status.DIFFERS
+    assert judge([broken]).status is Status.REFUTED
     assert judge([broken]).measured.startswith("Broken: lost.")
 
 
@@ -59,3 +65,78 @@ def test_both_protocols_meet_the_same_cases():
         assert keys[SWAPS] == keys[COORDINATED]
         assert len(cases(size)) == 2 * len(keys[SWAPS])
     assert SWAP_OR_CYCLE.seeds[Size.QUICK] == len(SEEDS)
+
+
+# The rule -----------------------------------------------------------------------------------------------------
+
+
+def as_measured(case):
+    """Much like our own runs, in round numbers."""
+    cycle, is_swaps, is_causal = case["cycle"], case["protocol"] == SWAPS, case["ordering"] == "causal"
+    at_once = {"none": 0.0, "fifo": 2.0 * cycle}.get(case["ordering"], 3.0 * cycle if cycle < 6 else 15.0 * cycle)
+    return {
+        "messages": 15.0 * (cycle - 2) if is_swaps else 10.0 * cycle,
+        "kilobytes": 4.0 * cycle if is_swaps else 1.0 * cycle,
+        "completion_ms": 100.0 * cycle if is_swaps else 40.0 * cycle,
+        "locked_broker_ms": 200.0 * cycle,
+        WAITS: 1.5 * cycle if is_swaps else at_once,
+        "lost": 0.0,
+        "causal": 0.0 if is_causal else 1.0,
+    }
+
+
+def but(metric, value, **wanted):
+    """As measured, but for one metric of the cases that are wanted."""
+
+    def means(case):
+        chosen = all(case[name] == asked for name, asked in wanted.items())
+        return as_measured(case) | ({metric: value} if chosen else {})
+
+    return made_up(SWAP_OR_CYCLE, Size.USUAL, means)
+
+
+MEASURED = made_up(SWAP_OR_CYCLE, Size.USUAL, as_measured)
+
+
+def test_the_rule_is_what_was_measured():
+    assert judge_choice(MEASURED).status is Status.MET
+    assert judge(MEASURED).status is Status.REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("found", "name"),
+    [
+        (but("messages", 9.0, protocol=COORDINATED, cycle=3), "one swap sends fewer messages"),
+        (but("completion_ms", 5000.0, protocol=COORDINATED, cycle=9), "at once is quicker where it is chosen"),
+        (but(WAITS, 99.0, protocol=COORDINATED, ordering="none"), "under none events wait hardly longer at once"),
+        (but(WAITS, 99.0, protocol=COORDINATED, ordering="fifo"), "under fifo events wait hardly longer at once"),
+        (but(WAITS, 150.0, protocol=COORDINATED, cycle=5), "under causal events wait hardly longer at once"),
+        (but(WAITS, 20.0, protocol=COORDINATED, ordering="causal"), "under causal they would wait longer where swaps"),
+    ],
+)
+def test_each_reason_of_the_rule_can_turn_out_wrong(found, name):
+    finding = judge_choice(found)
+    assert finding.status is Status.NOT_MET
+    assert any(each.startswith(name) for each in finding.names), finding.names
+
+
+def test_another_rule_is_not_what_was_measured(monkeypatch):
+    monkeypatch.setattr(choice, "CAUSAL_BROKERS_MAX", 12)
+    assert judge_choice(MEASURED).names[0].startswith("under causal events wait hardly longer at once")
+
+
+def test_what_wide_intervals_leave_open_is_open():
+    wide = [s._replace(low=s.mean - 300.0, high=s.mean + 300.0) if s.metric == WAITS else s for s in MEASURED]
+    assert judge_choice(wide).status is judge(wide).status is Status.OPEN
+    assert "more seeds" in judge(wide).measured
+
+
+def test_swaps_that_let_events_wait_longer_differ():
+    assert judge(but(WAITS, 500.0, protocol=SWAPS)).names == ("events wait less for swaps",)
+
+
+def test_events_that_wait_for_fifo_stand_beside_those_that_wait_for_causal_order():
+    row = next(line for line in page(MEASURED).splitlines() if line.startswith("| 8 | 40 | 8 | "))
+    assert "| 12 / 120 (16) |" in row
+    varied = next(line for line in page(MEASURED).splitlines() if line.startswith("| 8 | 200 | 64 | "))
+    assert "| 12 / 120 |" in varied, "where only causal order was measured"

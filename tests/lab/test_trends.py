@@ -6,7 +6,7 @@ import pytest
 from made_up import summary
 
 from pleach.lab.scales import percent, plain
-from pleach.lab.trends import are_told_apart, as_told, is_below, linear_growth, ordered, trend
+from pleach.lab.trends import Estimate, are_told_apart, as_told, is_below, linear_growth, ordered, pooled, slope, trend
 
 
 def points(*means):
@@ -49,6 +49,34 @@ def test_growth_is_not_told_by_wide_intervals_and_two_points_are_no_line():
     assert held(linear_growth("losses", unsure(points(1, 2, 3, 4, 5), 9), "x")) == (True, True), "five in a line"
     assert held(linear_growth("losses", unsure(points(1, 2), 9), "x")) == (None, None)
     assert "one seed" in linear_growth("losses", single(points(1, 2)), "x").grows.name
+
+
+def test_a_slope_is_told_by_all_points_together():
+    """Even where its ends are not told apart, and the points zigzag."""
+    zigzag = unsure(points(1, 6, 2, 7, 3, 8, 4, 9, 5, 10), 4.6)
+    assert not are_told_apart(zigzag[0], zigzag[-1])
+    assert held(linear_growth("losses", zigzag, "x")) == (True, None), "chance may have bent the line"
+    assert held(linear_growth("losses", unsure(zigzag, 1), "x")) == (True, False)
+    assert held(linear_growth("losses", zigzag[::-1], "x")) == (True, None), "whatever the order of the points"
+    assert held(linear_growth("losses", unsure(points(10, 5, 9, 4, 8, 3, 7, 2), 4), "x")) == (False, False)
+
+
+def test_errors_add_up_in_squares():
+    assert slope(unsure(points(1, 2, 3), 1), "x") == (pytest.approx(1.0), pytest.approx(0.5**0.5))
+    assert pooled(unsure(points(1, 3, 5, 7), 1)) == (pytest.approx(4.0), pytest.approx(0.5))
+    assert Estimate(9.0, 3.0) - Estimate(4.0, 4.0) == (5.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "holds"),
+    [(3, 2, True), (2, 2, None), (-1, 2, None), (-3, 2, False), (1, 0, True), (0, 0, False)],
+)
+def test_an_estimate_tells_what_is_beyond_its_error(value, error, holds):
+    assert Estimate(value, error).is_above_zero("it grows").holds is holds
+
+
+def test_an_estimate_of_one_seed_tells_nothing():
+    assert pooled(single(points(1, 2))).is_above_zero("it grows") == ("it grows (one seed)", None)
 
 
 def test_one_seed_tells_nothing_apart():

@@ -44,9 +44,12 @@ class Exchanged:
 
     @cached_property
     def done_at(self) -> float:
-        """When the last broker that was asked said that it is done."""
+        """When the last broker that was asked had said that it is done, and nobody was locked any more.
+
+        With advanced coordinated reconfiguration u says so when its own side is done.
+        """
         ends = [r.at for r in self.records if r.kind == RecordKind.STATE and _is_end(r.detail)]
-        return max(ends, default=float("inf"))
+        return max(*ends, self.witness.unlocked_at) if ends else float("inf")
 
     @cached_property
     def afterwards(self) -> frozenset[str]:

@@ -6,11 +6,10 @@ promised; what is not promised may still happen to hold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from pleach.overlay.registry import EXCHANGES
+from pleach.lab.table1 import KEEPS_ORDERS, Row
 from pleach.scenario.model import Ordering
 
 
@@ -25,18 +24,6 @@ class Promise(Enum):
     INSIDE = "outside"  # S2 §4.2: no table changes but on the cycle
 
 
-@dataclass(frozen=True)
-class Row:
-    """One protocol in a network that promises one order."""
-
-    protocol: str
-    ordering: Ordering
-
-    @property
-    def name(self) -> str:
-        return f"{self.protocol} ({self.ordering})" if self.protocol == KEEPS_ORDERS else self.protocol
-
-
 DELIVERY = frozenset({Promise.NO_LOSS, Promise.NO_DUPLICATE})
 ORDER = MappingProxyType(
     {
@@ -45,7 +32,6 @@ ORDER = MappingProxyType(
         Ordering.CAUSAL: frozenset({Promise.FIFO, Promise.CAUSAL}),
     }
 )
-KEEPS_ORDERS = "advanced-coordinated"  # the order is a parameter (S1 rules 6 and 7)
 
 # In the papers' words. Keys are beginnings of names: a variant of a protocol has what the protocol has.
 SAID = MappingProxyType(
@@ -70,13 +56,9 @@ PROMISED = MappingProxyType(
 )
 
 
-def rows() -> list[Row]:
-    """All protocols there are, asked for causal order; the one that keeps each order at its price, for each."""
-    return [
-        Row(protocol, ordering)
-        for protocol in EXCHANGES
-        for ordering in (Ordering if protocol == KEEPS_ORDERS else (Ordering.CAUSAL,))
-    ]
+def is_printed(row: Row) -> bool:
+    """An algorithm with the errors that its paper prints, kept for comparison: the promises are its authors'."""
+    return any(mark in row.protocol for mark in ("-printed", "-published"))
 
 
 def said(row: Row) -> str:

@@ -45,7 +45,7 @@ class _Watched:
         if count == self._count:
             return
         self._count = count
-        held = self._broker.seam.capture().events
+        held = self._broker.seam.held_events()
         present = {(link, _event_of(message)) for link, messages in held.items() for message in messages}
         gone = [key for key in self._since if key not in present]
         self._waited += [now - self._since.pop(key) for key in gone]

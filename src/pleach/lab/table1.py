@@ -8,18 +8,42 @@ does: it shows what the exchange costs, and which tables it changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from pleach.errors import PleachError
 from pleach.lab.consequences import Exchanged, costs, guarantees, run_exchange, times
 from pleach.lab.exchanges import Workload, workload_scenario
 from pleach.lab.experiment import Case, Sample, Size
-from pleach.lab.promises import rows
+from pleach.overlay.registry import EXCHANGES
 from pleach.scenario.model import Ordering
 
 EVENTS_PER_SECOND = MappingProxyType({"low": 5.0, "high": 50.0})  # of each of four publishers
 CYCLES = {Size.QUICK: (3, 6), Size.USUAL: tuple(range(3, 13)), Size.FULL: tuple(range(3, 13))}
 LOADS = {Size.QUICK: ("low",), Size.USUAL: ("low", "high"), Size.FULL: ("low", "high")}
+
+KEEPS_ORDERS = "advanced-coordinated"  # the order is a parameter (S1 rules 6 and 7)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One protocol in a network that promises one order."""
+
+    protocol: str
+    ordering: Ordering
+
+    @property
+    def name(self) -> str:
+        return f"{self.protocol} ({self.ordering})" if self.protocol == KEEPS_ORDERS else self.protocol
+
+
+def rows() -> list[Row]:
+    """All protocols there are, asked for causal order; the one that keeps each order at its price, for each."""
+    return [
+        Row(protocol, ordering)
+        for protocol in EXCHANGES
+        for ordering in (Ordering if protocol == KEEPS_ORDERS else (Ordering.CAUSAL,))
+    ]
 
 
 def cases(size: Size) -> list[Case]:

@@ -7,7 +7,9 @@ from statistics import fmean
 from typing import NamedTuple
 
 from pleach.lab.experiment import Summary, select
-from pleach.lab.promises import Promise, Row, promised, rows, said
+from pleach.lab.promises import Promise, promised, said
+from pleach.lab.table1 import Row, rows
+from pleach.lab.trends import pooled
 
 
 class Column(NamedTuple):
@@ -15,23 +17,25 @@ class Column(NamedTuple):
     metric: str
     scale: float = 1.0
     digits: int = 1
+    has_interval: bool = False
 
 
 COLUMNS = (
-    Column("lost", "lost"),
-    Column("twice", "duplicate"),
+    Column("lost", "lost", has_interval=True),
+    Column("twice", "duplicate", has_interval=True),
     Column("FIFO", "fifo"),
     Column("causal", "causal"),
     Column("spurious", "spurious"),
-    Column("extra delay, mean ms", "extra_ms"),
+    Column("extra delay, mean ms", "extra_ms", has_interval=True),
     Column("most, ms", "extra_ms_max"),
     Column("held back, ms", "held_back_ms_max"),
-    Column("done after, ms", "completion_ms", digits=0),
+    Column("done after, ms", "completion_ms", digits=0, has_interval=True),
+    Column("brokers locked", "locked_brokers"),
     Column("locked, broker·s", "locked_broker_ms", 0.001),
     Column("control messages", "control", digits=0),
     Column("KB", "control_bytes", 0.001),
     Column("misrouted hops", "misrouted", digits=0),
-    Column("overhead (S2), hops", "overhead", digits=0),
+    Column("overhead (S2), hops", "overhead", digits=0, has_interval=True),
     Column("entries outside", "outside", digits=0),
 )
 BY_PROMISE = {promise.value: promise for promise in Promise}
@@ -44,7 +48,8 @@ BY_LENGTH = tuple(
 
 LEGEND = """\
 Means per exchange, over all lengths of the cycle; all protocols on the same seeds. **Bold**: the papers promise that it
-is 0. ✓: it is 0 in every run. ✗: it is not. Without a mark nothing is promised.
+is 0. ✓: it is 0 in every run. ✗: it is not. ?: it is 0 in the runs that came to an end, but not all did. Without a mark
+nothing is promised. ±: half of the 95% interval of the mean.
 
 Extra delay is that of events under way during the exchange, beyond the longer of their paths in the tree before and in
 the tree after; swaps go through trees in between, and what is later than in any of these is held back. Misrouted: hops
@@ -82,15 +87,28 @@ def _cell(summaries: Sequence[Summary], row: Row, column: Column) -> str:
     found = _of(summaries, row, column.metric)
     if not found:
         return "–"
-    text = f"{fmean(s.mean for s in found) * column.scale:,.{column.digits}f}"
+    text = _mean(found, column)
     if BY_PROMISE.get(column.metric) not in promised(row):
         return text
-    return f"**{text}** {'✗' if any(s.maximum > 0 for s in found) else '✓'}"
+    if any(s.maximum > 0 for s in found):
+        return f"**{text}** ✗"
+    return f"**{text}** {'?' if _share_stuck(summaries, row) else '✓'}"
+
+
+def _mean(found: Sequence[Summary], column: Column) -> str:
+    mean, error = (column.scale * each for each in pooled(found))
+    text = f"{mean:,.{column.digits}f}"
+    is_wide = column.has_interval and error * 10**column.digits >= 0.5  # as it would be printed; not if there is none
+    return f"{text} ± {error:,.{column.digits}f}" if is_wide else text
+
+
+def _share_stuck(summaries: Sequence[Summary], row: Row) -> float:
+    found = _of(summaries, row, "stuck")
+    return fmean(s.mean for s in found) if found else 0.0
 
 
 def _stuck(summaries: Sequence[Summary], row: Row) -> str:
-    found = _of(summaries, row, "stuck")
-    share = fmean(s.mean for s in found) if found else 0.0
+    share = _share_stuck(summaries, row)
     return f"{share:.0%}" if share else ""
 
 

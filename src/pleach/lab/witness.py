@@ -121,6 +121,7 @@ class Witness:
         self.outside = 0  # entries that travelled to or from a broker that is not on the cycle
         self.locked_seconds = 0.0  # summed over brokers
         self.locked_brokers: dict[Node, None] = {}
+        self.unlocked_at = 0.0  # the last one of them
         self._since = since
         self._cycle = frozenset(cycle)
         self._locked_since: dict[Node, float] = {}
@@ -192,6 +193,7 @@ class Witness:
             self.locked_brokers[name] = None
         else:
             self.locked_seconds += now - self._locked_since.pop(name)
+            self.unlocked_at = now
 
 
 class _Eyes:

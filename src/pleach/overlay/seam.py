@@ -12,13 +12,15 @@ Rule 3: what is held is state, and survives a restart.
 Rule 4: what was marked for an operation that was given up has come another way, however late it comes over the link
         that the operation had opened, and whatever that link is by then.
 Rule 5: events do not wait for routing messages, nor these for events: what a subscriber is promised it is promised by
-        confirmations, not by order.
+        confirmations, not by order. But what was held goes on in the order in which it came: an advertisement that is
+        taken back takes the subscriptions with it by which the events before it find their way.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -133,9 +135,27 @@ class Machine(Protocol):
 
 
 class HeldState(msgspec.Struct, frozen=True, array_like=True):
-    events: dict[Node, list[Passing]]
-    others: dict[Node, list[Passing]]
+    held: dict[Node, list[Passing]]
+    earlier: dict[Node, list[Passing]]  # states of earlier versions: what goes on in front of that
     forsaken: tuple[tuple[str, Node], ...] = ()
+
+
+@dataclass
+class Held:
+    """What waits of one link, in the order in which it came."""
+
+    messages: list[Passing] = field(default_factory=list)
+    events: int = 0  # so many of them
+    bytes: int = 0  # as they would be on the wire
+
+    def add(self, message: Passing) -> None:
+        self.messages.append(message)
+        self.events += _is_event(message)
+        self.bytes += len(encode(message))
+
+    def has_alike(self, message: Passing) -> bool:
+        """Whether an event waits, if this is one; else whether anything else does."""
+        return self.events > 0 if _is_event(message) else self.events < len(self.messages)
 
 
 class Seam:
@@ -143,9 +163,7 @@ class Seam:
 
     def __init__(self) -> None:
         self._reconfiguration: Reconfiguration | None = None
-        self._events: dict[Node, list[Passing]] = {}
-        self._others: dict[Node, list[Passing]] = {}
-        self._bytes: dict[Node, int] = {}  # of what is held of each link
+        self._held: dict[Node, Held] = {}
         self._forsaken: dict[tuple[str, Node], None] = {}
         self.held_total = 0  # messages that were ever held, and
         self.flooded_total = 0  # copies that were sent to both others of a swap: for people who watch, no state
@@ -158,7 +176,7 @@ class Seam:
         self._note_idle()
 
     def _note_idle(self) -> None:
-        self.is_idle = self._reconfiguration is None and not self._events and not self._others
+        self.is_idle = self._reconfiguration is None and not self._held
 
     @property
     def peers(self) -> frozenset[Node]:
@@ -166,24 +184,23 @@ class Seam:
 
     @property
     def held_count(self) -> int:
-        return sum(map(len, (*self._events.values(), *self._others.values())))
+        return sum(len(held.messages) for held in self._held.values())
 
     @property
     def held_bytes(self) -> int:
-        """As they would be on the wire."""
-        return sum(self._bytes.values())
+        return sum(held.bytes for held in self._held.values())
 
     def arrive(self, sender: Node, message: Passing) -> Verdict:
         """What becomes of an arriving message; what is to be held is held."""
-        held = self._held(message)
-        is_behind = sender in held and self._waits_in_line(message)
-        verdict = Hold() if is_behind else self._judge(sender, message)
+        verdict = Hold() if self._is_behind(sender, message) else self._judge(sender, message)
         if isinstance(verdict, Hold):
-            held.setdefault(sender, []).append(message)
-            self._bytes[sender] = self._bytes.get(sender, 0) + len(encode(message))
+            self._hold(sender, message)
             self.held_total += 1
             self._note_idle()
         return verdict
+
+    def _hold(self, sender: Node, message: Passing) -> None:
+        self._held.setdefault(sender, Held()).add(message)
 
     def leave(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
         if self._reconfiguration is None:
@@ -194,33 +211,34 @@ class Seam:
         return left
 
     def take_released(self, link: Node) -> list[Passing]:
-        """What the link held, in order, routing first: tables are as new as can be when events come to them.
-
-        The caller lets each arrive again, so that a new hold holds the rest.
-        """
-        released = [*self._others.pop(link, ()), *self._events.pop(link, ())]
-        self._bytes.pop(link, None)
+        """What the link held, in order. The caller lets each arrive again, so that a new hold holds the rest."""
+        held = self._held.pop(link, None)
         self._note_idle()
-        return released
+        return held.messages if held else []
 
     def discard(self, link: Node) -> None:
         self.take_released(link)
         self.discarded[link] += 1
 
     def void(self, link: Node) -> None:
-        self._others.pop(link, None)
+        for message in filter(_is_event, self.take_released(link)):
+            self._hold(link, message)
         self._note_idle()
 
+    def held_events(self) -> dict[Node, list[Passing]]:
+        return {link: list(filter(_is_event, held.messages)) for link, held in sorted(self._held.items())}
+
     def holds(self, link: Node) -> bool:
-        return link in self._events or link in self._others
+        return link in self._held
 
-    def _held(self, message: Passing) -> dict[Node, list[Passing]]:
-        return self._events if message.__class__ in EVENTS_TO_BROKERS else self._others
-
-    def _waits_in_line(self, message: Passing) -> bool:
-        if message.__class__ not in EVENTS_TO_BROKERS:
-            return True
-        return self._reconfiguration is not None and self._reconfiguration.keeps_causal_order
+    def _is_behind(self, sender: Node, message: Passing) -> bool:
+        """Whether it has to wait in line, whatever the reconfiguration says of it (rule 2)."""
+        held = self._held.get(sender)
+        if held is None or not held.has_alike(message):
+            return False
+        return not _is_event(message) or (
+            self._reconfiguration is not None and self._reconfiguration.keeps_causal_order
+        )
 
     def forsake(self, operation: str, peer: Node) -> None:
         """Nothing is wanted any more that the peer has marked for this operation (rule 4)."""
@@ -236,18 +254,20 @@ class Seam:
         return self._reconfiguration.arriving(sender, message)
 
     def capture(self) -> HeldState:
-        events, others = (dict(sorted(held.items())) for held in (self._events, self._others))
-        return HeldState(events, others, tuple(self._forsaken))
+        return HeldState({link: self._held[link].messages for link in sorted(self._held)}, {}, tuple(self._forsaken))
 
     def restore(self, state: HeldState) -> None:
-        self._events = {link: list(messages) for link, messages in state.events.items()}
-        self._others = {link: list(messages) for link, messages in state.others.items()}
-        self._bytes = {}
-        for held in (self._events, self._others):
+        self._held = {}
+        for held in (state.earlier, state.held):
             for link, messages in held.items():
-                self._bytes[link] = self._bytes.get(link, 0) + sum(len(encode(message)) for message in messages)
+                for message in messages:
+                    self._hold(link, message)
         self._forsaken = dict.fromkeys(state.forsaken)
         self._note_idle()
+
+
+def _is_event(message: Passing) -> bool:
+    return message.__class__ in EVENTS_TO_BROKERS
 
 
 def stale(sender: Node, message: Passing) -> Verdict:

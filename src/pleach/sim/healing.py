@@ -233,7 +233,7 @@ class Healing:
         run, dead = self._run, self._run.brokers[broker]
         assert isinstance(dead, Broker), "coloured networks mend otherwise"
         clients = [name for name, client in run.clients.items() if client.broker == broker]
-        for source, messages in dead.seam.capture().events.items():
+        for source, messages in dead.seam.held_events().items():
             for node in (*self._kin[broker].neighbours, *clients):
                 if node != source:
                     self._note_died(broker, node, messages)

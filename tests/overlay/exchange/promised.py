@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from exchanged import COMPOSED, FLAT, Cycles, entries_outside, exchanged, network, steady
 from networks import BY_NAME, Combination
 
-from pleach.lab.promises import Promise, Row, promised
+from pleach.lab.promises import Promise, promised
+from pleach.lab.table1 import Row
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 

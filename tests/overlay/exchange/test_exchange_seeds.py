@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from exchanged import FLAT, PROTOCOLS
+from exchanged import FLAT, PROTOCOLS, Cycles, cycle_of, exchange_of, network
 from promised import judge_exchange, replay, trial_of, unkept
 from thorough import FACTOR
 
-from pleach.lab.promises import Row
+from pleach.lab.table1 import Row
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 
 SEEDS = range(500_000, 500_000 + 18 * FACTOR)
 
 
+@pytest.mark.parametrize("cycles", Cycles)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_promises_are_kept(protocol):
+def test_promises_are_kept(protocol, cycles):
     broken, afterwards = Counter(), 0
     for seed in SEEDS:
-        judgement = judge_exchange(seed, trial_of(seed, protocol))
+        judgement = judge_exchange(seed, trial_of(seed, protocol, cycles=cycles))
         assert not judgement.flaws, replay(judgement)
         broken += judgement.broken
         afterwards += judgement.published_afterwards
@@ -47,3 +48,10 @@ def test_seeds_in_a_row_go_through_everything():
 def test_faults_meet_every_way_to_route():
     crashes = {trial_of(seed, "path").combination.name for seed in range(0, 6 * 36 * 2, 6)}
     assert crashes == {combination.name for combination in FLAT}
+
+
+def test_long_cycles_have_every_length_and_four_ends_apart():
+    drawn = [network(seed, FLAT[0], "path", Ordering.FIFO, Cycles.LONG) for seed in range(200)]
+    assert {len(cycle_of(scenario)) for scenario in drawn} == set(range(4, 13))
+    four = [len({*exchange_of(scenario).remove, *exchange_of(scenario).add}) == 4 for scenario in drawn]
+    assert sum(four) > len(drawn) / 2

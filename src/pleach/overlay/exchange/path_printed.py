@@ -4,6 +4,10 @@ S2 §4.3.2: when RECMSG comes over the new link, v sends an unsubscription for e
 table has not; at the end it compares the copy of P_add that it kept with its table, and sends the subscriptions that
 the copy lacks. Who unsubscribes before the message comes and subscribes again after it is in both: the other side has
 taken the subscription out of its tables, and is never told of the new one. In path.py v does both at the end.
+
+S2 §2 tells equal patterns once, and knows no advertisements. With `covering`, or with advertisements, this fails for a
+second reason, for which S2 is not to blame: v's table has not what filters of the other side cover on the way to it,
+nor what nobody there advertises.
 """
 
 from __future__ import annotations
@@ -24,5 +28,5 @@ class PathPrinted(Path):
         return [
             Send(u, Withdraw(layer, entry.owner, entry.filter))
             for layer in Layer
-            for entry in sorted(add[layer].difference(router.entries_but_from(layer, (u,))))
-        ]
+            for entry in sorted(add[layer] - router.reduced(router.entries_but_from(layer, (u,))))
+        ]  # reduced, as P_add is: entries of v's own clients have owners that told ones need not have
