@@ -100,6 +100,17 @@ def test_what_was_passed_on_to_an_heir_that_forgets_is_in_doubt():
     assert [end.refusal for end in world.ends] == ["a has lost its memory meanwhile; ask again"]
 
 
+def test_who_was_told_where_to_go_hears_of_the_new_life_there_and_nothing_more_from_the_former_broker():
+    world = passed_on()
+    while not world.brokers["b"].machine(Membership).departing:
+        assert world.step()
+    told = list(world.queues["b", "k"])
+    world.reborn_broker("a")
+    assert list(world.queues["b", "k"]) == told
+    world.drain()
+    check(world)
+
+
 def test_what_was_passed_on_to_an_heir_that_goes_on_is_confirmed():
     world = passed_on()
     world.drain()
