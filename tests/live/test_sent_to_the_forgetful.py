@@ -115,7 +115,7 @@ def test_what_a_leaving_broker_has_passed_on_to_an_heir_that_forgot_is_in_doubt(
                 await until(lambda: tiny.endpoint.sessions["a"].unconfirmed == 3)  # with the request, and the handover
                 tiny.endpoint.perform(leaving.peer_reborn("a"), now=0.0)
                 tiny.settle()
-                with pytest.raises(UnknownOutcomeError, match="b passed it on to a.*publish it again"):
+                with pytest.raises(UnknownOutcomeError, match=r"b passed it on to a.*publish it again"):
                     await doubtful
                 await asyncio.wait_for(client.publish({"n": 2}), 5.0)
 

@@ -84,7 +84,7 @@ def test_in_any_order_while_events_flow(seed):
 
 
 def sent_to_one_that_forgot(*said):
-    """The client is told to go to t, and t begins anew. `said`: what the client says meanwhile, to be called with it."""
+    """The client is told to go to t, and t begins anew. `said`: what the client says meanwhile, given the client."""
     world = moving()
     while world.clients["k"].broker == "s":
         assert world.step()

@@ -42,7 +42,7 @@ class LinkPhase(IntEnum):
 
 
 class LinkNote(msgspec.Struct, frozen=True, array_like=True):
-    """A link that a machine has asked for. `address`: where the peer listens, if that is known. `life`: as in LinkUp."""
+    """A link that a machine has asked for. `address`: where the peer listens, if that is known. `life`: see LinkUp."""
 
     address: str
     phase: LinkPhase
