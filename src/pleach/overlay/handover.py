@@ -99,7 +99,7 @@ class Changing(msgspec.Struct):
     absent: list[Node] = []
     said: list[Said] = []  # at b: passed on since the handover, without events; a may forget it
     waiting: dict[Node, list[tuple[Layer, str]]] = {}  # at b: what clients waited for then
-    passed_on: dict[Node, list[EventId]] = {}  # at b: events of its clients since then, which a confirms to them
+    passed_on: dict[Node, list[EventId]] = {}  # at b, HANDED: events of its clients, which a confirms to them
 
 
 class MembershipState(msgspec.Struct):
@@ -152,10 +152,10 @@ class Crossing:
         change.clients[client] = is_to_be_told or (change.clients.get(client, False) and not is_at_its_end)
         redirected = [Send(client, redirect(change))] if is_to_be_told else []
         said = Said(client, request)
-        if isinstance(request, Publish):
-            change.passed_on.setdefault(client, []).append(request.event.id)
-        else:
+        if not isinstance(request, Publish):
             change.said.append(said)
+        elif change.phase is Phase.HANDED:  # later on clients are told where to go, and hear what becomes of it there
+            change.passed_on.setdefault(client, []).append(request.event.id)
         return [Send(change.partner, said), *redirected]
 
     def leaving(self, _source: Node, _cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:

@@ -48,7 +48,7 @@ class Leaver:
                     return Handled(self._state.retries.put_off(request, self._state.attempts, reason))
                 return Handled([Concluded(change.operation, reason)])
             case CloseAB(_, address, life):
-                change.partner_address, change.partner_life = address, life
+                change.partner_address, change.partner_life, change.passed_on = address, life, {}
                 redirects = [
                     Send(client, redirect(change)) for client, is_told in change.clients.items() if not is_told
                 ]
