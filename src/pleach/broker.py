@@ -108,9 +108,9 @@ class Broker:
     def address(self) -> str:
         return self._layers.address
 
-    def listens_at(self, address: str, client_address: str) -> None:
-        """Where other brokers and clients find this one, in the words of the driver."""
-        self._layers.address, self._layers.client_address = address, client_address
+    def listens_at(self, address: str, client_address: str, life: int = 0) -> None:
+        """Where other brokers and clients find this one, and which of its lives, in the words of the driver."""
+        self._layers.address, self._layers.client_address, self._layers.life = address, client_address, life
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         """Take in one message; returns what to do about it, in order."""

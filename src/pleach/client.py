@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
-from pleach.client_state import RENEW, ROUNDS_UNANSWERED_MAX, ClientMachineState, RenewalClock
+from pleach.client_state import RENEW, ROUNDS_UNANSWERED_MAX, ClientMachineState, RenewalClock, unpublished
 from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
 from pleach.errors import ProtocolError
 from pleach.events.event import Event, EventId, Value, check_content
@@ -157,8 +157,8 @@ class Client:
             self._state.early.setdefault(sender, []).append(message)  # type: ignore[arg-type]
             return []
         match message:
-            case Redirect(broker, address):
-                return self._go_to(broker, address, [Send(sender, Farewell())])
+            case Redirect(broker, address, life):
+                return self._go_to(LinkUp(broker, address, life=life), [Send(sender, Farewell())])
             case Halt(operation):
                 self._state.phase, self._state.left = ClientPhase.HALTED, ""
                 return [Send(sender, Halted(operation))]
@@ -166,13 +166,13 @@ class Client:
                 return self._go_on(message)
         return self._answer(sender, message)  # type: ignore[arg-type]
 
-    def _go_to(self, broker: Node, address: str, last: Sequence[Send] = ()) -> list[Effect]:
+    def _go_to(self, there: LinkUp, last: Sequence[Send] = ()) -> list[Effect]:
         """The former broker has said all that it had: `last` words to it, and on with the new one."""
         state = self._state
-        former, state.broker = state.broker, broker
-        effects: list[Effect] = [LinkUp(broker, address), *last, LinkDown(former)]
-        for message in state.early.pop(broker, ()):
-            effects += self.handle(broker, message, now=0.0)
+        former, state.broker = state.broker, there.to
+        effects: list[Effect] = [there, *last, LinkDown(former)]
+        for message in state.early.pop(there.to, ()):
+            effects += self.handle(there.to, message, now=0.0)
         return effects
 
     def _go_on(self, resume: Resume) -> Sequence[Effect]:
@@ -184,7 +184,7 @@ class Client:
             state.early.clear()  # of one that had thought it would come
         else:
             gone.append(Observe(Observed.MOVE, detail=f"from {state.broker} to {resume.broker}"))
-            gone += self._go_to(resume.broker, resume.address)
+            gone += self._go_to(LinkUp(resume.broker, resume.address, life=resume.life))
         return [*gone, *self._say_unsaid()]
 
     def _say_unsaid(self) -> list[Send]:
@@ -219,7 +219,7 @@ class Client:
         state.left, resettling.has_arrived = state.broker, True
         resettling.awaited = [*state.subscriptions, *state.advertisements]
         moved = Observe(Observed.MOVE, detail=f"from {state.broker} to {resettling.to}")
-        gone = self._go_to(resettling.to, resettling.address, [Send(state.broker, Detach())])
+        gone = self._go_to(LinkUp(resettling.to, resettling.address), [Send(state.broker, Detach())])
         return [moved, *gone, *self.peer_reborn(resettling.to), *self._resettled()]
 
     def _answer(self, sender: Node, reply: ClientReply) -> Sequence[Effect]:
@@ -230,8 +230,8 @@ class Client:
                 return [Observe(Observed.DELIVER, event=event)] if self.is_observed else []
             case Published():
                 return self._published(sender, reply)
-            case PublishRefused(event_id, reason):
-                return [Observe(Observed.PUBLISH_FAIL, event_id=str(event_id), detail=reason)]
+            case PublishRefused():
+                return [unpublished(reply)]
             case Subscribed(name):
                 return self._subscribed(name)
             case Unsubscribed(name):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pleach.effects import SetTimer
+from pleach.effects import Observe, Observed, SetTimer
 from pleach.events.filter import Filter
 from pleach.messages import (
     Advertise,
@@ -17,6 +17,7 @@ from pleach.messages import (
     Layer,
     Node,
     Publish,
+    PublishRefused,
     Redirect,
     Refused,
     Renewed,
@@ -108,6 +109,14 @@ class ClientMachineState(msgspec.Struct, array_like=True):
             Renewed(),
             *(Subscribe(name, self.subscriptions[name]) for name in sorted(self.asked)),
         ]
+
+
+def unpublished(refused: PublishRefused) -> Observe:
+    """What the trace has to know of an event that was not taken over; one that is in doubt may have been."""
+    event_id = str(refused.event)
+    if refused.is_in_doubt:
+        return Observe(Observed.STATE, event_id=event_id, detail=f"in doubt: {refused.reason}")
+    return Observe(Observed.PUBLISH_FAIL, event_id=event_id, detail=refused.reason)
 
 
 def _a_round_later(rounds: Mapping[str, int]) -> dict[str, int]:

@@ -40,12 +40,14 @@ class CancelTimer(msgspec.Struct, frozen=True, gc=False):
 class LinkUp(msgspec.Struct, frozen=True, gc=False):
     """Open a link to another node; messages to it may follow at once. `address`: where it listens, if that is known.
 
-    `is_client`: the node is a client of the machine that says so, and comes by itself.
+    `is_client`: the node is a client of the machine that says so, and comes by itself. `life`: that of the node which
+    knows this machine; if a later one answers, `peer_reborn` is called, as of any node that has lost its memory.
     """
 
     to: Node
     address: str = ""
     is_client: bool = False
+    life: int = 0
 
 
 class LinkDown(msgspec.Struct, frozen=True, gc=False):

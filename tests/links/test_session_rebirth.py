@@ -1,4 +1,4 @@
-"""A node that lost its memory meets a peer that still has something for its former life (session.py, rules 5 and 6)."""
+"""A node that lost its memory meets a peer that still has something for its former life (session.py, rules 5 to 7)."""
 
 from collections import deque
 
@@ -89,3 +89,49 @@ def test_a_reborn_side_learns_where_its_peer_goes_on():
     line.run()
     assert (line.hangups, line.arrived["b"]) == ([], [b"again"])
     assert broker.phase is Phase.DOWN
+
+
+# Rule 7: who was sent to a peer knows to which life of it ----------------------------------------------------------
+
+
+def sent_to(life):
+    client = Session("c", "b", SessionState(5))
+    client.awaited = life
+    client.send(b"said on the way", now=0.0)
+    return client
+
+
+@pytest.mark.parametrize("floor", [1, 7])
+def test_the_life_that_it_was_sent_to_is_met_as_any_other(floor):
+    """Whatever number it counts from, and whatever it has had for the one to come."""
+    broker = Session("b", "c", SessionState(2, first=floor))
+    broker.send(b"what came for it", now=0.0)
+    line = Line(sent_to(2), broker)
+    line.run()
+    assert line.hangups == []
+    assert line.arrived == {"c": [b"what came for it"], "b": [b"said on the way"]}
+
+
+@pytest.mark.parametrize("cut_after", range(8))
+def test_a_later_life_is_one_that_has_lost_its_memory(cut_after):
+    client = sent_to(2)
+    line = Line(client, Session("b", "c", SessionState(3)))
+    line.run(after=cut_after)
+    line.run()
+    assert (line.hangups, line.arrived["b"]) == ([], [b"again"])
+    assert client.known_epoch == 3
+
+
+def test_an_earlier_life_is_a_ghost():
+    line = Line(sent_to(2), Session("b", "c", SessionState(1)))
+    line.run()
+    assert line.hangups == ["a newer b (epoch 2) is known to c"]
+    assert line.arrived["b"] == []
+
+
+def test_once_it_has_met_one_that_is_what_counts():
+    client = acquainted()
+    client.awaited = 9
+    assert client.known_epoch == 1
+    (greeting,) = client.connected(now=0.0)
+    assert (greeting.frame.peer_epoch, greeting.frame.awaits) == (1, 0)

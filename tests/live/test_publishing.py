@@ -133,6 +133,12 @@ def test_answers_that_were_given_up_are_an_error_and_no_new_beginning(tmp_path):
     run(story())
 
 
+def test_an_answer_that_leaves_it_in_doubt_is_an_error_and_no_reason_to_publish_again():
+    answer = encode(PublishRefused(EventId("sink", 1, 1), "passed on", is_in_doubt=True))
+    with pytest.raises(SessionLostError, match="whether sink/1/1 was published is not known: passed on"):
+        Ledger().note(1, answer)
+
+
 def test_a_broker_that_loses_its_memory_meanwhile_is_an_error(tmp_path):
     async def story():
         async with one(tmp_path, data_dir="") as running:

@@ -1,18 +1,20 @@
 """Real brokers and clients on FIFO links, of which one loses its memory after any number of messages.
 
 Links have no delays: messages are handed over one by one, in the order in which links have something. What was under
-way to or from a node that loses its memory is gone with it, and whoever has met it is told, as sessions do.
+way to or from a node that loses its memory is gone with it, and whoever has met it is told, as sessions do. A client
+that was sent to a broker meets it with its greeting, and if another life answers it is told then.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 
 from pleach.broker import Broker
 from pleach.client import Client
-from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
+from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
 from pleach.errors import ProtocolError
 from pleach.events.language import parse_filter
 from pleach.messages import OPERATOR, Message, Node
@@ -22,6 +24,15 @@ from pleach.routing.router import RoutingConfig
 from pleach.trace import Recorder, RecordKind
 
 STEPS_MAX = 5_000
+NEW_LIFE = "a new life answers"
+ANSWERS = frozenset((RecordKind.PUBLISH_ACK, RecordKind.PUBLISH_FAIL, RecordKind.STATE))
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """The first that a client has for a broker that it was sent to. `life`: the one that it was sent to."""
+
+    life: int
 
 
 class World:
@@ -35,7 +46,8 @@ class World:
         self._stream = stream
         self.is_slow_to_meet = False  # new links know nothing of each other until something has come over them
         self.now = 0.0
-        self.queues: dict[tuple[Node, Node], deque[Message]] = {}
+        self.queues: dict[tuple[Node, Node], deque[Message | Greeting]] = {}
+        self.life_of: dict[Node, int] = {}  # of each broker
         self.met: dict[Node, dict[Node, None]] = {}
         self.timers: dict[tuple[Node, str], float] = {}
         self.ends: list[Concluded] = []
@@ -53,7 +65,10 @@ class World:
         near = [b if a == name else a for a, b in self.links if name in (a, b)]
         for other in near:
             self.meet(name, other)
-        return Broker(name, RoutingConfig("simple"), neighbours=near, machines=[*machines("causal"), Mobility])
+        broker = Broker(name, RoutingConfig("simple"), neighbours=near, machines=[*machines("causal"), Mobility])
+        self.life_of[name] = self.life_of.get(name, 0) + 1
+        broker.listens_at("", "", self.life_of[name])
+        return broker
 
     def begin(self, name: Node, home: Node, topic: str = "") -> Client:
         self.lives += 1
@@ -73,7 +88,9 @@ class World:
             match effect:
                 case Send(to, message):
                     self.queues.setdefault((node, to), deque()).append(message)
-                case LinkUp(to):
+                case LinkUp(to, life=life) if life:
+                    self.queues.setdefault((node, to), deque()).append(Greeting(life))
+                case LinkUp(to, is_client=False):
                     if not self.is_slow_to_meet:
                         self.meet(node, to)
                 case SetTimer(name, after):
@@ -84,25 +101,43 @@ class World:
                     self.ends.append(effect)
                 case Observe():
                     self.recorder.observe(self.now, node, effect)
-                case LinkDown():
+                case LinkUp() | LinkDown():
                     pass
 
     def step(self) -> bool:
         """Hand over one message; whether there was one."""
-        waiting = sorted(ends for ends, queue in self.queues.items() if queue)
+        waiting = sorted(ends for ends, queue in self.queues.items() if queue and not self._is_awaited(*ends))
         if not waiting:
             return False
-        sender, to = self._stream.choice(waiting) if self._stream else waiting[0]
+        self.hand_over(*(self._stream.choice(waiting) if self._stream else waiting[0]))
+        return True
+
+    def _is_awaited(self, broker: Node, client: Node) -> bool:
+        """A client that was sent to a broker hears nothing of it before it has greeted it."""
+        said = self.queues.get((client, broker))
+        return bool(said) and isinstance(said[0], Greeting)
+
+    def hand_over(self, sender: Node, to: Node) -> None:
+        """The next message of this link."""
         message = self.queues[sender, to].popleft()
-        self.meet(sender, to)
+        if to not in self.clients or self.clients[to].broker == sender:
+            self.meet(sender, to)
         self.handled += 1
         self.now += 0.001
+        if isinstance(message, Greeting):
+            self._greet(sender, to, message)
+            return
         machine = self.brokers.get(to) or self.clients[to]
         try:
             self.perform(to, machine.handle(sender, message, now=self.now))
         except ProtocolError as error:
             self.errors.append(str(error))
-        return True
+
+    def _greet(self, client: Node, broker: Node, greeting: Greeting) -> None:
+        """What the client had for the life that it was sent to is void if another one answers."""
+        if greeting.life != self.life_of[broker]:
+            self.queues[client, broker].clear()
+            self.tell(client, broker)
 
     def drain(self) -> None:
         for _ in range(STEPS_MAX):
@@ -123,12 +158,19 @@ class World:
         """All that was under way to or from it is void, and everyone who knew it hears of its new life."""
         for ends, queue in self.queues.items():
             if node in ends:
+                greetings = [each for each in queue if isinstance(each, Greeting) and ends[1] == node]
                 queue.clear()
+                queue.extend(greetings)  # they come, whoever is there by then
         self.timers = {key: due for key, due in self.timers.items() if key[0] != node}
         for peer in sorted(self.met.get(node, {})):
-            machine = self.brokers.get(peer) or self.clients.get(peer)
-            if machine is not None:
-                self.perform(peer, machine.peer_reborn(node))
+            self.tell(peer, node)
+
+    def tell(self, peer: Node, reborn: Node) -> None:
+        machine = self.brokers.get(peer) or self.clients.get(peer)
+        if isinstance(machine, Client) and machine.broker == reborn:
+            self.recorder.observe(self.now, peer, Observe(Observed.STATE, detail=NEW_LIFE))
+        if machine is not None:
+            self.perform(peer, machine.peer_reborn(reborn))
 
     def reborn_broker(self, node: Node) -> None:
         former = self.met.pop(node)
@@ -161,3 +203,16 @@ class World:
 
     def deliveries(self) -> list[tuple[Node, str]]:
         return [(r.node, r.event) for r in self.recorder.records if r.kind == RecordKind.DELIVER]
+
+    def unheard(self) -> list[str]:
+        """Events whose publisher neither knows what became of them, nor that this cannot be known any more."""
+        unanswered: dict[Node, dict[str, None]] = {}
+        for record in self.recorder.records:
+            under_way = unanswered.setdefault(record.node, {})
+            if record.kind == RecordKind.PUBLISH:
+                under_way[record.event] = None
+            elif record.kind in ANSWERS:
+                under_way.pop(record.event, None)
+            if record.detail == NEW_LIFE:
+                under_way.clear()
+        return [event for under_way in unanswered.values() for event in under_way]

@@ -12,7 +12,9 @@ from rebirths import World
 from thorough import FACTOR
 
 from pleach.effects import Concluded
-from pleach.messages import RequestAdd, RequestRemove, RequestSwap
+from pleach.messages import Handover, RequestAdd, RequestRemove, RequestSwap, Said
+from pleach.overlay.membership import Membership
+from pleach.trace import RecordKind
 
 LINKS = [("a", "b"), ("a", "o")]
 HOMES = {"a publisher": "o", "k": "b", "kk": "b"}
@@ -35,6 +37,7 @@ def steps_until_done(make):
 def check(world):
     assert world.locked == {}
     assert world.errors == []
+    assert world.unheard() == []
     for client in ("k", "kk"):
         assert world.heard(client) == [client]
     deliveries = world.deliveries()
@@ -48,6 +51,86 @@ def test_one_of_the_two_while_the_other_leaves(broker, step):
     for _ in range(step):
         world.step()
     world.reborn_broker(broker)
+    world.drain()
+    check(world)
+
+
+def reborn_heir(world):
+    """The new life of a is told of the tree as it is."""
+    if Concluded("1") in world.ends:
+        world.links = LINKS[1:]
+    world.reborn_broker("a")
+
+
+@pytest.mark.parametrize("seed", range(60 * FACTOR))
+def test_whoever_publishes_meanwhile_hears_what_became_of_it_or_that_this_is_not_known(seed):
+    stream = Random(f"passed on/{seed}")
+    world = removing(stream)
+    for _ in range(stream.randrange(20)):
+        if stream.random() < 0.4:
+            client = stream.choice(("k", "kk"))
+            world.perform(client, world.clients[client].publish({"to": stream.choice(("k", "kk"))}))
+        world.step()
+    reborn_heir(world)
+    world.drain()
+    check(world)
+
+
+def passed_on():
+    """k has published at b, which has handed it over, and passed the event on to a."""
+    world = removing()
+    while not world.brokers["b"].machine(Membership).handed_to:
+        assert world.step()
+    world.perform("k", world.clients["k"].publish({"to": "nobody"}))
+    world.hand_over("k", "b")
+    assert [type(each) for each in world.queues["b", "a"]] == [Handover, Said]
+    return world
+
+
+def test_what_was_passed_on_to_an_heir_that_forgets_is_in_doubt():
+    world = passed_on()
+    assert world.clients["k"].broker == "b"
+    world.reborn_broker("a")
+    world.drain()
+    doubts = [record for record in world.recorder.records if record.detail.startswith("in doubt")]
+    assert [(record.node, record.detail) for record in doubts] == [
+        ("k", "in doubt: b passed it on to a, which has lost its memory since")
+    ]
+    assert doubts[0].event == "k/2/1"
+    assert [end.refusal for end in world.ends] == ["a has lost its memory meanwhile; ask again"]
+
+
+def test_who_was_told_where_to_go_hears_of_the_new_life_there_and_nothing_more_from_the_former_broker():
+    world = passed_on()
+    while not world.brokers["b"].machine(Membership).departing:
+        assert world.step()
+    told = list(world.queues["b", "k"])
+    world.reborn_broker("a")
+    assert list(world.queues["b", "k"]) == told
+    world.drain()
+    check(world)
+
+
+def test_what_was_passed_on_to_an_heir_that_goes_on_is_confirmed():
+    world = passed_on()
+    world.drain()
+    kinds = [record.kind for record in world.recorder.records if record.event == "k/2/1"]
+    assert kinds == [RecordKind.PUBLISH, RecordKind.PUBLISH_ACK]
+
+
+@pytest.mark.parametrize("seed", range(20 * FACTOR))
+def test_the_heir_after_the_other_has_left_and_before_clients_have_come(seed):
+    """They have said farewell, so that nobody but they themselves can tell the heir what they want."""
+    world = removing(Random(f"gone/{seed}"))
+    while world.clients["k"].broker == "b" or world.clients["kk"].broker == "b":
+        assert world.step()
+    are_on_their_way = [client for client in ("k", "kk") if any(world.queues[client, "a"])]
+    while any(world.queues[client, "b"] for client in ("k", "kk")) or world.queues["b", "a"]:
+        ends = next(ends for ends in (("k", "b"), ("kk", "b"), ("b", "a"), ("a", "b")) if world.queues.get(ends))
+        world.hand_over(*ends)
+    assert world.ends == [Concluded("1")]
+    assert are_on_their_way
+    reborn_heir(world)
     world.drain()
     check(world)
 

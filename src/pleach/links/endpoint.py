@@ -118,7 +118,9 @@ class Endpoint:
     def connected(self, peer: Node, *, now: float) -> None:
         self._forget_connection(peer)
         self.upkeep.connected(peer)
-        self._carry_out(peer, self.admit(peer).connected(now=now), now)
+        session = self.admit(peer)
+        session.awaited = self.upkeep.life(peer)
+        self._carry_out(peer, session.connected(now=now), now)
 
     def disconnected(self, peer: Node) -> None:
         self.sessions[peer].disconnected()

@@ -77,6 +77,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
     role: str = BROKER
     admin: str = ""  # between brokers: where operators find the sender
     wants: str = ""  # of a client: the broker whose client it is, if it is anybody's
+    awaits: Number = 0  # where `peer_epoch` is 0: the life of the receiver that the sender was sent to, if it was
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -13,6 +13,8 @@ Rule 5: an epoch is a life of a node with its memory. A peer that comes with a h
         had for its former life is void (`PeerReborn`). One that comes with a lower epoch is a ghost, and is told so.
 Rule 6: a Hello that speaks of a former life of its receiver is not used: what it offers (`first`) is about to become
         void. Its sender learns of the new life from our Hello, and greets a second time, knowing it.
+Rule 7: who was sent to a peer by another node was sent to a life of it (`awaited`), and knows that one as if it had met
+        it: rules 5 and 6 hold for it, too.
 
 The session reads no clock (`now` is given) and knows no sockets; crashes, cuts, lost and doubled frames are simulated.
 """
@@ -112,6 +114,7 @@ class Session:
         self.outbox_bytes = sum(map(len, state.outbox))
         self.admin = ""  # where operators find this node, for a peer that may know it
         self.role = BROKER  # of this node, as the peer shall see it
+        self.awaited = 0  # the life of the peer that we were sent to; counts until we have met one
         self.unconfirmed = sum(map(messages_in, state.outbox))  # messages, in fewer payloads where some are runs
         self._config = config or SessionConfig()
         self._next_to_send = self.first  # on this connection
@@ -123,6 +126,11 @@ class Session:
     def last(self) -> int:
         """The highest sequence given out."""
         return self.first + len(self._outbox) - 1
+
+    @property
+    def known_epoch(self) -> int:
+        """The life of the peer that we have met, or else were sent to; 0: none."""
+        return self.peer_epoch or self.awaited
 
     def configure(self, config: SessionConfig) -> None:
         self._config = config
@@ -224,10 +232,10 @@ class Session:
         if hello.version != PROTOCOL_VERSION or hello.node != self.peer:
             reason = f"{self.node} expects {self.peer} v{PROTOCOL_VERSION}, not {hello.node} v{hello.version}"
             return [Transmit(Bye(Farewell.REFUSED, reason)), Hangup(reason)]
-        if hello.epoch < self.peer_epoch:
-            reason = f"a newer {hello.node} (epoch {self.peer_epoch}) is known to {self.node}"
+        if hello.epoch < self.known_epoch:
+            reason = f"a newer {hello.node} (epoch {self.known_epoch}) is known to {self.node}"
             return [Transmit(Bye(Farewell.FENCED, reason)), Hangup(reason)]
-        if hello.peer_epoch not in (0, self._epoch):
+        if (hello.peer_epoch or hello.awaits) not in (0, self._epoch):
             return []
         effects: list[SessionEffect] = []
         if hello.epoch > self.peer_epoch:
@@ -244,7 +252,7 @@ class Session:
 
     def _reborn(self, hello: Hello) -> Sequence[SessionEffect]:
         """The peer's former life, if we knew one, is over, and what we had for it is void."""
-        known, is_stand_in = self.peer_epoch != 0, hello.role == STAND_IN
+        known, is_stand_in = self.known_epoch not in (0, hello.epoch), hello.role == STAND_IN
         self.peer_epoch = hello.epoch
         self.received = hello.first - 1
         if not known:
@@ -255,8 +263,8 @@ class Session:
         return [Transmit(self._hello()), PeerReborn(is_stand_in, unheard)]
 
     def _hello(self) -> Hello:
-        epochs = self._epoch, self.peer_epoch
-        return Hello(self.node, *epochs, self.received, self.first, role=self.role, admin=self.admin)
+        epochs, awaits = (self._epoch, self.peer_epoch), 0 if self.peer_epoch else self.awaited
+        return Hello(self.node, *epochs, self.received, self.first, role=self.role, admin=self.admin, awaits=awaits)
 
     def _dismissed(self, why: Farewell, reason: str) -> Sequence[SessionEffect]:
         if why is Farewell.FENCED:

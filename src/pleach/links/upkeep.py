@@ -42,11 +42,12 @@ class LinkPhase(IntEnum):
 
 
 class LinkNote(msgspec.Struct, frozen=True, array_like=True):
-    """A link that a machine has asked for. `address`: where the peer listens, if that is known."""
+    """A link that a machine has asked for. `address`: where the peer listens, if that is known. `life`: see LinkUp."""
 
     address: str
     phase: LinkPhase
     is_client: bool = False
+    life: int = 0
 
 
 class EndpointState(msgspec.Struct, frozen=True, array_like=True):
@@ -65,8 +66,8 @@ class Upkeep:
 
     def note(self, effect: UpkeepEffect, now: float) -> None:
         match effect:
-            case LinkUp(to, address, is_client):
-                self.links[to] = LinkNote(address or self._address(to), LinkPhase.WANTED, is_client)
+            case LinkUp(to, address, is_client, life):
+                self.links[to] = LinkNote(address or self._address(to), LinkPhase.WANTED, is_client, life)
             case LinkDown(to, is_client):
                 self.links[to] = LinkNote(self._address(to), LinkPhase.RETIRING, is_client)
             case SetTimer(name, after):
@@ -93,6 +94,11 @@ class Upkeep:
         """Whether the link to it, in whatever phase, is one to a client."""
         note = self.links.get(peer)
         return note is not None and note.is_client
+
+    def life(self, peer: Node) -> int:
+        """The life of a peer that this node was sent to; 0 where nobody has sent it."""
+        note = self.links.get(peer)
+        return 0 if note is None else note.life
 
     def phase(self, peer: Node) -> LinkPhase | None:
         note = self.links.get(peer)

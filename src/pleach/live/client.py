@@ -261,8 +261,9 @@ class Client:
                 self._deliver(event)
             case Published(event_id, count):
                 self._underway.confirmed(event_id.sequence, count)
-            case PublishRefused(event_id, reason):
-                self._underway.failed(event_id, PublishRefusedError(str(event_id), reason))
+            case PublishRefused(event_id, reason, is_in_doubt):
+                error = UnknownOutcomeError if is_in_doubt else PublishRefusedError
+                self._underway.failed(event_id, error(str(event_id), reason))
             case Subscribed(name) if self._requests.is_waiting(Unsubscribed, name):
                 pass  # of the subscription that was taken back; one made under its name since is answered later
             case Subscribed(name) | Unsubscribed(name) | Advertised(name) | Unadvertised(name):

@@ -302,12 +302,12 @@ class Lifeline:
         assert self._endpoint is not None
         assert strand.peer is not None
         session = self._endpoint.sessions[strand.peer]
-        life = session.peer_epoch
+        life, known = session.peer_epoch, session.known_epoch
         if isinstance(frame, Hello) and self._listener is not None:
             self._listener.is_stand_in = frame.role == STAND_IN
         self._endpoint.receive(strand.peer, frame, now=time.monotonic())
         if session.peer_epoch != life:
-            self._new_life(strand, is_first=life == 0)
+            self._new_life(strand, is_first=known in (0, session.peer_epoch))
         self._tell_what_was_heard()
         self.settle_soon()
 
@@ -357,7 +357,7 @@ class Lifeline:
         return self._endpoint
 
     def _new_life(self, strand: Strand, *, is_first: bool) -> None:
-        """A broker that we meet for the first time, or that has lost its memory since."""
+        """A broker that we meet for the first time, or that has lost its memory since we met it, or were sent to it."""
         if strand is not self._strands.current:
             self._hearer.hear_doubt("the broker that it was sent to lost its memory")
             return

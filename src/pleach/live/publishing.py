@@ -50,6 +50,8 @@ class Ledger:
                     self.is_begun = True
                 case Published(event, count):
                     self._published(number, event.sequence, count)
+                case PublishRefused(event, reason, is_in_doubt=True):
+                    raise SessionLostError(f"whether {event} was published is not known: {reason}")
                 case PublishRefused(event, reason):
                     self.refused[event.sequence] = reason
                 case Redirect(broker):

@@ -58,7 +58,7 @@ class Roads:
         """Where the process listens; what the settings say of addresses wins."""
         told = self._settings()
         self.places = Places(told.client_advertise or client, told.advertise or peer, told.admin_advertise or admin)
-        self._broker.listens_at(self.places.peer, self.places.client)
+        self._broker.listens_at(self.places.peer, self.places.client, self._endpoint.epoch)
 
     def take_place(self, now: float) -> None:
         """In the first life of a stand-in: take the place of the dead broker."""

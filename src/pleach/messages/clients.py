@@ -84,10 +84,14 @@ class Published(Message, frozen=True):
 
 
 class PublishRefused(Message, frozen=True):
-    """The event was not taken over and nobody will get it."""
+    """The event was not taken over and nobody will get it.
+
+    `is_in_doubt`: it was passed on to a broker that has lost its memory since, and somebody may have got it.
+    """
 
     event: EventId
     reason: str
+    is_in_doubt: bool = False
 
 
 class Subscribed(Message, frozen=True):

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.events.filter import Filter
-from pleach.messages.base import Layer, Message, Node
+from pleach.messages.base import Layer, Life, Message, Node
 from pleach.messages.clients import Advertise, Attach, Detach, Publish, Renewed, Subscribe, Unadvertise, Unsubscribe
 from pleach.messages.requests import RequestAdd, RequestRemove
 from pleach.messages.swaplink import Told
@@ -69,17 +69,25 @@ class Handover(Message, frozen=True):
 
 
 class CloseAB(Message, frozen=True):
-    """a → b, close(ab): a serves the clients itself, at `address`; nothing more for them comes by way of b."""
+    """a → b, close(ab): a serves the clients itself, at `address`; nothing more for them comes by way of b.
+
+    `life`: that of a; a later one does not know them.
+    """
 
     operation: str
     address: str = ""
+    life: Life = 0
 
 
 class Redirect(Message, frozen=True):
-    """b → client, close(ab): the last that b has for it. The client goes to `broker`, which listens at `address`."""
+    """b → client, close(ab): the last that b has for it. The client goes to `broker`, which listens at `address`.
+
+    `life`: that of `broker` which knows it.
+    """
 
     broker: Node
     address: str = ""
+    life: Life = 0
 
 
 class Farewell(Message, frozen=True):

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.events.event import EventId
-from pleach.messages.base import Message, Node
+from pleach.messages.base import Life, Message, Node
 from pleach.messages.membership import HandedClient
 from pleach.messages.requests import RequestMove, Way
 
@@ -33,10 +33,14 @@ class Negotiate(Message, frozen=True):
 
 
 class Approve(Message, frozen=True):
-    """It may: what it wants is installed all the way beside what its own broker has. `address`: where it shall go."""
+    """It may: what it wants is installed all the way beside what its own broker has. `address`: where it shall go.
+
+    `life`: that of the target; a later one does not know the client.
+    """
 
     operation: str
     address: str = ""
+    life: Life = 0
 
 
 class Reject(Message, frozen=True):
@@ -100,11 +104,15 @@ class Halted(Message, frozen=True):
 
 
 class Resume(Message, frozen=True):
-    """Go on: at `broker`, which listens at `address`, or (if it is the sender itself) where you are."""
+    """Go on: at `broker`, which listens at `address`, or (if it is the sender itself) where you are.
+
+    `life`: that of `broker` which knows you.
+    """
 
     operation: str
     broker: Node
     address: str = ""
+    life: Life = 0
 
 
 MovementMessage: TypeAlias = (

@@ -23,6 +23,7 @@ class Leaving(msgspec.Struct, tag=True):
     kept: list[ClientReply] = []  # what came for the client after its state had gone
     waiting: list[tuple[Layer, str]] = []  # what it waited for then: the target confirms that, or we do if it stays
     reason: str = ""  # for which it was given up
+    life: int = 0  # of the target, which is to know the client
 
     @property
     def operation(self) -> str:

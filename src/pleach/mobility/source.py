@@ -69,8 +69,8 @@ class Source:
     def handle(self, message: Approve | Reject | MoveAck | Halted) -> Handled:
         movement = self._movement
         match movement.phase, message:
-            case SourcePhase.NEGOTIATING, Approve(_, address):
-                movement.address = address
+            case SourcePhase.NEGOTIATING, Approve(_, address, life):
+                movement.address, movement.life = address, life
                 return self._halt()
             case SourcePhase.AMENDING, Approve():
                 return self._transfer()
@@ -156,7 +156,7 @@ class Source:
         withdrawn: Sequence[Effect] = self._layers.sessions.handle(client, Detach())
         effects: list[Effect] = [
             self._done_waiting(),
-            Send(client, Resume(movement.operation, movement.target, movement.address)),
+            Send(client, Resume(movement.operation, movement.target, movement.address, movement.life)),
             LinkDown(client, is_client=True),
             *withdrawn,
             Send(movement.after, MoveCommit(movement.operation)),

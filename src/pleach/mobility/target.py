@@ -96,8 +96,8 @@ class Target:
         movement.queued = []
         told = self._change(movement.handed, client)
         movement.handed = client
-        approval = Send(movement.before, Approve(movement.operation, self._layers.client_address))
-        return Handled([*told, approval, *timers(movement)])
+        approval = Approve(movement.operation, self._layers.client_address, self._layers.life)
+        return Handled([*told, Send(movement.before, approval), *timers(movement)])
 
     def _why_not_take_in(self, client: Node, component: bytes) -> str:
         """A component that cannot be made here goes on where it was. Empty where it can, or where there is none."""

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from pleach.effects import Observe, Observed, Send
+from pleach.events.event import EventId
 from pleach.messages import (
     CLIENT_REQUESTS,
     PUB_SUB,
@@ -94,9 +95,11 @@ class Changing(msgspec.Struct):
     phase: Phase = Phase.ASKED
     clients: dict[Node, bool | None] = {}  # None: as written by versions that did not note it
     partner_address: str = ""  # where the partner listens for clients
+    partner_life: int = 0  # which knows them
     absent: list[Node] = []
     said: list[Said] = []  # at b: passed on since the handover, without events; a may forget it
     waiting: dict[Node, list[tuple[Layer, str]]] = {}  # at b: what clients waited for then
+    passed_on: dict[Node, list[EventId]] = {}  # at b, HANDED: events of its clients, which a confirms to them
 
 
 class MembershipState(msgspec.Struct):
@@ -151,6 +154,8 @@ class Crossing:
         said = Said(client, request)
         if not isinstance(request, Publish):
             change.said.append(said)
+        elif change.phase is Phase.HANDED:  # later on clients are told where to go, and hear what becomes of it there
+            change.passed_on.setdefault(client, []).append(request.event.id)
         return [Send(change.partner, said), *redirected]
 
     def leaving(self, _source: Node, _cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
@@ -176,7 +181,7 @@ def why_not(change: Changing, sender: Node, message: Message) -> str:
 
 
 def redirect(change: Changing) -> Redirect:
-    return Redirect(change.partner, change.partner_address)
+    return Redirect(change.partner, change.partner_address, change.partner_life)
 
 
 def tables_of(client: HandedClient) -> dict[Layer, list[Entry]]:

@@ -113,6 +113,7 @@ class Layers:
     locked_for: Callable[[], str]
     make_router: RouterMaker = Router
     client_address: str = ""
+    life: int = 0  # of this broker with its memory, as the driver counts them
     addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one has to dial
     residency: Residency = field(default_factory=Uninhabited)
     awaited: tuple[Node, ...] = ()  # clients on their way here: routing wants for them what they want already

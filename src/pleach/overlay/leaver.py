@@ -19,6 +19,7 @@ from pleach.messages import (
     Left,
     Message,
     Node,
+    PublishRefused,
     RemoveAck,
     RemoveNack,
     RemoveReq,
@@ -46,8 +47,8 @@ class Leaver:
                 if is_busy:
                     return Handled(self._state.retries.put_off(request, self._state.attempts, reason))
                 return Handled([Concluded(change.operation, reason)])
-            case CloseAB(_, address):
-                change.partner_address = address
+            case CloseAB(_, address, life):
+                change.partner_address, change.partner_life, change.passed_on = address, life, {}
                 redirects = [
                     Send(client, redirect(change)) for client, is_told in change.clients.items() if not is_told
                 ]
@@ -92,12 +93,23 @@ class Leaver:
     # The heir has lost its memory ----------------------------------------------------------------------------
 
     def take_back(self, change: Changing) -> list[Effect]:
-        """At b: the clients are ours again, with what they have said since we handed them over."""
+        """At b: the clients are ours again, with what they have said since we handed them over.
+
+        Whether a has passed their events on we do not know. Those who were told where to go hear of its new life there.
+        """
         sessions = self._layers.sessions
+        reason = f"{self._layers.name} passed it on to {change.partner}, which has lost its memory since"
+        doubts = [
+            Send(client, PublishRefused(event, reason, is_in_doubt=True))
+            for client, events in change.passed_on.items()
+            for event in events
+            if not change.clients.get(client)
+        ]
         confirmed = [
             effect for client, waiting in change.waiting.items() for effect in confirm(self._layers, client, waiting)
         ]
-        return [*confirmed, *(each for said in change.said for each in sessions.handle(said.client, said.request))]
+        said_again = [each for said in change.said for each in sessions.handle(said.client, said.request)]
+        return [*doubts, *confirmed, *said_again]
 
     def begin_again(self, change: Changing) -> Handled:
         """At b: clients are on their way to one that does not know them. It is to take them over once more."""

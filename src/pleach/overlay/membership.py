@@ -283,7 +283,7 @@ class Membership:
         tables = {client.name: tables_of(client) for client in clients}
         rewired = self._layers.rewire(Rewiring(gone=(change.partner,), clients=tables, parent=parent))
         links = [LinkUp(client.name, is_client=True) for client in clients]
-        close = Send(change.partner, CloseAB(change.operation, self._layers.client_address))
+        close = Send(change.partner, CloseAB(change.operation, self._layers.client_address, self._layers.life))
         confirmed = [effect for client in clients for effect in confirm(self._layers, client.name, client.waiting)]
         return Handled([*links, close, *self._enter(Phase.CLOSED), *rewired, *confirmed])
 
