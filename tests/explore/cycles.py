@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from chains import Chain, client, publish
+from chains import Chain, client, publish, subscribe, unsubscribe
 
 from pleach.explore.search import Exploration, explore
 from pleach.overlay.registry import WAITING
@@ -14,6 +14,8 @@ EXCHANGE = "do = 'exchange'\nremove = ['2', '3']\nadd = ['1', '4']"
 
 LEFT_TO_RIGHT = (client("p", "1"), client("s", "3", "price > 50"))
 RIGHT_TO_LEFT = (client("p", "4"), client("s", "2", "price > 50"))
+
+AGAIN = (unsubscribe("s", "price > 50"), subscribe("s", "price > 50"))
 
 
 def cycle(*steps: str, clients: tuple[str, ...] = (), exchange: str = "advanced-coordinated", **changes) -> Scenario:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from chains import Chain, advertise, client, crash, publish, restart, subscribe, unsubscribe
-from cycles import LEFT_TO_RIGHT, RIGHT_TO_LEFT, cycle, explored, length, one_event
+from chains import Chain, advertise, client, crash, publish, restart, unsubscribe
+from cycles import AGAIN, LEFT_TO_RIGHT, RIGHT_TO_LEFT, cycle, explored, length, one_event
 
 from pleach.errors import ScenarioError, ScheduleError
 from pleach.explore.search import Outcome, explore
@@ -166,8 +166,6 @@ def test_the_simulator_agrees(name, kind):
 
 
 # As S2 prints it -------------------------------------------------------------------------------------------------
-
-AGAIN = (unsubscribe("s", "price > 50"), subscribe("s", "price > 50"))
 
 
 def test_the_path_as_printed_forgets_who_subscribes_again():

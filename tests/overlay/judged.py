@@ -38,7 +38,7 @@ class Judgement:
 
 def judge_upheaval(seed: int, setting: Setting | None = None, exchange: str = "swaplink") -> Judgement:
     """Run the network of this seed and judge it; with the published protocol, causal order is only counted."""
-    setting = setting or setting_of(seed)
+    setting = setting or setting_of(seed, exchange)
     scenario = under(upheaval(seed), setting, exchange)
     watched = Watched(scenario, seed)
     verdict = watched.finish()
@@ -148,7 +148,7 @@ def _no_hierarchy(brokers: dict[Node, Broker]) -> list[str]:
 
 def replay(judgement: Judgement) -> str:
     seed, setting = judgement.seed, judgement.setting.name
-    only = f" --only {setting}" if judgement.setting != setting_of(seed) else ""
+    only = f" --only {setting}" if judgement.setting != setting_of(seed, judgement.exchange) else ""
     exchange = f" --exchange {judgement.exchange}" if judgement.exchange != "swaplink" else ""
     command = f"python tests/overlay/long_run.py --first {seed} --seeds 1{only}{exchange}"
     return "\n".join([f"replay: {command}   ({setting})", *(f"  {flaw}" for flaw in judgement.flaws)])

@@ -18,6 +18,7 @@ from random import Random
 import msgspec
 from networks import COMBINATIONS, LANES, PRICES, TOPICS, Combination, changes_of_mind, combined, filters_of
 
+from pleach.overlay.registry import CYCLES
 from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Routing, Scenario
 from pleach.scenario.steps import (
     AddBroker,
@@ -72,11 +73,18 @@ class Setting:
 
 SETTINGS = tuple(Setting(combination, ordering) for combination in COMBINATIONS for ordering in Ordering)
 BY_NAME = {setting.name: setting for setting in SETTINGS}
+FLAT = tuple(setting for setting in SETTINGS if not setting.combination.hierarchical)
 
 
-def setting_of(seed: int) -> Setting:
-    """Seeds in a row go through all settings."""
-    return SETTINGS[seed % len(SETTINGS)]
+def settings_for(exchange: str) -> tuple[Setting, ...]:
+    """Protocols that work along the cycle refuse hierarchical routing."""
+    return FLAT if exchange in CYCLES else SETTINGS
+
+
+def setting_of(seed: int, exchange: str = "swaplink") -> Setting:
+    """Seeds in a row go through all settings that the protocol has."""
+    settings = settings_for(exchange)
+    return settings[seed % len(settings)]
 
 
 def manner_of(seed: int) -> Manner:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from itertools import count, islice
+
 import pytest
 from judged import judge_upheaval, no_tree, replay
-from reconfigured import SETTINGS, Manner, manner_of, setting_of, under, upheaval
+from reconfigured import FLAT, SETTINGS, Manner, manner_of, setting_of, under, upheaval
 from thorough import FACTOR
 
 from pleach.scenario.model import Ordering, scenario_digest
@@ -17,6 +19,7 @@ from pleach.sim.run import run_scenario
 
 SEEDS_PER_SETTING = 4 * FACTOR  # × 72 settings: 288 seeds, one of each manner
 SEEDS_PUBLISHED = 4 * FACTOR  # × 24 settings: one of each manner
+SEEDS_ALONG_CYCLES = len(FLAT) * FACTOR  # of each manner: one of each setting
 CAUSAL = [setting for setting in SETTINGS if setting.ordering is Ordering.CAUSAL]
 
 
@@ -51,6 +54,19 @@ def test_the_published_protocol_breaks_nothing_but_causal_order(setting):
     for seed in seeds_of(setting, SEEDS_PUBLISHED):
         judgement = judge_upheaval(seed, exchange="swaplink-published")
         assert not judgement.flaws, replay(judgement)
+
+
+@pytest.mark.parametrize("manner", Manner)
+def test_exchanges_along_the_cycle_hold_beside_joins_and_departures(manner):
+    """S1 §4.4.2: swaps and exchanges by `advanced-coordinated`, some at once, some among faults."""
+    operations = done = 0
+    for seed in islice((seed for seed in count() if manner_of(seed) is manner), SEEDS_ALONG_CYCLES):
+        judgement = judge_upheaval(seed, exchange="advanced-coordinated")
+        assert not judgement.flaws, replay(judgement)
+        assert judgement.drains, "nothing was looked at"
+        operations += judgement.operations
+        done += judgement.operations - len(judgement.refusals)
+    assert done > operations / 2
 
 
 # The networks -------------------------------------------------------------------------------------------------

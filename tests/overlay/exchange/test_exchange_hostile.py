@@ -1,17 +1,42 @@
 """What a neighbour that means harm, or has a bug, can say of an exchange: it is told so, and nothing happens."""
 
+from typing import get_args
+
 import msgspec
 import pytest
 
 from pleach.broker import Broker
 from pleach.errors import ProtocolError
-from pleach.messages import LockCycle, RequestExchange, decode, encode
-from pleach.overlay.registry import machines
+from pleach.messages import (
+    OPERATOR,
+    Activate,
+    Begin,
+    Begun,
+    CycleRefused,
+    Done,
+    EndOfRelay,
+    ExchangeMessage,
+    Flush,
+    Layer,
+    LockCycle,
+    Reconfigure,
+    Reconfigured,
+    RelayRouting,
+    RelayTables,
+    Removed,
+    RequestExchange,
+    Separator,
+    Unlock,
+    Withdraw,
+    decode,
+    encode,
+)
+from pleach.overlay.registry import CYCLES, MISPRINTS, PRINTED, machines
 from pleach.routing.router import RoutingConfig
 
 
 def broker():
-    return Broker("b", RoutingConfig(), neighbours=["a", "c"], machines=machines("causal"))
+    return Broker("b", RoutingConfig(), neighbours=["a", "c", "stranger"], machines=machines("causal"))
 
 
 @pytest.mark.parametrize(
@@ -43,3 +68,110 @@ def test_a_protocol_that_is_not_known_here_is_refused_in_words():
 def test_a_cycle_of_nobody_is_no_message(message):
     with pytest.raises(msgspec.ValidationError):
         decode(encode(message))
+
+
+# A broker that is locked -------------------------------------------------------------------------------------------
+
+# It obeys, or its books do not bear it: both is what these tests are against.
+TODAY = (pytest.fail.Exception, KeyError, AssertionError)
+MENDED = pytest.mark.xfail(strict=True, raises=TODAY, reason="the lead mends it today")
+PLACES = {  # of b: the path, and which link of it goes
+    "u": (["b", "c", "d", "e"], 1),
+    "between": (["a", "b", "c", "d", "e"], 2),
+    "x": (["a", "b", "c", "d"], 1),
+    "y": (["a", "b", "c", "d"], 0),
+    "v": (["d", "e", "a", "b"], 1),
+    "u = x": (["b", "c", "d"], 0),
+    "y = v": (["d", "a", "b"], 1),
+}
+MESSAGES = [
+    Begin("1"),
+    RelayTables("1", [], [], is_settled=True),
+    RelayRouting("1", Withdraw(Layer.SUBSCRIPTIONS, "", "price > 1")),
+    Separator("1", "b"),
+    Separator("1", "c"),
+    Separator("1", "a", is_relayed=True),
+    EndOfRelay("1"),
+    Unlock("1"),
+    Activate("1"),
+    Flush("1", "d"),
+    Begun("1"),
+    Reconfigure("1"),
+    Reconfigured("1"),
+    Removed("1"),
+    Done("1", "b"),
+    Done("1", "c"),
+    CycleRefused("1", "no"),
+]
+AT_BOTH_LINKS = {CycleRefused, Removed, Done}
+ALONG_COLOURS = {CycleRefused, Begin, RelayTables, RelayRouting, Separator, EndOfRelay}
+OBEYED = {  # whoever sends it
+    "strawman": AT_BOTH_LINKS | {Activate, Begin},
+    "deferred": AT_BOTH_LINKS | {Activate, Begin},
+    "coordinated": AT_BOTH_LINKS | {Activate, Flush},
+    "informed": AT_BOTH_LINKS | {Begin, Begun, RelayTables},
+    "path": AT_BOTH_LINKS | {Begin, Activate, Reconfigure, Reconfigured},
+    "path-printed": AT_BOTH_LINKS | {Begin, Activate, Reconfigure, Reconfigured},
+    "advanced-coordinated": ALONG_COLOURS,
+    PRINTED: ALONG_COLOURS | {Unlock},
+}
+
+
+def locked(protocol, place):
+    """b takes part, at this place of the cycle; nothing has begun."""
+    path, cut = PLACES[place]
+    machine = broker()
+    if path[0] == "b":
+        machine.handle(OPERATOR, RequestExchange("1", path, cut, protocol), now=0.0)
+    else:
+        machine.handle("a", LockCycle("1", path, cut, protocol), now=0.0)
+    assert machine.operation == "1"
+    return machine
+
+
+def test_every_message_of_an_exchange_is_tried():
+    assert {type(message) for message in MESSAGES} == {*get_args(ExchangeMessage)} - {LockCycle, RequestExchange}
+    assert set(OBEYED) == set(CYCLES) - set(MISPRINTS) | {PRINTED}  # its errors one by one are the same code
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("protocol", "message"),
+    [
+        pytest.param(protocol, message, marks=MENDED if type(message) in OBEYED[protocol] else ())
+        for protocol in OBEYED
+        for message in MESSAGES
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_a_neighbour_that_is_not_on_the_cycle_has_no_say(protocol, message, place):
+    machine = locked(protocol, place)
+    before = machine.capture()
+    with pytest.raises(ProtocolError):
+        machine.handle("stranger", message, now=0.0)
+    assert machine.capture() == before
+
+
+@MENDED
+@pytest.mark.parametrize("place", ["u", "u = x"])
+@pytest.mark.parametrize("protocol", OBEYED)
+def test_an_exchange_begins_once(protocol, place):
+    """Over a the lock comes back to u, which says that all are locked; who says so again has a bug."""
+    path, cut = PLACES[place]
+    machine = locked(protocol, place)
+    machine.handle(path[-1], LockCycle("1", path, cut, protocol), now=0.0)
+    before = machine.capture()
+    with pytest.raises(ProtocolError):
+        machine.handle(path[-1], LockCycle("1", path, cut, protocol), now=0.0)
+    assert machine.capture() == before
+
+
+@MENDED
+@pytest.mark.parametrize("protocol", [name for name in OBEYED if Begin in OBEYED[name]])
+def test_nobody_refuses_what_has_begun(protocol):
+    machine = locked(protocol, "x")
+    machine.handle("a", Begin("1"), now=0.0)
+    before = machine.capture()
+    with pytest.raises(ProtocolError):
+        machine.handle("c", CycleRefused("1", "late"), now=0.0)
+    assert machine.capture() == before
