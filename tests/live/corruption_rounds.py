@@ -15,24 +15,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import math
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from endured import as_it_was, slowest_delivery, with_delays
 from kill_rounds import BROKERS, LINKS
 from msgspec.structs import replace
 
 from pleach.live.network import LiveNetwork
 from pleach.live.run import LiveResult, LiveRun, run_live
 from pleach.scenario.model import Client, PerLink, Publish, Routing, Scenario, Stabilise, Stabiliser
-from pleach.scenario.stabilising import fault_detail, flight_of, period_min_of, stabilisation_of
+from pleach.scenario.stabilising import flight_of, stabilisation_of
 from pleach.scenario.steps import Corrupt, Step
 from pleach.scenario.values import Choice, Span
-from pleach.trace import Record, RecordKind, Verdict, explain, judge
+from pleach.trace import RecordKind, Verdict, explain, judge
 
 PUBLISHERS, SUBSCRIBERS = 10, 20
 EVENTS_PER_SECOND = 10  # of one publisher
@@ -127,7 +127,9 @@ class Struck:
 async def _until_installed(run: LiveRun) -> None:
     """A table has to be full before a share of it says anything."""
     wanting = {client.id for client in run.scenario.clients if client.subscribe}
-    while wanting - {each.who for each in run.recorder.records if each.kind == RecordKind.SUBSCRIBE_ACK}:  # noqa: ASYNC110 - the trace knows no events
+    installed: set[str] = set()
+    while wanting - installed:
+        installed = {each.who for each in run.recorder.records if each.kind == RecordKind.SUBSCRIBE_ACK}
         await asyncio.sleep(POLL_SECONDS)
 
 
@@ -142,26 +144,6 @@ async def _strike(run: LiveRun, step: Step) -> Struck:
         if left <= 0.0:
             return Struck(at, slowed, before, await counted(run.network))
         await asyncio.sleep(left)
-
-
-def slowest_delivery(records: Sequence[Record], since: float) -> float:
-    """Of all events that came after this moment: no link was slower for them."""
-    published = {each.event: each.at for each in records if each.kind == RecordKind.PUBLISH}
-    late = (each.at - published[each.event] for each in records if each.kind == RecordKind.DELIVER and each.at >= since)
-    return max(late, default=0.0)
-
-
-def with_delays(scenario: Scenario, seconds: float) -> Scenario:
-    """The scenario on links that take so long, if that is longer than was stated: its bounds follow from it.
-
-    Where periods are too short for that, no entry runs out before a whole round has come (leases), and no round begins
-    before the last one is whole (rebuild): as if periods were as many times as long.
-    """
-    stabilise = scenario.stabilise
-    delay = replace(stabilise.delay, high=max(stabilise.delay.high, seconds))
-    least = period_min_of(replace(scenario, stabilise=replace(stabilise, delay=delay)))
-    period = stabilise.period * max(1, math.ceil(least / stabilise.period))
-    return replace(scenario, stabilise=replace(stabilise, delay=delay, period=period))
 
 
 async def counted(network: LiveNetwork) -> dict[str, int]:
@@ -209,16 +191,9 @@ def run_rounds(rounds: int, seed: int, directory: Path, damage: Damage = TABLE_O
     director = Director()
     scenario = corruption_scenario(rounds, seed, damage)
     result = asyncio.run(run_live(scenario, directory, seed=seed, direct=director))
-    struck = {each.at: each for each in director.struck}
-    records = [_as_it_was(record, struck, damage) for record in result.records]
+    slowed = {each.at: each.scenario for each in director.struck}
+    records = [as_it_was(each, result.scenario, slowed.get(each.at, result.scenario)) for each in result.records]
     return Rounds(result, judge(records), _rounds(result, director.struck))
-
-
-def _as_it_was(record: Record, struck: Mapping[float, Struck], damage: Damage) -> Record:
-    """A fault's record says how long it takes to mend, as was reckoned when it came."""
-    if record.kind != RecordKind.FAULT:
-        return record
-    return replace(record, detail=fault_detail(struck[record.at].scenario, f"corrupt {damage.what}"))
 
 
 def _rounds(result: LiveResult, struck: Sequence[Struck]) -> list[Round]:
