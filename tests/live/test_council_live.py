@@ -1,6 +1,7 @@
 """A broker of a council, over real sockets: what it hears, measures, counts and asks for."""
 
 import asyncio
+import time
 
 import pytest
 from daemons import chain
@@ -16,7 +17,7 @@ from pleach.optimise.conduct import Conduct
 from pleach.optimise.distances import PROCESSING_MILLISECONDS
 
 QUICK = Conduct(every=0.2, window=3.0, saving_min=0.0)
-STORY_SECONDS_MAX = 60.0
+STORY_SECONDS_MAX = 200.0
 
 
 def told(story):
@@ -25,10 +26,12 @@ def told(story):
 
 def test_brokers_hear_of_each_other_and_measure_how_far_they_are(tmp_path):
     async def story():
+        began = time.monotonic()
         async with chain(tmp_path, improve=QUICK) as running:
             councils = {name: running.daemons[name]._council for name in "abc"}
             await until(lambda: {*councils["a"].reached} == {"b", "c"} and {*councils["c"].reached} == {"a", "b"})
-            assert all(0.0 < cost < 1_000.0 for cost in councils["a"].reached.values())
+            milliseconds = 1_000.0 * (time.monotonic() - began)
+            assert all(0.0 < cost < milliseconds for cost in councils["a"].reached.values()), "it was measured here"
             text = render(metrics(running.node("a")))
             assert 'pleach_improve_reach_milliseconds{broker="c"}' in text
             assert "pleach_improve_bulletins_total" in text
