@@ -35,10 +35,10 @@ from pleach.scenario.values import Choice, Span
 from pleach.trace import RecordKind, Verdict, explain, judge
 
 PUBLISHERS, SUBSCRIBERS = 10, 20
-EVENTS_PER_SECOND = 10  # of one publisher
+EVENTS_PER_SECOND = 5  # of one publisher
 WARM_UP = 3.0  # with all installed: two periods, and more
 JUDGED_SECONDS = 2.0  # of each round, between the bound and what may be under way when the next one begins
-ROUND_SECONDS_MAX = 200.0
+ROUND_SECONDS_MAX = 300.0
 POLL_SECONDS = 0.05
 SHARE = 0.3
 WATCHED = (
@@ -111,6 +111,8 @@ class Director:
             await asyncio.sleep(WARM_UP)
         for step in run.scenario.steps:
             async with asyncio.timeout(ROUND_SECONDS_MAX):
+                if self.struck:
+                    await asyncio.sleep(flight_of(self.struck[-1].scenario))
                 self.struck.append(await _strike(run, step))
 
 
@@ -140,7 +142,7 @@ async def _strike(run: LiveRun, step: Step) -> Struck:
     at = next(each.at for each in run.recorder.records[known:] if each.kind == RecordKind.FAULT)
     while True:
         slowed = with_delays(run.scenario, slowest_delivery(run.recorder.records, at))
-        left = at + stabilisation_of(slowed) + JUDGED_SECONDS + flight_of(slowed) - run.now
+        left = at + stabilisation_of(slowed) + JUDGED_SECONDS - run.now
         if left <= 0.0:
             return Struck(at, slowed, before, await counted(run.network))
         await asyncio.sleep(left)

@@ -1,9 +1,12 @@
 """A damaged broker among nine processes under load: a sample of what `corruption_rounds.py` does over and over."""
 
+import pytest
 from corruption_rounds import Damage, run_rounds
 
 from pleach.scenario.model import Stabiliser
 from pleach.trace import explain
+
+pytestmark = pytest.mark.timeout(900)  # bounds grow with delays, and fifteen seconds with them
 
 
 def test_deliveries_are_right_again_within_the_bound_and_the_metrics_show_it(tmp_path):
@@ -27,5 +30,5 @@ def mended(found):
     assert verdict.counts.deliveries > 300
     assert struck.before["lease_expired"] == 0
     assert struck.last_after <= struck.bound
-    assert struck.judged > 100
+    assert struck.judged > 50
     return struck

@@ -17,6 +17,7 @@ from pleach.optimise.conduct import Conduct
 from pleach.optimise.distances import PROCESSING_MILLISECONDS
 
 QUICK = Conduct(every=0.2, window=3.0, saving_min=0.0)
+PATIENT = 1.0  # seconds between signs of life: a link that must stay is not to end because the machine is busy
 STORY_SECONDS_MAX = 200.0
 
 
@@ -77,7 +78,7 @@ def test_a_relay_that_wants_nothing_is_passed_by(tmp_path, is_dry):
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x92\xa8Bulletin\x01", encode(Attach())])
 def test_what_is_neither_bulletin_nor_motion_is_ignored(tmp_path, payload):
     async def story():
-        async with chain(tmp_path, improve=QUICK) as running:
+        async with chain(tmp_path, improve=QUICK, heartbeat=PATIENT) as running:
             running.node("b").links["a"].wire.send(Aside(payload))
             council = running.daemons["a"]._council
             await until(lambda: "b" in council.councillor.addresses)  # a later one has come, over the same link
@@ -93,7 +94,7 @@ def frames_in(daemon):
 
 def test_a_broker_that_is_not_of_the_council_bears_with_it(tmp_path):
     async def story():
-        async with chain(tmp_path) as running:
+        async with chain(tmp_path, heartbeat=PATIENT) as running:
             wire = running.node("b").links["a"].wire
             wire.send(Aside(b"what a broker of another mind may say"))
             before = frames_in(running.daemons["a"])
