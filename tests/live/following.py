@@ -4,7 +4,7 @@ import asyncio
 
 from tiny_broker import take
 
-SECONDS_MAX = 60
+SECONDS_MAX = 200
 EVENTS = 400
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import math
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -142,8 +143,8 @@ class Result:
 
     @property
     def after(self) -> Window:
-        """The last one of the minute."""
-        ends = self.stage.change_at + MINUTE
+        """The last one of the minute; or of all, where the run ends soon after the tree has followed."""
+        ends = self.stage.change_at + MINUTE if self.stage.goes_on is None else math.inf
         return [window for window in self.windows if window.at + self.stage.window <= ends][-1]
 
     @property

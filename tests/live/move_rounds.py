@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from fleet import Fleet, Witness
 
@@ -50,17 +51,24 @@ class Rounds:
     explained: str = ""
 
 
+class End(NamedTuple):
+    """When clients stay where they are: at this time, if they have moved so often by then, all together."""
+
+    at: float
+    moves_min: int
+
+
 @dataclass(frozen=True)
 class Traveller:
     name: str
     here: str
     there: str
 
-    async def to_and_fro(self, fleet: Fleet, tree: Topology, rounds: Rounds, until: float, rng: Random) -> None:
+    async def to_and_fro(self, fleet: Fleet, tree: Topology, rounds: Rounds, end: End, rng: Random) -> None:
         here, there = self.here, self.there
         while True:
             await asyncio.sleep(PAUSE_SECONDS * rng.uniform(0.2, 1.8))
-            if time.monotonic() >= until:
+            if time.monotonic() >= end.at and rounds.ends[State.DONE.value] >= end.moves_min:
                 return
             admin = (fleet.directory.admin[here], fleet.directory.admin[there])
             moving = Moving(fresh_name(), self.name, tree.path(here, there), admin)
@@ -80,8 +88,9 @@ async def move_rounds(
     clients: int = CLIENTS,
     per_second: float = EVENTS_PER_SECOND,
     seed: int = 1,
+    moves_min: int = 0,
 ) -> Rounds:
-    """Start a tree of brokers, let clients move for so long, and judge what they saw."""
+    """Start a tree of brokers, let clients move for so long, and so often, and judge what they saw."""
     rng, tree, rounds = Random(seed), Topology.of(links), Rounds()
     travellers = [Traveller(f"k{n}", *rng.sample(tree.brokers, 2)) for n in range(clients)]
     async with Fleet(place) as fleet, Witness("moves") as witness:
@@ -92,8 +101,8 @@ async def move_rounds(
             await witness.connect(f"p{number}", fleet.client_address(rng.choice(tree.brokers)))
         for topic in range(clients):
             witness.load(f"p{topic % PUBLISHERS}", per_second / clients, topic=topic)
-        until = time.monotonic() + seconds
-        await asyncio.gather(*(each.to_and_fro(fleet, tree, rounds, until, rng) for each in travellers))
+        end = End(time.monotonic() + seconds, moves_min)
+        await asyncio.gather(*(each.to_and_fro(fleet, tree, rounds, end, rng) for each in travellers))
         if await witness.drain():
             rounds.verdict = judge(witness.recorder.records)
             rounds.explained = "" if rounds.verdict.clean else explain(rounds.verdict, witness.recorder.records)

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from statistics import mean
+from typing import NamedTuple
 
 import msgspec
 from fleet import Fleet
@@ -103,7 +104,7 @@ class Mover:
     async def to_and_fro(self, way: MoveProtocol, pause: float, until: float, rng: Random) -> None:
         while True:
             await asyncio.sleep(pause * rng.uniform(0.2, 1.8))
-            if time.monotonic() >= until:
+            if time.monotonic() >= until and self.seconds:
                 return
             began = time.monotonic()
             await (self._transact() if way is MoveProtocol.TRANSACTION else self._resettle(way))
@@ -159,19 +160,25 @@ async def measured(fleet: Fleet, plan: Plan, workload: Workload, routing: str, w
 
 
 async def quiet(fleet: Fleet) -> int:
-    """How many messages brokers have sent each other, once it does not grow any more."""
-    count = -1
+    """How many messages brokers have sent each other, once it does not grow any more and all have been taken."""
+    traffic = Traffic(-1, 0)
     for _ in range(QUIET_ROUNDS_MAX):
-        before, count = count, await _sent(fleet)
-        if count == before:
-            return count
+        before, traffic = traffic, await _traffic(fleet)
+        if traffic == before and not traffic.queued:
+            return traffic.sent
         await asyncio.sleep(QUIET_SECONDS)
     raise AssertionError("brokers go on and on telling each other something")
 
 
-async def _sent(fleet: Fleet) -> int:
+class Traffic(NamedTuple):
+    sent: int
+    queued: int  # of these: not confirmed yet
+
+
+async def _traffic(fleet: Fleet) -> Traffic:
     found = [(await ask(admin, "/status")).value for admin in fleet.directory.admin.values()]
-    return sum(link["sent"] for status in found for link in status["neighbours"].values())
+    links = [link for status in found for link in status["neighbours"].values()]
+    return Traffic(sum(link["sent"] for link in links), sum(link["queued"] for link in links))
 
 
 def main() -> int:

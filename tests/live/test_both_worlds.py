@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from endured import judged_as
 
 from pleach.live.run import run_live
 from pleach.scenario.load import load_scenario
@@ -25,7 +26,7 @@ def test_the_verdict_is_the_same(path, tmp_path):
     run = run_scenario(scenario, 1)
     simulated = judge(run.records)
     result = asyncio.run(run_live(scenario, tmp_path))
-    lived = judge(result.records)
+    lived = judge(judged_as(result.records, result.scenario))
     assert result.quiet
     assert lived.clean, explain(lived, result.records)
     assert simulated.clean

@@ -41,7 +41,7 @@ async def pair(**options):
 
 
 def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 60))
+    return asyncio.run(asyncio.wait_for(coroutine, 200))
 
 
 async def end(here, connection, server):

@@ -38,7 +38,7 @@ def numbers(events):
 
 
 def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 100))
+    return asyncio.run(asyncio.wait_for(coroutine, 200))
 
 
 async def abandon(client):

@@ -76,7 +76,7 @@ def test_what_is_wrong_is_said(tmp_path):
             assert (await post(running, "a", "/components", {"name": "k"})).code == 400
             assert (await post(running, "a", "/components", SUMS)).is_ok
             with pytest.raises(ConnectError, match="a component that a hosts"):
-                async with pleach.connect(address(running, "a"), name="k", connect_timeout=0.5):
+                async with pleach.connect(address(running, "a"), name="k", connect_timeout=3.0):
                     pass
             status = (await ask(str(running.ready["a"].admin), "/status")).value
             assert status["components"] == {"k": {"kind": "running-sum", "failed": False, "complaint": ""}}

@@ -1,6 +1,7 @@
 """A broker of a council, over real sockets: what it hears, measures, counts and asks for."""
 
 import asyncio
+import time
 
 import pytest
 from daemons import chain
@@ -16,7 +17,8 @@ from pleach.optimise.conduct import Conduct
 from pleach.optimise.distances import PROCESSING_MILLISECONDS
 
 QUICK = Conduct(every=0.2, window=3.0, saving_min=0.0)
-STORY_SECONDS_MAX = 60.0
+PATIENT = 1.0  # seconds between signs of life: a link that must stay is not to end because the machine is busy
+STORY_SECONDS_MAX = 200.0
 
 
 def told(story):
@@ -25,10 +27,12 @@ def told(story):
 
 def test_brokers_hear_of_each_other_and_measure_how_far_they_are(tmp_path):
     async def story():
+        began = time.monotonic()
         async with chain(tmp_path, improve=QUICK) as running:
             councils = {name: running.daemons[name]._council for name in "abc"}
             await until(lambda: {*councils["a"].reached} == {"b", "c"} and {*councils["c"].reached} == {"a", "b"})
-            assert all(0.0 < cost < 1_000.0 for cost in councils["a"].reached.values())
+            milliseconds = 1_000.0 * (time.monotonic() - began)
+            assert all(0.0 < cost < milliseconds for cost in councils["a"].reached.values()), "it was measured here"
             text = render(metrics(running.node("a")))
             assert 'pleach_improve_reach_milliseconds{broker="c"}' in text
             assert "pleach_improve_bulletins_total" in text
@@ -74,7 +78,7 @@ def test_a_relay_that_wants_nothing_is_passed_by(tmp_path, is_dry):
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x92\xa8Bulletin\x01", encode(Attach())])
 def test_what_is_neither_bulletin_nor_motion_is_ignored(tmp_path, payload):
     async def story():
-        async with chain(tmp_path, improve=QUICK) as running:
+        async with chain(tmp_path, improve=QUICK, heartbeat=PATIENT) as running:
             running.node("b").links["a"].wire.send(Aside(payload))
             council = running.daemons["a"]._council
             await until(lambda: "b" in council.councillor.addresses)  # a later one has come, over the same link
@@ -90,7 +94,7 @@ def frames_in(daemon):
 
 def test_a_broker_that_is_not_of_the_council_bears_with_it(tmp_path):
     async def story():
-        async with chain(tmp_path) as running:
+        async with chain(tmp_path, heartbeat=PATIENT) as running:
             wire = running.node("b").links["a"].wire
             wire.send(Aside(b"what a broker of another mind may say"))
             before = frames_in(running.daemons["a"])

@@ -16,7 +16,7 @@ from pleach.live.node import BrokerNode
 from pleach.messages import Attach, Connect, Lock, RemoveReq, RequestAdd, RequestRemove, RequestSwap, encode
 
 EVENTS = 300
-SECONDS_MAX = 60
+SECONDS_MAX = 200
 
 
 class Wire:

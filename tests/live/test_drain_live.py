@@ -16,7 +16,7 @@ from pleach.live.draining import Draining
 from pleach.live.survey import Client, Status, Survey
 from pleach.trace import RecordKind, judge
 
-SECONDS_MAX = 100
+SECONDS_MAX = 200
 CLIENTS = [f"k{number}" for number in range(10)]
 PER_SECOND = 20.0
 

@@ -16,7 +16,7 @@ SMALL = (("a", "b"), ("b", "c"), ("b", "d"))
 
 def test_the_place_of_a_killed_broker_is_taken_and_nothing_is_lost_but_with_it(tmp_path):
     """Seconds are for the long command, on a machine that does nothing else."""
-    told = one_network([["b"]], 1, tmp_path, ordering="causal", rate=10.0, links=SMALL, grace=2.0)
+    told = one_network([["b"]], 1, tmp_path, ordering="causal", rate=10.0, links=SMALL, grace=6.0)
     [death], verdict, explained = asyncio.run(told)
     assert verdict.clean, explained
     assert verdict.counts.deliveries > 100
@@ -28,7 +28,7 @@ def test_the_place_of_a_killed_broker_is_taken_and_nothing_is_lost_but_with_it(t
 def test_two_neighbours_that_die_at_once_get_stand_ins_that_find_each_other(tmp_path):
     links = (*SMALL, ("c", "e"), ("a", "f"))
     rounds, verdict, explained = asyncio.run(
-        one_network([["b", "c"]], 1, tmp_path, ordering="causal", rate=10.0, links=links, grace=4.0)
+        one_network([["b", "c"]], 1, tmp_path, ordering="causal", rate=10.0, links=links, grace=8.0)
     )
     assert verdict.clean, explained
     assert all(death.across < math.inf and death.back < math.inf for death in rounds)

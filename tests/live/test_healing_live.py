@@ -2,19 +2,31 @@
 
 import asyncio
 import contextlib
+from enum import Enum
 
+import msgspec
 import pytest
 from daemons import Running, chain
 from following import address, numbers, publish, run
 from test_client_library_durable import abandon
-from tiny_broker import until
+from tiny_broker import WAIT_SECONDS_MAX, until
 
 import pleach
 from pleach.live.heal_settings import HealSettings, StandInSettings
 from pleach.live.node import EXIT_FENCED
+from pleach.messages import Whereabouts, pack
+from pleach.overlay.kinship import Kinship, KinshipState
 from pleach.overlay.standin import Phase
 
 HEAL = HealSettings(after=60.0, grace=60.0)  # nobody is declared dead by the clock here
+
+
+class Told(Enum):
+    """What a broker has said of itself to its neighbour, as far as it came to."""
+
+    ALL = "where all its neighbours are"
+    PART = "who its neighbours are"
+    NOTHING = "nothing"
 
 
 def peers(running):
@@ -210,23 +222,41 @@ def test_a_client_with_a_disk_keeps_what_it_has_got_through_a_death_of_its_broke
     run(story())
 
 
-def test_a_broker_that_hears_nobody_sends_its_clients_away_until_it_does(tmp_path):
+@pytest.mark.parametrize("told", Told)
+def test_a_broker_that_hears_nobody_sends_its_clients_away_until_it_does(tmp_path, told):
+    """Whatever the other one has told of itself before it went: it may know enough to start a stand-in here."""
+
     async def story():
         running = Running(tmp_path)
         quick = HealSettings(after=0.2)
         try:
             await running.start("a", neighbours=("b",), heal=quick)
             await running.start("b", peers={"a": running.ready["a"].peer}, heal=quick)
-            async with pleach.connect(address(running, "a"), name="p") as publisher:
-                await until(lambda: running.node("a").kinsfolk.of("b") and running.node("a").is_up("p"))
+            node = running.node("a")
+            await until(lambda: (kin := node.kinsfolk.of("b")) and kin.is_complete)
+            async with pleach.connect(address(running, "a"), name="p", connect_timeout=WAIT_SECONDS_MAX) as publisher:
+                await until(lambda: node.is_up("p"))
+                forget(node, told)
                 await running.stop("b")
-                await until(lambda: running.node("a").guardian.cut_off and not running.node("a").is_up("p"))
+                await until(lambda: node.guardian.cut_off and not node.is_up("p"))
                 waiting = asyncio.ensure_future(publisher.publish({"n": 1}))
                 await running.start("b", peers={"a": running.ready["a"].peer}, heal=quick)
                 await waiting
-                assert not running.node("a").guardian.cut_off
-                assert running.node("a").guardian.host.hosted == {}
+                await until(lambda: not node.guardian.cut_off and node.is_up("p"))
+                assert node.guardian.host.hosted == {}
         finally:
             await running.stop_all()
 
     run(story())
+
+
+def forget(node, told):
+    """What a knows of b, as if b had not come to say more; it does not say it twice."""
+    kinship = node.broker.machine(Kinship)
+    match told:
+        case Told.PART:
+            kin = msgspec.structs.replace(kinship.of("b"), neighbours={"a": Whereabouts()})
+            kinship.restore(pack(KinshipState({"b": kin})))
+        case Told.NOTHING:
+            kinship.restore(pack(KinshipState()))
+    assert bool(kinship.of("b")) == (told is not Told.NOTHING)

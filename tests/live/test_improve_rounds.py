@@ -8,7 +8,7 @@ from pleach.live.improving import Wish
 from pleach.optimise.conduct import Conduct
 from pleach.optimise.prices import Prices
 
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0  # ten or so where nothing else runs: it ends when the tree has followed
 CHANGE_AT = 3.0
 
 

@@ -25,18 +25,18 @@ async def says(*clients):
 
 
 @pytest.mark.parametrize(
-    ("at_source", "at_target", "state"),
+    ("at_source", "at_target", "state", "seconds_max"),
     [
-        ([], ["k"], State.DONE),
-        (["k"], [], State.RUNNING),
-        (["k"], ["k"], State.RUNNING),  # one of its name was left at the target long ago
+        ([], ["k"], State.DONE, 60.0),
+        (["k"], [], State.RUNNING, 0.3),
+        (["k"], ["k"], State.RUNNING, 0.3),  # one of its name was left at the target long ago
     ],
 )
-def test_where_the_client_is_shows_it(at_source, at_target, state):
+def test_where_the_client_is_shows_it(at_source, at_target, state, seconds_max):
     async def story():
         async with await says(*at_source) as source, await says(*at_target) as target:
             admin = tuple("{}:{}".format(*server.sockets[0].getsockname()) for server in (source, target))
-            found, reason = await Moving("op", "k", ("a", "b"), admin).carry_out(seconds_max=0.3)
+            found, reason = await Moving("op", "k", ("a", "b"), admin).carry_out(seconds_max=seconds_max)
         assert found is state
         assert bool(reason) == (state is State.RUNNING)
 

@@ -66,13 +66,14 @@ def test_to_and_fro(tmp_path):
 
 def test_one_that_is_not_there_stays_where_it_is(tmp_path, monkeypatch):
     """It is away, so it cannot say that it halts; when it is back, it goes on as if nothing had been."""
-    monkeypatch.setattr("pleach.mobility.source.PATIENCE_SECONDS", 0.3)
 
     async def story():
         async with chain(tmp_path) as running:
             async with pleach.connect(address(running, "a"), name="s", state_dir=tmp_path / "s") as subscriber:
                 await subscriber.subscribe("n >= 0", name="numbers")
-            assert "s does not answer" in await move(running, "s", "a", "b", "c")
+            with monkeypatch.context() as hurried:
+                hurried.setattr("pleach.mobility.source.PATIENCE_SECONDS", 0.3)
+                assert "s does not answer" in await move(running, "s", "a", "b", "c")
             async with (
                 pleach.connect(address(running, "c"), name="p") as publisher,
                 pleach.connect(address(running, "a"), name="s", state_dir=tmp_path / "s") as subscriber,

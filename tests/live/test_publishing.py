@@ -17,7 +17,7 @@ from pleach.live.publishing import Ledger, publish_once
 from pleach.live.visit import Identity
 from pleach.messages import Attached, Published, PublishRefused, encode
 
-SECONDS_MAX = 60
+SECONDS_MAX = 200
 
 
 @contextlib.asynccontextmanager
@@ -39,7 +39,7 @@ def events(count, epoch=1, size=0):
     return [Event(EventId("sink", epoch, n + 1), {"n": n}, bytes(size)) for n in range(count)]
 
 
-async def publish(running, broker, given_events, epoch=1, patience=20.0):
+async def publish(running, broker, given_events, epoch=1, patience=60.0):
     address = parse_addresses(running.ready[broker].client)
     await asyncio.to_thread(publish_once, address, Identity("sink", epoch), given_events, patience=patience)
 

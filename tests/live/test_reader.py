@@ -14,7 +14,7 @@ from pleach.live.addresses import parse_addresses
 from pleach.live.config import Limits
 from pleach.live.reader import Reader
 
-SECONDS_MAX = 60
+SECONDS_MAX = 200
 EVERYTHING = parse_filter("n >= 0")
 
 
@@ -22,7 +22,7 @@ def run(coroutine):
     return asyncio.run(asyncio.wait_for(coroutine, SECONDS_MAX))
 
 
-def reader_at(running, *brokers, name="r", patience=20.0):
+def reader_at(running, *brokers, name="r", patience=60.0):
     addresses = ",".join(running.ready[broker].client for broker in brokers)
     return Reader(name, parse_addresses(addresses), patience=patience)
 
@@ -49,7 +49,7 @@ async def read_on(reader, place):
 
 async def read_until(reader, place, count):
     seen = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         while len(seen) < count:
             more, place = await read_on(reader, place)
             seen += more
@@ -198,16 +198,28 @@ def test_a_reader_that_let_too_much_pile_up_is_told(tmp_path):
 def test_a_reader_is_not_forgotten_while_it_reads_and_is_afterwards(tmp_path):
     async def story():
         async with chain(tmp_path, limits=Limits(client_absence_seconds=1)) as running:
-            reader = reader_at(running, "c")
-            place = await asyncio.to_thread(reader.subscribe, EVERYTHING, epoch())
-            end = time.monotonic() + 2.5
-            while time.monotonic() < end:
-                place = await asyncio.to_thread(reader.reach, place)
+            reader, place = reader_at(running, "c"), None
+            while place is None:
+                place = await read_for(2.5, reader, absence_max=1.0)
             await until(lambda: "r" not in running.node("c").endpoint.sessions)
             with pytest.raises(SessionLostError, match="nothing is known"):
                 await asyncio.to_thread(reader.reach, place)
 
     run(story())
+
+
+async def read_for(seconds, reader, *, absence_max):
+    """Where it came to; None if it paused for as long as it may be away: this machine has much else to do."""
+    place = await asyncio.to_thread(reader.subscribe, EVERYTHING, epoch())
+    started = asked_at = time.monotonic()
+    while time.monotonic() < started + seconds:
+        asked_before, asked_at = asked_at, time.monotonic()
+        try:
+            place = await asyncio.to_thread(reader.reach, place)
+        except SessionLostError:
+            assert time.monotonic() - asked_before >= absence_max, "it was forgotten while it read"
+            return None
+    return place
 
 
 def test_nobody_answers(tmp_path):

@@ -26,7 +26,7 @@ PLACES = {"a": {"neighbours": ("b",)}, "b": {"parent": "a"}, "c": {"neighbours":
 
 
 def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 100))
+    return asyncio.run(asyncio.wait_for(coroutine, 200))
 
 
 @contextlib.asynccontextmanager

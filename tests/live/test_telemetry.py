@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import sys
+import time
 
 import msgspec
 import pytest
@@ -28,7 +29,8 @@ from pleach.overlay.plans import Topology
 from pleach.routing.router import RoutingConfig
 from pleach.runs import Run, encode_event, encode_run
 
-COMMAND_SECONDS_MAX = 60.0
+COMMAND_SECONDS_MAX = 200.0
+BURST = 10  # events: where each answer takes long, a look still has enough of them to say something
 FROM_A_TO_C = Flow("a", frozenset("c"))
 
 
@@ -105,8 +107,8 @@ async def busy_chain(directory):
 
         async def publish():
             while True:
-                await writer.publish({"n": 1})
-                await asyncio.sleep(0.005)
+                await asyncio.gather(*(writer.publish({"n": 1}) for _ in range(BURST)))
+                await asyncio.sleep(0.05)
 
         load = asyncio.create_task(publish())
         try:
@@ -135,17 +137,20 @@ def test_an_observer_sees_tree_flows_and_distances(tmp_path):
                 while FROM_A_TO_C not in flows_of(seen):
                     await asyncio.sleep(0.1)
                     seen += (await observer.look()).sightings
-            distances = await measured(first)
-            assert all(running.node("b").is_up(peer) for peer in "ac")
+                began, distances = time.monotonic(), {}
+                while len(distances) < 3:  # who does not answer in time is left out
+                    distances |= await measured(first)
+                took = time.monotonic() - began
+            await until(lambda: all(running.node("b").is_up(peer) for peer in "ac"))
             await until(lambda: not running.daemons["b"]._meters)
             assert running.node("b").counters.strangers_closed == refused
-            return first, seen, distances
+            return first, seen, distances, took
 
-    first, seen, distances = asyncio.run(go())
+    first, seen, distances, took = asyncio.run(go())
     assert first.tree == Topology.of([("a", "b"), ("b", "c")])
     assert flows_of(seen) <= {FROM_A_TO_C, Flow("a", frozenset())}  # the latest have not arrived yet
     assert sorted(distances) == [("a", "b"), ("a", "c"), ("b", "c")]
-    assert all(0.0 < seconds < 3.0 for seconds in distances.values())
+    assert all(0.0 < seconds < took for seconds in distances.values())
 
 
 def test_the_operators_port_says_what_it_wants(tmp_path):
@@ -168,16 +173,20 @@ def test_a_loop_exchanges_links_of_running_brokers_and_then_rests(tmp_path):
 
     async def go():
         async with busy_chain(tmp_path) as running:
-            rounds = []
+            rounds, places = [], admins(running)[:1]
             wish = Wish(every=1.5, starts=2, prices=Prices(processing=0.5))  # hops: whatever else runs here
-            outcome = await improve(admins(running)[:1], wish, rounds_max=3, on_round=rounds.append)
+            outcomes = []
+            async with asyncio.timeout(COMMAND_SECONDS_MAX):
+                while not any(each.exchanges for each in outcomes):
+                    outcomes.append(await improve(places, wish, rounds_max=2, on_round=rounds.append))
+                outcomes.append(await improve(places, wish, rounds_max=1, on_round=rounds.append))
             look = await Observer(admins(running)).look()
-            return outcome, rounds, look.tree
+            return outcomes, rounds, look.tree
 
-    outcome, rounds, tree = asyncio.run(go())
-    assert outcome.rounds == tuple(rounds)
-    assert not outcome.troubles
-    assert outcome.exchanges == 1
+    outcomes, rounds, tree = asyncio.run(go())
+    assert [each for outcome in outcomes for each in outcome.rounds] == rounds
+    assert not any(outcome.troubles for outcome in outcomes)
+    assert sum(outcome.exchanges for outcome in outcomes) == 1
     assert tree.has_link("a", "c")
     (acted,) = [each for each in rounds if each.is_done]
     assert acted.cost_then < acted.cost

@@ -9,7 +9,8 @@ Rule 2: one that does not answer counts as down. So two guardians may start a st
         one fences all that are older.
 Rule 3: a broker that was stopped in good order is no dead one: what it has for others is on its disk.
 Rule 4: a broker that hears nobody starts none: it may be the one that is cut off. Then it sends its clients away, too,
-        since a stand-in for it may be at work, and what it confirmed would be lost when it finds out.
+        since a stand-in for it may be at work, and what it confirmed would be lost when it finds out. That holds
+        whatever it knows of those whom it does not hear: they may know enough of it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pleach.links.frames import Bye, Farewell
 from pleach.live.ask import ask
 from pleach.live.bugs import watched
 from pleach.live.stand_in_host import StandInHost
-from pleach.messages import Kin, Node
+from pleach.messages import Kin, Node, Whereabouts
 from pleach.overlay.standin import Phase
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 ASK_SECONDS_MAX = 1.0
 AGAIN_SECONDS = 0.5  # between two looks at the same silence
+NOTHING_TOLD = Kin(Whereabouts(), {}, "", {}, {})  # of a neighbour that went before it had said who its others are
 
 log = logging.getLogger(__name__)
 
@@ -157,20 +159,22 @@ class Guardian:
             self._consulting.pop(broker, None)
 
     async def _consult(self, broker: Node, *, is_ordered: bool) -> str:
-        node, heal = self._node, self._node.settings.heal
-        kin = node.kinsfolk.of(broker)
+        node, heal, known = self._node, self._node.settings.heal, self.opinion(broker)
         if heal is None:
             return f"healing is off at {node.name}; set [heal] after, or --heal-after"
-        if kin is None or not kin.is_complete:
-            return f"{broker} is no neighbour of {node.name}, or has not told where its other neighbours are"
+        if not known.linked or not known.epoch:
+            return f"{broker} is no neighbour of {node.name}, or was never heard by it"
         if broker in self.host.hosted:
             return "its stand-in runs here already"
+        kin = node.kinsfolk.of(broker) or NOTHING_TOLD
         if await _answers(kin.own.admin, broker):
             return f"{broker} answers its operators: it is alive"
         opinions = await self._opinions(broker, kin)
         own = self.opinion(broker)
         hears = bool(opinions) or self._hears_others(broker) or await _reaches(kin)
         self._note_whether_cut_off(hears_others=hears)
+        if not kin.is_complete:
+            return f"{broker} has not told {node.name} where its neighbours are"
         reason = why_not(broker, own, opinions, heal.after, hears_others=hears, is_ordered=is_ordered)
         if not reason:
             epoch = max(time.time_ns(), 1 + max(each.epoch for each in (own, *opinions.values())))

@@ -1,8 +1,9 @@
 """Run a scenario on real processes: the same file, the same clients, the same trace as in the simulator.
 
 The clients live in this process and use the client library; what their machines observe is the trace, so that it is
-recorded outside the brokers and in one clock. Loads and steps happen at their times in real seconds. A drain waits
-until no queue of any broker holds anything and nothing moves any more; loads wait meanwhile.
+recorded outside the brokers and in one clock. Loads and steps happen at their times in real seconds, counted from when
+all clients are connected: how long processes take to start is no part of a scenario. A drain waits until no queue of
+any broker holds anything and nothing moves any more; loads wait meanwhile.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class LiveRun:
     def __post_init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.clock = loop.time
-        self.started = self.clock()
+        self.began_at: float | None = None  # once all clients are connected, as at the beginning of a simulation
         self.stream = f"{self.scenario.name}/{self.seed}"
         self.recorder = Recorder(f"live-{'-'.join(self.scenario.name.lower().split())}-{self.seed}")
         self.clients: dict[Node, Client] = {}
@@ -106,7 +107,7 @@ class LiveRun:
 
     @property
     def now(self) -> float:
-        return self.clock() - self.started
+        return 0.0 if self.began_at is None else self.clock() - self.began_at
 
     async def go(self, direct: Callable[[LiveRun], Coroutine[Any, Any, None]]) -> LiveResult:
         self.record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
@@ -114,6 +115,7 @@ class LiveRun:
             stack.push_async_callback(self._part)
             for client in self.scenario.clients:
                 self.clients[client.id] = await self._connect(client).__aenter__()
+            self.began_at = self.clock()
             for client in self.scenario.clients:
                 self._introduce(client)
             async with asyncio.TaskGroup() as acts:

@@ -42,7 +42,7 @@ class Kin(Message, frozen=True):
     @property
     def is_complete(self) -> bool:
         """Of every neighbour it is known where it is: without that a stand-in could not call them together."""
-        return all(place.peer for place in self.neighbours.values())
+        return bool(self.neighbours) and all(place.peer for place in self.neighbours.values())
 
 
 class Refuge(Message, frozen=True):

@@ -19,7 +19,7 @@ from pleach.live.survey import settled_survey
 from pleach.messages import RequestSwap
 from pleach.overlay.plans import Topology
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 60.0
 QUICK = {"stabilise_every": 0.2, "check_tree_every": 0.3}
 NAMES = ["a", "b", "c", "d"]
 
