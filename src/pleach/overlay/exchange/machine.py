@@ -3,7 +3,8 @@
     u ── lock ──▶ … x ──▶ y … ──▶ v         each broker of the cycle, unless it is locked already, takes part
     └◀──────────── lock ──────────┘         over the new link: all are locked, u begins
 
-A broker that cannot take part refuses, which unwinds to u; busy ones are asked again later. What a broker does between
+A broker that cannot take part refuses, which unwinds to u; busy ones are asked again later. What is said of an exchange
+that this broker does not know, or no longer, is dropped: it ended without it, or was begun in a former life of it. What a broker does between
 lock and end is its *part*, and each protocol is one; `lock` says which. Locking is for the tree alone: cycles that
 overlap, planned apart, would leave no tree (S1 §4.2). It orders no subscription and no event.
 """
@@ -18,6 +19,8 @@ import msgspec
 from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
+    CycleEnded,
+    CycleForgotten,
     CycleRefused,
     ExchangeMessage,
     Flush,
@@ -29,9 +32,10 @@ from pleach.messages import (
     unpack,
 )
 from pleach.overlay.exchange.cycle import Cycle
+from pleach.overlay.exchange.rebirths import ENDS_KEPT_MAX, Fate, OldLink, Rebirths, fate
 from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
-from pleach.overlay.seam import Handled, Reconfiguration
+from pleach.overlay.seam import Handled, Reconfiguration, join
 
 RETRY: Final = "exchange:retry:"
 PART: Final = "exchange:part"  # the timer of a part
@@ -48,6 +52,11 @@ class Part(Protocol):
     @property
     def is_over(self) -> bool:
         """Whether this broker has no more to do with the exchange; at u: whether all is done."""
+        ...
+
+    @property
+    def old_link(self) -> OldLink:
+        """At an end of r: how it stands to it."""
         ...
 
     @property
@@ -80,6 +89,10 @@ class ExchangeState(msgspec.Struct):
     is_patient: bool = True  # at u: as the request is
     asked_at: float = 0.0
     flushed: dict[str, None] = {}  # by other exchanges, while this one is under way
+    address: str = ""  # u's
+    is_new_open: bool = False  # at an end of a: the other one has opened it, too
+    forgetful: Node = ""  # at an end of r: who has lost its memory, so that others ask how this ends
+    ended: dict[str, CycleEnded] = {}  # those that this broker knows the end of
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
@@ -91,8 +104,10 @@ class ExchangeMachine:
         self._layers = layers
         self._ordering = ordering
         self._parts = dict(parts)
+        self._rebirths = Rebirths(layers)
         self._state = ExchangeState()
         self._part: Part | None = None
+        layers.survivors.append(self)
 
     @property
     def under_way(self) -> Reconfiguration | None:
@@ -112,9 +127,11 @@ class ExchangeMachine:
                 return self._lock(sender, message)
             case Flush(operation) if operation != self.operation:
                 return self._pass_flush(sender, message)
+            case CycleForgotten() | CycleEnded():
+                return self._after_a_rebirth(sender, message)
         part = self._part
         if part is None or message.operation != part.cycle.operation:  # type: ignore[attr-defined]
-            raise ProtocolError(self._layers.name, sender, message, "there is no such exchange here")
+            return NOTHING
         if isinstance(message, LockCycle):  # it came back over a: all are locked
             return self._begin(now)
         if isinstance(message, CycleRefused):
@@ -156,7 +173,7 @@ class ExchangeMachine:
             return Handled(self._state.retries.put_off(request, attempts, reason))
         self._state.attempts, self._state.asked_at, self._state.is_patient = attempts, now, request.is_patient
         lock = LockCycle(request.operation, request.path, request.cut, request.protocol, self._layers.address)
-        return Handled([*self._take_part(cycle), LinkUp(cycle.v), Send(request.path[1], lock)])
+        return Handled([*self._take_part(cycle, lock.address), LinkUp(cycle.v), Send(request.path[1], lock)])
 
     def _why_not_here(self, cycle: Cycle) -> str:
         """At u: why the exchange is not possible; empty where it is."""
@@ -184,20 +201,23 @@ class ExchangeMachine:
             return Handled([Send(sender, CycleRefused(lock.operation, reason, is_busy=True))])
         if cycle.v == self._layers.name:
             self._layers.addresses[cycle.u] = lock.address
-            return Handled([*self._take_part(cycle), LinkUp(cycle.u, lock.address), Send(cycle.u, lock)])
+            taken = self._take_part(cycle, lock.address)
+            self._state.is_new_open = True
+            return Handled([*taken, LinkUp(cycle.u, lock.address), Send(cycle.u, lock)])
         following = lock.path[lock.path.index(self._layers.name) + 1]
         if following not in self._layers.router.neighbours:
             reason = f"{self._layers.name} and {following} are not linked"
             return Handled([Send(sender, CycleRefused(lock.operation, reason))])
-        return Handled([*self._take_part(cycle), Send(following, lock)])
+        return Handled([*self._take_part(cycle, lock.address), Send(following, lock)])
 
     def _begin(self, now: float) -> Handled:
         assert self._part is not None
+        self._state.is_new_open = True
         lock_seconds = max(0.0, now - self._state.asked_at)  # clocks begin anew when a broker does
         return self._ended_if_over(self._part, self._part.begin(lock_seconds))
 
-    def _take_part(self, cycle: Cycle) -> list[Effect]:
-        self._state.cycle = cycle
+    def _take_part(self, cycle: Cycle, address: str) -> list[Effect]:
+        self._state.cycle, self._state.address = cycle, address
         self._part = self._make_part(cycle)
         return [note(cycle, "locked")]
 
@@ -221,8 +241,11 @@ class ExchangeMachine:
     # The end -------------------------------------------------------------------------------------------------
 
     def _ended_if_over(self, part: Part, handled: Handled) -> Handled:
+        if self._state.forgetful and part.old_link is OldLink.GONE:
+            return join(handled, self._concluded(self._layers.name, self._end_of(part.cycle, self._state.forgetful)))
         if not part.is_over:
             return handled
+        self._remember(self._end_of(part.cycle))
         self._end()
         end: list[Effect] = [note(part.cycle, "done")]
         if self._layers.name == part.cycle.u:
@@ -232,6 +255,7 @@ class ExchangeMachine:
     def _end(self) -> None:
         self._state.cycle = None
         self._state.flushed = {}
+        self._state.is_new_open, self._state.forgetful = False, ""
         self._part = None
 
     def _pass_flush(self, sender: Node, message: Flush) -> Handled:
@@ -242,6 +266,88 @@ class ExchangeMachine:
         if self._part is not None:
             self._state.flushed[key] = None
         return Handled([Send(to, message) for to in self._layers.router.neighbours if to != sender])
+
+    # Rebirths ------------------------------------------------------------------------------------------------
+
+    def reborn(self, peer: Node) -> Handled:
+        """See rebirths.py."""
+        name, part = self._layers.name, self._part
+        if part is None or not part.cycle.are_beside(name, peer):
+            return Handled(self._rebirths.remind(peer, self._state.ended.values()))
+        cycle = part.cycle
+        lost = CycleForgotten(cycle.operation, cycle.path, cycle.cut, cycle.protocol, self._state.address, peer)
+        return self._asked(name, lost, cycle)
+
+    def _after_a_rebirth(self, sender: Node, message: CycleForgotten | CycleEnded) -> Handled:
+        cycle = Cycle.of(message)
+        if cycle.why_not() or not cycle.are_beside(self._layers.name, sender):
+            raise ProtocolError(self._layers.name, sender, message, "that is no way round a cycle")
+        if isinstance(message, CycleForgotten):
+            return self._asked(sender, message, cycle)
+        if self.operation == cycle.operation:
+            return self._concluded(sender, message)
+        known = self._state.ended.get(cycle.operation)
+        self._remember(message)
+        return self._rebirths.hear(sender, message, known)
+
+    def _asked(self, sender: Node, message: CycleForgotten, cycle: Cycle) -> Handled:
+        name, old = self._layers.name, self._old_link(cycle)
+        far, following = cycle.across_old(name), cycle.towards_old(name)
+        if far is None:
+            return Handled([Send(following, message)] if following in self._layers.router.neighbours else [])
+        is_far_blank = message.is_blank or message.broker == far
+        decision = fate(old, is_over_old=sender == far, is_far_blank=is_far_blank)
+        if decision is Fate.ASK and old is OldLink.UNKNOWN and far not in self._layers.router.neighbours:
+            decision = Fate.UNDONE
+        match decision:
+            case Fate.DONE | Fate.UNDONE:
+                return self._decided(sender, message, is_done=decision is Fate.DONE)
+            case Fate.ASK | Fate.WAIT:
+                self._state.forgetful = message.broker if self.operation == cycle.operation else ""
+        is_blank = old is OldLink.UNKNOWN
+        asked = [Send(far, msgspec.structs.replace(message, is_blank=is_blank))] if decision is Fate.ASK else []
+        return Handled(asked)
+
+    def _old_link(self, cycle: Cycle) -> OldLink:
+        if self._part is not None and self.operation == cycle.operation:
+            return self._part.old_link
+        known = self._state.ended.get(cycle.operation)
+        if known is None:
+            return OldLink.UNKNOWN
+        return OldLink.GONE if known.is_done else OldLink.THERE
+
+    def _decided(self, asker: Node, asked: CycleForgotten, *, is_done: bool) -> Handled:
+        """At an end of r."""
+        cycle = Cycle.of(asked)
+        end = CycleEnded(
+            cycle.operation, cycle.path, cycle.cut, cycle.protocol, asked.address, asked.broker, is_done=is_done
+        )
+        if self.operation == cycle.operation:
+            return self._concluded(self._layers.name, end)
+        self._remember(end)
+        return self._rebirths.answer(asker, end)
+
+    def _concluded(self, sender: Node, message: CycleEnded) -> Handled:
+        handled = self._rebirths.conclude(sender, message, is_new_open=self._state.is_new_open)
+        self._remember(message)
+        self._end()
+        cycle = Cycle.of(message)
+        refusal = "" if message.is_done else f"{message.broker} has lost its memory meanwhile; ask again"
+        end: list[Effect] = [note(cycle, refusal or "done")]
+        if self._layers.name == cycle.u:
+            end.append(Concluded(cycle.operation, refusal))
+        return handled._replace(effects=[*handled.effects, *end])
+
+    def _end_of(self, cycle: Cycle, forgetful: Node = "") -> CycleEnded:
+        """Of the exchange that is under way here: it is done."""
+        address = self._state.address
+        return CycleEnded(cycle.operation, cycle.path, cycle.cut, cycle.protocol, address, forgetful, is_done=True)
+
+    def _remember(self, end: CycleEnded) -> None:
+        ended = self._state.ended
+        ended[end.operation] = end
+        if len(ended) > ENDS_KEPT_MAX:
+            del ended[next(iter(ended))]
 
 
 def note(cycle: Cycle, what: str) -> Observe:
