@@ -115,11 +115,11 @@ class Rebirths:
         cycle, name = Cycle.of(message), self._layers.name
         if sender == cycle.across_new(name):
             return Handled(self._over_new(sender, message, is_blank=known is None))
-        is_news = known is None or known.is_done != message.is_done
-        onwards = self._onwards(sender, message) if is_news else []
-        if sender == cycle.across_old(name) and message.is_done:
-            return Handled([*self._let_go(sender, message), *onwards])
-        return Handled([*self._restarted(sender, message), *onwards])
+        is_let_go = sender == cycle.across_old(name) and message.is_done
+        effects = self._let_go(sender, message) if is_let_go else self._restarted(sender, message)
+        if known is None or known.is_done != message.is_done:
+            effects += self._onwards(sender, message)
+        return Handled(effects)
 
     def _over_new(self, far: Node, message: CycleEnded, *, is_blank: bool) -> list[Effect]:
         if far in self._layers.router.neighbours:
