@@ -32,7 +32,7 @@ from pleach.messages import (
     unpack,
 )
 from pleach.overlay.exchange.cycle import Cycle
-from pleach.overlay.exchange.rebirths import ENDS_KEPT_MAX, Fate, OldLink, Rebirths, fate
+from pleach.overlay.exchange.rebirths import KEPT_MAX, Fate, Kept, OldLink, Rebirths, fate
 from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
 from pleach.overlay.seam import Handled, Reconfiguration, join
@@ -92,7 +92,7 @@ class ExchangeState(msgspec.Struct):
     address: str = ""  # u's
     is_new_open: bool = False  # at an end of a: the other one has opened it, too
     forgetful: Node = ""  # at an end of r: who has lost its memory, so that others ask how this ends
-    ended: dict[str, CycleEnded] = {}  # those that this broker knows the end of
+    kept: dict[str, Kept] = {}  # of exchanges that this broker is not in
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
@@ -245,7 +245,7 @@ class ExchangeMachine:
             return join(handled, self._concluded(self._layers.name, self._end_of(part.cycle, self._state.forgetful)))
         if not part.is_over:
             return handled
-        self._remember(self._end_of(part.cycle))
+        self._keep(part.cycle.operation, Kept(self._end_of(part.cycle)))
         self._end()
         end: list[Effect] = [note(part.cycle, "done")]
         if self._layers.name == part.cycle.u:
@@ -271,12 +271,14 @@ class ExchangeMachine:
 
     def reborn(self, peer: Node) -> Handled:
         """See rebirths.py."""
-        name, part = self._layers.name, self._part
-        if part is None or not part.cycle.are_beside(name, peer):
-            return Handled(self._rebirths.remind(peer, self._state.ended.values()))
-        cycle = part.cycle
-        lost = CycleForgotten(cycle.operation, cycle.path, cycle.cut, cycle.protocol, self._state.address, peer)
-        return self._asked(name, lost, cycle)
+        name, part, kept = self._layers.name, self._part, self._state.kept.values()
+        if part is not None and part.cycle.are_beside(name, peer):
+            cycle = part.cycle
+            lost = CycleForgotten(cycle.operation, cycle.path, cycle.cut, cycle.protocol, self._state.address, peer)
+            return self._asked(name, lost, cycle)
+        asked = [(each.asked, Cycle.of(each.asked)) for each in kept if each.asked is not None]
+        again = [self._asked(name, *each) for each in asked if each[1].are_beside(name, peer)]
+        return join(Handled(self._rebirths.remind(peer, [each.end for each in kept if each.end is not None])), *again)
 
     def _after_a_rebirth(self, sender: Node, message: CycleForgotten | CycleEnded) -> Handled:
         cycle = Cycle.of(message)
@@ -286,15 +288,16 @@ class ExchangeMachine:
             return self._asked(sender, message, cycle)
         if self.operation == cycle.operation:
             return self._concluded(sender, message)
-        known = self._state.ended.get(cycle.operation)
-        self._remember(message)
-        return self._rebirths.hear(sender, message, known)
+        kept = self._state.kept.get(cycle.operation, Kept())
+        if not (message.is_done and kept.is_undone):
+            self._keep(cycle.operation, Kept(message, is_courting=self._rebirths.is_to_court(sender, message)))
+        return self._rebirths.hear(sender, message, kept)
 
     def _asked(self, sender: Node, message: CycleForgotten, cycle: Cycle) -> Handled:
         name, old = self._layers.name, self._old_link(cycle)
         far, following = cycle.across_old(name), cycle.towards_old(name)
         if far is None:
-            return Handled([Send(following, message)] if following in self._layers.router.neighbours else [])
+            return self._pass_question(following or "", message)
         is_far_blank = message.is_blank or message.broker == far
         decision = fate(old, is_over_old=sender == far, is_far_blank=is_far_blank)
         if decision is Fate.ASK and old is OldLink.UNKNOWN and far not in self._layers.router.neighbours:
@@ -302,19 +305,29 @@ class ExchangeMachine:
         match decision:
             case Fate.DONE | Fate.UNDONE:
                 return self._decided(sender, message, is_done=decision is Fate.DONE)
-            case Fate.ASK | Fate.WAIT:
+            case Fate.WAIT:
                 self._state.forgetful = message.broker if self.operation == cycle.operation else ""
-        is_blank = old is OldLink.UNKNOWN
-        asked = [Send(far, msgspec.structs.replace(message, is_blank=is_blank))] if decision is Fate.ASK else []
-        return Handled(asked)
+                return NOTHING
+            case Fate.ASK:
+                self._state.forgetful = message.broker if self.operation == cycle.operation else ""
+        return self._pass_question(far, msgspec.structs.replace(message, is_blank=old is OldLink.UNKNOWN))
+
+    def _pass_question(self, following: Node, message: CycleForgotten) -> Handled:
+        """Who is in the exchange hears by itself if the next one loses its memory, and asks again."""
+        if self.operation != message.operation:
+            known = self._state.kept.get(message.operation, Kept())
+            self._keep(message.operation, msgspec.structs.replace(known, asked=message))
+            if following not in self._layers.router.neighbours:
+                return NOTHING
+        return Handled([Send(following, message)])
 
     def _old_link(self, cycle: Cycle) -> OldLink:
         if self._part is not None and self.operation == cycle.operation:
             return self._part.old_link
-        known = self._state.ended.get(cycle.operation)
-        if known is None:
+        end = self._state.kept.get(cycle.operation, Kept()).end
+        if end is None:
             return OldLink.UNKNOWN
-        return OldLink.GONE if known.is_done else OldLink.THERE
+        return OldLink.GONE if end.is_done else OldLink.THERE
 
     def _decided(self, asker: Node, asked: CycleForgotten, *, is_done: bool) -> Handled:
         """At an end of r."""
@@ -324,12 +337,13 @@ class ExchangeMachine:
         )
         if self.operation == cycle.operation:
             return self._concluded(self._layers.name, end)
-        self._remember(end)
+        known = self._state.kept.get(cycle.operation, Kept())
+        self._keep(cycle.operation, msgspec.structs.replace(known, end=end))
         return self._rebirths.answer(asker, end)
 
     def _concluded(self, sender: Node, message: CycleEnded) -> Handled:
         handled = self._rebirths.conclude(sender, message, is_new_open=self._state.is_new_open)
-        self._remember(message)
+        self._keep(message.operation, Kept(message))
         self._end()
         cycle = Cycle.of(message)
         refusal = "" if message.is_done else f"{message.broker} has lost its memory meanwhile; ask again"
@@ -343,11 +357,11 @@ class ExchangeMachine:
         address = self._state.address
         return CycleEnded(cycle.operation, cycle.path, cycle.cut, cycle.protocol, address, forgetful, is_done=True)
 
-    def _remember(self, end: CycleEnded) -> None:
-        ended = self._state.ended
-        ended[end.operation] = end
-        if len(ended) > ENDS_KEPT_MAX:
-            del ended[next(iter(ended))]
+    def _keep(self, operation: str, what: Kept) -> None:
+        kept = self._state.kept
+        kept[operation] = what
+        if len(kept) > KEPT_MAX:
+            del kept[next(iter(kept))]
 
 
 def note(cycle: Cycle, what: str) -> Observe:

@@ -23,14 +23,14 @@ from enum import Enum, auto
 import msgspec
 
 from pleach.effects import Effect, LinkDown, LinkUp, Send
-from pleach.messages import CycleEnded, Node
+from pleach.messages import CycleEnded, CycleForgotten, Node
 from pleach.overlay import sides
 from pleach.overlay.exchange.cycle import Cycle
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled
 from pleach.routing.rewiring import NO_TABLES, NewLink, Rewiring
 
-ENDS_KEPT_MAX = 64  # exchanges of which a broker remembers how they ended: far more than one can be asked about
+KEPT_MAX = 64  # exchanges of which a broker remembers how they ended: far more than one can be asked about
 
 NOTHING = Handled()
 
@@ -64,6 +64,23 @@ def fate(old: OldLink, *, is_over_old: bool, is_far_blank: bool) -> Fate:
             return Fate.WAIT if is_over_old else Fate.ASK
         case OldLink.UNKNOWN:
             return Fate.UNDONE if is_over_old else Fate.ASK
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What a broker keeps of an exchange that it is not in, or no longer.
+
+    `asked`: what it has passed on, and has no answer to. `is_courting`: at an end of a, it has asked the other end
+    whether a is there.
+    """
+
+    end: CycleEnded | None = None
+    asked: CycleForgotten | None = None
+    is_courting: bool = False
+
+    @property
+    def is_undone(self) -> bool:
+        """That is final: r is there. Who was told that it is done may hear later that it was undone, not the reverse."""
+        return self.end is not None and not self.end.is_done
 
 
 class Rebirths:
@@ -108,31 +125,47 @@ class Rebirths:
         """Tell who has asked, or does not know that it should, how an exchange ended that this broker is not in."""
         if asker in self._layers.router.neighbours:
             return Handled(self._start_over(message, {asker: False}))
-        return Handled([LinkUp(asker), Send(asker, message), LinkDown(asker)])
+        return Handled([LinkUp(asker), Send(asker, _again(message, is_answer=True)), LinkDown(asker)])
 
-    def hear(self, sender: Node, message: CycleEnded, known: CycleEnded | None) -> Handled:
-        """`known`: what this broker has heard of the end before."""
+    def hear(self, sender: Node, message: CycleEnded, kept: Kept) -> Handled:
+        if message.is_done and kept.is_undone:
+            return self.answer(sender, kept.end) if kept.end and not message.is_answer else NOTHING
         cycle, name = Cycle.of(message), self._layers.name
         if sender == cycle.across_new(name):
-            return Handled(self._over_new(sender, message, is_blank=known is None))
-        is_let_go = sender == cycle.across_old(name) and message.is_done
-        effects = self._let_go(sender, message) if is_let_go else self._restarted(sender, message)
-        if known is None or known.is_done != message.is_done:
+            return Handled(self._over_new(sender, message, kept))
+        is_of_old = sender == cycle.across_old(name) and message.is_done
+        effects = self._over_old(sender, message, kept) if is_of_old else self._restarted(sender, message)
+        if kept.asked or kept.end is None or kept.end.is_done != message.is_done:
             effects += self._onwards(sender, message)
         return Handled(effects)
 
-    def _over_new(self, far: Node, message: CycleEnded, *, is_blank: bool) -> list[Effect]:
-        if far in self._layers.router.neighbours:
+    def is_to_court(self, sender: Node, message: CycleEnded) -> bool:
+        """At an end of a, told by another one that the exchange is done: whether the other end has to confirm it."""
+        far = Cycle.of(message).across_new(self._layers.name)
+        return message.is_done and far not in (None, sender, *self._layers.router.neighbours)
+
+    def _over_new(self, far: Node, message: CycleEnded, kept: Kept) -> list[Effect]:
+        """What the other end of a says of it."""
+        is_linked = far in self._layers.router.neighbours
+        if is_linked and not message.is_done:
+            return self._let_go(far, message)
+        if is_linked:
             return self._restarted(far, message)
-        if not message.is_done or not (is_blank or message.is_answer):
+        if not message.is_done or not (kept.end is None or kept.is_courting):
             return []
         return [self._dial(message, far), *self._start_over(message, {far: True})]
 
+    def _over_old(self, far: Node, message: CycleEnded, kept: Kept) -> list[Effect]:
+        """The other end of r says that it is gone, or was told so and asks. Who knew has r only if it came again."""
+        if far not in self._layers.router.neighbours:
+            return [] if message.is_answer else [LinkUp(far), Send(far, _again(message, is_answer=True)), LinkDown(far)]
+        is_gone = message.is_answer or kept.end is None
+        return self._let_go(far, message) if is_gone else self._restarted(far, message)
+
     def _let_go(self, far: Node, message: CycleEnded) -> list[Effect]:
-        """The other end of r says that it is gone."""
-        if far in self._layers.router.neighbours:
-            return [*self._start_over(message, {}, gone=[LinkDown(far)]), LinkDown(far)]
-        return [] if message.is_answer else [LinkUp(far), Send(far, _again(message, is_answer=True)), LinkDown(far)]
+        down = LinkDown(far)
+        last = [] if message.is_answer else [Send(far, _again(message, is_answer=True))]
+        return [*self._start_over(message, {}, gone=[down]), *last, down]
 
     def _restarted(self, sender: Node, message: CycleEnded) -> list[Effect]:
         """What the sender had told counts no more; it wants to be told everything again, unless it answers."""
@@ -151,7 +184,9 @@ class Rebirths:
         following = [node for node in cycle.along(name) if node != sender and node in neighbours]
         passed = self._start_over(message, dict.fromkeys(following, False))
         new = cycle.across_new(name)
-        if new is None or not message.is_done or new in neighbours:
+        if new in neighbours and not message.is_done:
+            return [*passed, *self._let_go(new, _again(message, is_answer=False))]
+        if new is None or not self.is_to_court(sender, message):
             return passed
         return [*passed, self._dial(message, new), Send(new, _again(message, is_answer=False))]
 
@@ -171,7 +206,9 @@ class Rebirths:
         if not end.is_done or not cycle.are_beside(name, peer):
             return False
         is_linked = peer in self._layers.router.neighbours
-        return not is_linked if peer == cycle.across_old(name) else is_linked and peer in (cycle.u, cycle.v)
+        if peer == cycle.across_old(name):
+            return not is_linked
+        return is_linked and peer in (cycle.u, cycle.v, cycle.x, cycle.y)
 
     # Links ---------------------------------------------------------------------------------------------------
 
