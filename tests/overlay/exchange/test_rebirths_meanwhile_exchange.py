@@ -20,6 +20,7 @@ from pleach.messages import RequestExchange
 
 CHAIN = ["1", "2", "3", "4"]
 LINKS = [("1", "2"), ("2", "3"), ("3", "4"), ("2", "o2"), ("4", "o4")]
+FIRST_WITHIN, NEXT_WITHIN = 90, 25  # messages: of a whole exchange, and of the end after a rebirth
 AROUND = {f"at {broker}": broker for broker in ("1", "o2", "3", "o4")}
 
 
@@ -49,17 +50,62 @@ def flaws(world, cut):
     return found
 
 
-@pytest.mark.parametrize("cut", range(3))
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_each_broker_of_the_cycle_at_each_step(protocol, cut):
+def test_each_broker_of_the_cycle_after_each_message(protocol):
     found = {}
-    for step in range(moments(protocol, cut)):
+    for step in range(moments(protocol, cut=1)):
         for broker in CHAIN:
-            world = exchanging(protocol, cut)
+            world = exchanging(protocol, 1)
             for _ in range(step):
                 world.advance()
             world.reborn_broker(broker)
             world.drain()
-            if wrong := flaws(world, cut):
+            if wrong := flaws(world, 1):
                 found[step, broker] = wrong
     assert found == {}
+
+
+def under_load(protocol, seed, lives):
+    """Messages in any order, events meanwhile, any link of the chain, and so many rebirths one after the other."""
+    stream = Random(f"{protocol}/{seed}/{lives}")
+    cut = seed % 3
+    world = exchanging(protocol, cut, stream)
+    world.is_slow_to_meet = stream.random() < 0.5
+    steps = stream.randrange(FIRST_WITHIN)
+    for _ in range(lives):
+        for _ in range(steps):
+            if stream.random() < 0.2:
+                client = stream.choice(sorted(AROUND))
+                world.perform(client, world.clients[client].publish({"to": stream.choice(sorted(AROUND))}))
+            world.advance()
+        world.reborn_broker(stream.choice(CHAIN))
+        steps = stream.randrange(NEXT_WITHIN)
+    world.drain()
+    return world, cut
+
+
+@pytest.mark.parametrize("lives", [1, 2])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_in_any_order_also_one_after_the_other(protocol, lives):
+    for seed in range(25 * FACTOR):
+        world, cut = under_load(protocol, seed, lives)
+        assert flaws(world, cut) == [], (seed, lives)
+
+
+def test_the_protocol_that_doubles_nothing_doubles_nothing_then_either():
+    for seed in range(50 * FACTOR):
+        deliveries = under_load("advanced-coordinated", seed, lives=1)[0].deliveries()
+        assert len(set(deliveries)) == len(deliveries), seed
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_who_asked_is_told_why_and_may_ask_again(protocol):
+    world = exchanging(protocol, 1)
+    world.advance()
+    world.reborn_broker("3")
+    world.drain()
+    assert world.ends == [Concluded("1", "3 has lost its memory meanwhile; ask again")]
+    world.ask("1", RequestExchange("2", CHAIN, 1, protocol))
+    world.drain()
+    assert world.ends[-1] == Concluded("2")
+    assert flaws(world, 1) == []

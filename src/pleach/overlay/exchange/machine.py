@@ -3,10 +3,12 @@
     u ── lock ──▶ … x ──▶ y … ──▶ v         each broker of the cycle, unless it is locked already, takes part
     └◀──────────── lock ──────────┘         over the new link: all are locked, u begins
 
-A broker that cannot take part refuses, which unwinds to u; busy ones are asked again later. What is said of an exchange
-that this broker does not know, or no longer, is dropped: it ended without it, or was begun in a former life of it. What a broker does between
+A broker that cannot take part refuses, which unwinds to u; busy ones are asked again later. What a broker does between
 lock and end is its *part*, and each protocol is one; `lock` says which. Locking is for the tree alone: cycles that
 overlap, planned apart, would leave no tree (S1 §4.2). It orders no subscription and no event.
+
+What is said of an exchange that this broker does not know, or no longer, is dropped: it has ended without it, or was
+known in a former life. How an exchange ends that a broker of the cycle has forgotten stands in rebirths.py.
 """
 
 from __future__ import annotations
@@ -298,19 +300,16 @@ class ExchangeMachine:
         far, following = cycle.across_old(name), cycle.towards_old(name)
         if far is None:
             return self._pass_question(following or "", message)
-        is_far_blank = message.is_blank or message.broker == far
+        is_in, is_far_blank = self.operation == cycle.operation, message.is_blank or message.broker == far
         decision = fate(old, is_over_old=sender == far, is_far_blank=is_far_blank)
-        if decision is Fate.ASK and old is OldLink.UNKNOWN and far not in self._layers.router.neighbours:
+        if decision is Fate.ASK and not is_in and far not in self._layers.router.neighbours:
             decision = Fate.UNDONE
-        match decision:
-            case Fate.DONE | Fate.UNDONE:
-                return self._decided(sender, message, is_done=decision is Fate.DONE)
-            case Fate.WAIT:
-                self._state.forgetful = message.broker if self.operation == cycle.operation else ""
-                return NOTHING
-            case Fate.ASK:
-                self._state.forgetful = message.broker if self.operation == cycle.operation else ""
-        return self._pass_question(far, msgspec.structs.replace(message, is_blank=old is OldLink.UNKNOWN))
+        if decision in (Fate.DONE, Fate.UNDONE):
+            return self._decided(sender, message, is_done=decision is Fate.DONE)
+        self._state.forgetful = message.broker if is_in else ""
+        if decision is Fate.WAIT:
+            return NOTHING
+        return self._pass_question(far, msgspec.structs.replace(message, is_blank=not is_in))
 
     def _pass_question(self, following: Node, message: CycleForgotten) -> Handled:
         """Who is in the exchange hears by itself if the next one loses its memory, and asks again."""

@@ -1,18 +1,20 @@
 """How an exchange ends when a broker of its cycle has lost its memory (docs/protocols/forgotten.md).
 
     u ─ … ─ R ─ … ─ x ──r── y ─ … ─ v        R knows of no exchange, and has the links of its settings
-    │       ◀ asks ▶│                        its neighbours on the cycle, as far as they are locked, ask the ends of r
+    │       ◀ asks ▶│                        its neighbours on the cycle, if they are locked, ask the ends of r
     │◀──── ended ───│── ended ─▶ …           both have left r: the exchange is done. Else it is undone
 
-Rule 1: the ends of r decide, for they alone can make it go. While one of them has not said its last word over it, r is
-        there: that one says `undone`, whatever the other has said. If both have, r is gone: the exchange is done.
-Rule 2: what is asked and answered goes along the cycle, by way of those who know of no exchange, too.
+Rule 1: the ends of r decide, for they alone can make it go. While one of them has not said its last word over it, or
+        has forgotten it, r is there: the exchange is undone. If both have, r is gone, and the exchange is done.
+Rule 2: what is asked and answered goes along the cycle, by way of those who know of no exchange, too. These keep what
+        they have passed on until it is answered.
 Rule 3: who hears the end is free at once, and starts over with its neighbours on the cycle: behind `ended` each link
         tells everything again, and what was told before it counts no more. So tables agree, wherever each of them was.
-Rule 4: who knows of no exchange believes of a link only what the far end of that link says itself. It lets r go when
+Rule 4: who is not in the exchange believes of a link only what the far end of that link says itself. It lets r go when
         the other end of r says so, and takes a when the other end of a does.
-Rule 5: who was there to the end tells one that has forgotten it, and had an end of r or a, that there is something to
-        ask for. Whether it still is so, the far end of that link says (rule 4).
+Rule 5: who knows that the exchange was done says so to a neighbour that has lost its memory, and with it an end of r
+        or a. Whether it still is so, the far end of that link knows (rule 4).
+Rule 6: `undone` is final. It is said after `done` where an end of r has forgotten that it had left it.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ class Kept(msgspec.Struct, frozen=True):
 
     @property
     def is_undone(self) -> bool:
-        """That is final: r is there. Who was told that it is done may hear later that it was undone, not the reverse."""
+        """That is final: r is there. Who has heard `done` may hear `undone` after it, not the reverse."""
         return self.end is not None and not self.end.is_done
 
 
@@ -92,10 +94,9 @@ class Rebirths:
     # In the exchange -----------------------------------------------------------------------------------------
 
     def conclude(self, sender: Node, message: CycleEnded, *, is_new_open: bool) -> Handled:
-        """The exchange is over here. `sender`: who says so, or this broker itself. `is_new_open`: a is, as far as known.
+        """The exchange is over here. `sender`: who says so. `is_new_open`: the far end of a has opened it, too.
 
-        What waits at a goes on if a stays. Else it is lost: the tables by which it would go no further than to those
-        who lack it are gone.
+        What waits at a goes on if a stays. Else it is lost: it would come over r to those who have it already.
         """
         cycle, name = Cycle.of(message), self._layers.name
         old, new = cycle.across_old(name), cycle.across_new(name)
@@ -107,7 +108,10 @@ class Rebirths:
         effects = [*self._start_over(message, {n: n == sender for n in kept}, gone=down), *last, *down]
         forsaken = None if goes is None else (cycle.operation, goes)
         if not message.is_done and old is not None and new is None:
-            forsaken = (cycle.operation, cycle.towards_new(name) or "")  # gray there: it has come over a, and must not over r
+            forsaken = (
+                cycle.operation,
+                cycle.towards_new(name) or "",
+            )  # gray there: it has come over a, and must not over r
         held = [] if new is None else [new]
         if message.is_done:
             return Handled(effects, released=held, void=held, forsaken=forsaken)
