@@ -183,7 +183,7 @@ class Broker:
     def _from_broker(self, sender: Node, message: PubSub | Marked) -> Sequence[Effect]:
         if sender in self.router.neighbours or sender in self.seam.peers:
             return self._arrive(sender, message)
-        if isinstance(message, Marked) and sender not in self.sessions:
+        if (isinstance(message, Marked) or self.seam.has_forsaken(sender)) and sender not in self.sessions:
             return ()  # left over from an operation that was given up; it has come another way
         raise ProtocolError(self.name, sender, message, "the sender is no neighbour")
 

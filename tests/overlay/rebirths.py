@@ -139,17 +139,23 @@ class World:
             self.queues[client, broker].clear()
             self.tell(client, broker)
 
+    def advance(self) -> bool:
+        """Hand over one message, or let a timer be due; whether there was one."""
+        if self.step():
+            return True
+        if not self.timers:
+            return False
+        (node, name), due = min(self.timers.items(), key=lambda each: (each[1], each[0]))
+        del self.timers[node, name]
+        self.now = max(self.now, due)
+        if node in self.brokers:
+            self.perform(node, self.brokers[node].handle_timer(name, now=self.now))
+        return True
+
     def drain(self) -> None:
         for _ in range(STEPS_MAX):
-            if self.step():
-                continue
-            if not self.timers:
+            if not self.advance():
                 return
-            (node, name), due = min(self.timers.items(), key=lambda each: (each[1], each[0]))
-            del self.timers[node, name]
-            self.now = max(self.now, due)
-            if node in self.brokers:
-                self.perform(node, self.brokers[node].handle_timer(name, now=self.now))
         raise AssertionError("it does not become quiet")
 
     # Rebirths ------------------------------------------------------------------------------------------------

@@ -131,6 +131,37 @@ class Done(Message, frozen=True):
     origin: Node
 
 
+class CycleForgotten(Message, frozen=True):
+    """A broker of the cycle, `broker`, has lost its memory: what becomes of the exchange? To the ends of the old link.
+
+    `address`: B1's. `is_blank`: the end of the old link that passes it on to the other one knows of no exchange.
+    """
+
+    operation: str
+    path: Way
+    cut: int
+    protocol: str
+    address: str
+    broker: Node
+    is_blank: bool = False
+
+
+class CycleEnded(Message, frozen=True):
+    """The answer, all along the cycle: the new link is there (`is_done`), or still the old one.
+
+    The link that it comes over starts over behind it. `is_answer`: to the same from the receiver.
+    """
+
+    operation: str
+    path: Way
+    cut: int
+    protocol: str
+    address: str
+    broker: Node
+    is_done: bool
+    is_answer: bool = False
+
+
 ExchangeMessage: TypeAlias = (
     RequestExchange
     | LockCycle
@@ -148,4 +179,6 @@ ExchangeMessage: TypeAlias = (
     | Reconfigured
     | Removed
     | Done
+    | CycleForgotten
+    | CycleEnded
 )

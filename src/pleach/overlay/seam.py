@@ -246,6 +246,9 @@ class Seam:
         if len(self._forsaken) > FORSAKEN_MAX:
             del self._forsaken[next(iter(self._forsaken))]
 
+    def has_forsaken(self, peer: Node) -> bool:
+        return any(other == peer for _, other in self._forsaken)
+
     def _judge(self, sender: Node, message: Passing) -> Verdict:
         if isinstance(message, Marked) and (message.operation, sender) in self._forsaken:
             return Drop("it has come another way")

@@ -43,6 +43,7 @@ from pleach.overlay import sides
 from pleach.overlay.exchange.colours import Colouring, Place
 from pleach.overlay.exchange.cycle import Cycle
 from pleach.overlay.exchange.machine import NOTHING, note
+from pleach.overlay.exchange.rebirths import OldLink
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Reconfiguration
 from pleach.routing.entries import Entry
@@ -74,6 +75,14 @@ class AdvancedCoordinated:
     @property
     def is_over(self) -> bool:
         return self._state.place.is_clear
+
+    @property
+    def old_link(self) -> OldLink:
+        """Its separator is the last of an end of r over it."""
+        place = self._state.place
+        if not place.own_passed:
+            return OldLink.THERE
+        return OldLink.GONE if place.other_passed else OldLink.LEFT
 
     def begin(self, _lock_seconds: float, /) -> Handled:
         return self._begin(self._state.place)

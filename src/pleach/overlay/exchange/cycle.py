@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pleach.messages import LockCycle, Node, RequestExchange
+from pleach.messages import CycleEnded, CycleForgotten, LockCycle, Node, RequestExchange
 
 BROKERS_MIN = 3  # of a cycle
 
@@ -22,7 +22,7 @@ class Cycle(msgspec.Struct, frozen=True):
     protocol: str
 
     @classmethod
-    def of(cls, request: RequestExchange | LockCycle) -> Cycle:
+    def of(cls, request: RequestExchange | LockCycle | CycleForgotten | CycleEnded) -> Cycle:
         return cls(request.operation, request.path, request.cut, request.protocol)
 
     @property
@@ -79,6 +79,15 @@ class Cycle(msgspec.Struct, frozen=True):
         own = self.side(broker)
         other = self.side(self.v if own[0] == self.u else self.u)
         return [*own[: own.index(broker)][::-1], *other]
+
+    def along(self, broker: Node) -> list[Node]:
+        """The brokers before and after one, in the tree as it was."""
+        at = self.path.index(broker)
+        return [*self.path[max(at - 1, 0) : at], *self.path[at + 1 : at + 2]]
+
+    def are_beside(self, one: Node, other: Node) -> bool:
+        """Whether two brokers are linked on the cycle, by a or in the tree as it was."""
+        return one in self.path and (other in self.along(one) or other == self.across_new(one))
 
     def is_next(self, before: Node, broker: Node) -> bool:
         """Whether a broker comes after another one on the way from u round to u."""

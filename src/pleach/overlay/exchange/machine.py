@@ -6,11 +6,15 @@
 A broker that cannot take part refuses, which unwinds to u; busy ones are asked again later. What a broker does between
 lock and end is its *part*, and each protocol is one; `lock` says which. Locking is for the tree alone: cycles that
 overlap, planned apart, would leave no tree (S1 §4.2). It orders no subscription and no event.
+
+What is said of an exchange that this broker does not know, or no longer, is dropped: it has ended without it, or was
+known in a former life. How an exchange ends that a broker of the cycle has forgotten stands in rebirths.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Final, Protocol, TypeAlias, get_args
 
 import msgspec
@@ -18,6 +22,8 @@ import msgspec
 from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
+    CycleEnded,
+    CycleForgotten,
     CycleRefused,
     ExchangeMessage,
     Flush,
@@ -29,9 +35,10 @@ from pleach.messages import (
     unpack,
 )
 from pleach.overlay.exchange.cycle import Cycle
+from pleach.overlay.exchange.rebirths import KEPT_MAX, Fate, Kept, OldLink, Rebirths, fate
 from pleach.overlay.layers import Layers
 from pleach.overlay.retries import Retries
-from pleach.overlay.seam import Handled, Reconfiguration
+from pleach.overlay.seam import Handled, Reconfiguration, join
 
 RETRY: Final = "exchange:retry:"
 PART: Final = "exchange:part"  # the timer of a part
@@ -47,7 +54,16 @@ class Part(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether this broker has no more to do with the exchange; at u: whether all is done."""
+        """Whether this broker has no more to do with the exchange.
+
+        When u has not, the operation is done: links and tables of its side are those of the new tree, and what still
+        comes of the exchange does not come by there.
+        """
+        ...
+
+    @property
+    def old_link(self) -> OldLink:
+        """At an end of r: how it stands to it."""
         ...
 
     @property
@@ -73,13 +89,25 @@ class Part(Protocol):
 PartMaker: TypeAlias = Callable[[Layers, Cycle, str], Part]
 
 
+class Phase(StrEnum):
+    """Of a broker that takes part."""
+
+    LOCKED = "locked"  # at u: not all are. Elsewhere: they may still refuse
+    BEGUN = "begun"  # all are locked; what comes now is the protocol's
+
+
 class ExchangeState(msgspec.Struct):
     cycle: Cycle | None = None
+    phase: Phase = Phase.LOCKED
     part: bytes = b""
     attempts: int = 0
     is_patient: bool = True  # at u: as the request is
     asked_at: float = 0.0
     flushed: dict[str, None] = {}  # by other exchanges, while this one is under way
+    address: str = ""  # u's
+    is_new_open: bool = False  # at an end of a: the other one has opened it, too
+    forgetful: Node = ""  # at an end of r: who has lost its memory, so that others ask how this ends
+    kept: dict[str, Kept] = {}  # of exchanges that this broker is not in
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
@@ -91,8 +119,10 @@ class ExchangeMachine:
         self._layers = layers
         self._ordering = ordering
         self._parts = dict(parts)
+        self._rebirths = Rebirths(layers)
         self._state = ExchangeState()
         self._part: Part | None = None
+        layers.survivors.append(self)
 
     @property
     def under_way(self) -> Reconfiguration | None:
@@ -112,14 +142,31 @@ class ExchangeMachine:
                 return self._lock(sender, message)
             case Flush(operation) if operation != self.operation:
                 return self._pass_flush(sender, message)
+            case CycleForgotten() | CycleEnded():
+                return self._after_a_rebirth(sender, message)
         part = self._part
         if part is None or message.operation != part.cycle.operation:  # type: ignore[attr-defined]
-            raise ProtocolError(self._layers.name, sender, message, "there is no such exchange here")
+            return NOTHING
+        self._check_place(part.cycle, sender, message)
         if isinstance(message, LockCycle):  # it came back over a: all are locked
             return self._begin(now)
         if isinstance(message, CycleRefused):
             return self._refused(part.cycle, message)
-        return self._ended_if_over(part, part.handle(sender, message))
+        handled = part.handle(sender, message)
+        self._state.phase = Phase.BEGUN
+        return self._ended_if_over(part, handled)
+
+    def _check_place(self, cycle: Cycle, sender: Node, message: Message) -> None:
+        """What is said of an exchange comes along its cycle, and nobody locks or refuses what has begun."""
+        name = self._layers.name
+        if not cycle.are_beside(name, sender):
+            raise ProtocolError(name, sender, message, "the sender is not beside this broker on the cycle")
+        if not isinstance(message, LockCycle | CycleRefused):
+            return
+        if self._state.phase is Phase.BEGUN:
+            raise ProtocolError(name, sender, message, "the exchange has begun: all are locked")
+        if isinstance(message, CycleRefused) and not cycle.is_next(name, sender):
+            raise ProtocolError(name, sender, message, "who is asked for a lock refuses it, nobody else")
 
     def handle_timer(self, name: str, *, now: float) -> Handled:
         if name == PART:
@@ -156,7 +203,7 @@ class ExchangeMachine:
             return Handled(self._state.retries.put_off(request, attempts, reason))
         self._state.attempts, self._state.asked_at, self._state.is_patient = attempts, now, request.is_patient
         lock = LockCycle(request.operation, request.path, request.cut, request.protocol, self._layers.address)
-        return Handled([*self._take_part(cycle), LinkUp(cycle.v), Send(request.path[1], lock)])
+        return Handled([*self._take_part(cycle, lock.address), LinkUp(cycle.v), Send(request.path[1], lock)])
 
     def _why_not_here(self, cycle: Cycle) -> str:
         """At u: why the exchange is not possible; empty where it is."""
@@ -177,6 +224,8 @@ class ExchangeMachine:
 
     def _lock(self, sender: Node, lock: LockCycle) -> Handled:
         cycle = Cycle.of(lock)
+        if lock.operation == self.operation:
+            raise ProtocolError(self._layers.name, sender, lock, "this broker is locked for it already")
         if reason := self._why_no_part(cycle):
             return Handled([Send(sender, CycleRefused(lock.operation, reason))])
         if busy := self._layers.locked_for():
@@ -184,20 +233,24 @@ class ExchangeMachine:
             return Handled([Send(sender, CycleRefused(lock.operation, reason, is_busy=True))])
         if cycle.v == self._layers.name:
             self._layers.addresses[cycle.u] = lock.address
-            return Handled([*self._take_part(cycle), LinkUp(cycle.u, lock.address), Send(cycle.u, lock)])
+            taken = self._take_part(cycle, lock.address)
+            self._state.is_new_open = True
+            return Handled([*taken, LinkUp(cycle.u, lock.address), Send(cycle.u, lock)])
         following = lock.path[lock.path.index(self._layers.name) + 1]
         if following not in self._layers.router.neighbours:
             reason = f"{self._layers.name} and {following} are not linked"
             return Handled([Send(sender, CycleRefused(lock.operation, reason))])
-        return Handled([*self._take_part(cycle), Send(following, lock)])
+        return Handled([*self._take_part(cycle, lock.address), Send(following, lock)])
 
     def _begin(self, now: float) -> Handled:
         assert self._part is not None
+        self._state.phase = Phase.BEGUN
+        self._state.is_new_open = True
         lock_seconds = max(0.0, now - self._state.asked_at)  # clocks begin anew when a broker does
         return self._ended_if_over(self._part, self._part.begin(lock_seconds))
 
-    def _take_part(self, cycle: Cycle) -> list[Effect]:
-        self._state.cycle = cycle
+    def _take_part(self, cycle: Cycle, address: str) -> list[Effect]:
+        self._state.cycle, self._state.address = cycle, address
         self._part = self._make_part(cycle)
         return [note(cycle, "locked")]
 
@@ -221,8 +274,11 @@ class ExchangeMachine:
     # The end -------------------------------------------------------------------------------------------------
 
     def _ended_if_over(self, part: Part, handled: Handled) -> Handled:
+        if self._state.forgetful and part.old_link is OldLink.GONE:
+            return join(handled, self._concluded(self._layers.name, self._end_of(part.cycle, self._state.forgetful)))
         if not part.is_over:
             return handled
+        self._keep(part.cycle.operation, Kept(self._end_of(part.cycle)))
         self._end()
         end: list[Effect] = [note(part.cycle, "done")]
         if self._layers.name == part.cycle.u:
@@ -230,8 +286,9 @@ class ExchangeMachine:
         return Handled([*handled.effects, *end], handled.released, handled.discarded)
 
     def _end(self) -> None:
-        self._state.cycle = None
+        self._state.cycle, self._state.phase = None, Phase.LOCKED
         self._state.flushed = {}
+        self._state.is_new_open, self._state.forgetful = False, ""
         self._part = None
 
     def _pass_flush(self, sender: Node, message: Flush) -> Handled:
@@ -242,6 +299,99 @@ class ExchangeMachine:
         if self._part is not None:
             self._state.flushed[key] = None
         return Handled([Send(to, message) for to in self._layers.router.neighbours if to != sender])
+
+    # Rebirths ------------------------------------------------------------------------------------------------
+
+    def reborn(self, peer: Node) -> Handled:
+        """See rebirths.py."""
+        name, part, kept = self._layers.name, self._part, self._state.kept.values()
+        if part is not None and part.cycle.are_beside(name, peer):
+            cycle = part.cycle
+            lost = CycleForgotten(cycle.operation, cycle.path, cycle.cut, cycle.protocol, self._state.address, peer)
+            return self._asked(name, lost, cycle)
+        asked = [(each.asked, Cycle.of(each.asked)) for each in kept if each.asked is not None]
+        again = [self._asked(name, *each) for each in asked if each[1].are_beside(name, peer)]
+        return join(Handled(self._rebirths.remind(peer, [each.end for each in kept if each.end is not None])), *again)
+
+    def _after_a_rebirth(self, sender: Node, message: CycleForgotten | CycleEnded) -> Handled:
+        cycle = Cycle.of(message)
+        if cycle.why_not() or not cycle.are_beside(self._layers.name, sender):
+            raise ProtocolError(self._layers.name, sender, message, "that is no way round a cycle")
+        if isinstance(message, CycleForgotten):
+            return self._asked(sender, message, cycle)
+        if self.operation == cycle.operation:
+            return self._concluded(sender, message)
+        kept = self._state.kept.get(cycle.operation, Kept())
+        if not (message.is_done and kept.is_undone):
+            self._keep(cycle.operation, Kept(message, is_courting=self._rebirths.is_to_court(sender, message)))
+        return self._rebirths.hear(sender, message, kept)
+
+    def _asked(self, sender: Node, message: CycleForgotten, cycle: Cycle) -> Handled:
+        name, old = self._layers.name, self._old_link(cycle)
+        far, following = cycle.across_old(name), cycle.towards_old(name)
+        if far is None:
+            return self._pass_question(following or "", message)
+        is_in, is_far_blank = self.operation == cycle.operation, message.is_blank or message.broker == far
+        decision = fate(old, is_over_old=sender == far, is_far_blank=is_far_blank)
+        if decision is Fate.ASK and not is_in and far not in self._layers.router.neighbours:
+            decision = Fate.UNDONE
+        if decision in (Fate.DONE, Fate.UNDONE):
+            return self._decided(sender, message, is_done=decision is Fate.DONE)
+        self._state.forgetful = message.broker if is_in else ""
+        if decision is Fate.WAIT:
+            return NOTHING
+        return self._pass_question(far, msgspec.structs.replace(message, is_blank=not is_in))
+
+    def _pass_question(self, following: Node, message: CycleForgotten) -> Handled:
+        """Who is in the exchange hears by itself if the next one loses its memory, and asks again."""
+        if self.operation != message.operation:
+            known = self._state.kept.get(message.operation, Kept())
+            self._keep(message.operation, msgspec.structs.replace(known, asked=message))
+            if following not in self._layers.router.neighbours:
+                return NOTHING
+        return Handled([Send(following, message)])
+
+    def _old_link(self, cycle: Cycle) -> OldLink:
+        if self._part is not None and self.operation == cycle.operation:
+            return self._part.old_link
+        end = self._state.kept.get(cycle.operation, Kept()).end
+        if end is None:
+            return OldLink.UNKNOWN
+        return OldLink.GONE if end.is_done else OldLink.THERE
+
+    def _decided(self, asker: Node, asked: CycleForgotten, *, is_done: bool) -> Handled:
+        """At an end of r."""
+        cycle = Cycle.of(asked)
+        end = CycleEnded(
+            cycle.operation, cycle.path, cycle.cut, cycle.protocol, asked.address, asked.broker, is_done=is_done
+        )
+        if self.operation == cycle.operation:
+            return self._concluded(self._layers.name, end)
+        known = self._state.kept.get(cycle.operation, Kept())
+        self._keep(cycle.operation, msgspec.structs.replace(known, end=end))
+        return self._rebirths.answer(asker, end)
+
+    def _concluded(self, sender: Node, message: CycleEnded) -> Handled:
+        handled = self._rebirths.conclude(sender, message, is_new_open=self._state.is_new_open)
+        self._keep(message.operation, Kept(message))
+        self._end()
+        cycle = Cycle.of(message)
+        refusal = "" if message.is_done else f"{message.broker} has lost its memory meanwhile; ask again"
+        end: list[Effect] = [note(cycle, refusal or "done")]
+        if self._layers.name == cycle.u:
+            end.append(Concluded(cycle.operation, refusal))
+        return handled._replace(effects=[*handled.effects, *end])
+
+    def _end_of(self, cycle: Cycle, forgetful: Node = "") -> CycleEnded:
+        """Of the exchange that is under way here: it is done."""
+        address = self._state.address
+        return CycleEnded(cycle.operation, cycle.path, cycle.cut, cycle.protocol, address, forgetful, is_done=True)
+
+    def _keep(self, operation: str, what: Kept) -> None:
+        kept = self._state.kept
+        kept[operation] = what
+        if len(kept) > KEPT_MAX:
+            del kept[next(iter(kept))]
 
 
 def note(cycle: Cycle, what: str) -> Observe:

@@ -22,6 +22,7 @@ from pleach.overlay import sides
 from pleach.overlay.exchange.crossing import Crossing, Ends
 from pleach.overlay.exchange.cycle import Cycle
 from pleach.overlay.exchange.machine import PART, note
+from pleach.overlay.exchange.rebirths import OldLink
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Reconfiguration
 from pleach.routing.rewiring import NewLink, Rewiring, unpacked
@@ -52,12 +53,18 @@ class LinkExchange(ABC):
     def is_over(self) -> bool:
         return self.ends.is_over
 
+    @property
+    def old_link(self) -> OldLink:
+        if not self.ends.is_removed:
+            return OldLink.THERE
+        return OldLink.GONE if self.ends.is_left else OldLink.LEFT
+
     @abstractmethod
     def begin(self, lock_seconds: float, /) -> Handled: ...
 
     def handle(self, sender: Node, message: Message) -> Handled:
         match message:
-            case Removed():
+            case Removed() if sender == self._over_old:
                 return Handled(self._left())
             case Done(origin=origin):
                 return Handled(self._done(origin))

@@ -90,7 +90,7 @@ class Path(LinkExchange):
                 return Handled(self._on_head(sender, message))
             case Reconfigure():
                 return Handled(self._on_tail(message))
-            case Reconfigured():
+            case Reconfigured() if sender == self.ends.awaited:
                 return Handled(self._acknowledged())
             case Activate(told=told, is_settled=is_settled):
                 return self._activated(told, is_settled=is_settled)
