@@ -9,10 +9,11 @@ from types import MappingProxyType
 from pleach.messages import Node, RequestExchange, RequestSwap
 from pleach.overlay.exchange.advanced_coordinated import AdvancedCoordinated
 from pleach.overlay.exchange.advanced_coordinated_printed import AdvancedCoordinatedPrinted, Misprint
+from pleach.overlay.exchange.contract import PartMaker
 from pleach.overlay.exchange.coordinated import Coordinated
 from pleach.overlay.exchange.deferred import Deferred
 from pleach.overlay.exchange.informed import Informed
-from pleach.overlay.exchange.machine import ExchangeMachine, PartMaker
+from pleach.overlay.exchange.machine import ExchangeMachine
 from pleach.overlay.exchange.path import Path
 from pleach.overlay.exchange.path_printed import PathPrinted
 from pleach.overlay.exchange.strawman import Strawman

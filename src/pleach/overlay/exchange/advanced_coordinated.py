@@ -41,8 +41,8 @@ from pleach.messages import (
 )
 from pleach.overlay import sides
 from pleach.overlay.exchange.colours import Colouring, Place
+from pleach.overlay.exchange.contract import NOTHING, note
 from pleach.overlay.exchange.cycle import Cycle
-from pleach.overlay.exchange.machine import NOTHING, note
 from pleach.overlay.exchange.rebirths import OldLink
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Reconfiguration
@@ -57,7 +57,7 @@ class AdvancedState(msgspec.Struct):
 
 
 class AdvancedCoordinated:
-    """One broker's part (see `machine.Part`)."""
+    """One broker's part (see `contract.Part`)."""
 
     def __init__(self, layers: Layers, cycle: Cycle, ordering: str) -> None:
         self._layers = layers

@@ -29,8 +29,8 @@ from pleach.effects import Effect, Send, SetTimer
 from pleach.messages import Begin, EndOfRelay, Message, Node, RelayRouting, RelayTables, Separator, Unlock
 from pleach.overlay.exchange.advanced_coordinated import AdvancedCoordinated, AdvancedState
 from pleach.overlay.exchange.colours import Colouring, Place
+from pleach.overlay.exchange.contract import PART
 from pleach.overlay.exchange.cycle import Cycle
-from pleach.overlay.exchange.machine import PART
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Passing, Reconfiguration, Verdict, stale
 

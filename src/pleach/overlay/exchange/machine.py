@@ -13,13 +13,13 @@ known in a former life. How an exchange ends that a broker of the cycle has forg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Final, Protocol, TypeAlias, get_args
+from typing import Final, get_args
 
 import msgspec
 
-from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send
+from pleach.effects import Concluded, Effect, LinkDown, LinkUp, Send
 from pleach.errors import ProtocolError
 from pleach.messages import (
     CycleEnded,
@@ -34,6 +34,7 @@ from pleach.messages import (
     pack,
     unpack,
 )
+from pleach.overlay.exchange.contract import NOTHING, PART, Part, PartMaker, note
 from pleach.overlay.exchange.cycle import Cycle
 from pleach.overlay.exchange.rebirths import KEPT_MAX, Fate, Kept, OldLink, Rebirths, fate
 from pleach.overlay.layers import Layers
@@ -41,52 +42,6 @@ from pleach.overlay.retries import Retries
 from pleach.overlay.seam import Handled, Reconfiguration, join
 
 RETRY: Final = "exchange:retry:"
-PART: Final = "exchange:part"  # the timer of a part
-
-NOTHING = Handled()
-
-
-class Part(Protocol):
-    """One broker's part in one exchange, by one protocol; it is made when the broker is locked."""
-
-    @property
-    def cycle(self) -> Cycle: ...
-
-    @property
-    def is_over(self) -> bool:
-        """Whether this broker has no more to do with the exchange.
-
-        When u has not, the operation is done: links and tables of its side are those of the new tree, and what still
-        comes of the exchange does not come by there.
-        """
-        ...
-
-    @property
-    def old_link(self) -> OldLink:
-        """At an end of r: how it stands to it."""
-        ...
-
-    @property
-    def seam(self) -> Reconfiguration: ...
-
-    def begin(self, lock_seconds: float, /) -> Handled:
-        """At u: all are locked, which took so long, and the new link is open."""
-        ...
-
-    def handle(self, sender: Node, message: Message) -> Handled: ...
-
-    def due(self) -> Handled:
-        """Its timer, `PART`, is due."""
-        ...
-
-    def resume(self) -> Sequence[Effect]: ...
-
-    def capture(self) -> bytes: ...
-
-    def restore(self, state: bytes) -> None: ...
-
-
-PartMaker: TypeAlias = Callable[[Layers, Cycle, str], Part]
 
 
 class Phase(StrEnum):
@@ -392,7 +347,3 @@ class ExchangeMachine:
         kept[operation] = what
         if len(kept) > KEPT_MAX:
             del kept[next(iter(kept))]
-
-
-def note(cycle: Cycle, what: str) -> Observe:
-    return Observe(Observed.STATE, detail=f"exchange {cycle.operation}: {what}")

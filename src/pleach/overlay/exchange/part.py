@@ -19,9 +19,9 @@ from pleach.effects import Effect, LinkDown, Send, SetTimer
 from pleach.errors import ProtocolError
 from pleach.messages import Activate, Begin, Done, Message, Node, Removed, Told, pack, unpack
 from pleach.overlay import sides
+from pleach.overlay.exchange.contract import PART, note
 from pleach.overlay.exchange.crossing import Crossing, Ends
 from pleach.overlay.exchange.cycle import Cycle
-from pleach.overlay.exchange.machine import PART, note
 from pleach.overlay.exchange.rebirths import OldLink
 from pleach.overlay.layers import Layers
 from pleach.overlay.seam import Handled, Reconfiguration
@@ -29,7 +29,7 @@ from pleach.routing.rewiring import NewLink, Rewiring, unpacked
 
 
 class LinkExchange(ABC):
-    """A part (see `machine.Part`) but for what differs: each protocol says when to link and when to remove."""
+    """A part (see `contract.Part`) but for what differs: each protocol says when to link and when to remove."""
 
     ends: Ends
 

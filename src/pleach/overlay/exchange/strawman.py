@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from pleach.effects import Effect, SetTimer
 from pleach.messages import Activate, Begin, Message, Node
-from pleach.overlay.exchange.machine import PART
+from pleach.overlay.exchange.contract import PART
 from pleach.overlay.exchange.part import LinkExchange
 from pleach.overlay.seam import Handled
 
