@@ -21,7 +21,7 @@ class Promise(Enum):
     FIFO = "fifo"
     CAUSAL = "causal"
     MINIMAL_DELAY = "held_back_ms_max"  # S0: no swap takes longer than the longer of the paths before and after
-    INSIDE = "outside"  # S2 §4.2: no table changes but on the cycle
+    INSIDE = "outside"  # S2 §4.2: no table changes but on the cycle (simple, identity, covering; not merging)
 
 
 DELIVERY = frozenset({Promise.NO_LOSS, Promise.NO_DUPLICATE})
