@@ -7,6 +7,7 @@ failure, by whatever process, is done once.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import NamedTuple, Self
 
@@ -66,6 +67,13 @@ class Visit:
                 self.taken = max(self.taken, frame.upto)
             if time.monotonic() > deadline:
                 raise TimeoutError("no answer in time")
+
+    def stay(self, seconds: float) -> None:
+        """Wait, and let the broker know that we are still here."""
+        deadline = time.monotonic() + seconds
+        with contextlib.suppress(TimeoutError):
+            while (left := deadline - time.monotonic()) > 0.0:
+                self._wire.receive(left)
 
     def leave(self) -> None:
         self._wire.send(Bye(Farewell.LEAVING, "all is said"))
