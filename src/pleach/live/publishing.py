@@ -62,7 +62,7 @@ class Ledger:
         self.confirmable = 0
         self.is_begun = done is not None
         self.signs: set[str] = set()  # that were asked for, and given
-        self.heir_life = 0  # of the broker that we are sent on to
+        self.sent_on: Redirect | None = None  # to the heir; should that lose its memory, more may follow here
         self._has_told = False  # one that tells of all before it
 
     def note(self, number: int, payload: bytes) -> None:
@@ -78,8 +78,8 @@ class Ledger:
                     self.refused[event.sequence] = reason
                 case Unsubscribed(sign) | Refused(sign):
                     self.signs.add(sign)
-                case Redirect(life=life):
-                    self.heir_life = life
+                case Redirect():
+                    self.sent_on = message
 
     def has_answered(self, last: int) -> bool:
         return all(number in self.refused for number in range(self.done + 1, last + 1))
@@ -127,8 +127,9 @@ class _Work:
         return self.ledger.done >= len(self._events)
 
     @property
-    def is_sent_on(self) -> bool:
-        return bool(self._place.next_broker)
+    def is_over(self) -> bool:
+        """Here, at least."""
+        return self.is_done or self.ledger.sent_on is not None
 
     def take_up(self, patience: float) -> None:
         """Know what has become of all that was said before, by whomever (rule 1)."""
@@ -140,7 +141,8 @@ class _Work:
             self._say(encode(Attach()))
             self._hear_until(lambda: self.ledger.is_begun, patience)
         if not self.ledger.is_begun:
-            leaves = f"leaves the tree for {self._place.next_broker}, and " if self.is_sent_on else ""
+            sent_on = self.ledger.sent_on
+            leaves = f"leaves the tree, sends its clients to {sent_on.broker}, and " if sent_on else ""
             raise SessionLostError(f"{self._place.broker} {leaves}does not know any more what of this it has published")
 
     def say_next(self, patience: float) -> None:
@@ -164,8 +166,13 @@ class _Work:
 
     def follow(self) -> _Stop:
         """Where the work goes on, after all that this broker has answered (rule 5). Its connection is closed."""
-        heir = self._reader.follow(msgspec.structs.replace(self._place, said=self._said))
-        if self.ledger.heir_life not in (0, heir.life):
+        sent_on = self.ledger.sent_on
+        assert sent_on is not None, "nobody has sent us anywhere"
+        place = msgspec.structs.replace(
+            self._place, said=self._said, next_broker=sent_on.broker, next_address=sent_on.address
+        )
+        heir = self._reader.follow(place)
+        if sent_on.life not in (0, heir.life):
             raise SessionLostError(f"{heir.broker} has lost its memory: what was passed on to it is not known")
         return _Stop(parse_addresses(heir.address), heir, self.ledger.done)
 
@@ -178,7 +185,7 @@ class _Work:
         """Until then, or we are sent on. Raises TimeoutError; whoever takes the work up waits for the same answer."""
         deadline, pauses = time.monotonic() + patience, backoff()
         self._hear()
-        while not (is_heard() or self.is_sent_on):
+        while not (is_heard() or self.ledger.sent_on):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self._place.broker} has taken what was said, and has not answered in time")
             self._visit.stay(next(pauses))
@@ -205,11 +212,12 @@ def publish_once(addresses: Sequence[Address], who: Identity, events: Sequence[E
     Whoever does the work again must do it at the same broker. Raises ConnectError, PublishRefusedError,
     SessionLostError, and ClientFencedError where later work has been done under that name.
     """
-    stop: _Stop | None = _Stop(addresses)
+    stop = _Stop(addresses)
     for _ in range(BROKERS_MAX):
-        stop = retried(stop.addresses, patience, partial(_work_at, stop, who, events, patience))
-        if stop is None:
+        further = retried(stop.addresses, patience, partial(_work_at, stop, who, events, patience))
+        if further is None:
             return
+        stop = further
     raise SessionLostError(f"{BROKERS_MAX} brokers have left the tree, one after the other, and sent {who.name} on")
 
 
@@ -227,7 +235,7 @@ def _do(work: _Work, who: Identity, patience: float) -> None:
     """As far as this broker takes it."""
     work.take_up(patience)
     deadline, pauses = time.monotonic() + patience, backoff()
-    while not (work.is_done or work.is_sent_on):
+    while not work.is_over:
         work.say_next(patience)
         if work.ledger.refused:
             _wait_for_room(work, who, deadline, next(pauses))

@@ -11,7 +11,7 @@ import contextlib
 import time
 from typing import NamedTuple, Self
 
-from pleach.links.frames import Ack, Bye, Data, Farewell, Hello
+from pleach.links.frames import Ack, Bye, Data, Farewell, Hello, Ping
 from pleach.live.addresses import Address
 from pleach.live.plain import greet
 from pleach.messages import Node
@@ -71,6 +71,7 @@ class Visit:
     def stay(self, seconds: float) -> None:
         """Wait, and let the broker know that we are still here."""
         deadline = time.monotonic() + seconds
+        self._wire.send(Ping())
         with contextlib.suppress(TimeoutError):
             while (left := deadline - time.monotonic()) > 0.0:
                 self._wire.receive(left)
