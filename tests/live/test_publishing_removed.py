@@ -14,7 +14,7 @@ from pleach.live.addresses import one_address, parse_addresses
 from pleach.live.proxy import LinkProxy
 from pleach.live.publishing import publish_once
 from pleach.live.visit import Identity, Visit
-from pleach.messages import Publish, RequestAdd
+from pleach.messages import Farewell, Publish, RequestAdd, Unsubscribe, encode
 from pleach.runs import encode_event, encode_run
 
 SOME = 20_000  # events: more than are published before a removal has begun
@@ -66,15 +66,14 @@ def signs_passed_on(running):
     return [said for said in running.node("c").gate.membership._state.change.said if said.client == "sink"]
 
 
-async def say(running, broker, first, last):
-    """A process that says some of the events, and is killed before it hears what becomes of them."""
+async def say(running, broker, payload):
+    """A process that says something, and is killed before it hears what becomes of it."""
 
     def visit():
-        who, run_of = Identity("sink", 1), events(last)[first - 1 :]
-        with Visit(one_address(running.ready[broker].client), who, 10.0) as visit:
-            said = encode_run(Publish, len(run_of), b"".join(map(encode_event, run_of)))
-            visit.say(visit.taken + 1, said)
-            visit.until_taken(visit.taken + 1)
+        with Visit(one_address(running.ready[broker].client), Identity("sink", 1), 10.0) as visit:
+            number = visit.taken + 1
+            visit.say(number, payload)
+            visit.until_taken(number)
 
     await asyncio.to_thread(visit)
 
@@ -110,7 +109,7 @@ def test_what_it_has_passed_on_is_not_said_again_by_whoever_takes_the_work_up(tm
         async with two(tmp_path) as (running, link), heard(running, "b") as mine:
             await publish(running, "c", events(10))
             leaving = await handed_over(running, link)
-            await say(running, "c", 11, 20)
+            await say(running, "c", encode_run(Publish, 10, b"".join(map(encode_event, events(20)[10:]))))
             work = asyncio.create_task(publish(running, "c", events(30)))
             await until(lambda: signs_passed_on(running))
             link.heal()
@@ -152,6 +151,23 @@ def test_who_has_not_read_what_it_had_answered_does_not_begin_anew(tmp_path):
     run(story())
 
 
+def test_an_heir_does_not_know_what_it_had_answered_and_says_so(tmp_path):
+    """Whoever followed was killed before it could say anything there; the next one is told to go there itself."""
+
+    async def story():
+        async with two(tmp_path) as (running, _link), heard(running, "b") as mine:
+            await publish(running, "c", events(10))
+            leaving = asyncio.create_task(running.remove("c"))
+            await until(lambda: "sink" in running.node("c").leaving.waits_for)
+            await say(running, "c", encode(Farewell()))
+            assert not (await leaving).refusal
+            with pytest.raises(SessionLostError, match="b does not know any more"):
+                await publish(running, "b", events(20))
+            assert await numbers(mine, 10) == list(range(10))
+
+    run(story())
+
+
 def test_an_heir_that_has_lost_its_memory_is_an_error(tmp_path):
     async def story():
         async with two(tmp_path, data_dir="") as (running, link):
@@ -163,6 +179,20 @@ def test_an_heir_that_has_lost_its_memory_is_an_error(tmp_path):
             with pytest.raises(SessionLostError, match="b has lost its memory"):
                 await publish(running, "c", events(20))
             leaving.cancel()
+
+    run(story())
+
+
+# Beginning -------------------------------------------------------------------------------------------------------
+
+
+def test_who_was_broken_off_before_it_began_hinders_nobody(tmp_path):
+    async def story():
+        async with two(tmp_path) as (running, _link), heard(running, "b") as mine:
+            for number in (1, 2):
+                await say(running, "c", encode(Unsubscribe(f"answered/c/{number}")))
+            await publish(running, "c", events(10))
+            assert await numbers(mine, 10) == list(range(10))
 
     run(story())
 

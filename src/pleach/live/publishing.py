@@ -7,7 +7,8 @@ broker has taken, it has answered, and its answers are kept in the session until
 
 Rule 1: first the answers are read; what they do not tell of is said. An answer may be long in coming: a broker that
         joins the tree holds what it is told, and one that leaves it has its heir answer. So nothing is said before all
-        that was said is answered. Whoever takes the work up asks for a sign: its answer comes behind all others.
+        that was said is answered. Whoever takes the work up asks for a sign: its answer comes behind all others, and
+        tells whether the broker knows us. Only who is unknown, and has asked for nothing but signs there, begins.
 Rule 2: answers are confirmed only as far as the rest still tells everything: all before a `Published` that stands first
         has been published, too. The last one stays.
 Rule 3: one run at a time is under way. So order is kept when a broker that is short of space refuses some for a while.
@@ -62,6 +63,7 @@ class Ledger:
         self.confirmable = 0
         self.is_begun = done is not None
         self.signs: set[str] = set()  # that were asked for, and given
+        self.is_unknown = False  # at the broker, when it last gave one
         self.sent_on: Redirect | None = None  # to the heir; should that lose its memory, more may follow here
         self._has_told = False  # one that tells of all before it
 
@@ -78,6 +80,7 @@ class Ledger:
                     self.refused[event.sequence] = reason
                 case Unsubscribed(sign) | Refused(sign):
                     self.signs.add(sign)
+                    self.is_unknown = isinstance(message, Refused)
                 case Redirect():
                     self.sent_on = message
 
@@ -133,11 +136,10 @@ class _Work:
 
     def take_up(self, patience: float) -> None:
         """Know what has become of all that was said before, by whomever (rule 1)."""
-        if self._said or self.ledger.is_begun:
-            sign = f"answered/{self._place.broker}/{self._said + 1}"
-            self._say(encode(Unsubscribe(sign)))  # from what nobody has subscribed to: a question, and its answer
-            self._hear_until(lambda: sign in self.ledger.signs, patience)
-        else:
+        sign = self._sign(self._said + 1)
+        self._say(encode(Unsubscribe(sign)))  # from what nobody has subscribed to: a question, and its answer
+        self._hear_until(lambda: sign in self.ledger.signs, patience)
+        if self.ledger.is_unknown and not self.ledger.is_begun and self._has_only_asked:
             self._say(encode(Attach()))
             self._hear_until(lambda: self.ledger.is_begun, patience)
         if not self.ledger.is_begun:
@@ -175,6 +177,15 @@ class _Work:
         if sent_on.life not in (0, heir.life):
             raise SessionLostError(f"{heir.broker} has lost its memory: what was passed on to it is not known")
         return _Stop(parse_addresses(heir.address), heir, self.ledger.done)
+
+    def _sign(self, number: int) -> str:
+        """What is asked for in the payload of that number, if it asks for a sign."""
+        return f"answered/{self._place.broker}/{number}"
+
+    @property
+    def _has_only_asked(self) -> bool:
+        """Whether nothing was ever said here but questions: by us, or by one that was broken off after them."""
+        return all(self._sign(number) in self.ledger.signs for number in range(1, self._said + 1))
 
     def _say(self, payload: bytes) -> None:
         self._said += 1
