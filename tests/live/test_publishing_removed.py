@@ -57,6 +57,13 @@ async def handed_over(running, link):
     return leaving
 
 
+async def sent_on(running):
+    """c is about to leave, and has told the publisher where to go; returns the removal."""
+    leaving = asyncio.create_task(running.remove("c"))
+    await until(lambda: "sink" in running.node("c").leaving.waits_for)
+    return leaving
+
+
 def passed_on(running):
     """Events of the publisher that c has passed on to its heir."""
     return running.node("c").gate.membership._state.change.passed_on.get("sink", [])
@@ -124,8 +131,7 @@ def test_the_work_goes_on_where_a_broker_that_has_left_has_sent_its_clients(tmp_
     async def story():
         async with two(tmp_path) as (running, _link), heard(running, "b") as mine:
             await publish(running, "c", events(10))
-            leaving = asyncio.create_task(running.remove("c"))
-            await until(lambda: "sink" in running.node("c").leaving.waits_for)
+            leaving = await sent_on(running)
             await publish(running, "c", events(20))
             assert await numbers(mine, 20) == list(range(20))
             assert not (await leaving).refusal
@@ -140,8 +146,7 @@ def test_who_has_not_read_what_it_had_answered_does_not_begin_anew(tmp_path):
         async with two(tmp_path) as (running, _link), heard(running, "b") as mine:
             await publish(running, "c", events(10))
             await lodge(running, "c")
-            leaving = asyncio.create_task(running.remove("c"))
-            await until(lambda: "sink" in running.node("c").leaving.waits_for)
+            leaving = await sent_on(running)
             await publish(running, "c", events(20))
             with pytest.raises(SessionLostError, match="leaves the tree, sends its clients to b, and does not know"):
                 await publish(running, "c", events(30))
@@ -157,8 +162,7 @@ def test_an_heir_does_not_know_what_it_had_answered_and_says_so(tmp_path):
     async def story():
         async with two(tmp_path) as (running, _link), heard(running, "b") as mine:
             await publish(running, "c", events(10))
-            leaving = asyncio.create_task(running.remove("c"))
-            await until(lambda: "sink" in running.node("c").leaving.waits_for)
+            leaving = await sent_on(running)
             await say(running, "c", encode(Farewell()))
             assert not (await leaving).refusal
             with pytest.raises(SessionLostError, match="b does not know any more"):
@@ -172,8 +176,7 @@ def test_an_heir_that_has_lost_its_memory_is_an_error(tmp_path):
     async def story():
         async with two(tmp_path, data_dir="") as (running, link):
             await publish(running, "c", events(10))
-            leaving = asyncio.create_task(running.remove("c"))
-            await until(lambda: "sink" in running.node("c").leaving.waits_for)
+            leaving = await sent_on(running)
             await running.stop("b")
             await running.start("b", peers={"c": address(link.address)}, data_dir="")
             with pytest.raises(SessionLostError, match="b has lost its memory"):
