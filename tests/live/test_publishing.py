@@ -108,19 +108,6 @@ def test_a_broker_that_is_short_of_space_is_waited_for(tmp_path):
     run(story())
 
 
-def test_a_broker_that_leaves_is_an_error_that_names_the_next(tmp_path):
-    async def story():
-        async with chain(tmp_path) as running:
-            await publish(running, "c", events(10))
-            leaving = asyncio.create_task(running.remove("c"))
-            await until(lambda: "sink" in running.node("c").leaving.waits_for)
-            with pytest.raises(SessionLostError, match="to b"):
-                await publish(running, "c", events(20))
-            leaving.cancel()
-
-    run(story())
-
-
 def test_answers_that_were_given_up_are_an_error_and_no_new_beginning(tmp_path):
     async def story():
         async with one(tmp_path) as running:

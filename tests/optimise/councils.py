@@ -6,9 +6,11 @@ from pleach.optimise.conduct import Conduct
 from pleach.optimise.cost import Costs, DeliveryTree, Flow, delivery_tree
 from pleach.optimise.council import Councillor
 from pleach.optimise.ledger import LOCAL
+from pleach.overlay.choice import Circumstances
 from pleach.overlay.plans.topology import Topology
 
 EVERY = 2.0
+CAUSAL = Circumstances("causal")
 
 
 @dataclass
@@ -31,12 +33,12 @@ class FixedGround:
 
 
 class Assembly:
-    def __init__(self, tree: Topology, costs: Costs, conduct=None):
+    def __init__(self, tree: Topology, costs: Costs, conduct=None, where=CAUSAL):
         self.tree = tree
         conduct = conduct or Conduct(every=EVERY, window=10 * EVERY)
         self.grounds = {b: FixedGround(b, {*tree.around[b]}, costs) for b in tree.brokers}
         self.councillors = {
-            b: Councillor(b, self.grounds[b], conduct, now=0.0, ordering="causal", fresh_name=lambda: "op")
+            b: Councillor(b, self.grounds[b], conduct, now=0.0, where=where, fresh_name=lambda: "op")
             for b in tree.brokers
         }
         self.said = []  # (from, to, message)

@@ -4,7 +4,7 @@ from itertools import combinations, pairwise
 
 import msgspec
 import pytest
-from councils import EVERY, Assembly
+from councils import CAUSAL, EVERY, Assembly
 
 from pleach.effects import Send
 from pleach.messages import Bulletin, Motion, RequestExchange, RequestSwap, Standing, decode, encode
@@ -12,6 +12,7 @@ from pleach.optimise.conduct import Conduct
 from pleach.optimise.cost import Costs, Flow
 from pleach.optimise.improvement import Verdict
 from pleach.optimise.settling import INTERVAL_MAX
+from pleach.overlay.choice import Circumstances
 from pleach.overlay.plans.topology import Topology, link
 
 LINE = ["a", "b", "c", "d", "e"]
@@ -19,15 +20,15 @@ LATER = 10.0  # old enough ledgers, and events that are everywhere
 CONDUCT = Conduct(every=EVERY, window=10 * EVERY, radius=3)
 
 
-def assembly(conduct=CONDUCT, brokers=LINE):
+def assembly(conduct=CONDUCT, brokers=LINE, where=CAUSAL):
     """a – b – c – d – e: every link there could be costs 10, every broker 1."""
     pairs = {link(x, y): 10.0 for x, y in combinations(LINE, 2)}
-    return Assembly(Topology.of(pairwise(brokers)), Costs(dict.fromkeys(LINE, 1.0), pairs), conduct)
+    return Assembly(Topology.of(pairwise(brokers)), Costs(dict.fromkeys(LINE, 1.0), pairs), conduct, where)
 
 
-def busy_from_a_to_d(conduct=CONDUCT, events=100):
+def busy_from_a_to_d(conduct=CONDUCT, events=100, where=CAUSAL):
     """All events go from a's clients to d's."""
-    made = assembly(conduct)
+    made = assembly(conduct, where=where)
     made.publish(Flow("a", frozenset("d")), range(events), at=5.0)
     made.round(1.0)  # everybody has heard of everybody
     made.said.clear()
@@ -91,6 +92,13 @@ def test_a_dry_run_says_what_it_would_do_and_asks_for_nothing():
     made = busy_from_a_to_d(msgspec.structs.replace(CONDUCT, dry_run=True))
     made.round(LATER)
     assert judgements(made)[0].is_worth_it
+    assert not requests(made)
+
+
+def test_where_several_swaps_are_recommended_nothing_is_asked_for():
+    made = busy_from_a_to_d(where=Circumstances("causal", heals=True))
+    made.round(LATER)
+    assert judgements(made)[0].verdict is Verdict.SWAPS
     assert not requests(made)
 
 

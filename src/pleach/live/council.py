@@ -74,7 +74,7 @@ class Council:
         self._measured_at: dict[Node, float] = {}
         self._measuring: asyncio.Task[None] | None = None
         self.councillor = Councillor(
-            node.name, self, conduct, now=node.now, ordering=node.settings.ordering, fresh_name=fresh_name
+            node.name, self, conduct, now=node.now, where=node.settings.circumstances, fresh_name=fresh_name
         )
         node.council, node.gate.seat = self, Seat(self.councillor, self)
 

@@ -41,6 +41,7 @@ LIVED: Mapping[Stabiliser, Stabiliser] = MappingProxyType(
 def lived(scenario: Scenario) -> Scenario:
     """The scenario with the delays that it has on real processes; raises InvalidInputError where it cannot be run."""
     _refuse_backups(scenario)
+    _refuse_healing(scenario)
     if scenario.stabilise is None:
         return scenario
     if scenario.stabilise.renewal is Renewal.RELAYED:
@@ -73,6 +74,15 @@ def _refuse_backups(scenario: Scenario) -> None:
                 f"restart of {step.broker} at {step.at:g} s: processes are not restarted from a backup; leave "
                 '`state_from` out and add a step `corrupt` with what = "all", or run it by `pleach sim`'
             )
+
+
+def _refuse_healing(scenario: Scenario) -> None:
+    """Whoever is away for `after` is replaced there, and not only who is dead for good; a restart would be fenced."""
+    if scenario.heal is not None:
+        raise InvalidInputError(
+            "[heal]: stand-ins are processes that brokers start, of which the proxies of a run know nothing; leave it "
+            "out, or run it by `pleach sim`. Brokers of your own have it with --heal-after"
+        )
 
 
 class Run(Protocol):

@@ -7,10 +7,11 @@ failure, by whatever process, is done once.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import NamedTuple, Self
 
-from pleach.links.frames import Ack, Bye, Data, Farewell, Hello
+from pleach.links.frames import Ack, Bye, Data, Farewell, Hello, Ping
 from pleach.live.addresses import Address
 from pleach.live.plain import greet
 from pleach.messages import Node
@@ -66,6 +67,14 @@ class Visit:
                 self.taken = max(self.taken, frame.upto)
             if time.monotonic() > deadline:
                 raise TimeoutError("no answer in time")
+
+    def stay(self, seconds: float) -> None:
+        """Wait, and let the broker know that we are still here."""
+        deadline = time.monotonic() + seconds
+        self._wire.send(Ping())
+        with contextlib.suppress(TimeoutError):
+            while (left := deadline - time.monotonic()) > 0.0:
+                self._wire.receive(left)
 
     def leave(self) -> None:
         self._wire.send(Bye(Farewell.LEAVING, "all is said"))

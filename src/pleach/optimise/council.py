@@ -34,8 +34,10 @@ from pleach.optimise.book import LAG_SECONDS, Book
 from pleach.optimise.conduct import Conduct
 from pleach.optimise.cost import Costs
 from pleach.optimise.heuristics import LOCAL_MST, CostAndInterest
+from pleach.optimise.improvement import Verdict
 from pleach.optimise.motions import Judgement, costs_of, judged, path_of, request_for
 from pleach.optimise.settling import INTERVAL_MAX, PATIENCE_MAX
+from pleach.overlay.choice import Circumstances
 
 HEARD_MAX = 1_000  # brokers that bulletins are kept of
 MINUTE = 60.0
@@ -92,16 +94,23 @@ class Patience(NamedTuple):
 
 
 class Councillor:
-    """`fresh_name`: names operations. `ordering`: what the network keeps."""
+    """`fresh_name`: names operations. `where`: the network, as far as it counts for the choice of a protocol."""
 
     def __init__(
-        self, name: Node, ground: Ground, conduct: Conduct, *, now: float, ordering: str, fresh_name: Callable[[], str]
+        self,
+        name: Node,
+        ground: Ground,
+        conduct: Conduct,
+        *,
+        now: float,
+        where: Circumstances,
+        fresh_name: Callable[[], str],
     ) -> None:
         self.name = name
         self.book = Book(conduct.window, now)
         self.tally: Counter[str] = Counter()  # bulletins and motions of this broker, and what became of others'
         self._ground, self._conduct = ground, conduct
-        self._ordering, self._fresh_name = ordering, fresh_name
+        self._where, self._fresh_name = where, fresh_name
         self._heard: dict[Node, Heard] = {}
         self._patience: dict[Node, Patience] = {}
         self._changes: deque[float] = deque(maxlen=conduct.actions_per_minute_max)
@@ -245,11 +254,14 @@ class Councillor:
 
     def _decided(self, motion: Motion, now: float) -> Turn:
         judgement = judged(motion, self._conduct)
+        request = request_for(judgement, self._fresh_name(), self._where) if judgement.is_worth_it else None
+        if judgement.is_worth_it and request is None:
+            judgement = judgement._replace(verdict=Verdict.SWAPS)
         self.tally[judgement.verdict] += 1
         if not judgement.is_worth_it or self._conduct.dry_run:
             return Turn([], judgement)
         self._asked_at = now
-        return Turn([], judgement, request_for(judgement, self._fresh_name(), self._ordering))
+        return Turn([], judgement, request)
 
 
 class _View:

@@ -44,6 +44,7 @@ class Verdict(StrEnum):
     CHANCE = "it may be chance"
     DEAR = "the exchanges cost more than they save"
     LIMIT = "it takes more exchanges than may be made now"
+    SWAPS = "it takes several swaps, and no broker may begin them all"
 
 
 @dataclass(frozen=True)

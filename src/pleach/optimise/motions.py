@@ -16,7 +16,7 @@ from pleach.optimise.heuristics import cycle_links
 from pleach.optimise.improvement import Verdict
 from pleach.optimise.ledger import Stretch, costs_without
 from pleach.optimise.settling import DEVIATIONS, best_saving, cost_of_exchange
-from pleach.overlay.choice import AT_ONCE, BY_SWAPS, ONE_SWAP, Circumstances, recommended
+from pleach.overlay.choice import BY_SWAPS, ONE_SWAP, Circumstances, recommended
 from pleach.overlay.plans.topology import Link
 
 
@@ -101,16 +101,20 @@ def judged(motion: Motion, conduct: Conduct) -> Judgement:
     return judgement
 
 
-def request_for(judgement: Judgement, operation: str, ordering: str) -> RequestSwap | RequestExchange:
+def request_for(judgement: Judgement, operation: str, where: Circumstances) -> RequestSwap | RequestExchange | None:
     """The exchange in the words of the overlay, so that it begins at the last broker of the path, which has decided.
 
     Nobody has to be sought for it, in a tree that may be changing elsewhere. And who is busy is not asked again: the
-    tree that the judgement speaks of would be another one by then.
+    tree that the judgement speaks of would be another one by then. So one swap that begins here is all of swaps that is
+    asked for; None where others are recommended: another broker would have to begin some of them.
     """
     path, cut = judgement.path[::-1], len(judgement.path) - 2 - judgement.place
-    where = Circumstances(ordering, is_hierarchical=False, heals=False)  # with either, nobody improves the tree so
-    protocol = recommended(len(path), where).protocol
-    if protocol == BY_SWAPS and len(path) == ONE_SWAP and cut == 0:
+    if len(path) == ONE_SWAP and cut == 0:
         a, b, c = path
         return RequestSwap(operation, a, b, c, is_patient=False)
-    return RequestExchange(operation, list(path), cut, AT_ONCE, is_patient=False)
+    protocol = recommended(
+        max(len(path), ONE_SWAP + 1), where
+    ).protocol  # a swap that begins elsewhere is as good as two
+    if protocol == BY_SWAPS:
+        return None
+    return RequestExchange(operation, list(path), cut, protocol, is_patient=False)

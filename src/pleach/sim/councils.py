@@ -19,6 +19,7 @@ from pleach.optimise.distances import MILLISECONDS_MIN, PROCESSING_MILLISECONDS
 from pleach.optimise.seat import Seat
 from pleach.scenario.asked import described
 from pleach.scenario.model import Scenario
+from pleach.scenario.reweaving import circumstances_of
 from pleach.scenario.values import Span
 from pleach.sim.simulator import Simulator
 from pleach.stabilise.clocks import phase_of
@@ -108,7 +109,7 @@ class Councils:
             ground,
             scenario.improve,
             now=now,
-            ordering=scenario.ordering.value,
+            where=circumstances_of(scenario),
             fresh_name=lambda: f"ci-{next(self._numbers)}",
         )
         every = scenario.improve.every
