@@ -32,7 +32,7 @@ BY_SWAPS: Final = "swaplink"
 AT_ONCE: Final = "advanced-coordinated"
 INSTEAD: Final = f"take {BY_SWAPS}, or leave it to {AUTO}"  # of what does not fit
 ONE_SWAP: Final = 3  # brokers
-CAUSAL_BROKERS_MAX: Final = 5  # at once: up to here events wait hardly longer than with swaps (14 ms against 8)
+CAUSAL_BROKERS_MAX: Final = 5  # at once: up to here the longest wait is 16 ms against 3 with swaps (docs/results)
 
 
 class Circumstances(NamedTuple):
