@@ -112,9 +112,8 @@ def request_for(judgement: Judgement, operation: str, where: Circumstances) -> R
     if len(path) == ONE_SWAP and cut == 0:
         a, b, c = path
         return RequestSwap(operation, a, b, c, is_patient=False)
-    protocol = recommended(
-        max(len(path), ONE_SWAP + 1), where
-    ).protocol  # a swap that begins elsewhere is as good as two
+    # A swap that begins elsewhere is as good as two.
+    protocol = recommended(max(len(path), ONE_SWAP + 1), where).protocol
     if protocol == BY_SWAPS:
         return None
     return RequestExchange(operation, list(path), cut, protocol, is_patient=False)

@@ -21,6 +21,7 @@ from networks import COMBINATIONS, Combination, combined
 from reconfigured import TreeStep, upheaval
 
 from pleach.broker import Broker
+from pleach.lab.exchanges import cycle_of, exchange_of
 from pleach.messages import Node
 from pleach.overlay.plans import Topology
 from pleach.scenario.model import Client, Ordering, Routing, Scenario
@@ -82,14 +83,6 @@ def _drawn(seed: int, cycles: Cycles) -> tuple[Scenario, Exchange]:
             return scenario, drawn_exchange(seed, scenario)
         case Cycles.LONG:
             return around_a_cycle(seed, EXCHANGE_AT)
-
-
-def exchange_of(scenario: Scenario) -> Exchange:
-    return next(step for step in scenario.steps if isinstance(step, Exchange))
-
-
-def cycle_of(scenario: Scenario) -> tuple[Node, ...]:
-    return Topology.of(scenario.links, scenario.brokers).path(*exchange_of(scenario).add)
 
 
 def drawn_exchange(seed: int, scenario: Scenario) -> Exchange:

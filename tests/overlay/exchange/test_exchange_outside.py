@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from exchanged import COMPOSED, PROTOCOLS, Cycles, cycle_of, entries_outside, exchanged, steady
+from exchanged import COMPOSED, PROTOCOLS, Cycles, entries_outside, exchanged, steady
 from thorough import FACTOR
 
+from pleach.lab.exchanges import cycle_of
 from pleach.scenario.model import Ordering, Routing
 
 SEEDS = 36 * FACTOR

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from exchanged import FLAT, PROTOCOLS, Cycles, cycle_of, exchange_of, network
+from exchanged import FLAT, PROTOCOLS, Cycles, network
 from promised import judge_exchange, replay, trial_of, unkept
 from thorough import FACTOR
 
+from pleach.lab.exchanges import cycle_of, exchange_of
 from pleach.lab.table1 import Row
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule

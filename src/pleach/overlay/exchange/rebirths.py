@@ -108,10 +108,8 @@ class Rebirths:
         effects = [*self._start_over(message, {n: n == sender for n in kept}, gone=down), *last, *down]
         forsaken = None if goes is None else (cycle.operation, goes)
         if not message.is_done and old is not None and new is None:
-            forsaken = (
-                cycle.operation,
-                cycle.towards_new(name) or "",
-            )  # gray there: it has come over a, and must not over r
+            # What is gray there has come over a, and must not go over r.
+            forsaken = (cycle.operation, cycle.towards_new(name) or "")
         held = [] if new is None else [new]
         if message.is_done:
             return Handled(effects, released=held, void=held, forsaken=forsaken)
