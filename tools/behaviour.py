@@ -74,7 +74,7 @@ def simulated(path: Path, seed: int) -> str:
 
 
 def explored(case: str) -> dict[str, object]:
-    file = EXAMPLES / f"{case.split(',')[0]}.toml"
+    file = EXAMPLES / f"{case.split(',', maxsplit=1)[0]}.toml"
     command = [sys.executable, "-m", "pleach", "explore", str(file), "--json", *EXPLORED[case]]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if not done.stdout:

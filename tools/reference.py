@@ -22,9 +22,9 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from pleach.cli.main import app
-from pleach.live import status
-from pleach.live.config import ENVIRONMENT_PREFIX, LASTING, RELOADABLE, TABLES, BrokerSettings
-from pleach.live.metrics import COUNTER_HELP
+from pleach.server.http import status
+from pleach.server.metrics import COUNTER_HELP
+from pleach.server.settings import ENVIRONMENT_PREFIX, LASTING, RELOADABLE, TABLES, BrokerSettings
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"

@@ -8,11 +8,11 @@ u          …          x ──r── y          …          v
 
 from __future__ import annotations
 
-from pleach.effects import Effect, Send
-from pleach.messages import EVENTS_TO_BROKERS, Begin, Begun, Message, Node
-from pleach.overlay.exchange.coordinated import Coordinated
-from pleach.overlay.exchange.crossing import Crossing, Ends
-from pleach.overlay.seam import Handled, Hold, Passing, Verdict
+from pleach.core.effects import Effect, Send
+from pleach.core.messages import EVENTS_TO_BROKERS, Begin, Begun, Message, Node
+from pleach.core.overlay.exchange.coordinated import Coordinated
+from pleach.core.overlay.exchange.crossing import Crossing, Ends
+from pleach.core.overlay.seam import Handled, Hold, Passing, Verdict
 
 
 class GateEnds(Ends):

@@ -6,9 +6,9 @@ from typer.testing import CliRunner
 
 from pleach.cli.improve import _seconds, _share, _tell, told
 from pleach.cli.main import app
+from pleach.core.optimise.improvement import Verdict
 from pleach.errors import InvalidInputError, PriceError
-from pleach.live.improving import Exchanged, Round, Wish
-from pleach.optimise.improvement import Verdict
+from pleach.operate.improving import Exchanged, Round, Wish
 
 BETTER = Round(
     3, 0.0, Verdict.IMPROVE, 1_200.0, 4, 80.0, 20.0, 91.25, (Exchanged(("a", "b"), ("a", "c")),), is_done=True

@@ -6,12 +6,12 @@ from typer.testing import CliRunner
 
 from pleach.cli.main import app
 from pleach.cli.plan import _show
+from pleach.core.optimise.cost import Flow
+from pleach.core.optimise.prices import Prices
+from pleach.core.optimise.search import Problem
+from pleach.core.overlay.choice import Circumstances
+from pleach.core.overlay.plans import Topology, decode_plan
 from pleach.errors import InvalidInputError, PriceError
-from pleach.optimise.cost import Flow
-from pleach.optimise.prices import Prices
-from pleach.optimise.search import Problem
-from pleach.overlay.choice import Circumstances
-from pleach.overlay.plans import Topology, decode_plan
 from pleach.spark.planner.wish import Wish
 
 

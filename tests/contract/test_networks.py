@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 import pytest
-from judgement import disagreements, judge_network, out_of_order
-from long_run import replay
-from networks import COMBINATIONS, combined, random_scenario
-from thorough import FACTOR
 
-from pleach.messages import Layer
+from pleach.core.messages import Layer
 from pleach.scenario.model import scenario_digest
 from pleach.scenario.timeline import check_steps
 from pleach.scenario.validate import check_clients, check_settings, check_tree
 from pleach.sim.run import run_scenario
 from pleach.trace import Rule, judge
+from support.contract.judgement import disagreements, judge_network, out_of_order
+from support.contract.long_run import replay
+from support.contract.networks import COMBINATIONS, combined, random_scenario
+from support.contract.thorough import FACTOR
 
 MODES = list(dict.fromkeys(combination.mode for combination in COMBINATIONS))
 SEEDS_PER_CASE = 3

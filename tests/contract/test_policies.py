@@ -12,11 +12,11 @@ from itertools import pairwise, product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thorough import FACTOR
 
-from pleach.events.language import parse_filter
-from pleach.routing.entries import Change, Entry
-from pleach.routing.policies import POLICIES
+from pleach.core.events.language import parse_filter
+from pleach.core.routing.entries import Change, Entry
+from pleach.core.routing.policies import POLICIES
+from support.contract.thorough import FACTOR
 
 EXAMPLES = 40 * FACTOR
 PRICES = 12

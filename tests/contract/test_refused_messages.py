@@ -9,14 +9,22 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from stations import ADD, BEGINS_AT, REMOVE, SWAP, station
 
-from pleach.broker import Broker
+from pleach.core.broker import Broker
+from pleach.core.messages import (
+    ExchangeMessage,
+    MembershipMessage,
+    MovementMessage,
+    Seek,
+    Sought,
+    SwapLinkMessage,
+    encode,
+)
 from pleach.errors import ProtocolError
-from pleach.messages import ExchangeMessage, MembershipMessage, MovementMessage, Seek, Sought, SwapLinkMessage, encode
 from pleach.scenario.assemble import make_machine, tree_of
 from pleach.scenario.steps import Exchange, MoveClient
 from pleach.sim.run import ScenarioRun
+from support.overlay.stations import ADD, BEGINS_AT, REMOVE, SWAP, station
 
 KINDS = frozenset(
     (

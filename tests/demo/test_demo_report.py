@@ -6,11 +6,11 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
 import pytest
-from played import performance
 
 from pleach.demo.judgement import Engine, judgement
 from pleach.demo.report import write_report
 from pleach.errors import MissingPartError
+from support.demo.played import performance
 
 VOID = {"meta", "br"}
 

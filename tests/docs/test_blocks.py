@@ -1,7 +1,7 @@
 """The finder of blocks and the judge of console blocks: what they must not overlook."""
 
-from blocks import Fate, blocks_of
-from page_scripts import console_commands, console_lines, missing_lines, script_of
+from support.docs.blocks import Fate, blocks_of
+from support.docs.page_scripts import console_commands, console_lines, missing_lines, script_of
 
 PAGE = """\
 # A page

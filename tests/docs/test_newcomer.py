@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-from blocks import ROOT
-from broker_process import eventually
 
 import newcomer
 from newcomer import Command, commands_of, follow, told
+from support.docs.blocks import ROOT
+from support.live.broker_process import eventually
 
 README = (ROOT / "README.md").read_text()
 SECONDS_MAX = 60

@@ -1,6 +1,6 @@
 """docs/tutorials/own-protocol.md: what it prints is the file that is run, and that is about 50 lines."""
 
-from blocks import ROOT, blocks_of
+from support.docs.blocks import ROOT, blocks_of
 
 EXAMPLE = ROOT / "examples" / "protocols" / "gates.py"
 LINES_MAX = 55

@@ -4,14 +4,14 @@ import re
 
 import msgspec
 import pytest
-from blocks import CHECKED, COMMANDS, ROOT, RUN, Fate, blocks_of, pages
-from expectations import EXPECTED
-from page_scripts import SAID, console_lines, furnish, missing_lines, run, script_of
 
-from pleach.live.config import load_settings
 from pleach.scenario import parse_scenario
+from pleach.server.settings import load_settings
 from pleach.sim.run import run_scenario
 from pleach.trace import judge
+from support.docs.blocks import CHECKED, COMMANDS, ROOT, RUN, Fate, blocks_of, pages
+from support.docs.expectations import EXPECTED
+from support.docs.page_scripts import SAID, console_lines, furnish, missing_lines, run, script_of
 
 BLOCKS = [block for page in pages() for block in blocks_of(page)]
 

@@ -2,9 +2,8 @@
 
 import re
 
-from blocks import ROOT
-
 from pleach.lab.registry import EXPERIMENTS
+from support.docs.blocks import ROOT
 
 PAGE = (ROOT / "docs" / "explanation" / "papers.md").read_text()
 

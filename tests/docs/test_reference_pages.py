@@ -4,15 +4,15 @@ import inspect
 import re
 
 import pytest
-from blocks import ROOT
 
 import reference
 import rooms
 from pleach import errors
-from pleach.links.frames import FRAME_BYTES_MAX, PROTOCOL_VERSION, Farewell, Kind
-from pleach.live.config import TABLES, BrokerSettings
-from pleach.live.metrics import Counters
-from pleach.runs import RUN_EVENTS_MAX
+from pleach.core.links.frames import FRAME_BYTES_MAX, PROTOCOL_VERSION, Farewell, Kind
+from pleach.core.messages.runs import RUN_EVENTS_MAX
+from pleach.server.metrics import Counters
+from pleach.server.settings import TABLES, BrokerSettings
+from support.docs.blocks import ROOT
 
 PAGES = ROOT / "docs" / "reference"
 

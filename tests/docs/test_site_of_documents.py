@@ -4,9 +4,9 @@ import re
 from pathlib import PurePosixPath
 
 import pytest
-from blocks import ROOT
 
 import site_of_documents as site
+from support.docs.blocks import ROOT
 
 
 @pytest.fixture(scope="module")

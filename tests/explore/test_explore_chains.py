@@ -6,17 +6,27 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from chains import ADVERTISING, ANSWERING, CHURN, RESTLESS, SUBSCRIPTION, TINY, WITHDRAWAL, crash, restart
 
-from pleach.effects import Send
+from pleach.core.effects import Send
+from pleach.core.messages import Forward
+from pleach.core.routing.policies import POLICIES
 from pleach.errors import LivenessError, ScenarioError
 from pleach.explore import search
 from pleach.explore.search import Outcome, explore
-from pleach.messages import Forward
-from pleach.routing.policies import POLICIES
 from pleach.scenario import load_scenario
 from pleach.scenario.plants import PlantedBroker
 from pleach.scenario.schedule import Act, HandOver
+from support.explore.chains import (
+    ADVERTISING,
+    ANSWERING,
+    CHURN,
+    RESTLESS,
+    SUBSCRIPTION,
+    TINY,
+    WITHDRAWAL,
+    crash,
+    restart,
+)
 
 FACTOR = max(1, int(os.environ.get("PLEACH_THOROUGH", "1")))
 EXAMPLES = Path(__file__).parents[2] / "examples"

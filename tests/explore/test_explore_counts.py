@@ -4,8 +4,15 @@ import os
 from collections import Counter
 
 import pytest
-from brute_force import complaints_of, walk_everything
-from chains import (
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from pleach.explore.search import FAR, Search
+from pleach.explore.world import World
+from pleach.scenario.plants import PLANTS
+from pleach.scenario.script import script_of
+from support.explore.brute_force import complaints_of, walk_everything
+from support.explore.chains import (
     ANSWERING,
     RESTLESS,
     SUBSCRIPTION,
@@ -18,13 +25,6 @@ from chains import (
     subscribe,
     unsubscribe,
 )
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
-
-from pleach.explore.search import FAR, Search
-from pleach.explore.world import World
-from pleach.scenario.plants import PLANTS
-from pleach.scenario.script import script_of
 
 FACTOR = max(1, int(os.environ.get("PLEACH_THOROUGH", "1")))
 WALKED_MAX = 400  # schedules of a drawn scenario

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from chains import Chain, advertise, client, crash, publish, restart, unsubscribe
-from cycles import AGAIN, LEFT_TO_RIGHT, RIGHT_TO_LEFT, cycle, explored, length, one_event
 
+from pleach.core.messages import RequestExchange, RequestSwap
+from pleach.core.overlay.registry import CYCLES, SWAPS, WAITING
 from pleach.errors import ScenarioError, ScheduleError
 from pleach.explore.search import Outcome, explore
-from pleach.messages import RequestExchange, RequestSwap
-from pleach.overlay.registry import CYCLES, SWAPS, WAITING
 from pleach.scenario.load import load_scenario
 from pleach.scenario.schedule import Schedule, Step
 from pleach.scenario.script import Options, Requests, describe, script_of
 from pleach.sim.replay import replay
 from pleach.trace import judge
+from support.explore.chains import Chain, advertise, client, crash, publish, restart, unsubscribe
+from support.explore.cycles import AGAIN, LEFT_TO_RIGHT, RIGHT_TO_LEFT, cycle, explored, length, one_event
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TIMERS = Options(instant_clients=True, timers=True)

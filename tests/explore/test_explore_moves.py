@@ -1,13 +1,13 @@
 """Every order of a movement with a few events: nothing is lost, doubled or out of order, and it ends."""
 
 import pytest
-from chains import Chain, client, crash, publish, restart, subscribe, unsubscribe
 
+from pleach.core.messages import RequestMove
+from pleach.core.mobility.target import Target
 from pleach.errors import ScenarioError
 from pleach.explore.search import Outcome, explore
-from pleach.messages import RequestMove
-from pleach.mobility.target import Target
 from pleach.scenario.script import Options, Requests, describe, script_of
+from support.explore.chains import Chain, client, crash, publish, restart, subscribe, unsubscribe
 
 TIMERS = Options(timers=True)
 ANSWERS = "\nreply = { to = 'price > 50', with = { answer = { sequence = true } } }"

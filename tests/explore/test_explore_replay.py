@@ -1,7 +1,6 @@
 """What the explorer finds happens in the simulator too, record by record."""
 
 import pytest
-from chains import ANSWERING, RESTLESS, SUBSCRIPTION, TINY, WITHDRAWAL, crash, restart
 
 from pleach.explore.history import records_of, steps_of
 from pleach.explore.invariants import check
@@ -11,6 +10,7 @@ from pleach.scenario.schedule import Schedule
 from pleach.scenario.script import script_of
 from pleach.sim.replay import replay
 from pleach.trace import judge
+from support.explore.chains import ANSWERING, RESTLESS, SUBSCRIPTION, TINY, WITHDRAWAL, crash, restart
 
 UNSEEN_BY_CLIENTS = {"send", "fault"}
 

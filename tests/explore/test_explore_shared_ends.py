@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from chains import Chain, advertise, client, publish, unsubscribe
-from cycles import AGAIN, explored
 
+from pleach.core.messages import RequestExchange
 from pleach.explore.search import Outcome
-from pleach.messages import RequestExchange
 from pleach.scenario.script import Requests, script_of
+from support.explore.chains import Chain, advertise, client, publish, unsubscribe
+from support.explore.cycles import AGAIN, explored
 
 CORRECTED = "advanced-coordinated"
 SHAPES = {  # brokers, r, a

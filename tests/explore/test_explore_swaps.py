@@ -2,18 +2,18 @@
 
 import msgspec
 import pytest
-from chains import Chain, client, crash, publish, restart
 
+from pleach.core.messages import RequestAdd, RequestRemove, RequestSwap
 from pleach.errors import ScenarioError
 from pleach.explore.invariants import NEVER_ENDED, STILL_LOCKED, check
 from pleach.explore.reactions import BrokenError
 from pleach.explore.search import Outcome, explore
 from pleach.explore.world import World
-from pleach.messages import RequestAdd, RequestRemove, RequestSwap
 from pleach.scenario.schedule import Ring, load_schedule, schedule_text
 from pleach.scenario.script import Options, Requests, describe, script_of
 from pleach.sim.replay import replay
 from pleach.trace import judge
+from support.explore.chains import Chain, client, crash, publish, restart
 
 INSTANT = Options(instant_clients=True)
 SWAP = "do = 'swap'\nbrokers = ['a', 'b', 'c']"

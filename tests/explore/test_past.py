@@ -2,8 +2,8 @@
 
 import pytest
 
-from pleach.effects import Observe, Observed
-from pleach.events.event import Event, EventId
+from pleach.core.effects import Observe, Observed
+from pleach.core.events.event import Event, EventId
 from pleach.explore.past import Pasts
 
 E1, E2 = (Event(EventId("p", 0, n), {"price": 50 + n}) for n in (1, 2))

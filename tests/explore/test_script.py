@@ -1,12 +1,12 @@
 """Scenarios without their clock."""
 
 import pytest
-from chains import TINY, Chain, client, crash, publish, restart, subscribe, unsubscribe
 
 from pleach.errors import ScenarioError
 from pleach.scenario import parse_scenario
 from pleach.scenario.script import ACTIONS_MAX, Crashes, Publishes, Restarts, describe, script_of
 from pleach.sim.run import run_scenario
+from support.explore.chains import TINY, Chain, client, crash, publish, restart, subscribe, unsubscribe
 
 LOAD = "id = 'p'\nbroker = 'a'\npublish = { every = 1.0, count = 3, attributes = { n = { sequence = true } } }"
 

@@ -7,7 +7,7 @@ REACHED = code._reached_from("pleach.lab.hops")
 
 
 def test_what_the_simulator_stands_on_counts():
-    assert {"pleach.lab.hops", "pleach.sim.run", "pleach.broker", "pleach.events.filter"} <= REACHED
+    assert {"pleach.lab.hops", "pleach.sim.run", "pleach.core.broker", "pleach.core.events.filter"} <= REACHED
 
 
 def test_commands_pictures_and_other_worlds_do_not_count():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pleach.core.overlay.registry import EXCHANGES
 from pleach.lab.consequences import run_exchange
-from pleach.overlay.registry import EXCHANGES
 from pleach.scenario.load import parse_scenario
 from pleach.trace import RecordKind
 

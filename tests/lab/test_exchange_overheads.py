@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from thorough import FACTOR
 
 from pleach.lab.consequences import run_exchange
 from pleach.lab.dispatchers import Dispatchers, overheads
 from pleach.lab.exchanges import Workload, workload_scenario
 from pleach.scenario.model import Ordering
+from support.contract.thorough import FACTOR
 
 SPARSE, LOW, HIGH = 0.2, 1.0, 50.0
 SEEDS = range(6 * FACTOR)

@@ -8,6 +8,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pleach.core.overlay.plans import Topology
+from pleach.core.overlay.registry import EXCHANGES
 from pleach.lab.dispatchers import DEGREE_MAX, Dispatchers, dispatchers_scenario
 from pleach.lab.exchanges import (
     EXCHANGE_AT,
@@ -17,8 +19,6 @@ from pleach.lab.exchanges import (
     exchange_of,
     workload_scenario,
 )
-from pleach.overlay.plans import Topology
-from pleach.overlay.registry import EXCHANGES
 from pleach.scenario.model import Ordering
 from pleach.scenario.steps import Drain, Exchange
 

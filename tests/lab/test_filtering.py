@@ -8,8 +8,11 @@ from functools import partial
 import numpy as np
 import pytest
 
+from pleach.core.events.language import parse_filter
+from pleach.core.messages import Forward, Install, Withdraw
+from pleach.core.stabilise.clocks import phase_of
+from pleach.core.stabilise.lease import Renewal
 from pleach.errors import InvalidInputError
-from pleach.events.language import parse_filter
 from pleach.lab.filtering import (
     HOP,
     Setting,
@@ -25,12 +28,9 @@ from pleach.lab.filtering import (
 )
 from pleach.lab.relayed_renewals import Lease, relayed
 from pleach.lab.spans import SECOND, places_of, times_of
-from pleach.messages import Forward, Install, Withdraw
 from pleach.scenario.model import Client, Ordering, PerLink, Routing, Scenario, Stabilise, Stabiliser
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
-from pleach.stabilise.clocks import phase_of
-from pleach.stabilise.lease import Renewal
 
 SETTING = Setting(fanout=2, levels=4, classes=3)
 SEEN = Window(1 * SECOND, 13 * SECOND)

@@ -5,8 +5,9 @@ import os
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import summarised
 
+from pleach.core.optimise.cost import tree_cost
+from pleach.core.optimise.search import best_of
 from pleach.lab import look, planner, planner_figures
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
@@ -16,8 +17,7 @@ from pleach.lab.improve.rounds import STATIC
 from pleach.lab.improve.setting import Setting
 from pleach.lab.improve.single_events import costs_of
 from pleach.lab.improve.traffic import traffic_of
-from pleach.optimise.cost import tree_cost
-from pleach.optimise.search import best_of
+from support.lab.made_up import summarised
 
 EXAMPLES = 15 * int(os.environ.get("PLEACH_THOROUGH", "1"))
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_up import summarised
 from typer.testing import CliRunner
 
 from pleach.cli.main import app
@@ -14,6 +13,7 @@ from pleach.lab import hops
 from pleach.lab.experiment import Size
 from pleach.lab.rejudge import judge_again, read_numbers
 from pleach.lab.report import Measured, page, read_index, write_report
+from support.lab.made_up import summarised
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 

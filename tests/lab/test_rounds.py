@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pleach.core.overlay.plans import Topology
 from pleach.errors import LivenessError
 from pleach.lab import rounds as module
 from pleach.lab.rounds import Publisher, Rounds, exchange_on_cycle, hops_from, undisturbed
 from pleach.lab.waxman import random_tree
-from pleach.overlay.plans import Topology
 from pleach.scenario.model import Client, PerLink, Routing, Scenario
 from pleach.scenario.steps import Swap
 from pleach.scenario.values import Span

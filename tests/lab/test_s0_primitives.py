@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from made_up import summarised
 
-from pleach.events.event import Event, EventId
-from pleach.events.filter import Filter
-from pleach.events.language import parse_filter
+from pleach.core.events.event import Event, EventId
+from pleach.core.events.filter import Filter
+from pleach.core.events.language import parse_filter
+from pleach.core.messages import Forward, Install, Layer, encode
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
 from pleach.lab.s0_figures import PRIMITIVES, judge_brokers, judge_gaps, judge_removal, judge_subscriptions, judge_types
@@ -23,7 +23,7 @@ from pleach.lab.s0_scenario import (
     scenario_of,
     wanted_text,
 )
-from pleach.messages import Forward, Install, Layer, encode
+from support.lab.made_up import summarised
 
 SMALL = {**DEFAULT, "brokers": 10, "swaps": 4}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from made_up import summarised
 
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
@@ -23,6 +22,7 @@ from pleach.lab.s1_exchange import (
 )
 from pleach.lab.s1_exchange_figures import EXCHANGE_ON_A_CYCLE, judge_broken, judge_control, judge_delay
 from pleach.sim.run import ScenarioRun
+from support.lab.made_up import summarised
 
 SEEDS = range(6)
 

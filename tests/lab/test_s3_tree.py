@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from made_up import summarised
 
+from pleach.core.ring.keys import circle
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
 from pleach.lab.s3_figures import S3_TREE, judge_area, judge_churn, judge_degrees, judge_hops, judge_scale, write_churn
@@ -23,7 +23,7 @@ from pleach.lab.s3_overlays import (
     path_up,
 )
 from pleach.lab.s3_tree import measure
-from pleach.ring.keys import circle
+from support.lab.made_up import summarised
 
 #        1
 #      ┌─┴─┐

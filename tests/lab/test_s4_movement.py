@@ -6,10 +6,11 @@ from collections import Counter
 from math import nan
 
 import pytest
-from made_up import summarised
 
-from pleach.events.algebra import covers
-from pleach.events.language import parse_filter
+from pleach.core.events.algebra import covers
+from pleach.core.events.language import parse_filter
+from pleach.core.mobility.resettling import MoveProtocol
+from pleach.core.overlay.plans import Topology
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
 from pleach.lab.look import save
@@ -18,8 +19,7 @@ from pleach.lab.movers import Movers, Workload, movers_scenario, order, shapes_o
 from pleach.lab.s4_figures import FIGURES, judge_workloads
 from pleach.lab.s4_movement import MOVEMENT, cases
 from pleach.lab.s4_ways import spread
-from pleach.mobility.resettling import MoveProtocol
-from pleach.overlay.plans import Topology
+from support.lab.made_up import summarised
 
 FIGURE = {figure.name: figure for figure in FIGURES}
 

@@ -3,10 +3,10 @@
 from math import nan
 
 import pytest
-from made_up import summary
 
 from pleach.lab.scales import percent, plain
 from pleach.lab.trends import Estimate, are_told_apart, as_told, is_below, linear_growth, ordered, pooled, slope, trend
+from support.lab.made_up import summary
 
 
 def points(*means):

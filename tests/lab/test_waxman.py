@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pleach.core.overlay.plans import Topology
 from pleach.lab.waxman import (
     LATENCY_MAX_SECONDS,
     TABLE_A1,
@@ -23,7 +24,6 @@ from pleach.lab.waxman import (
     random_tree,
 )
 from pleach.lab.waxman import network as grown
-from pleach.overlay.plans import Topology
 
 SMALL = Waxman(domains=5, nodes_per_domain=8)
 

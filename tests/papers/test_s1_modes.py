@@ -6,11 +6,11 @@ Each test cites the section it holds us to. Where the text leaves something open
 from __future__ import annotations
 
 import pytest
-from small_tree import BROKERS, CONFIGS, NARROW, ROUTED, WIDE, SmallTree, config_id, from_, links
 
-from pleach.effects import Observed
-from pleach.events.language import parse_filter
-from pleach.routing.router import RoutingConfig
+from pleach.core.effects import Observed
+from pleach.core.events.language import parse_filter
+from pleach.core.routing.router import RoutingConfig
+from support.papers.small_tree import BROKERS, CONFIGS, NARROW, ROUTED, WIDE, SmallTree, config_id, from_, links
 
 # §2.2.3 Hierarchical and peer-to-peer routing (Figure 2.3) --------------------------------------------------------
 

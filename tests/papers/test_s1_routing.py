@@ -6,12 +6,12 @@ Each test cites the section it holds us to. Where the text leaves something open
 from __future__ import annotations
 
 import pytest
-from small_tree import CONFIGS, NARROW, ROUTED, WIDE, SmallTree, config_id, from_, kinds, links
 
-from pleach.effects import Observed
-from pleach.events.language import parse_filter
-from pleach.messages import Install, Withdraw
-from pleach.routing.router import RoutingConfig
+from pleach.core.effects import Observed
+from pleach.core.events.language import parse_filter
+from pleach.core.messages import Install, Withdraw
+from pleach.core.routing.router import RoutingConfig
+from support.papers.small_tree import CONFIGS, NARROW, ROUTED, WIDE, SmallTree, config_id, from_, kinds, links
 
 
 def ready(config: RoutingConfig, **clients: str) -> SmallTree:

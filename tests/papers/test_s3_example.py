@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pleach.messages import Peer
-from pleach.ring.config import RingConfig
-from pleach.ring.keys import circle
-from pleach.ring.reference_tree import reference_tree
+from pleach.core.messages import Peer
+from pleach.core.ring.config import RingConfig
+from pleach.core.ring.keys import circle
+from pleach.core.ring.reference_tree import reference_tree
 from pleach.sim.rings import RingNetwork
 
 HOSTS = (5, 9, 11, 13, 15)

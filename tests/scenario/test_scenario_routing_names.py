@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pleach.routing.policies import POLICIES
+from pleach.core.routing.policies import POLICIES
 from pleach.scenario.model import Routing
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleach.events.language import parse_filter
+from pleach.core.events.language import parse_filter
 from pleach.scenario import load_scenario, parse_scenario, scenario_digest
 from pleach.scenario.advertisements import derived_advertisements, initial_advertisements, subscription_names
 from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Routing, Scenario

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pleach.overlay.plans import Topology
+from pleach.core.overlay.plans import Topology
 from pleach.scenario import load_scenario
 from pleach.scenario.outline import outline, read_outline, tree_after
 from pleach.sim.run import run_scenario

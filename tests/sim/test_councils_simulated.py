@@ -8,17 +8,17 @@ from itertools import combinations
 
 import msgspec
 import pytest
-from zoned_scenario import CHAIN, FAR, NEAR, forwarded, scenario
 
+from pleach.core.optimise.conduct import Conduct
+from pleach.core.overlay.plans import Topology
 from pleach.errors import ScenarioError
-from pleach.optimise.conduct import Conduct
-from pleach.overlay.plans import Topology
 from pleach.scenario import parse_scenario
 from pleach.scenario.model import PerLink
 from pleach.scenario.outline import outline, read_outline, tree_after
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind, explain, judge
+from support.optimise.zoned_scenario import CHAIN, FAR, NEAR, forwarded, scenario
 
 SEEDS = range(2 * int(os.environ.get("PLEACH_THOROUGH", "1")))
 CONDUCT = Conduct(every=0.5, window=4.0, actions_per_minute_max=100)

@@ -2,11 +2,11 @@
 
 import pytest
 
+from pleach.core.overlay.context import Layers
+from pleach.core.overlay.healing.stand_in import StandIn
+from pleach.core.routing.clients import Sessions
+from pleach.core.routing.router import Router, RoutingConfig
 from pleach.errors import HealingError, ScenarioError
-from pleach.overlay.layers import Layers
-from pleach.overlay.standin import StandIn
-from pleach.routing.router import Router, RoutingConfig
-from pleach.routing.sessions import Sessions
 from pleach.scenario.load import parse_scenario
 from pleach.sim.healing import successor_of
 from pleach.sim.run import run_scenario

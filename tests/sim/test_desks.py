@@ -2,15 +2,15 @@
 
 import pytest
 
-from pleach.effects import LinkDown, Send
+from pleach.core.effects import LinkDown, Send
+from pleach.core.events.language import parse_filter
+from pleach.core.messages import InTable, Layer, Parity, Unsubscribe, Withdraw
+from pleach.core.stabilise.twin import ONLY_TREE
 from pleach.errors import ScenarioError
-from pleach.events.language import parse_filter
-from pleach.messages import InTable, Layer, Parity, Unsubscribe, Withdraw
 from pleach.scenario.load import parse_scenario
 from pleach.sim.run import run_scenario
 from pleach.sim.service import service_of
 from pleach.sim.simulator import Simulator
-from pleach.stabilise.twin import ONLY_TREE
 from pleach.trace import RecordKind, judge
 
 SERVICE = 0.010

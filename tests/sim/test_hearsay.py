@@ -6,7 +6,7 @@ wants answers from the start, and questions when x has passed this one by. Then 
 
 import pytest
 
-from pleach.returning import ReturningClient
+from pleach.core.client.returning import ReturningClient
 from pleach.scenario.load import parse_scenario
 from pleach.sim.hearsay import Hearsay
 from pleach.sim.run import run_scenario

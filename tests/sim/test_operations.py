@@ -3,7 +3,6 @@
 import os
 
 import pytest
-from toy_swap import PATIENCE_SECONDS, ToyBroker
 
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.model import Routing, Scenario
@@ -12,6 +11,7 @@ from pleach.sim.operations import Operations, Surroundings
 from pleach.sim.run import run_scenario
 from pleach.sim.simulator import Simulator
 from pleach.trace import judge
+from support.sim.toy_swap import PATIENCE_SECONDS, ToyBroker
 
 FACTOR = int(os.environ.get("PLEACH_THOROUGH", "1"))
 

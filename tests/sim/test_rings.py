@@ -1,9 +1,9 @@
 """Virtual time for rings: the same run for the same seed, and nothing for those who are gone."""
 
-from pleach.messages import Peer
-from pleach.ring.chord import Phase
-from pleach.ring.config import RingConfig
-from pleach.ring.effects import Found
+from pleach.core.messages import Peer
+from pleach.core.ring.chord import Phase
+from pleach.core.ring.config import RingConfig
+from pleach.core.ring.effects import Found
 from pleach.sim.rings import RingNetwork
 
 CONFIG = RingConfig(bits=6)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pleach.effects import Concluded, LinkDown, LinkUp, Send, SetTimer
+from pleach.core.effects import Concluded, LinkDown, LinkUp, Send, SetTimer
+from pleach.core.messages import Unsubscribe
 from pleach.errors import LinkError
-from pleach.messages import Unsubscribe
 from pleach.sim.simulator import Simulator
 
 LATENCY = (0.1, 0.1)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pleach.effects import CancelTimer, Observe, Observed, Send, SetTimer
+from pleach.core.effects import CancelTimer, Observe, Observed, Send, SetTimer
+from pleach.core.messages import Attach, Unsubscribe
 from pleach.errors import LivenessError
-from pleach.messages import Attach, Unsubscribe
 from pleach.sim.simulator import Simulator
 
 

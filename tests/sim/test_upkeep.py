@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pleach.effects import Send, SetTimer
-from pleach.messages import Attached
+from pleach.core.effects import Send, SetTimer
+from pleach.core.messages import Attached
 from pleach.sim.simulator import Simulator
 
 

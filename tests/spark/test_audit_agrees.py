@@ -6,13 +6,13 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from spoilt_traces import spoilt
 
 from pleach.lake.arrow import arrow_type
 from pleach.spark.audit.job import audit
 from pleach.trace import Outcome, Rule, judge, read_traces
 from pleach.trace.departed import GIVEN_UP
 from pleach.trace.parquet import COLUMNS
+from support.spark.spoilt_traces import spoilt
 
 TRACES = 200 * int(os.environ.get("PLEACH_THOROUGH", "1"))
 

@@ -5,9 +5,7 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
-from scripts import SUBSCRIBED, T1, script
 from test_audit_agrees import table
-from tiny_network import clean_story
 from typer.testing import CliRunner
 
 from pleach.bench.long_traces import PER_ERROR, write_long_traces
@@ -17,6 +15,8 @@ from pleach.spark.audit.around import explain_on_spark, violations_table
 from pleach.spark.audit.inspection import Chunk, look_at
 from pleach.spark.audit.job import audit
 from pleach.trace import Rule, explain, judge, read_traces, write_trace
+from support.trace.scripts import SUBSCRIBED, T1, script
+from support.trace.tiny_network import clean_story
 
 LOSSY = f"""{SUBSCRIBED}
     3 p publish p/0/1 | {T1}

@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
-from slow_campaign import ran, slow_experiment
 
 from pleach.lab.campaigns import run_experiment, tasks_of
 from pleach.lab.experiment import Size
 from pleach.spark.results import Results
+from support.spark.slow_campaign import ran, slow_experiment
 
 WAIT_SECONDS_MAX = 200  # for a JVM of its own, on a busy machine
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from spoilt_traces import spoilt
-from standalone import cluster
 from test_audit_agrees import table
 
 from pleach.trace import Verdict, judge, read_traces
+from support.spark.spoilt_traces import spoilt
+from support.spark.standalone import cluster
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 600

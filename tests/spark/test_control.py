@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from pleach.live.improving import PlainEngine
-from pleach.optimise.improvement import Rules, Verdict, proposed
-from pleach.optimise.prices import Prices
-from pleach.optimise.sightings import Notebook, Pick, Seen, Sighting
-from pleach.optimise.tasks import Task
-from pleach.overlay.plans import Topology
+from pleach.core.optimise.improvement import Rules, Verdict, proposed
+from pleach.core.optimise.prices import Prices
+from pleach.core.optimise.sightings import Notebook, Pick, Seen, Sighting
+from pleach.core.optimise.tasks import Task
+from pleach.core.overlay.plans import Topology
+from pleach.operate.improving import PlainEngine
 
 BROKERS = "abcdef"
 TREE = Topology.of(pairwise(BROKERS))

@@ -3,16 +3,16 @@
 from pathlib import Path
 
 import pytest
-from zoned_scenario import flows_by_hand, homes_of, prices, scenario
 
+from pleach.core.optimise.search import Problem
+from pleach.core.overlay.plans import Topology
 from pleach.errors import TraceError
-from pleach.optimise.search import Problem
-from pleach.overlay.plans import Topology
 from pleach.scenario import load_scenario
 from pleach.scenario.outline import OUTLINE, outline
 from pleach.sim.run import run_scenario
 from pleach.trace import RecordKind
 from pleach.trace.store import write_trace
+from support.optimise.zoned_scenario import flows_by_hand, homes_of, prices, scenario
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STARTS = 6

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pleach.core.events.language import parse_filter
 from pleach.errors import FilterError, SettingsError
-from pleach.events.language import parse_filter
 from pleach.spark.source.options import batch_options, sink_options, split_texts, stream_options
 
 STREAM = {"brokers": "h:1,h:2,h:3", "name": "n"}

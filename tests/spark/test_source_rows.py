@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as sql
 
+from pleach.client.reader import Place
+from pleach.core.events.event import Event, EventId
 from pleach.errors import EventError, SettingsError
-from pleach.events.event import Event, EventId
-from pleach.live.reader import Place
 from pleach.spark.source import offsets
 from pleach.spark.source.drafts import Draft, Drafts
 from pleach.spark.source.options import stream_options

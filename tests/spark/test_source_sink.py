@@ -5,13 +5,13 @@ import shutil
 import threading
 
 import pytest
-from broker_process import BrokerProcess, eventually, processes
 from pyspark.errors import PySparkException
 
-from pleach.events.language import parse_filter
-from pleach.live.addresses import parse_addresses
-from pleach.live.reader import Reader
+from pleach.client.reader import Reader
+from pleach.core.events.language import parse_filter
+from pleach.net.addresses import parse_addresses
 from pleach.spark.source import register
+from support.live.broker_process import BrokerProcess, eventually, processes
 
 pytestmark = pytest.mark.spark
 

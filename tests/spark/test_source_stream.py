@@ -3,11 +3,11 @@
 from types import MappingProxyType
 
 import pytest
-from broker_process import chain, eventually, processes
 from pyspark.errors import StreamingQueryException
 
-from pleach.live import blocking
+from pleach.client import blocking
 from pleach.spark.source import register
+from support.live.broker_process import chain, eventually, processes
 
 pytestmark = pytest.mark.spark
 NONE = MappingProxyType({})

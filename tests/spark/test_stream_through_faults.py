@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from broker_process import chain, eventually, processes
-from live_load import Load
 
 from pleach.spark.source import register
+from support.live.broker_process import chain, eventually, processes
+from support.spark.live_load import Load
 
 FILTER = "price >= 50"
 SPLIT = "region = 'eu'; region = 'us'"

@@ -2,9 +2,8 @@
 
 import os
 
-from tiny_network import clean_story
-
 from pleach.trace import explain, judge
+from support.trace.tiny_network import clean_story
 
 THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 TRACES = 400 * THOROUGH  # PLEACH_THOROUGH=25 makes 10,000

@@ -2,9 +2,9 @@
 
 import msgspec
 import pytest
-from scripts import SUBSCRIBED, T1, broken, replaced, script, spelt
 
 from pleach.trace import Outcome, explain, judge
+from support.trace.scripts import SUBSCRIBED, T1, broken, replaced, script, spelt
 
 
 class TestSuspension:

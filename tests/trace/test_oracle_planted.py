@@ -5,10 +5,10 @@ import random
 from itertools import count
 
 import pytest
-from plants import AT_ONE_RECORD, EXACT, Plant, Planting
-from tiny_network import clean_story
 
 from pleach.trace import Ordering, Outcome, Rule, Verdict, explain, judge
+from support.trace.plants import AT_ONE_RECORD, EXACT, Plant, Planting
+from support.trace.tiny_network import clean_story
 
 PLANTS = 80 * int(os.environ.get("PLEACH_THOROUGH", "1"))  # of each kind
 STORIES_MAX = 200 * PLANTS

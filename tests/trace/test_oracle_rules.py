@@ -1,9 +1,9 @@
 """The oracle's rules, word by word, on traces written by hand."""
 
 import pytest
-from scripts import SUBSCRIBED, T1, broken, replaced, script, spelt
 
 from pleach.trace import judge
+from support.trace.scripts import SUBSCRIBED, T1, broken, replaced, script, spelt
 
 
 class TestLost:

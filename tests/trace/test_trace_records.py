@@ -5,10 +5,10 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripts import script
 
 from pleach.errors import TraceError
 from pleach.trace import Record, Recorder, RecordKind, attributes_from, attributes_text, total_order
+from support.trace.scripts import script
 
 VALUES = st.one_of(
     st.text(),

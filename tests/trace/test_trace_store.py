@@ -5,14 +5,14 @@ import sys
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scripts import script
-from tiny_network import clean_story
 
 from pleach.errors import MissingPartError, TraceError
 from pleach.lake import code_version, open_run
 from pleach.trace import Record, judge, read_traces, write_trace
 from pleach.trace.parquet import COLUMNS
 from pleach.trace.store import traces_in
+from support.trace.scripts import script
+from support.trace.tiny_network import clean_story
 
 SMALL = """
     1 c subscribe s1 | price > 50

@@ -4,14 +4,14 @@ import json
 import subprocess
 
 import pytest
-from broker_process import ENVIRONMENT, PLEACH, eventually
-from chromium import Watched, opened
-from grove import Load, grove
 
 from pleach.scenario.load import load_scenario
 from pleach.scenario.outline import OUTLINE, outline
 from pleach.sim.run import run_scenario
 from pleach.trace import write_trace
+from support.live.broker_process import ENVIRONMENT, PLEACH, eventually
+from support.web.chromium import Watched, opened
+from support.web.grove import Load, grove
 
 pytestmark = pytest.mark.browser
 

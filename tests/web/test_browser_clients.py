@@ -5,10 +5,10 @@ import threading
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from broker_process import eventually, processes
-from chromium import Watched, opened
 
 import pleach
+from support.live.broker_process import eventually, processes
+from support.web.chromium import Watched, opened
 
 pytestmark = pytest.mark.browser
 

@@ -1,6 +1,6 @@
 """What glances tell, put together: operations of several brokers, and brokers that come and go."""
 
-from pleach.live.operations import Operation, State, Taken
+from pleach.operate.operation import OperationState, OperationStatus, OperationStep
 from pleach.web import chronicle
 from pleach.web.chronicle import Chronicle
 from pleach.web.picture import Broker
@@ -8,12 +8,12 @@ from pleach.web.rates import Rates
 
 
 def taken(number, at, phase, held=0, flooded=0):
-    return Taken(number, at, "op", phase, held, flooded)
+    return OperationStep(number, at, "op", phase, held, flooded)
 
 
 def test_steps_of_all_brokers_make_one_story_in_order_of_time():
     seen = Chronicle()
-    asked = Operation("op", "swap", ("a", "b", "c"), asked_at=1.0)
+    asked = OperationStatus("op", "swap", ("a", "b", "c"), asked_at=1.0)
     seen.heard("a", [asked], [taken(1, 1.1, "a locked", 5, 7), taken(2, 1.4, "a adopted", 9, 7)])
     seen.heard("b", [], [taken(1, 1.2, "b locked", 0, 0), taken(2, 1.5, "b adopted", 1, 30)])
     seen.heard("a", [asked], [taken(2, 1.4, "a adopted", 9, 7)])  # told again in the next glance
@@ -27,8 +27,8 @@ def test_steps_of_all_brokers_make_one_story_in_order_of_time():
 
 def test_an_operation_ends():
     seen = Chronicle()
-    seen.heard("a", [Operation("op", "swap", ("a", "b", "c"), asked_at=1.0)], [])
-    seen.heard("a", [Operation("op", "swap", ("a", "b", "c"), State.REFUSED, "", "busy", 1.0, 2.0)], [])
+    seen.heard("a", [OperationStatus("op", "swap", ("a", "b", "c"), asked_at=1.0)], [])
+    seen.heard("a", [OperationStatus("op", "swap", ("a", "b", "c"), OperationState.REFUSED, "", "busy", 1.0, 2.0)], [])
     told = seen.operations["op"]
     assert (told.state, told.reason, told.ended_at, told.held) == ("refused", "busy", 2.0, None)
 
@@ -43,7 +43,7 @@ def test_of_one_that_nobody_was_asked_for_the_steps_are_shown():
 def test_the_oldest_are_forgotten(monkeypatch):
     monkeypatch.setattr(chronicle, "OPERATIONS_MAX", 3)
     seen = Chronicle()
-    seen.heard("a", [Operation(str(i), "swap", (), asked_at=float(10 - i)) for i in range(6)], [])
+    seen.heard("a", [OperationStatus(str(i), "swap", (), asked_at=float(10 - i)) for i in range(6)], [])
     assert sorted(seen.operations) == ["0", "1", "2"]
 
 

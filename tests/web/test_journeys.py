@@ -3,17 +3,17 @@
 import asyncio
 
 import pytest
-from daemons import chain
 
 import pleach
 from pleach.errors import InvalidInputError, SurveyError, TopologyError
-from pleach.live.survey import Client, Neighbour, Status, Survey
+from pleach.operate.survey import Client, Neighbour, Status, Survey
 from pleach.web import simulated
 from pleach.web.draft import Draft
 from pleach.web.journeys import NAMED_MAX, planned_drain, planned_move
 from pleach.web.simulated import SimulatedSource
 from pleach.web.walk import LiveSource
 from pleach.web.wishes import Drain, Move
+from support.live.daemons import chain
 
 
 def broker(name, neighbours, **clients):

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleach.overlay.plans import Topology
+from pleach.core.overlay.plans import Topology
 from pleach.web import simulated
 from pleach.web.simulated import SimulatedSource
 from pleach.web.wishes import Remove

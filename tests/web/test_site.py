@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from http_talk import talk, watching
 
 from pleach.web import board
 from pleach.web.patch import merged
 from pleach.web.simulated import SimulatedSource
 from pleach.web.site import page_files
+from support.web.http_talk import talk, watching
 
 PAGE = Path(__file__).parents[2] / "src/pleach/web/page"
 REFERENCES = re.compile(r"""(?:src|href|from|import)\s*[=(]?\s*["']([^"'#]+)["']""")

@@ -2,13 +2,12 @@
 
 import asyncio
 
-from daemons import chain
-from tiny_broker import until
-
 import pleach
-from pleach.events.language import parse_filter
+from pleach.core.events.language import parse_filter
 from pleach.web.walk import LiveSource
 from pleach.web.wishes import Swap
+from support.live.daemons import chain
+from support.live.tiny_broker import until
 
 
 def source_at(running, *names):

@@ -16,11 +16,11 @@ from typing import NamedTuple
 from pleach.bench.report import Measurement
 from pleach.bench.stopwatch import collector_paused, compare, seconds_per_item
 from pleach.bench.workloads import W1
-from pleach.events.algebra import covers
-from pleach.events.constraint import Conjunction, Constraint, Kind
-from pleach.events.cover_index import CoverIndex
-from pleach.events.filter import Filter
-from pleach.events.ranges import above
+from pleach.core.events.algebra import covers
+from pleach.core.events.constraint import Conjunction, Constraint, Kind
+from pleach.core.events.cover_index import CoverIndex
+from pleach.core.events.filter import Filter
+from pleach.core.events.ranges import above
 
 BARS = {10_000: 40.0, 100_000: 100.0}  # times the scan, by members
 

@@ -20,8 +20,8 @@ from pleach.bench.naive import GroupedLoop, NaiveLoop
 from pleach.bench.report import Measurement
 from pleach.bench.stopwatch import collector_paused, compare, seconds_per_item
 from pleach.bench.workloads import DESTINATIONS, W1, W2, W3, W4, Workload
-from pleach.events.filter import Filter
-from pleach.events.index import MatchingIndex
+from pleach.core.events.filter import Filter
+from pleach.core.events.index import MatchingIndex
 
 BARS = {1_000: 10.0, 10_000: 30.0, 100_000: 70.0}  # times the loop, by subscriptions
 MEMORY_LIMIT = 1024  # bytes per subscription, of the index

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from pleach.events.constraint import Constraint
-from pleach.events.filter import Filter
-from pleach.events.ranges import AFTER, BEFORE, Cut
+from pleach.core.events.constraint import Constraint
+from pleach.core.events.filter import Filter
+from pleach.core.events.ranges import AFTER, BEFORE, Cut
 
 Test: TypeAlias = Callable[[Any], bool]
 Subscription: TypeAlias = tuple[str, tuple[tuple[str, Test], ...]]  # destination, tests by attribute

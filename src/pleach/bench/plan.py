@@ -13,11 +13,11 @@ from time import perf_counter
 from typing import NamedTuple
 
 from pleach.bench.report import Measurement
-from pleach.optimise.cost import Costs, Flow
-from pleach.optimise.draws import draws
-from pleach.optimise.search import Problem, random_tree
-from pleach.optimise.tasks import End, Task
-from pleach.overlay.plans.topology import link
+from pleach.core.optimise.cost import Costs, Flow
+from pleach.core.optimise.draws import draws
+from pleach.core.optimise.search import Problem, random_tree
+from pleach.core.optimise.tasks import End, Task
+from pleach.core.overlay.plans.topology import link
 from pleach.spark.campaign import LIGHT_JVM
 from pleach.spark.planner.wish import DEGREE_MAX
 from pleach.spark.session import load_spark, spark_session

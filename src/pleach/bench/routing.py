@@ -15,10 +15,10 @@ from time import perf_counter
 
 from pleach.bench.report import Measurement
 from pleach.bench.workloads import W1
-from pleach.events.filter import Filter
-from pleach.messages import Layer
-from pleach.routing.entries import Entry
-from pleach.routing.router import Router, RoutingConfig
+from pleach.core.events.filter import Filter
+from pleach.core.messages import Layer
+from pleach.core.routing.entries import Entry
+from pleach.core.routing.router import Router, RoutingConfig
 
 NEIGHBOURS = ("n1", "n2", "n3")
 CLIENTS = 16

@@ -18,9 +18,9 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
-from pleach.events.constraint import ANY, Conjunction, Constraint, Kind, Pattern, Shape
-from pleach.events.filter import Filter
-from pleach.events.ranges import AFTER, BEFORE, Ranges, above, below, complement, union
+from pleach.core.events.constraint import ANY, Conjunction, Constraint, Kind, Pattern, Shape
+from pleach.core.events.filter import Filter
+from pleach.core.events.ranges import AFTER, BEFORE, Ranges, above, below, complement, union
 
 STRINGS = tuple(f"s{i}" for i in range(10))
 INTEGERS = tuple(f"i{i}" for i in range(5))

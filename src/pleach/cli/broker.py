@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 import typer
 
-from pleach.live.config import BrokerSettings, effective, load_settings, parse_components, parse_peers
+from pleach.server.settings import BrokerSettings, effective, load_settings, parse_components, parse_peers
 
 DebugFaults: TypeAlias = Annotated[
     bool | None, typer.Option("--debug-faults", help="Allow POST /debug/… to damage this broker, for tests.")
@@ -93,16 +93,16 @@ def _validate_or_run(load: Callable[[], BrokerSettings], *, is_run: bool) -> Non
 
 def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     # Only a process that is to be a broker pays for loading all of one.
-    from pleach.live.daemon import Daemon, Ready  # noqa: PLC0415
-    from pleach.live.hosts import names_of  # noqa: PLC0415
-    from pleach.live.logs import set_up_logs  # noqa: PLC0415
-    from pleach.live.loops import relax_collector, run_loop  # noqa: PLC0415
+    from pleach.net.loops import relax_collector, run_loop  # noqa: PLC0415
+    from pleach.server.daemon import Daemon, Ready  # noqa: PLC0415
+    from pleach.server.logs import set_up_logs  # noqa: PLC0415
+    from pleach.server.settings import host_names  # noqa: PLC0415
     from pleach.web.site import Dashboard  # noqa: PLC0415
     from pleach.web.walk import LiveSource  # noqa: PLC0415
 
     own: list[str] = []  # where the dashboard begins to look: here, once we listen
     source = LiveSource(lambda: own, f"seen from {settings.name}")
-    dashboard = Dashboard(source, names_of(settings))
+    dashboard = Dashboard(source, host_names(settings))
 
     def announce(ready: Ready) -> None:
         own.append(ready.admin)

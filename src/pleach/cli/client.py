@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from pleach.cli.reweave import EXIT_REFUSED, AsJson, Timeout, Via, places
-from pleach.live.apply import STEP_SECONDS_MAX
-from pleach.live.moves import Moving
-from pleach.live.operations import State, fresh_name
-from pleach.live.survey import settled_survey
+from pleach.operate.apply import STEP_SECONDS_MAX
+from pleach.operate.moves import Moving
+from pleach.operate.operation import OperationState, fresh_name
+from pleach.operate.survey import settled_survey
 
 app = typer.Typer(help="The clients of running brokers.", no_args_is_help=True)
 
@@ -47,14 +47,16 @@ def move(
     if as_json:
         ended = {"operation": moving.operation, "client": client, "path": moving.path, "state": state, "reason": reason}
         typer.echo(msgspec.json.encode(ended).decode())
-    elif state is State.DONE:
+    elif state is OperationState.DONE:
         Console().print(f"{escape(client)} has moved: {' – '.join(map(escape, moving.path))}", highlight=False)
     else:
         Console(stderr=True).print(f"[red]{state}[/]: {escape(reason)}", highlight=False)
-    if state is not State.DONE:
+    if state is not OperationState.DONE:
         raise typer.Exit(EXIT_REFUSED)
 
 
-async def _moved(via: list[str], client: str, to: str, delay_max: float, seconds: float) -> tuple[Moving, State, str]:
+async def _moved(
+    via: list[str], client: str, to: str, delay_max: float, seconds: float
+) -> tuple[Moving, OperationState, str]:
     moving = Moving.planned(await settled_survey(via), client, to, fresh_name(), round(delay_max * 1_000))
     return moving, *await moving.carry_out(seconds_max=seconds)

@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from pleach.cli.reweave import EXIT_REFUSED, AsJson, Timeout, Via, places
+from pleach.core.overlay.plans.topology import stranger
 from pleach.errors import SurveyError
-from pleach.live.apply import STEP_SECONDS_MAX
-from pleach.live.ask import ask
-from pleach.live.survey import Survey, settled_survey
-from pleach.overlay.plans.topology import stranger
+from pleach.net.http_client import ask
+from pleach.operate.apply import STEP_SECONDS_MAX
+from pleach.operate.survey import Survey, settled_survey
 
 app = typer.Typer(help="Components that live in running brokers.", no_args_is_help=True)
 

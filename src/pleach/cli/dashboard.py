@@ -14,11 +14,10 @@ from rich.console import Console
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.cli.reweave import Via
 from pleach.errors import InvalidInputError, SettingsError, SurveyError
-from pleach.live.addresses import Address
-from pleach.live.admin import AdminServer
-from pleach.live.config import parse_address
-from pleach.live.page import Site
-from pleach.live.survey import admin_addresses, survey
+from pleach.net.addresses import Address, parse_address
+from pleach.operate.survey import admin_addresses, survey
+from pleach.server.http.page import Site
+from pleach.server.http.server import AdminServer
 from pleach.web.simulated import BROKERS_MAX, SimulatedSource
 from pleach.web.site import Dashboard
 from pleach.web.source import Source

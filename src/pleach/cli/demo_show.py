@@ -20,7 +20,7 @@ from pleach.demo.acts import Act
 from pleach.demo.gaps import spoken
 from pleach.demo.judgement import Engine, Judgement
 from pleach.demo.stage import TICK_SECONDS, Performance, Scene
-from pleach.live.network import LiveNetwork
+from pleach.harness.network import LiveNetwork
 from pleach.web.walk import LiveSource
 
 AUDIT_STEPS = 8  # that Spark's audit names; the reference has one

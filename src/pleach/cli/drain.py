@@ -15,10 +15,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pleach.cli.reweave import EXIT_REFUSED, AsJson, DryRun, Timeout, Via, places
-from pleach.live.apply import STEP_SECONDS_MAX
-from pleach.live.draining import ABSENT, Draining, MoveEnd
-from pleach.live.operations import State
-from pleach.live.survey import settled_survey
+from pleach.operate.apply import STEP_SECONDS_MAX
+from pleach.operate.draining import ABSENT, Draining, MoveEnd
+from pleach.operate.operation import OperationState
+from pleach.operate.survey import settled_survey
 
 RATE = 10.0
 
@@ -44,7 +44,7 @@ def drain(
         return
     ends = asyncio.run(drained(planned, rate, timeout))
     report(planned, ends, as_json=as_json)
-    if any(end.state is not State.DONE for end in ends):
+    if any(end.state is not OperationState.DONE for end in ends):
         raise typer.Exit(EXIT_REFUSED)
 
 
@@ -70,14 +70,14 @@ def _explain(planned: Draining, rate: float, *, as_json: bool) -> None:
 
 
 def report(planned: Draining, ends: list[MoveEnd], *, as_json: bool, to_stderr: bool = False) -> None:
-    moved = [end for end in ends if end.state is State.DONE]
-    left = [end for end in ends if end.state is not State.DONE]
+    moved = [end for end in ends if end.state is OperationState.DONE]
+    left = [end for end in ends if end.state is not OperationState.DONE]
     if as_json:
         told = {"broker": planned.broker, "complete": not left, "moved": moved, "left": left}
         typer.echo(msgspec.json.encode(told).decode())
         return
     for end in left:
-        word = "stays" if end.state is State.REFUSED else "has not been heard of"
+        word = "stays" if end.state is OperationState.REFUSED else "has not been heard of"
         _say(f"{end.client} {word}: {end.reason}", to_stderr=to_stderr)
     slowest = max((end.seconds for end in moved), default=0.0)
     total = f"{len(moved):,} of {len(ends):,} clients have left {planned.broker}, the slowest in {slowest:.2f} s"

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from pleach.core.overlay.registry import EXCHANGES
 from pleach.errors import InvalidInputError, ScheduleError
 from pleach.explore import search
 from pleach.explore.search import KINDS, STATES_MAX, Exploration, Finding, Outcome
-from pleach.overlay.registry import EXCHANGES
 from pleach.scenario.load import load_scenario
 from pleach.scenario.plants import PLANTS
 from pleach.scenario.read import instead

@@ -15,8 +15,8 @@ from rich.markup import escape
 
 from pleach.cli.reweave import EXIT_REFUSED, AsJson, Timeout, Via, places
 from pleach.errors import SurveyError
-from pleach.live.ask import ask
-from pleach.live.survey import Survey, survey
+from pleach.net.http_client import ask
+from pleach.operate.survey import Survey, survey
 
 SECONDS_MAX = 60.0
 ASK_SECONDS_MAX = 10.0

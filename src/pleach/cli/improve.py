@@ -22,8 +22,10 @@ from rich.progress import BarColumn, Progress, TextColumn
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.cli.plan import prices_in
 from pleach.cli.reweave import AsJson, Via, check_protocol, places
+from pleach.core.optimise.improvement import DEGREE_MAX, SAVING_MIN, Rules
+from pleach.core.overlay.choice import AUTO
 from pleach.errors import InvalidInputError
-from pleach.live.improving import (
+from pleach.operate.improving import (
     ACTIONS_PER_MINUTE_MAX,
     EVERY_SECONDS,
     STARTS,
@@ -33,8 +35,6 @@ from pleach.live.improving import (
     Wish,
     improve,
 )
-from pleach.optimise.improvement import DEGREE_MAX, SAVING_MIN, Rules
-from pleach.overlay.choice import AUTO
 
 EXIT_TROUBLE = 1
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pleach.core.events.event import Value
+from pleach.core.events.tokens import Sort, Token, tokens_of
 from pleach.errors import EventError, FilterError
-from pleach.events.event import Value
-from pleach.events.tokens import Sort, Token, tokens_of
 
 
 def parse_attributes(pairs: Sequence[str]) -> dict[str, Value]:

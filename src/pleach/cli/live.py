@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 
 from pleach.cli.show import explaining, show_leases, show_tree, show_verdict
+from pleach.harness.run import LiveResult, run_live
+from pleach.harness.scenario_faults import lived
 from pleach.lake.arrow import load_arrow
-from pleach.live.run import LiveResult, run_live
-from pleach.live.suffering import lived
 from pleach.scenario.load import load_scenario
 from pleach.scenario.outline import OUTLINE, outline
 from pleach.scenario.stabilising import stabilisation_of

@@ -16,8 +16,8 @@ from pleach.cli.reweave import Via
 from pleach.cli.ring import draw_ring, report_of
 from pleach.cli.tree import draw_survey
 from pleach.errors import InvalidInputError, UnreachableError
-from pleach.live.ask import ask
-from pleach.live.survey import Survey, survey
+from pleach.net.http_client import ask
+from pleach.operate.survey import Survey, survey
 
 EXIT_INCOMPLETE = 1
 

@@ -15,11 +15,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from pleach.cli.reweave import AsJson, Via, check_protocol, explain, places, wanted
+from pleach.core.optimise.prices import Prices, read_prices
+from pleach.core.overlay.choice import AUTO, Circumstances, check_fits, planned_transformation
+from pleach.core.overlay.plans import Plan, Topology, encode_plan
 from pleach.errors import InvalidInputError
-from pleach.live.survey import settled_survey
-from pleach.optimise.prices import Prices, read_prices
-from pleach.overlay.choice import AUTO, Circumstances, check_fits, planned_transformation
-from pleach.overlay.plans import Plan, Topology, encode_plan
+from pleach.operate.survey import settled_survey
 from pleach.spark.planner.wish import DEGREE_MAX, EXCHANGES_MAX, STARTS, STARTS_MAX, Wish
 
 if TYPE_CHECKING:

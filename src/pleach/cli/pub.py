@@ -18,11 +18,11 @@ import typer
 
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.cli.literals import parse_attributes
+from pleach.client.client import Client
+from pleach.client.connect import connect
+from pleach.core.events.cloudevents import from_json
+from pleach.core.events.event import EventId, Value, check_attributes
 from pleach.errors import EventError, InvalidInputError, PublishRefusedError, UnknownOutcomeError
-from pleach.events.cloudevents import from_json
-from pleach.events.event import EventId, Value, check_attributes
-from pleach.live.client import Client
-from pleach.live.connect import connect
 
 EXIT_REFUSED = 1
 EXIT_INTERRUPTED = 130

@@ -12,13 +12,13 @@ import typer
 
 from pleach.cli.drain import RATE, drained, report
 from pleach.cli.reweave import EXIT_REFUSED, AsJson, DetachAbsent, DryRun, Timeout, Via, Wish, change, places
+from pleach.core.messages import Node
+from pleach.core.overlay.plans import Plan, remove_broker
 from pleach.errors import InvalidInputError
-from pleach.live.apply import STEP_SECONDS_MAX
-from pleach.live.draining import Draining
-from pleach.live.operations import State
-from pleach.live.survey import Survey, settled_survey
-from pleach.messages import Node
-from pleach.overlay.plans import Plan, remove_broker
+from pleach.operate.apply import STEP_SECONDS_MAX
+from pleach.operate.draining import Draining
+from pleach.operate.operation import OperationState
+from pleach.operate.survey import Survey, settled_survey
 
 
 def remove(
@@ -64,5 +64,5 @@ def _empty(via: list[str], broker: Node, to: Node | None, seconds_max: float) ->
     planned = Draining.planned(asyncio.run(settled_survey(via)), broker, [to] if to else ())
     ends = asyncio.run(drained(planned, RATE, seconds_max))
     report(planned, ends, as_json=False, to_stderr=True)
-    if any(end.state is not State.DONE and end.client not in planned.absent for end in ends):
+    if any(end.state is not OperationState.DONE and end.client not in planned.absent for end in ends):
         raise typer.Exit(EXIT_REFUSED)

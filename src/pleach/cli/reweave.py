@@ -19,13 +19,9 @@ from rich.markup import escape
 from rich.panel import Panel
 
 from pleach.cli.tree import picture
-from pleach.errors import InvalidInputError, PlanError
-from pleach.live.apply import STEP_SECONDS_MAX, Directory, StepEnd, Watch, apply_plan, check_newcomers
-from pleach.live.operations import State
-from pleach.live.survey import Survey, settled_survey
-from pleach.messages import Node
-from pleach.overlay.choice import AUTO, CHOICES, ONE_SWAP, check_fits, check_plan, planned_exchange, recommended
-from pleach.overlay.plans import (
+from pleach.core.messages import Node
+from pleach.core.overlay.choice import AUTO, CHOICES, ONE_SWAP, check_fits, check_plan, planned_exchange, recommended
+from pleach.core.overlay.plans import (
     Difference,
     Operation,
     Outcome,
@@ -38,8 +34,12 @@ from pleach.overlay.plans import (
     encode_plan,
     insert_broker,
 )
-from pleach.overlay.plans.cycle import cycle_of
-from pleach.overlay.plans.steps import spelled
+from pleach.core.overlay.plans.cycle import cycle_of
+from pleach.core.overlay.plans.steps import spelled
+from pleach.errors import InvalidInputError, PlanError
+from pleach.operate.apply import STEP_SECONDS_MAX, Directory, StepEnd, Watch, apply_plan, check_newcomers
+from pleach.operate.operation import OperationState
+from pleach.operate.survey import Survey, settled_survey
 
 EXIT_REFUSED = 1
 VIA = "PLEACH_VIA"
@@ -224,8 +224,8 @@ async def _applied(made: Plan, found: Survey, wish: Wish, console: Console, ends
 
     def end(ended: StepEnd) -> None:
         ends.append(ended)
-        colour = "green" if ended.state is State.DONE else "red"
-        word = "not answered" if ended.state is State.RUNNING else ended.state.value
+        colour = "green" if ended.state is OperationState.DONE else "red"
+        word = "not answered" if ended.state is OperationState.RUNNING else ended.state.value
         reason = f": {escape(ended.reason)}" if ended.reason else ""
         what = f"{escape(spelled(ended.operation.step))} [{colour}]{word}[/] in {ended.seconds:.2f} s{reason}"
         console.print(f"[dim]{len(ends)}/{total}[/] {what}", soft_wrap=True)

@@ -12,13 +12,13 @@ from rich.panel import Panel
 from rich.table import Table
 
 from pleach.cli.tree import picture
+from pleach.core.messages import Node
+from pleach.core.overlay.plans import Difference, Link, Topology
+from pleach.core.ring.keys import Arc, Circle
 from pleach.errors import InvalidInputError, SurveyError
-from pleach.live.ring.seats import Seat
-from pleach.live.ring.steward import seats_in, wanted_in
-from pleach.live.survey import Survey
-from pleach.messages import Node
-from pleach.overlay.plans import Difference, Link, Topology
-from pleach.ring.keys import Arc, Circle
+from pleach.operate.ring_seats import Seat
+from pleach.operate.survey import Survey
+from pleach.server.ring.steward import seats_in, wanted_in
 
 ARC_COLUMNS = 32  # of the picture of the circle
 ARC, TOPMOST, ELSEWHERE = "━", "◆", "·"

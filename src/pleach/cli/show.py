@@ -13,8 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.tree import Tree
 
-from pleach.overlay.coloured import bounds
-from pleach.overlay.coloured.bounds import Colouring
+from pleach.core.overlay.coloured import bounds
+from pleach.core.overlay.coloured.bounds import Colouring
 from pleach.scenario.assemble import tree_of
 from pleach.scenario.colouring import colouring_of, is_coloured
 from pleach.scenario.model import Scenario, Stabiliser

@@ -10,11 +10,11 @@ import msgspec
 import typer
 
 from pleach.cli.interrupt import run_until_interrupted
-from pleach.events.cloudevents import to_json
-from pleach.events.event import Event
-from pleach.events.language import parse_filter
-from pleach.live.client import Client
-from pleach.live.connect import connect
+from pleach.client.client import Client
+from pleach.client.connect import connect
+from pleach.core.events.cloudevents import to_json
+from pleach.core.events.event import Event
+from pleach.core.events.language import parse_filter
 
 PAYLOAD_SHOWN_BYTES = 60
 EXIT_INTERRUPTED = 130  # as a shell has it: stopped before --count was reached

@@ -6,8 +6,8 @@ from rich.console import Console, Group
 from rich.markup import escape
 from rich.tree import Tree
 
-from pleach.live.survey import Client, Neighbour, Status, Survey
-from pleach.overlay.plans import Topology
+from pleach.core.overlay.plans import Topology
+from pleach.operate.survey import Client, Neighbour, Status, Survey
 
 
 def draw_survey(console: Console, survey: Survey) -> None:

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import msgspec
 
-from pleach.messages import Node
+from pleach.core.messages import Node
 from pleach.scenario import steps
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.model import Client, PerLink, Scenario

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from math import atan2, cos, pi, sin
 
+from pleach.core.messages import Node
 from pleach.demo.acts import ZONES, zone_of
 from pleach.demo.gaps import Gap, spoken
 from pleach.demo.stage import Scene, Tree
-from pleach.messages import Node
 from pleach.scenario import steps
 from pleach.trace import Record, RecordKind
 

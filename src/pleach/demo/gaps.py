@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from pleach.messages import Node
+from pleach.core.messages import Node
 from pleach.trace import Record, RecordKind
 
 

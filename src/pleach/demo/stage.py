@@ -14,14 +14,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
+from pleach.core.messages import Node
+from pleach.core.overlay.plans import Topology
 from pleach.demo.acts import Act, story, zones
 from pleach.errors import LiveError
-from pleach.live.improving import Wish, improve
-from pleach.live.network import LiveNetwork
-from pleach.live.run import LiveResult, LiveRun, run_live
-from pleach.live.survey import Survey, settled_survey
-from pleach.messages import Node
-from pleach.overlay.plans import Topology
+from pleach.harness.network import LiveNetwork
+from pleach.harness.run import LiveResult, LiveRun, run_live
+from pleach.operate.improving import Wish, improve
+from pleach.operate.survey import Survey, settled_survey
 
 TICK_SECONDS = 0.2
 BACK_SECONDS_MAX = 15.0

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pleach.explore.reactions import RingAt
-from pleach.explore.world import World
-from pleach.messages import (
+from pleach.core.messages import (
     Advertise,
     Deliver,
     Forward,
@@ -25,6 +23,8 @@ from pleach.messages import (
     Unsubscribed,
     Withdraw,
 )
+from pleach.explore.reactions import RingAt
+from pleach.explore.world import World
 from pleach.scenario.schedule import Act, Answer, HandOver, Step
 from pleach.scenario.script import describe
 from pleach.trace import NETWORK, Record, Recorder, RecordKind

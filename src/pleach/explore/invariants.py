@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pleach.messages import Layer, Node
+from pleach.core.messages import Layer, Node
 from pleach.scenario.plants import BrokerMachine
 
 TABLES_DISAGREE = "tables disagree"

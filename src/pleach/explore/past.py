@@ -23,12 +23,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from pleach.effects import Observe, Observed
-from pleach.events.event import Event
-from pleach.events.filter import Filter
-from pleach.events.language import parse_internal
+from pleach.core.effects import Observe, Observed
+from pleach.core.events.event import Event
+from pleach.core.events.filter import Filter
+from pleach.core.events.language import parse_internal
+from pleach.core.messages import Node
 from pleach.explore.interning import Interner
-from pleach.messages import Node
 from pleach.trace import attributes_text
 
 PARSED_MAX = 4_096

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
+from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
+from pleach.core.messages import OPERATOR, Message, Node, decode, encode
 from pleach.errors import LinkError
 from pleach.explore.interning import Interner
-from pleach.messages import OPERATOR, Message, Node, decode, encode
 from pleach.scenario.plants import BrokerMachine
 from pleach.scenario.schedule import Act, Answer, HandOver
 from pleach.scenario.script import Action, Crashes, Requests, Restarts, ScriptedClient

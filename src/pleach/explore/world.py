@@ -16,11 +16,11 @@ from itertools import chain
 from struct import Struct
 from typing import TypeAlias
 
-from pleach.effects import Observe
+from pleach.core.effects import Observe
+from pleach.core.messages import Message, Node
 from pleach.explore.interning import Interner
 from pleach.explore.past import Pasts
 from pleach.explore.reactions import BrokenError, Machine, Move, Reaction, Reactions, RingAt, subject_of
-from pleach.messages import Message, Node
 from pleach.scenario.assemble import make_broker, tree_of
 from pleach.scenario.plants import BrokerMachine, plant
 from pleach.scenario.schedule import Act, Answer, HandOver

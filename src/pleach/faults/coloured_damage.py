@@ -12,14 +12,14 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from pleach.core.messages import Move, Node, pack, unpack
+from pleach.core.overlay.coloured.broker import ColouredState
+from pleach.core.overlay.coloured.guests import TURNS_MAX, GuestsState
+from pleach.core.overlay.coloured.holding import HoldingState
+from pleach.core.overlay.coloured.keeper import KeeperState, Phase, Standing
+from pleach.core.overlay.coloured.planes import COLOURS, PlaneState
+from pleach.core.overlay.coloured.requests import CensusState, RequestsState
 from pleach.faults.damage import Hand, any_time, damaged_clients, damaged_entries
-from pleach.messages import Move, Node, pack, unpack
-from pleach.overlay.coloured.broker import ColouredState
-from pleach.overlay.coloured.guests import TURNS_MAX, GuestsState
-from pleach.overlay.coloured.holding import HoldingState
-from pleach.overlay.coloured.keeper import KeeperState, Phase, Standing
-from pleach.overlay.coloured.planes import COLOURS, PlaneState
-from pleach.overlay.coloured.requests import CensusState, RequestsState
 
 ColouredDamage: TypeAlias = Callable[[ColouredState, Hand], ColouredState]
 

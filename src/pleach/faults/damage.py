@@ -14,16 +14,16 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from pleach.broker import BrokerState
-from pleach.events.filter import Filter
-from pleach.messages import Layer, Node, Parity, pack, unpack
-from pleach.routing.captured import PropagationState, RouterState
-from pleach.routing.entries import Entry
-from pleach.routing.sessions import ClientState
-from pleach.routing.waits import Need, Ticket
-from pleach.stabilise.machine import Leases, LeasesState
-from pleach.stabilise.paced import FIRST_WAVE, PacedState
-from pleach.stabilise.rebuild import Rebuild
+from pleach.core.broker import BrokerState
+from pleach.core.events.filter import Filter
+from pleach.core.messages import Layer, Node, Parity, pack, unpack
+from pleach.core.routing.captured import PropagationState, RouterState
+from pleach.core.routing.clients import ClientState
+from pleach.core.routing.entries import Entry
+from pleach.core.routing.waits import Need, Ticket
+from pleach.core.stabilise.machine import Leases, LeasesState
+from pleach.core.stabilise.paced import FIRST_WAVE, PacedState
+from pleach.core.stabilise.rebuild import Rebuild
 
 GHOSTS_MAX = 4  # entries, names or numbers that come from nowhere, at a share of 1
 NUMBER_STRANGE_MAX = 2**63 - 1

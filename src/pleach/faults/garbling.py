@@ -8,10 +8,9 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from pleach.events.event import Event, EventId
-from pleach.events.filter import Filter
-from pleach.faults.damage import Hand
-from pleach.messages import (
+from pleach.core.events.event import Event, EventId
+from pleach.core.events.filter import Filter
+from pleach.core.messages import (
     Advertise,
     Advertised,
     Along,
@@ -42,7 +41,8 @@ from pleach.messages import (
     Whole,
     Withdraw,
 )
-from pleach.overlay.coloured.planes import COLOURS
+from pleach.core.overlay.coloured.planes import COLOURS
+from pleach.faults.damage import Hand
 
 GHOST_INCARNATION = 2**31  # no client gets that old: its ghosts are nobody's events
 EVIDENCE_MADE_UP = 0.4  # of what is made up between brokers, where rounds wait for evidence

@@ -15,13 +15,13 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
+from pleach.core.messages import Node
+from pleach.core.overlay.plans import Topology, exchange
+from pleach.core.overlay.plans.steps import apply
+from pleach.core.overlay.registry import SWAPS
 from pleach.lab.exchanges import cycle_of, exchange_of
 from pleach.lab.experiment import Sample
 from pleach.lab.witness import Witness
-from pleach.messages import Node
-from pleach.overlay.plans import Topology, exchange
-from pleach.overlay.plans.steps import apply
-from pleach.overlay.registry import SWAPS
 from pleach.scenario.model import Scenario
 from pleach.sim.run import ScenarioRun
 from pleach.trace import Record, RecordKind, Rule, Verdict, Violation, judge

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from random import Random
 
-from pleach.overlay.plans import Topology
+from pleach.core.overlay.plans import Topology
 from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Routing, Scenario
 from pleach.scenario.steps import Drain, Exchange, Step, SubscribeStep, UnsubscribeStep
 from pleach.scenario.values import Attributes, Choice, Span

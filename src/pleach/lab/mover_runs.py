@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from functools import partial
 from random import Random
 
-from pleach.effects import Concluded
+from pleach.core.effects import Concluded
+from pleach.core.messages import Message, Node
+from pleach.core.mobility.resettling import MoveProtocol
 from pleach.lab.experiment import Case, Sample
 from pleach.lab.movers import PAUSE_SECONDS, SETTLE_SECONDS, Movers, Workload, movers_scenario, order, route_of
-from pleach.messages import Message, Node
-from pleach.mobility.resettling import MoveProtocol
 from pleach.scenario.steps import MoveClient
 from pleach.sim.run import ScenarioRun
 

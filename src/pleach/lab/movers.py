@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from pleach.messages import Node
-from pleach.mobility.resettling import MoveProtocol
+from pleach.core.messages import Node
+from pleach.core.mobility.resettling import MoveProtocol
 from pleach.scenario.model import Client, Ordering, PerLink, Routing, Scenario
 from pleach.scenario.values import Span
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 
+from pleach.core.optimise.reference import lower_bound
+from pleach.core.optimise.search import Problem, best_of
+from pleach.core.optimise.tasks import End, Task, searched
 from pleach.lab.experiment import Case, Sample, Size
 from pleach.lab.improve.contenders import MIT, MST, Ground, final_trees, named_tree, numbered_tree
 from pleach.lab.improve.course import HEURISTICS, setting_of, sized
@@ -17,9 +20,6 @@ from pleach.lab.improve.setting import Setting
 from pleach.lab.improve.single_events import costs_of
 from pleach.lab.improve.traffic import traffic_of
 from pleach.lab.improve.trees import Tree, degrees
-from pleach.optimise.reference import lower_bound
-from pleach.optimise.search import Problem, best_of
-from pleach.optimise.tasks import End, Task, searched
 from pleach.spark.planner.wish import DEGREE_MAX
 
 PLANNED, LIMITED = "planner", "limited"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pleach.broker import Broker
-from pleach.effects import Effect
-from pleach.messages import Forward, Marked, Message, Node
+from pleach.core.broker import Broker
+from pleach.core.effects import Effect
+from pleach.core.messages import Forward, Marked, Message, Node
 from pleach.sim.run import ScenarioRun
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
+from pleach.core.events.event import Value
+from pleach.core.messages import EVENTS_BETWEEN_BROKERS, Message, Node
+from pleach.core.overlay.plans import Topology
 from pleach.errors import LivenessError
-from pleach.events.event import Value
-from pleach.messages import EVENTS_BETWEEN_BROKERS, Message, Node
-from pleach.overlay.plans import Topology
 from pleach.scenario.model import PerLink, Scenario
 from pleach.scenario.reweaving import TreeStep
 from pleach.scenario.steps import Exchange

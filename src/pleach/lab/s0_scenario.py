@@ -19,11 +19,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from pleach.events.event import Event, EventId
-from pleach.lab.experiment import Case
-from pleach.lab.rounds import Publisher
-from pleach.lab.waxman import random_tree
-from pleach.messages import (
+from pleach.core.events.event import Event, EventId
+from pleach.core.messages import (
     EVENT_TRAFFIC,
     Close,
     Lock,
@@ -36,7 +33,10 @@ from pleach.messages import (
     Swap,
     encode,
 )
-from pleach.overlay.plans import Topology
+from pleach.core.overlay.plans import Topology
+from pleach.lab.experiment import Case
+from pleach.lab.rounds import Publisher
+from pleach.lab.waxman import random_tree
 from pleach.scenario import steps
 from pleach.scenario.model import Client, Ordering, PerLink, Routing, Scenario
 from pleach.scenario.values import Span

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from random import Random
 
+from pleach.core.messages import EVENTS_BETWEEN_BROKERS, Message, Node, RelayTables
 from pleach.lab.experiment import Case, Sample, Size
 from pleach.lab.queues import Queues
 from pleach.lab.rounds import Publisher, Rounds, exchange_on_cycle
 from pleach.lab.waxman import TABLE_A1, Brokers, Waxman, brokers_of
 from pleach.lab.witness import Traffic
-from pleach.messages import EVENTS_BETWEEN_BROKERS, Message, Node, RelayTables
 from pleach.scenario.model import Client, Ordering, PerLink, Routing, Scenario
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun

@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from pleach.messages import Peer
-from pleach.ring.keys import Arc, Circle
-from pleach.ring.reference_tree import ReferenceTree
-from pleach.ring.survey import Holding, Neighbourhood, survey
-from pleach.ring.whole import parents_of
+from pleach.core.messages import Peer
+from pleach.core.ring.keys import Arc, Circle
+from pleach.core.ring.reference_tree import ReferenceTree
+from pleach.core.ring.survey import Holding, Neighbourhood, survey
+from pleach.core.ring.whole import parents_of
 
 Parents = Mapping[int, int]
 

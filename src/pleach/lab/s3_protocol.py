@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from random import Random
 
+from pleach.core.messages import Peer
+from pleach.core.ring.config import RingConfig
+from pleach.core.ring.effects import Found
+from pleach.core.ring.lookups import Mode
+from pleach.core.ring.reference_tree import reference_tree
+from pleach.core.ring.whole import parents_of
 from pleach.lab.experiment import Sample
 from pleach.lab.s3_overlays import Ring
-from pleach.messages import Peer
-from pleach.ring.config import RingConfig
-from pleach.ring.effects import Found
-from pleach.ring.lookups import Mode
-from pleach.ring.reference_tree import reference_tree
-from pleach.ring.whole import parents_of
 from pleach.sim.rings import RingNetwork
 
 GROWTH = 0.5  # new hosts per second, as a share of those that are there

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
+from pleach.core.ring.keys import circle
 from pleach.lab.experiment import Case, Sample, Size
 from pleach.lab.s3_overlays import Overlay, ReferenceOverlay, RendezvousOverlay, Ring, change, degrees, depths
 from pleach.lab.s3_protocol import churn, look_ups
-from pleach.ring.keys import circle
 
 TREE, RING, CHURN = "tree", "ring", "churn"
 BINARY, RENDEZVOUS = "degree 3", "rendezvous"

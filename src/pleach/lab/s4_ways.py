@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pleach.core.mobility.resettling import MoveProtocol
 from pleach.lab.experiment import Summary, Value, select
 from pleach.lab.look import curve
 from pleach.lab.mover_runs import LATENCY, MESSAGES
 from pleach.lab.movers import SCAN_US
 from pleach.lab.scales import logarithmic_y
 from pleach.lab.trends import ordered
-from pleach.mobility.resettling import MoveProtocol
 
 MS = 1_000.0
 

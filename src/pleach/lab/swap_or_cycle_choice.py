@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pleach.core.overlay.choice import AT_ONCE, BY_SWAPS, ONE_SWAP, Circumstances, recommended
 from pleach.lab.experiment import Summary, select
 from pleach.lab.findings import Condition, Finding, aimed
 from pleach.lab.swap_or_cycle import COORDINATED, SWAPS, USUAL_LISTENERS, USUAL_RATE
 from pleach.lab.trends import Estimate, pooled
-from pleach.overlay.choice import AT_ONCE, BY_SWAPS, ONE_SWAP, Circumstances, recommended
 
 WAITS = "extra_ms_max"
 HARDLY_MS = 20.0  # longer, of the event that waits longest: less than what one slow link takes

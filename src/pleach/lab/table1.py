@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from pleach.core.overlay.registry import EXCHANGES
 from pleach.errors import PleachError
 from pleach.lab.consequences import Exchanged, costs, guarantees, run_exchange, times
 from pleach.lab.exchanges import Workload, workload_scenario
 from pleach.lab.experiment import Case, Sample, Size
-from pleach.overlay.registry import EXCHANGES
 from pleach.scenario.model import Ordering
 
 EVENTS_PER_SECOND = MappingProxyType({"low": 5.0, "high": 50.0})  # of each of four publishers

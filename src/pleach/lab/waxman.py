@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pleach.overlay.plans.topology import Link, link
+from pleach.core.overlay.plans.topology import Link, link
 
 OVERLAYS_REMEMBERED = 8
 LATENCY_MAX_SECONDS = 0.1

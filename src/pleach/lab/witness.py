@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pleach.broker import Broker
-from pleach.effects import Effect, Observe
-from pleach.messages import (
+from pleach.core.broker import Broker
+from pleach.core.effects import Effect, Observe
+from pleach.core.messages import (
     Deliver,
     Forward,
     Install,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeAlias, assert_never
 
-from pleach.messages import Node
+from pleach.core.messages import Node
 from pleach.scenario.behaviour import Publication
 from pleach.scenario.steps import AdvertiseStep, PublishStep, SubscribeStep, UnadvertiseStep, UnsubscribeStep
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pleach.events.constraint import ANY, KIND_OF, Conjunction, Constraint, Kind
-from pleach.events.filter import Filter
-from pleach.events.language import parse_filter
-from pleach.events.ranges import Ranges, above, below, intersection, point, union
+from pleach.core.events.constraint import ANY, KIND_OF, Conjunction, Constraint, Kind
+from pleach.core.events.filter import Filter
+from pleach.core.events.language import parse_filter
+from pleach.core.events.ranges import Ranges, above, below, intersection, point, union
 from pleach.scenario.model import Client, Scenario
 from pleach.scenario.steps import PublishStep, SubscribeStep
 from pleach.scenario.values import Attribute, Attributes, Choice, Constant, Sequence, Uniform

@@ -11,10 +11,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, assert_never
 
+from pleach.core.messages import (
+    Node,
+    OperatorRequest,
+    RequestAdd,
+    RequestExchange,
+    RequestMove,
+    RequestRemove,
+    RequestSwap,
+)
+from pleach.core.mobility.resettling import MoveProtocol
+from pleach.core.overlay.plans import Link, Operation, Plan, PlanRun, Step, Topology, asked, request_of
 from pleach.errors import PlanError, ScenarioError, StepError, TopologyError
-from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestMove, RequestRemove, RequestSwap
-from pleach.mobility.resettling import MoveProtocol
-from pleach.overlay.plans import Link, Operation, Plan, PlanRun, Step, Topology, asked, request_of
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
 from pleach.scenario.reweaving import TreeStep, planned, single

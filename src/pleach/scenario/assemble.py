@@ -8,30 +8,30 @@ from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
-from pleach.broker import Broker, MachineMaker
-from pleach.client import Client
-from pleach.client_state import RenewalClock
-from pleach.hosting.running_sum import BUILT_IN
-from pleach.messages import Node
-from pleach.mobility.machine import Mobility
-from pleach.overlay.coloured.broker import ColouredBroker
-from pleach.overlay.coloured.holding import Order
-from pleach.overlay.layers import RouterMaker
-from pleach.overlay.registry import machines
-from pleach.overlay.standin import StandIn
-from pleach.returning import ReturningClient
-from pleach.routing.relays import Relaying
-from pleach.routing.router import Router, RoutingConfig
+from pleach.core.broker import Broker, MachineMaker
+from pleach.core.client.machine import Client
+from pleach.core.client.returning import ReturningClient
+from pleach.core.client.state import RenewalClock
+from pleach.core.hosting.running_sum import BUILT_IN
+from pleach.core.messages import Node
+from pleach.core.mobility.machine import Mobility
+from pleach.core.overlay.coloured.broker import ColouredBroker
+from pleach.core.overlay.coloured.holding import Order
+from pleach.core.overlay.context import RouterMaker
+from pleach.core.overlay.healing.stand_in import StandIn
+from pleach.core.overlay.registry import machines
+from pleach.core.routing.relays import Relaying
+from pleach.core.routing.router import Router, RoutingConfig
+from pleach.core.stabilise.clocks import phase_of
+from pleach.core.stabilise.machine import Leases
+from pleach.core.stabilise.paced import PacedRebuild
+from pleach.core.stabilise.paced_twin import PacedTwin
+from pleach.core.stabilise.rebuild import Rebuild
+from pleach.core.stabilise.rebuild_printed import RebuildPrinted, TwinRouterPrinted
+from pleach.core.stabilise.twin import ONLY_TREE, Branch, TwinRouter, Wiring
 from pleach.scenario.colouring import colouring_of, is_coloured
 from pleach.scenario.model import Scenario, Stabilise, Stabiliser
 from pleach.scenario.plants import BrokerMachine
-from pleach.stabilise.clocks import phase_of
-from pleach.stabilise.machine import Leases
-from pleach.stabilise.paced import PacedRebuild
-from pleach.stabilise.paced_twin import PacedTwin
-from pleach.stabilise.rebuild import Rebuild
-from pleach.stabilise.rebuild_printed import RebuildPrinted, TwinRouterPrinted
-from pleach.stabilise.twin import ONLY_TREE, Branch, TwinRouter, Wiring
 
 REBUILDS: Mapping[Stabiliser, type[Rebuild]] = MappingProxyType(
     {

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
-from pleach.events.event import Event, Value
-from pleach.events.language import parse_filter
+from pleach.core.events.event import Event, Value
+from pleach.core.events.language import parse_filter
 from pleach.scenario.model import Client, Publish
 from pleach.scenario.values import Attribute, Attributes, Choice, Sequence, Span, Uniform
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pleach.core.overlay.coloured.bounds import Colouring, check
+from pleach.core.stabilise.lease import Renewal
 from pleach.errors import ColouringError
-from pleach.overlay.coloured.bounds import Colouring, check
 from pleach.scenario.locate import FlawError
 from pleach.scenario.model import Scenario, Stabilise, Stabiliser
 from pleach.scenario.read import instead
 from pleach.scenario.steps import AddBroker
 from pleach.scenario.values import Span
-from pleach.stabilise.lease import Renewal
 
 DEGREE: Final = 4  # children up to which a broker takes in who has lost the tree, by default
 

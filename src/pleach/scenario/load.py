@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from pleach.core.events.event import INTEGER_MAX, INTEGER_MIN
 from pleach.errors import ScenarioError
-from pleach.events.event import INTEGER_MAX, INTEGER_MIN
 from pleach.scenario.linktables import read_latency, read_loss
 from pleach.scenario.locate import FlawError, Locator, Path
 from pleach.scenario.model import Scenario

@@ -12,7 +12,8 @@ from typing import Annotated, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from pleach.optimise.conduct import Conduct
+from pleach.core.optimise.conduct import Conduct
+from pleach.core.stabilise.lease import Lease, Renewal
 from pleach.scenario.steps import Step
 from pleach.scenario.values import (
     Attributes,
@@ -30,7 +31,6 @@ from pleach.scenario.values import (
     Span,
     Variant,
 )
-from pleach.stabilise.lease import Lease, Renewal
 
 T = TypeVar("T")
 
@@ -123,7 +123,7 @@ class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Healing(msgspec.Struct, frozen=True, kw_only=True):
-    """How the network goes on without brokers that are dead for good (overlay/standin.py).
+    """How the network goes on without brokers that are dead for good (core/overlay/healing/stand_in.py).
 
     `after`: seconds from a death to the stand-in. `grace`: seconds for which clients of the dead broker are waited for.
     """
@@ -172,7 +172,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     service_per_entry: Seconds = 0.0  # and for each subscription that one is compared with (covering, merging)
     stabilise: Stabilise | None = None
     heal: Healing | None = None
-    improve: Conduct | None = None  # brokers improve their tree among themselves (optimise/council.py)
+    improve: Conduct | None = None  # brokers improve their tree among themselves (core/optimise/council.py)
     clients: tuple[Client, ...] = ()
     steps: tuple[Step, ...] = ()
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from pleach.messages import Node
-from pleach.overlay.plans.topology import Link, Topology, link
+from pleach.core.messages import Node
+from pleach.core.overlay.plans.topology import Link, Topology, link
 from pleach.scenario.asked import ASKED, added, removed
 from pleach.scenario.model import Scenario
 

@@ -10,11 +10,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
-from pleach.broker import Broker
-from pleach.effects import Effect, Send
+from pleach.core.broker import Broker
+from pleach.core.effects import Effect, Send
+from pleach.core.messages import Forward, Install, Installed, Message, Node, Unsubscribe, Unsubscribed, Withdraw
+from pleach.core.routing.router import Router
 from pleach.errors import ScenarioError
-from pleach.messages import Forward, Install, Installed, Message, Node, Unsubscribe, Unsubscribed, Withdraw
-from pleach.routing.router import Router
 
 
 class BrokerMachine(Protocol):

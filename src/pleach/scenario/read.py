@@ -13,10 +13,11 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from pleach.core.events.event import EVENT_BYTES_MAX, check_attributes
+from pleach.core.events.language import parse_filter
+from pleach.core.optimise.conduct import Conduct
+from pleach.core.stabilise.lease import Renewal
 from pleach.errors import EventError, FilterError
-from pleach.events.event import EVENT_BYTES_MAX, check_attributes
-from pleach.events.language import parse_filter
-from pleach.optimise.conduct import Conduct
 from pleach.scenario import values
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import (
@@ -34,7 +35,6 @@ from pleach.scenario.model import (
 )
 from pleach.scenario.steps import STEP_KINDS, Step
 from pleach.scenario.values import Choice, Sequence, Span, Uniform
-from pleach.stabilise.lease import Renewal
 
 NAME_CHARACTERS_MAX = 100
 NAMES_SHOWN_MAX = 20

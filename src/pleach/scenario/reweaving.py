@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias, assert_never
 
-from pleach.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove, RequestSwap
-from pleach.overlay.choice import Circumstances, planned_exchange
-from pleach.overlay.plans import AddStep, Plan, RemoveStep, Step, SwapStep, Topology, remove_broker
+from pleach.core.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove, RequestSwap
+from pleach.core.overlay.choice import Circumstances, planned_exchange
+from pleach.core.overlay.plans import AddStep, Plan, RemoveStep, Step, SwapStep, Topology, remove_broker
 from pleach.scenario import model, steps
 
 TreeStep: TypeAlias = steps.Swap | steps.Exchange | steps.AddBroker | steps.RemoveBroker

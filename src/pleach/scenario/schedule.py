@@ -17,8 +17,8 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from pleach.core.messages import Node
 from pleach.errors import ScheduleError
-from pleach.messages import Node
 from pleach.scenario.script import Options
 
 SCHEDULE_BYTES_MAX = 16 * 1_048_576

@@ -20,13 +20,12 @@ from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
-from pleach.client import Client
-from pleach.effects import Effect, Observe, Observed
-from pleach.errors import ScenarioError
-from pleach.events.event import Event
-from pleach.events.filter import Filter
-from pleach.events.language import parse_filter
-from pleach.messages import (
+from pleach.core.client.machine import Client
+from pleach.core.effects import Effect, Observe, Observed
+from pleach.core.events.event import Event
+from pleach.core.events.filter import Filter
+from pleach.core.events.language import parse_filter
+from pleach.core.messages import (
     Message,
     Node,
     OperatorRequest,
@@ -38,7 +37,8 @@ from pleach.messages import (
     pack,
     unpack,
 )
-from pleach.overlay.registry import WAITING
+from pleach.core.overlay.registry import WAITING
+from pleach.errors import ScenarioError
 from pleach.scenario import model, steps
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
 from pleach.scenario.asked import asked_by_step, described

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 
+from pleach.core.overlay.coloured import bounds as colours
+from pleach.core.stabilise.bounds import Delays, check, flight, period_min, stabilisation
+from pleach.core.stabilise.lease import Renewal
+from pleach.core.stabilise.rounds import Rounds, check_rounds, rebuilt_within, round_min
 from pleach.errors import LeaseError
-from pleach.overlay.coloured import bounds as colours
 from pleach.scenario.colouring import check_colouring, colouring_of, is_coloured, widest_latency
 from pleach.scenario.locate import FlawError
 from pleach.scenario.model import Ordering, Scenario, Stabilise, Stabiliser
 from pleach.scenario.steps import AddBroker, Exchange, MoveClient, RemoveBroker, Swap
-from pleach.stabilise.bounds import Delays, check, flight, period_min, stabilisation
-from pleach.stabilise.lease import Renewal
-from pleach.stabilise.rounds import Rounds, check_rounds, rebuilt_within, round_min
 
 CYCLIC_BROKERS_MAX = 100  # tables grow with the square of it
 

@@ -6,7 +6,7 @@ from typing import TypeAlias, get_args
 
 import msgspec
 
-from pleach.mobility.resettling import MoveProtocol
+from pleach.core.mobility.resettling import MoveProtocol
 from pleach.scenario.values import Constants, FilterText, Fraction, Link, Name, Seconds, Span, Triple
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from pleach.events.filter import Filter
-from pleach.events.language import parse_filter
-from pleach.mobility.resettling import MoveProtocol
-from pleach.overlay.choice import CHOICES, INSTEAD, why_not
+from pleach.core.events.filter import Filter
+from pleach.core.events.language import parse_filter
+from pleach.core.mobility.resettling import MoveProtocol
+from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.colouring import is_coloured
 from pleach.scenario.locate import FlawError, Path

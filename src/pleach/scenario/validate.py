@@ -10,10 +10,10 @@ from itertools import chain
 
 import msgspec
 
+from pleach.core.events.language import parse_filter
+from pleach.core.optimise.conduct import conduct_complaints
+from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.errors import FilterError
-from pleach.events.language import parse_filter
-from pleach.optimise.conduct import conduct_complaints
-from pleach.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import Client, Ordering, Publish, Routing, Scenario, Stabiliser

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from pleach.broker import Broker
-from pleach.effects import Effect, Observe, Observed, SetTimer
-from pleach.messages import OPERATOR, Bulletin, Message, Motion, Node
-from pleach.optimise.council import Councillor, Turn
-from pleach.optimise.distances import MILLISECONDS_MIN, PROCESSING_MILLISECONDS
-from pleach.optimise.seat import Seat
+from pleach.core.broker import Broker
+from pleach.core.effects import Effect, Observe, Observed, SetTimer
+from pleach.core.messages import OPERATOR, Bulletin, Message, Motion, Node
+from pleach.core.optimise.council import Councillor, Turn
+from pleach.core.optimise.distances import MILLISECONDS_MIN, PROCESSING_MILLISECONDS
+from pleach.core.optimise.seat import Seat
+from pleach.core.stabilise.clocks import phase_of
 from pleach.scenario.asked import described
 from pleach.scenario.model import Scenario
 from pleach.scenario.reweaving import circumstances_of
 from pleach.scenario.values import Span
 from pleach.sim.simulator import Simulator
-from pleach.stabilise.clocks import phase_of
 
 ROUND: Final = "council:round"
 TICKS_PER_ROUND = 4

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pleach.messages import Message
+from pleach.core.messages import Message
 from pleach.sim.links import Link
 
 # Do this so many seconds from now.

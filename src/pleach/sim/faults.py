@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
-from pleach.client import Client
-from pleach.events.filter import Filter
-from pleach.events.language import parse_filter
+from pleach.core.client.machine import Client
+from pleach.core.events.filter import Filter
+from pleach.core.events.language import parse_filter
+from pleach.core.messages import Node
+from pleach.core.stabilise.twin import ONLY_TREE
 from pleach.faults.coloured_damage import COLOURED_PARTS, damaged_coloured
 from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of
 from pleach.faults.garbling import coloured_ghost, garbled, ghost
-from pleach.messages import Node
 from pleach.scenario import steps
 from pleach.scenario.colouring import is_coloured
 from pleach.scenario.model import Scenario, Stabiliser
 from pleach.scenario.plants import BrokerMachine
 from pleach.scenario.stabilising import fault_detail
 from pleach.sim.simulator import Simulator
-from pleach.stabilise.twin import ONLY_TREE
 from pleach.trace import NETWORK, RecordKind
 
 

@@ -1,7 +1,7 @@
 """Brokers that die for good in a run, and their stand-ins.
 
 The links of the simulator are reliable by themselves, and know no confirmations. Here they do: for each direction
-between two brokers there is a journal (overlay/journal.py), and what was handed over is confirmed a while later, unless
+between two brokers there is a journal (healing/journal.py), and what was handed over is confirmed a while later, unless
 its receiver is dead by then. So a broker may hold what the dead one has passed on long ago, as with real sessions.
 
 What dies with a broker is all that it had sent and nobody has got: of what was under way on each link, some first part
@@ -18,11 +18,12 @@ from functools import partial
 from random import Random
 from typing import Protocol
 
-from pleach.broker import Broker
-from pleach.client import Client
-from pleach.effects import Effect, Send
-from pleach.events.event import Event, EventId
-from pleach.messages import (
+from pleach.core.broker import Broker
+from pleach.core.client.machine import Client
+from pleach.core.client.returning import ReturningClient
+from pleach.core.effects import Effect, Send
+from pleach.core.events.event import Event, EventId
+from pleach.core.messages import (
     OPERATOR,
     Bereaved,
     Deliver,
@@ -37,9 +38,8 @@ from pleach.messages import (
     StandFor,
     Testimony,
 )
-from pleach.overlay.journal import Journal
-from pleach.overlay.standin import StandIn
-from pleach.returning import ReturningClient
+from pleach.core.overlay.healing.journal import Journal
+from pleach.core.overlay.healing.stand_in import StandIn
 from pleach.scenario import model
 from pleach.scenario.assemble import Tree, make_broker
 from pleach.scenario.plants import BrokerMachine

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
-from pleach.broker import Broker
-from pleach.effects import Effect, Send
-from pleach.events.event import EventId
-from pleach.messages import Deliver, Forward, Marked, Message, Node, Publish, Sent, Testimony
-from pleach.overlay.journal import Marks, in_order, note
+from pleach.core.broker import Broker
+from pleach.core.effects import Effect, Send
+from pleach.core.events.event import EventId
+from pleach.core.messages import Deliver, Forward, Marked, Message, Node, Publish, Sent, Testimony
+from pleach.core.overlay.healing.journal import Marks, in_order, note
 from pleach.sim.places import is_gathering
 
 Came = tuple[int, list[EventId]]  # how often something of this link had been discarded, and what came

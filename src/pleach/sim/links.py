@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from pleach.messages import Message, Node
+from pleach.core.messages import Message, Node
 
 AT_ONCE = (0.0, 0.0)  # the latency of a link that nobody has given one
 

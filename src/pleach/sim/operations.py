@@ -12,14 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pleach.client import Client
-from pleach.effects import Concluded
+from pleach.core.client.machine import Client
+from pleach.core.effects import Concluded
+from pleach.core.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestMove, RequestRemove
+from pleach.core.mobility.resettling import MoveProtocol
+from pleach.core.mobility.ways import way
+from pleach.core.overlay.plans import Operation as PlanOperation
+from pleach.core.overlay.plans import Plan, PlanRun, Topology, asked, request_of
 from pleach.errors import PlanError, ProtocolError, TopologyError
-from pleach.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestMove, RequestRemove
-from pleach.mobility.resettling import MoveProtocol
-from pleach.mobility.ways import way
-from pleach.overlay.plans import Operation as PlanOperation
-from pleach.overlay.plans import Plan, PlanRun, Topology, asked, request_of
 from pleach.scenario import model, steps
 from pleach.scenario.asked import described
 from pleach.scenario.colouring import is_coloured

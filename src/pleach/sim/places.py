@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pleach.broker import Broker
-from pleach.messages import Node, StandFor
-from pleach.overlay.layers import Between
-from pleach.overlay.membership import Membership
-from pleach.overlay.standin import Phase, StandIn
-from pleach.overlay.swaplink import SwapLink
+from pleach.core.broker import Broker
+from pleach.core.messages import Node, StandFor
+from pleach.core.overlay.context import Between
+from pleach.core.overlay.healing.stand_in import Phase, StandIn
+from pleach.core.overlay.membership.machine import Membership
+from pleach.core.overlay.swaplink.machine import SwapLink
 from pleach.scenario.plants import BrokerMachine
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from pleach.effects import Concluded
+from pleach.core.effects import Concluded
+from pleach.core.messages import OPERATOR, Node
 from pleach.errors import LivenessError, ScheduleError
-from pleach.messages import OPERATOR, Node
 from pleach.scenario.assemble import make_broker, tree_of
 from pleach.scenario.model import Scenario
 from pleach.scenario.plants import BrokerMachine, plant

@@ -12,14 +12,14 @@ from heapq import heappop, heappush
 from random import Random
 from typing import assert_never
 
-from pleach.effects import SetTimer
+from pleach.core.effects import SetTimer
+from pleach.core.messages import Message, Node, Peer
+from pleach.core.ring.chord import Phase
+from pleach.core.ring.config import RingConfig
+from pleach.core.ring.effects import Cast, Found, JoinEnded, NotFound, RingEffect, TreeNeighbours
+from pleach.core.ring.host import RingHost
+from pleach.core.ring.lookups import Mode
 from pleach.errors import LivenessError
-from pleach.messages import Message, Node, Peer
-from pleach.ring.chord import Phase
-from pleach.ring.config import RingConfig
-from pleach.ring.effects import Cast, Found, JoinEnded, NotFound, RingEffect, TreeNeighbours
-from pleach.ring.host import RingHost
-from pleach.ring.lookups import Mode
 
 STEPS_MAX = 50_000_000
 LATENCY = (0.001, 0.025)  # seconds, uniform

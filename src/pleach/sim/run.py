@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from pleach.broker import Broker
-from pleach.client import Client
-from pleach.effects import Concluded, Observe, Observed
-from pleach.events.event import Event
-from pleach.events.language import parse_filter
-from pleach.messages import Message, Node
-from pleach.overlay.coloured.broker import ColouredBroker
+from pleach.core.broker import Broker
+from pleach.core.client.machine import Client
+from pleach.core.effects import Concluded, Observe, Observed
+from pleach.core.events.event import Event
+from pleach.core.events.language import parse_filter
+from pleach.core.messages import Message, Node
+from pleach.core.overlay.coloured.broker import ColouredBroker
 from pleach.scenario import model, steps
 from pleach.scenario.acting import act
 from pleach.scenario.advertisements import initial_advertisements, subscription_names

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pleach.messages import Install, InTable, Message, Node, Subscribe, Unsubscribe, Withdraw
+from pleach.core.messages import Install, InTable, Message, Node, Subscribe, Unsubscribe, Withdraw
 from pleach.scenario.model import Routing, Scenario
 from pleach.scenario.plants import BrokerMachine
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Protocol, TypeAlias, assert_never
 
-from pleach.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
+from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
+from pleach.core.messages import Message, Node
 from pleach.errors import LinkError, LivenessError
-from pleach.messages import Message, Node
 from pleach.sim.desks import Desk
 from pleach.sim.links import Link, LinkListener, Links
 

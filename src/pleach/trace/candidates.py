@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from pleach.core.events.constraint import Conjunction
+from pleach.core.events.filter import Filter
+from pleach.core.events.language import parse_filter
 from pleach.errors import FilterError, TraceError
-from pleach.events.constraint import Conjunction
-from pleach.events.filter import Filter
-from pleach.events.language import parse_filter
 from pleach.trace.records import attributes_from
 
 Pivot = tuple[str, Any]  # an attribute's name and a value that it must have

@@ -44,8 +44,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
+from pleach.core.events.event import EventId
 from pleach.errors import InvalidInputError, TraceError
-from pleach.events.event import EventId
 from pleach.trace.candidates import Candidates
 from pleach.trace.departed import without_departed
 from pleach.trace.ledger import NEVER, Client, Clients, Past, Publication, Subscription

@@ -16,8 +16,8 @@ from urllib.parse import unquote
 
 import msgspec
 
+from pleach.core.events.event import check_attributes
 from pleach.errors import InvalidInputError, TraceError
-from pleach.events.event import check_attributes
 from pleach.lake.arrow import load_arrow
 from pleach.trace.records import BYTES_KEY, Record, attributes_from, attributes_text
 

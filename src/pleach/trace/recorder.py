@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pleach.effects import Observe, Observed
-from pleach.messages import Message, Node, encode
+from pleach.core.effects import Observe, Observed
+from pleach.core.messages import Message, Node, encode
 from pleach.trace.records import Record, RecordKind, attributes_text
 
 KINDS = {observed: RecordKind(observed.value) for observed in Observed}

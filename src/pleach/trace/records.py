@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
+from pleach.core.events.event import Value
 from pleach.errors import TraceError
-from pleach.events.event import Value
 
 BYTES_KEY = "$bytes"  # {"$bytes": "<base64>"}: attribute values are scalars, so no value can look like this
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from pleach.live.operations import Operation as Asked
-from pleach.live.operations import Taken
-from pleach.messages import Node
+from pleach.core.messages import Node
+from pleach.operate.operation import OperationStatus as Asked
+from pleach.operate.operation import OperationStep
 from pleach.web.picture import Broker, Notice, Operation, Step
 
 OPERATIONS_MAX = 60  # the oldest are forgotten
@@ -21,7 +21,7 @@ class _Story:
     """An operation: as it was asked for, if that is known, and the steps of each broker by their numbers."""
 
     asked: Asked | None = None
-    steps: dict[tuple[Node, int], Taken] = field(default_factory=dict)
+    steps: dict[tuple[Node, int], OperationStep] = field(default_factory=dict)
 
     @property
     def began_at(self) -> float:
@@ -37,7 +37,7 @@ class Chronicle:
 
     # Operations ------------------------------------------------------------------------------------------------
 
-    def heard(self, broker: Node, asked: list[Asked], steps: list[Taken]) -> None:
+    def heard(self, broker: Node, asked: list[Asked], steps: list[OperationStep]) -> None:
         """What one broker says that it was asked for, and the steps that it has taken."""
         for operation in asked:
             self._stories.setdefault(operation.name, _Story()).asked = operation
@@ -124,4 +124,4 @@ class Told(msgspec.Struct):
     """What the chronicle wants of a glance."""
 
     operations: list[Asked] = []
-    steps: list[Taken] = []
+    steps: list[OperationStep] = []

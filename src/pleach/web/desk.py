@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from pleach.errors import PlanError, PleachError
-from pleach.live.operations import fresh_name
+from pleach.operate.operation import fresh_name
 from pleach.web.draft import Draft
 from pleach.web.picture import Picture, Run, RunStep
 from pleach.web.source import Source

@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from pleach.live.apply import StepEnd, Watch
-from pleach.live.operations import State
-from pleach.messages import Node
-from pleach.overlay.plans import Difference, Link, Operation, Outcome, Plan, describe
-from pleach.overlay.plans.steps import spelled
+from pleach.core.messages import Node
+from pleach.core.overlay.plans import Difference, Link, Operation, Outcome, Plan, describe
+from pleach.core.overlay.plans.steps import spelled
+from pleach.operate.apply import StepEnd, Watch
+from pleach.operate.operation import OperationState
 
 Tell: TypeAlias = Callable[[int, str, str], None]  # a step by its number, its state (picture.RunStep), and why
 
@@ -71,6 +71,6 @@ def shown_plan(plan: Plan) -> Shown:
     )
 
 
-def word(state: State) -> str:
+def word(state: OperationState) -> str:
     """What nobody has heard the end of is not running: nobody waits for it any more."""
-    return "unknown" if state is State.RUNNING else state.value
+    return "unknown" if state is OperationState.RUNNING else state.value

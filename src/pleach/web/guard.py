@@ -1,6 +1,6 @@
 """Who may ask the dashboard for what.
 
-Rule 1: the Host must be an address or a name that we have been given (live/hosts.py).
+Rule 1: the Host must be an address or a name that we have been given (net/allowed_hosts.py).
 Rule 2: what changes anything is a POST with a JSON body, with the token that only our page has been given, and from our
         own origin. A page of another site has no token, and cannot send such a header unasked.
 Rule 3: no page may frame ours, and ours loads nothing from elsewhere, nor runs what is written into it.
@@ -12,7 +12,7 @@ import hmac
 import secrets
 from collections.abc import Iterable, Mapping
 
-from pleach.live.hosts import Hosts, why_foreign
+from pleach.net.allowed_hosts import Hosts, why_foreign
 
 TOKEN_FIELD = "x-pleach-token"  # noqa: S105 - the name of a header
 

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pleach.core.messages import Node
 from pleach.errors import InvalidInputError
-from pleach.live.apply import STEP_SECONDS_MAX
-from pleach.live.draining import ABSENT, Draining, MoveEnd
-from pleach.live.moves import Moving
-from pleach.live.operations import State, fresh_name
-from pleach.live.survey import Survey
-from pleach.messages import Node
+from pleach.operate.apply import STEP_SECONDS_MAX
+from pleach.operate.draining import ABSENT, Draining, MoveEnd
+from pleach.operate.moves import Moving
+from pleach.operate.operation import OperationState, fresh_name
+from pleach.operate.survey import Survey
 from pleach.web.draft import Draft, Shown, Tell, word
 from pleach.web.wishes import Drain, Move
 
@@ -86,7 +86,7 @@ def draft_of_move(found: Survey, wish: Move) -> Draft:
         tell(0, "running", "")
         state, reason = await journeys.moves[0].carry_out(seconds_max=STEP_SECONDS_MAX)
         tell(0, word(state), reason)
-        return "" if state is State.DONE else reason or "nobody knows how it ended"
+        return "" if state is OperationState.DONE else reason or "nobody knows how it ended"
 
     return Draft(journeys.shown, journeys.steps, carry_out)
 
@@ -101,7 +101,7 @@ def draft_of_drain(found: Survey, wish: Drain) -> Draft:
             tell(number[end.client], word(end.state), end.reason)
 
         ends = await draining.carry_out(rate=wish.rate, seconds_max=STEP_SECONDS_MAX, ended=ended)
-        left = [end.client for end in (*ends, *await draining.left()) if end.state is not State.DONE]
+        left = [end.client for end in (*ends, *await draining.left()) if end.state is not OperationState.DONE]
         return f"{len(left):,} not moved: {_names(left)}" if left else ""
 
     return Draft(journeys.shown, journeys.steps, carry_out)

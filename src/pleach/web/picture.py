@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from pleach.messages import Node
+from pleach.core.messages import Node
 
 SEPARATOR = "\n"  # between the two names of a link: no name has it in it
 

@@ -12,16 +12,16 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+from pleach.core.events.filter import Filter
+from pleach.core.messages import Node
+from pleach.core.overlay.plans import Outcome, Plan, PlanRun, SwapStep, Topology
+from pleach.core.overlay.plans.steps import apply, spelled
 from pleach.errors import InvalidInputError
-from pleach.events.filter import Filter
-from pleach.live.apply import StepEnd, Watch
-from pleach.live.operations import Operation as Asked
-from pleach.live.operations import State, Taken, fresh_name
-from pleach.live.survey import Client as Session
-from pleach.live.survey import Neighbour, Status, Survey
-from pleach.messages import Node
-from pleach.overlay.plans import Outcome, Plan, PlanRun, SwapStep, Topology
-from pleach.overlay.plans.steps import apply, spelled
+from pleach.operate.apply import StepEnd, Watch
+from pleach.operate.operation import OperationState, OperationStep, fresh_name
+from pleach.operate.operation import OperationStatus as Asked
+from pleach.operate.survey import Client as Session
+from pleach.operate.survey import Neighbour, Status, Survey
 from pleach.web.chronicle import Chronicle
 from pleach.web.draft import Draft, Tell, draft_of_plan
 from pleach.web.journeys import Journeys, planned_drain, planned_move
@@ -114,13 +114,15 @@ class SimulatedSource:
         for phase in PHASES:
             for number, broker in enumerate(brokers):
                 self._steps += 1
-                taken = Taken(self._steps, time.time(), name, f"{'abcdefgh'[number % 8]} {phase}", self._steps, 0)
+                taken = OperationStep(
+                    self._steps, time.time(), name, f"{'abcdefgh'[number % 8]} {phase}", self._steps, 0
+                )
                 self._chronicle.heard(broker, [asked], [taken])
             await asyncio.sleep(PHASE_SECONDS)
         self._tree = apply(self._tree, step)
         for broker in brokers:
             self._busy.pop(broker, None)
-        asked.state, asked.ended_at = State.DONE, time.time()
+        asked.state, asked.ended_at = OperationState.DONE, time.time()
 
     async def draft(self, wish: Wish) -> Draft:
         match wish:
@@ -141,7 +143,7 @@ class SimulatedSource:
             watch.started(operation)
             await self._carried(operation.name, operation.step, operation.brokers)
             run.done(operation.name)
-            watch.ended(StepEnd(operation, State.DONE, "", PHASE_SECONDS * len(PHASES)))
+            watch.ended(StepEnd(operation, OperationState.DONE, "", PHASE_SECONDS * len(PHASES)))
         for gone in sorted({*plan.start.brokers} - {*plan.result.brokers}):
             heir = self._tree.brokers[0]
             self._clients = {c: heir if home == gone else home for c, home in self._clients.items()}
@@ -164,7 +166,7 @@ class SimulatedSource:
                 await asyncio.sleep(pause)
                 self._clients[moving.client] = moving.path[-1]
                 at = time.time()
-                asked = Asked(moving.operation, f"move {moving.client}", moving.path, State.DONE, ended_at=at)
+                asked = Asked(moving.operation, f"move {moving.client}", moving.path, OperationState.DONE, ended_at=at)
                 self._chronicle.heard(moving.path[0], [asked], [])
                 tell(number, "done", "")
             return ""

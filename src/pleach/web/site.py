@@ -1,4 +1,4 @@
-"""The dashboard over HTTP, as a mount of an operators' port (live/admin.py).
+"""The dashboard over HTTP, as a mount of an operators' port (server/http/server.py).
 
 GET  /dashboard/           the page, and beside it the files of page/
 GET  /dashboard/stream     the picture: server-sent events `whole`, `patch` and `pulse` (board.py)
@@ -19,9 +19,9 @@ from typing import Any
 
 import msgspec
 
+from pleach.core.events.language import parse_filter
 from pleach.errors import FilterError, InvalidInputError, PleachError
-from pleach.events.language import parse_filter
-from pleach.live.page import Asked, Flow, Mount, Page, failure, json_page
+from pleach.server.http.page import Asked, Flow, Mount, Page, failure, json_page
 from pleach.web.board import Board
 from pleach.web.desk import Desk
 from pleach.web.guard import FIELDS, Guard

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from pleach.events.filter import Filter
-from pleach.messages import Node
+from pleach.core.events.filter import Filter
+from pleach.core.messages import Node
 from pleach.web.draft import Draft
 from pleach.web.picture import Picture
 from pleach.web.wishes import Wish

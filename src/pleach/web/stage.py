@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pleach.live.operations import asked_name
-from pleach.messages import Node
-from pleach.overlay.plans import Link
-from pleach.overlay.plans.topology import link
+from pleach.core.messages import Node
+from pleach.core.overlay.plans import Link
+from pleach.core.overlay.plans.topology import link
+from pleach.operate.operation import asked_name
 from pleach.scenario.asked import ASKED, added, removed
 from pleach.scenario.outline import Outline
 from pleach.trace import Record, RecordKind

@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from pleach.core.events.algebra import overlaps
+from pleach.core.events.filter import Filter
+from pleach.core.events.language import parse_internal
+from pleach.core.messages import Node
 from pleach.errors import InvalidInputError, TraceError
-from pleach.events.algebra import overlaps
-from pleach.events.filter import Filter
-from pleach.events.language import parse_internal
 from pleach.lake.manifest import load_manifest
-from pleach.messages import Node
 from pleach.scenario.outline import OUTLINE, Outline, read_outline
 from pleach.trace import Record, RecordKind, total_order
 from pleach.trace.parquet import count_rows, records_in, runs_in

@@ -11,15 +11,15 @@ from typing import Any
 
 import msgspec
 
+from pleach.core.events.algebra import overlaps
+from pleach.core.events.filter import Filter
+from pleach.core.events.language import parse_internal
+from pleach.core.messages import Node
+from pleach.core.overlay.plans import Outcome
 from pleach.errors import InvalidInputError
-from pleach.events.algebra import overlaps
-from pleach.events.filter import Filter
-from pleach.events.language import parse_internal
-from pleach.live.apply import Directory, Watch, apply_plan, check_newcomers
-from pleach.live.ask import ask
-from pleach.live.survey import Status, Survey, settled_survey, survey
-from pleach.messages import Node
-from pleach.overlay.plans import Outcome
+from pleach.net.http_client import ask
+from pleach.operate.apply import Directory, Watch, apply_plan, check_newcomers
+from pleach.operate.survey import Status, Survey, settled_survey, survey
 from pleach.web.chronicle import Chronicle, Told
 from pleach.web.draft import Draft, draft_of_plan
 from pleach.web.journeys import draft_of_drain, draft_of_move

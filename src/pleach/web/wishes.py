@@ -10,10 +10,10 @@ from typing import Annotated, TypeAlias, assert_never
 
 import msgspec
 
+from pleach.core.overlay.plans import Plan, SwapStep, Topology, add_broker, exchange, insert_broker, remove_broker
 from pleach.errors import InvalidInputError
-from pleach.live.config import NAME_BYTES_MAX
-from pleach.live.steering import Name
-from pleach.overlay.plans import Plan, SwapStep, Topology, add_broker, exchange, insert_broker, remove_broker
+from pleach.server.http.operations import Name
+from pleach.server.settings import NAME_BYTES_MAX
 
 MaybeName: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_BYTES_MAX)]
 Rate: TypeAlias = Annotated[float, msgspec.Meta(ge=0.1, le=1_000.0)]  # per second; slower, and it would last for days

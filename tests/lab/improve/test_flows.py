@@ -6,8 +6,13 @@ from random import Random
 
 import numpy as np
 import pytest
-from priced_networks import kept
 
+from pleach.core.optimise.cost import tree_cost
+from pleach.core.optimise.heuristics import HEURISTICS
+from pleach.core.optimise.heuristics import decided as decided_one
+from pleach.core.optimise.ledger import gathered_along, stretches
+from pleach.core.optimise.settling import best_saving
+from pleach.core.overlay.plans.topology import Topology
 from pleach.lab.improve.caches import Caches
 from pleach.lab.improve.decisions import Known, Ledgers, cost_and_interest, decided, heaviest_goes, is_promising
 from pleach.lab.improve.rounds import STATIC, Improving, Tuning, first_tree, simulate
@@ -17,12 +22,7 @@ from pleach.lab.improve.traffic import traffic_of
 from pleach.lab.improve.trees import Tree, flow_costs
 from pleach.lab.improve.waves import waves
 from pleach.lab.waxman import Waxman
-from pleach.optimise.cost import tree_cost
-from pleach.optimise.heuristics import HEURISTICS
-from pleach.optimise.heuristics import decided as decided_one
-from pleach.optimise.ledger import gathered_along, stretches
-from pleach.optimise.settling import best_saving
-from pleach.overlay.plans.topology import Topology
+from support.optimise.priced_networks import kept
 
 THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 SMALL = Setting(

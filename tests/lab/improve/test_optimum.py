@@ -3,12 +3,12 @@
 from random import Random
 
 import pytest
-from priced_networks import EXAMPLE, EXAMPLE_FLOWS, drawn_costs, drawn_flows, drawn_tree
 
+from pleach.core.optimise.cost import tree_cost
+from pleach.core.optimise.reference import maximum_interest_tree, minimum_spanning_tree
+from pleach.core.overlay.plans.topology import Topology
 from pleach.lab.improve.optimum import all_trees, cheapest_tree
-from pleach.optimise.cost import tree_cost
-from pleach.optimise.reference import maximum_interest_tree, minimum_spanning_tree
-from pleach.overlay.plans.topology import Topology
+from support.optimise.priced_networks import EXAMPLE, EXAMPLE_FLOWS, drawn_costs, drawn_flows, drawn_tree
 
 
 @pytest.mark.parametrize(("brokers", "count"), [(3, 3), (4, 16), (5, 125), (6, 1296)])

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from test_settling import SEEDS, STILL, late
 
+from pleach.core.optimise.looking import RADIUS_MAX, RADIUS_MIN, SHARE, prices_of, told
+from pleach.core.optimise.sample import SAMPLE_MAX
 from pleach.lab.improve.course import total
 from pleach.lab.improve.policies import SELF_TUNING
 from pleach.lab.improve.rounds import Tuning, first_tree, simulate
@@ -14,8 +16,6 @@ from pleach.lab.improve.sampling import HORIZON_SLOTS, levels_of, sampled, since
 from pleach.lab.improve.setting import TICKS_PER_SLOT
 from pleach.lab.improve.traffic import traffic_of
 from pleach.lab.improve.trees import costs_at, flow_costs, look_prices
-from pleach.optimise.looking import RADIUS_MAX, RADIUS_MIN, SHARE, prices_of, told
-from pleach.optimise.sample import SAMPLE_MAX
 
 THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pleach.core.optimise.settling import PATIENCE_MAX
 from pleach.lab.improve.policies import Settling
 from pleach.lab.improve.rounds import Improving, Tuning, simulate
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Setting
 from pleach.lab.improve.traffic import traffic_of
 from pleach.lab.improve.trees import flow_costs
 from pleach.lab.waxman import Waxman
-from pleach.optimise.settling import PATIENCE_MAX
 
 THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 STILL = Setting(

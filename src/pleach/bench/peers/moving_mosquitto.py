@@ -14,7 +14,7 @@ from typing import Any
 from pleach.bench.peers.moving import Heard
 from pleach.bench.peers.over_mosquitto import Mosquitto, configuration
 from pleach.bench.peers.processes import LOOPBACK, free_ports, server, wait_for_port
-from pleach.live.addresses import one_address
+from pleach.net.addresses import one_address
 
 QOS = 1
 KEEPALIVE_SECONDS = 600  # longer than a run: nobody has to look after pings

@@ -13,7 +13,7 @@ from typing import Any
 
 from pleach.bench.peers.processes import LOOPBACK, free_ports, server, wait_for_port
 from pleach.bench.peers.system import TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
-from pleach.live.addresses import one_address
+from pleach.net.addresses import one_address
 
 LOOP_SECONDS = 0.001  # how long one turn of a loop may wait
 

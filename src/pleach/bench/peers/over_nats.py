@@ -12,7 +12,7 @@ from typing import Any
 
 from pleach.bench.peers.processes import LOOPBACK, free_ports, server, wait_for_port
 from pleach.bench.peers.system import TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
-from pleach.live.loops import run_loop
+from pleach.net.loops import run_loop
 
 PENDING_MAX = 1_000_000_000  # messages and bytes that wait in the subscriber: nothing is to be dropped
 

@@ -12,11 +12,11 @@ import msgspec
 
 from pleach.bench.peers.processes import LOOPBACK, read_line, server
 from pleach.bench.peers.system import FILTERS, TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
-from pleach.events.event import Event, EventId, Value
-from pleach.live.client import Client
-from pleach.live.connect import connect
-from pleach.live.loops import run_loop
-from pleach.live.network import Ready
+from pleach.client.client import Client
+from pleach.client.connect import connect
+from pleach.core.events.event import Event, EventId, Value
+from pleach.harness.network import Ready
+from pleach.net.loops import run_loop
 
 WINDOW = 1_024  # events that may wait for their confirmation: the publisher is measured, not its patience
 BROKERS = ("a", "b", "c")

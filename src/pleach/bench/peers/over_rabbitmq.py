@@ -13,7 +13,7 @@ from typing import Any
 
 from pleach.bench.peers.processes import LOOPBACK, free_ports, server, wait_for_port
 from pleach.bench.peers.system import FILTERS, TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
-from pleach.live.addresses import one_address
+from pleach.net.addresses import one_address
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # what Debian's wrapper calls; the wrapper changes the user
 EXCHANGE, QUEUE = "bench-headers", "bench"

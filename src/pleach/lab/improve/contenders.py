@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pleach.core.optimise.cost import Flow
+from pleach.core.overlay.plans.topology import Topology
 from pleach.lab.improve.course import HEURISTICS
 from pleach.lab.improve.rounds import STATIC, Tuning, simulate
 from pleach.lab.improve.setting import Costs, Floats, Setting
 from pleach.lab.improve.single_events import name_of
 from pleach.lab.improve.traffic import Flows, traffic_of
 from pleach.lab.improve.trees import Tree, flow_costs, spanning_tree
-from pleach.optimise.cost import Flow
-from pleach.overlay.plans.topology import Topology
 
 MST, MIT = "mst", "mit"
 

@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pleach.optimise.cost import Costs, Flow
-from pleach.overlay.plans.topology import Topology
+from pleach.core.optimise.cost import Costs, Flow
+from pleach.core.overlay.plans.topology import Topology
 
 BROKERS_MAX = 8
 

@@ -13,6 +13,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from pleach.core.optimise.looking import RADIUS_MAX, Purse
+from pleach.core.optimise.settling import DEVIATIONS, EXCHANGE_PASSES, INTERVAL_MAX, PATIENCE_MAX
 from pleach.lab.improve.caches import Common
 from pleach.lab.improve.decisions import (
     Known,
@@ -25,8 +27,6 @@ from pleach.lab.improve.decisions import (
 from pleach.lab.improve.setting import Bools, Costs, Floats, Ints
 from pleach.lab.improve.traffic import Flows
 from pleach.lab.improve.trees import Tree, costs_at, look_prices
-from pleach.optimise.looking import RADIUS_MAX, Purse
-from pleach.optimise.settling import DEVIATIONS, EXCHANGE_PASSES, INTERVAL_MAX, PATIENCE_MAX
 
 LEDGER_SLOTS = 20  # 5,000 ticks
 SELF_TUNING = "self-tuning"

@@ -14,6 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pleach.core.optimise.bloom import shape_for
+from pleach.core.optimise.cache import CACHE_SIZE
+from pleach.core.optimise.sample import SAMPLE_MAX
+from pleach.core.optimise.settling import EXCHANGE_PASSES
 from pleach.lab.improve.caches import Caches, Common
 from pleach.lab.improve.decisions import Ledgers
 from pleach.lab.improve.policies import LEDGER_SLOTS, POLICIES, SELF_TUNING, Moment, Outlook, along
@@ -23,10 +27,6 @@ from pleach.lab.improve.traffic import Flows, Traffic, traffic_of
 from pleach.lab.improve.trees import Path, Tree, flow_costs
 from pleach.lab.improve.waves import Wave, broadcast_cost, waves
 from pleach.lab.waxman import random_tree
-from pleach.optimise.bloom import shape_for
-from pleach.optimise.cache import CACHE_SIZE
-from pleach.optimise.sample import SAMPLE_MAX
-from pleach.optimise.settling import EXCHANGE_PASSES
 
 STEPS = 5
 STATIC = "static"

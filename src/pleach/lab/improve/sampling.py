@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from pleach.core.optimise.sample import HORIZON, level_for
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Floats, Ints
 from pleach.lab.improve.traffic import Traffic
-from pleach.optimise.sample import HORIZON, level_for
 
 HORIZON_SLOTS = int(HORIZON) // TICKS_PER_SLOT
 

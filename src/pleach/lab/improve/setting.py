@@ -18,8 +18,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pleach.core.overlay.plans.topology import link
 from pleach.lab.waxman import TABLE_A1, Waxman, brokers_of
-from pleach.overlay.plans.topology import link
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]

@@ -12,13 +12,13 @@ from functools import cache
 from itertools import combinations
 from random import Random
 
+from pleach.core.optimise import agent
+from pleach.core.optimise.agent import Agent, Agreed, Outgoing, Request
+from pleach.core.optimise.cost import Costs, Flow, flow_cost
+from pleach.core.optimise.heuristics import HEURISTICS
+from pleach.core.overlay.plans.topology import Topology, link
 from pleach.lab.improve.rounds import STEPS, Tuning, first_tree
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Era, Setting, Stay, eras_of, events_of, stays_of
-from pleach.optimise import agent
-from pleach.optimise.agent import Agent, Agreed, Outgoing, Request
-from pleach.optimise.cost import Costs, Flow, flow_cost
-from pleach.optimise.heuristics import HEURISTICS
-from pleach.overlay.plans.topology import Topology, link
 
 
 def name_of(broker: int) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
+from pleach.core.events.event import EventId
 from pleach.errors import EventError, TraceError
-from pleach.events.event import EventId
 from pleach.spark.audit.batches import batches_of, rows_of
 from pleach.spark.lake import spark_schema
 from pleach.trace.candidates import Candidates

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pleach.core.optimise.prices import Prices
+from pleach.core.optimise.search import DEGREE_MIN, Problem
+from pleach.core.optimise.sightings import Pick, Sighting
+from pleach.core.optimise.tasks import End, Task
+from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import SparkError
-from pleach.optimise.prices import Prices
-from pleach.optimise.search import DEGREE_MIN, Problem
-from pleach.optimise.sightings import Pick, Sighting
-from pleach.optimise.tasks import End, Task
-from pleach.overlay.plans.topology import Topology
 from pleach.spark.control.telemetry import SCHEMA, picked_on_spark, write_sightings
 from pleach.spark.failures import explained
 from pleach.spark.planner.starts import searched_on_spark

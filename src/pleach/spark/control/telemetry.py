@@ -8,8 +8,8 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from pleach.core.optimise.sightings import HASH_BITS, HASH_MAX, SPREAD, Pick, Sighting
 from pleach.lake.arrow import arrow_type, load_arrow
-from pleach.optimise.sightings import HASH_BITS, HASH_MAX, SPREAD, Pick, Sighting
 from pleach.spark.lake import spark_schema
 from pleach.spark.planner.flows import flows_in
 

@@ -4,5 +4,5 @@
     outlines, operations ──────▶ tree ──┼──starts.py──▶ trees, over executors ──job.py──▶ the best, as a journey
     prices ────────────────────▶ costs ─┘
 
-Read `job.py` first. The search itself knows nothing of Spark: `pleach.optimise.search`.
+Read `job.py` first. The search itself knows nothing of Spark: `pleach.core.optimise.search`.
 """

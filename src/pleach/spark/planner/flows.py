@@ -9,9 +9,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as f
 
+from pleach.core.optimise.cost import Flow
+from pleach.core.optimise.sightings import in_order
 from pleach.errors import TraceError
-from pleach.optimise.cost import Flow
-from pleach.optimise.sightings import in_order
 from pleach.trace.records import RecordKind
 
 FROM_CLIENTS = ("Attach", "Publish", "Subscribe", "Unsubscribe")  # messages that go to a client's broker only

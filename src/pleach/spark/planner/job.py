@@ -9,16 +9,16 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from pleach.core.messages import Node
+from pleach.core.optimise.cost import Flow
+from pleach.core.optimise.journey import Journey
+from pleach.core.optimise.prices import Prices
+from pleach.core.optimise.reference import lower_bound
+from pleach.core.optimise.search import Problem, best_of
+from pleach.core.optimise.tasks import End, Task
+from pleach.core.overlay.plans.difference import Difference
+from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import TraceError
-from pleach.messages import Node
-from pleach.optimise.cost import Flow
-from pleach.optimise.journey import Journey
-from pleach.optimise.prices import Prices
-from pleach.optimise.reference import lower_bound
-from pleach.optimise.search import Problem, best_of
-from pleach.optimise.tasks import End, Task
-from pleach.overlay.plans.difference import Difference
-from pleach.overlay.plans.topology import Topology
 from pleach.scenario.outline import OUTLINE, Outline, read_outline, tree_after
 from pleach.spark.audit.checkpoints import kept
 from pleach.spark.audit.job import partitioned

@@ -1,4 +1,4 @@
-"""Many starts of a search, over executors: one task each (`optimise/tasks.py`)."""
+"""Many starts of a search, over executors: one task each (`core/optimise/tasks.py`)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pleach.optimise.search import Found, Rank
-from pleach.optimise.tasks import End, Task, searched
-from pleach.overlay.plans.topology import Topology
+from pleach.core.optimise.search import Found, Rank
+from pleach.core.optimise.tasks import End, Task, searched
+from pleach.core.overlay.plans.topology import Topology
 from pleach.spark.audit.batches import batches_of, rows_of
 from pleach.spark.lake import spark_schema
 

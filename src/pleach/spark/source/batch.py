@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pleach.core.events.event import Event, EventId
 from pleach.errors import EventError, TraceError
-from pleach.events.event import Event, EventId
 from pleach.spark.source.options import BatchOptions
 from pleach.spark.source.rows import Seen, Table
 from pleach.trace.parquet import records_in

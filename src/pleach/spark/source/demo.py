@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from pleach.client import blocking
 from pleach.errors import LiveError
-from pleach.live import blocking
-from pleach.live.ask import ask
-from pleach.live.network import Ready
+from pleach.harness.network import Ready
+from pleach.net.http_client import ask
 from pleach.spark.session import spark_session
 from pleach.spark.source.register import NAME, register
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from pyspark.sql import types as sql
 
+from pleach.core.events.event import Value, check_content
 from pleach.errors import EventError, SettingsError
-from pleach.events.event import Value, check_content
 from pleach.spark.source.options import FORMAT
 
 if TYPE_CHECKING:

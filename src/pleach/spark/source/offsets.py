@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from pleach.client.reader import Place
 from pleach.errors import SettingsError
-from pleach.live.reader import Place
 from pleach.spark.source.options import FORMAT, Share
 
 VERSION = 1

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from pleach.core.events.complement import divided
+from pleach.core.events.event import PUBLISHER_BYTES_MAX
+from pleach.core.events.filter import Filter
+from pleach.core.events.language import parse_filter
 from pleach.errors import AddressError, FilterError, SettingsError
-from pleach.events.complement import divided
-from pleach.events.event import PUBLISHER_BYTES_MAX
-from pleach.events.filter import Filter
-from pleach.events.language import parse_filter
-from pleach.live.addresses import Address, parse_addresses
-from pleach.live.config import NAME_BYTES_MAX
+from pleach.net.addresses import Address, parse_addresses
+from pleach.server.settings import NAME_BYTES_MAX
 
 FORMAT = 'format("pleach")'
 PATIENCE_SECONDS = 60.0

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import types as sql
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from pleach.core.events.event import Event, EventId, Value
 from pleach.errors import SettingsError
-from pleach.events.event import Event, EventId, Value
 from pleach.spark.source.options import FORMAT
 
 if TYPE_CHECKING:

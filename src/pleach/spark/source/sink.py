@@ -1,6 +1,6 @@
 """Rows as events: each row of a batch is published once, however often Spark does the batch again.
 
-The publisher of a partition is a client whose epoch is the batch (live/publishing.py), and rows are numbered in an
+The publisher of a partition is a client whose epoch is the batch (client/publish_once.py), and rows are numbered in an
 order that does not depend on how they came: by the columns that the user names, then by their content. A DataFrame has
 no order of its own, and after a shuffle rows come in another one when a task is done again.
 """
@@ -19,10 +19,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from pleach.client.publish_once import publish_once
+from pleach.client.visit import Identity
+from pleach.core.events.event import Event, EventId
 from pleach.errors import SettingsError
-from pleach.events.event import Event, EventId
-from pleach.live.publishing import publish_once
-from pleach.live.visit import Identity
 from pleach.spark.source.drafts import Draft, Drafts
 from pleach.spark.source.options import FORMAT, SinkOptions
 

@@ -6,7 +6,7 @@
     commit          the brokers need not keep it any longer
 
 Each call makes the connections that it needs and closes them: Spark ends planners and workers as it likes. What lasts
-is at the brokers (the session, links/reading.py) and in the checkpoint (the place, offsets.py).
+is at the brokers (the session, core/links/reading.py) and in the checkpoint (the place, offsets.py).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from pleach.client.reader import Place, Reader
 from pleach.errors import ConnectError
-from pleach.live.reader import Place, Reader
 from pleach.spark.source.offsets import BEGINNING, is_same_session, offset_of, places_in
 from pleach.spark.source.options import Share, StreamOptions
 from pleach.spark.source.rows import Seen, Table

@@ -1,0 +1,306 @@
+"""One broker: the layers composed into a pure state machine, `handle(sender, message, now) → effects`.
+
+    network driver  ◀─▶  seam (overlay/)  ◀─▶  router (routing/)  ◀─▶  table
+                           ▲
+                     protocols: machines, each of which owns the messages of one reconfiguration
+
+The broker reads no clock, opens no socket and draws no random number. It knows which machine owns which message; what
+a protocol does is written in its own module, and adding one does not touch this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from pleach.core.effects import Effect, Passed, Send, SetTimer
+from pleach.core.hosting.component import Factory
+from pleach.core.hosting.machine import GO_ON, TURNS_MAX, Hosting
+from pleach.core.messages import (
+    CLIENT_REQUESTS,
+    OPERATOR,
+    PUB_SUB_OR_MARKED,
+    UNMARKED_EVENTS,
+    ClientRequest,
+    Detach,
+    Forward,
+    Marked,
+    Message,
+    Node,
+    Publish,
+    PubSub,
+    SoughtRequest,
+    pack,
+    unpack,
+)
+from pleach.core.messages.runs import Run
+from pleach.core.overlay.context import Layers, RouterMaker
+from pleach.core.overlay.remote_requests import Courier
+from pleach.core.overlay.seam import Drop, Handled, HeldState, Machine, Pass, Passing, Seam, join
+from pleach.core.routing.captured import RouterState
+from pleach.core.routing.clients import ClientState, Sessions
+from pleach.core.routing.passage import Passage
+from pleach.core.routing.router import Router, RoutingConfig
+from pleach.errors import ProtocolError
+
+NO_COMPONENTS: Mapping[str, Factory] = MappingProxyType({})
+MachineKind = TypeVar("MachineKind")
+MachineMaker: TypeAlias = Callable[[Layers], Machine]
+
+
+class BrokerState(msgspec.Struct, frozen=True, array_like=True):
+    """All of a broker as plain data: for its disk, for the explorer's hash, for crash tests."""
+
+    router: RouterState
+    clients: dict[Node, ClientState]
+    held: HeldState
+    machines: dict[str, bytes]
+    addresses: dict[Node, str]
+
+
+class Broker:
+    """`machines`: makers of the protocols that this broker takes part in. `address`: where it listens for brokers.
+
+    `make_router`: makes the routing layer, which may keep more than one table. `components`: what it can host, by kind.
+    """
+
+    def __init__(
+        self,
+        name: Node,
+        config: RoutingConfig,
+        *,
+        neighbours: Iterable[Node] = (),
+        parent: Node | None = None,
+        machines: Sequence[MachineMaker] = (),
+        address: str = "",
+        make_router: RouterMaker = Router,
+        components: Mapping[str, Factory] = NO_COMPONENTS,
+    ) -> None:
+        self.name = name
+        self.seam = Seam()
+        router = make_router(config, parent=parent)
+        self._layers = Layers(name, address, router, Sessions(router), self._locked_for, make_router)
+        self._passage = Passage(self.sessions)
+        self._courier = Courier(self._layers)
+        self.hosting = self._layers.residency = Hosting(self._layers, components)
+        self._residents = self.hosting.here
+        made: list[Machine] = [self._courier, self.hosting, *(make(self._layers) for make in machines)]
+        self._machines = {machine.name: machine for machine in made}
+        self._owner = {kind: machine for machine in self._machines.values() for kind in machine.accepts}
+        assert len(self._machines) == len(made), "two machines have the same name"
+        assert len(self._owner) == sum(len(m.accepts) for m in self._machines.values()), "a message has two owners"
+        for neighbour in neighbours:
+            self.router.connect(neighbour)
+        self._join_seam()
+
+    @property
+    def router(self) -> Router:
+        return self._layers.router
+
+    @property
+    def sessions(self) -> Sessions:
+        return self._layers.sessions
+
+    @property
+    def address(self) -> str:
+        return self._layers.address
+
+    def listens_at(self, address: str, client_address: str, life: int = 0) -> None:
+        """Where other brokers and clients find this one, and which of its lives, in the words of the driver."""
+        self._layers.address, self._layers.client_address, self._layers.life = address, client_address, life
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        """Take in one message; returns what to do about it, in order."""
+        if message.__class__ is Forward and self.seam.is_idle and sender in self.router.neighbours:
+            effects: Sequence[Effect] = self.sessions.forward(message, sender)
+        else:
+            effects = self._handle(sender, message, now)
+        return self._at_home(effects, now) if self._residents else effects
+
+    def _handle(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
+        kind = message.__class__
+        if kind in PUB_SUB_OR_MARKED:
+            return self._from_broker(sender, message)  # type: ignore[arg-type]
+        if kind in CLIENT_REQUESTS:
+            if sender in self.router.neighbours:
+                raise ProtocolError(self.name, sender, message, "the sender is a neighbour, not a client")
+            return self._arrive(sender, message)  # type: ignore[arg-type]
+        machine = self._owner.get(kind)
+        if machine is None:
+            raise ProtocolError(self.name, sender, message, "no protocol here owns this message")
+        if isinstance(message, SoughtRequest) and message.begins_at != self.name:
+            return self._settle(self._courier.seek(sender, message), now)
+        return self._settle(machine.handle(sender, message, now=now), now)
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        """Events that only pass through, as `handle` for each; None where that is not all there is to them."""
+        if not self.seam.is_idle or self.hosting.is_waiting:
+            return None
+        passed: Passed | None = None
+        if run.kind is Forward and sender in self.router.neighbours:
+            passed = self._passage.forwarded(sender, run.glimpses())
+        elif run.kind is Publish and sender in self.sessions and not self.router.config.advertisements:
+            passed = self._passage.published(sender, run.glimpses())
+        return None if self._residents and passed and self._is_for_residents(passed) else passed
+
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
+        """A timer is due; the name of the machine that set it stands before the first colon."""
+        machine = self._machines[name.partition(":")[0]]
+        effects = self._settle(machine.handle_timer(name, now=now), now)
+        return self._at_home(effects, now) if self._residents else effects
+
+    def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
+        """To be called once at the start, or after `restore` and what followed it: what goes by a clock goes (on)."""
+        return [effect for machine in self._machines.values() for effect in machine.resume()]
+
+    # Components ----------------------------------------------------------------------------------------------
+
+    def _at_home(self, effects: Sequence[Effect], now: float) -> Sequence[Effect]:
+        """Components hear at once what is for them, and are heard; returns what is for others.
+
+        Behind what led to it: on every link the cause of what a component publishes comes first.
+        """
+        left = self.hosting.taken(effects)
+        for _ in range(TURNS_MAX):
+            said = self.hosting.next_said()
+            if said is None:
+                return left
+            left += self.hosting.taken(self._handle(said.component, said.message, now))
+        return [*left, SetTimer(GO_ON, 0.0)] if self.hosting.is_waiting else left
+
+    def _told_at_home(self, effects: Sequence[Effect]) -> Sequence[Effect]:
+        """As `_at_home`, for what no message has led to: confirmations are not answered."""
+        return self.hosting.taken(effects) if self._residents else effects
+
+    def _is_for_residents(self, passed: Passed) -> bool:
+        return any(client in self._residents for span in passed.spans for client in span.clients)
+
+    # Pub/sub messages and client requests --------------------------------------------------------------------
+
+    def _from_broker(self, sender: Node, message: PubSub | Marked) -> Sequence[Effect]:
+        if sender in self.router.neighbours or sender in self.seam.peers:
+            return self._arrive(sender, message)
+        if (isinstance(message, Marked) or self.seam.has_forsaken(sender)) and sender not in self.sessions:
+            return ()  # left over from an operation that was given up; it has come another way
+        raise ProtocolError(self.name, sender, message, "the sender is no neighbour")
+
+    def _arrive(self, sender: Node, message: Passing) -> Sequence[Effect]:
+        if self.seam.is_idle and message.__class__ is not Marked:
+            return self._route(sender, message)  # type: ignore[arg-type]
+        effects: Sequence[Effect] = ()
+        match self.seam.arrive(sender, message):
+            case Pass(name, passed, first):
+                effects = [*first, *self.seam.leave(sender, message, self._route(name, passed))]
+            case Drop(_, instead):
+                effects = instead
+        self._join_seam()
+        return effects
+
+    def _route(self, sender: Node, message: PubSub | ClientRequest) -> Sequence[Send]:
+        if isinstance(message, Forward):
+            return self.sessions.forward(message, sender)
+        if not isinstance(message, Publish):
+            self._passage.forget()
+        if message.__class__ in CLIENT_REQUESTS:
+            return self.sessions.handle(sender, message)  # type: ignore[arg-type]
+        return self._layers.answered(self.router.handle(sender, message))  # type: ignore[arg-type]
+
+    # Reconfigurations ----------------------------------------------------------------------------------------
+
+    def machine(self, kind: type[MachineKind]) -> MachineKind | None:
+        """The protocol of this kind, if this broker takes part in it."""
+        return next((machine for machine in self._machines.values() if isinstance(machine, kind)), None)
+
+    @property
+    def operation(self) -> str:
+        """The operation that this broker is locked for; empty where it is free."""
+        return self._locked_for()
+
+    def _locked_for(self) -> str:
+        return next((m.operation for m in self._machines.values() if m.operation), "")
+
+    def _settle(self, handled: Handled, now: float) -> Sequence[Effect]:
+        """Carry out what a machine answered, and what it asks for in turn."""
+        effects = self._carry_out(handled)
+        if handled.request is not None:
+            effects += self._handle(OPERATOR, handled.request, now)
+        return effects
+
+    def _carry_out(self, handled: Handled) -> list[Effect]:
+        """Its effects first, then what its released links held."""
+        self._join_seam()
+        if handled.forsaken is not None:
+            self.seam.forsake(*handled.forsaken)
+        effects = list(handled.effects)
+        for link in handled.discarded:
+            self.seam.discard(link)
+        for link in handled.void:
+            self.seam.void(link)
+        for link in handled.released:
+            for message in self.seam.take_released(link):
+                effects += self._arrive(link, message)
+        return effects
+
+    def _join_seam(self) -> None:
+        self._passage = Passage(self.sessions)  # a protocol may have changed all that it rests on
+        under_way = [each for m in self._machines.values() if (each := m.under_way) is not None]
+        assert len(under_way) <= 1, "a broker takes part in one reconfiguration at a time"
+        self.seam.join(under_way[0] if under_way else None)
+
+    def links(self) -> dict[Node, str]:
+        """The brokers that this one has links to just now, with their addresses as far as they are known."""
+        linked = sorted({*self.router.neighbours, *self.seam.peers} - {*self.sessions.clients})
+        return {node: self._layers.addresses.get(node, "") for node in linked}
+
+    # Neighbours ----------------------------------------------------------------------------------------------
+
+    def connect(self, neighbour: Node) -> Sequence[Effect]:
+        """A link to a new neighbour is up."""
+        self._passage.forget()
+        return self._told_at_home(self._layers.answered(self.router.connect(neighbour)))
+
+    def disconnect(self, neighbour: Node) -> Sequence[Effect]:
+        """The link to a neighbour is gone for good, and with it what the neighbour had asked for."""
+        self._passage.forget()
+        return self._told_at_home(self._layers.answered(self.router.disconnect(neighbour)))
+
+    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
+        """A neighbour has lost its memory: start over with it. A client has: it starts anew, without subscriptions."""
+        was_neighbour = peer in self.router.neighbours
+        settled = self._carry_out(join(*(each.reborn(peer) for each in self._layers.survivors)))
+        if was_neighbour and peer in self.router.neighbours:
+            return [*self._told_at_home(settled), *self.disconnect(peer), *self.connect(peer)]
+        if peer in self.sessions:
+            settled += self._arrive(peer, Detach())
+        return self._told_at_home(settled)
+
+    # State ---------------------------------------------------------------------------------------------------
+
+    def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
+        """Events only pass through, unless a reconfiguration holds them, or a component gets them."""
+        if not (message.__class__ in UNMARKED_EVENTS and self.seam.is_idle):
+            return True
+        return bool(self._residents) and self.hosting.is_concerned(message.event)  # type: ignore[attr-defined]
+
+    def capture(self) -> bytes:
+        machines = {name: machine.capture() for name, machine in self._machines.items()}
+        addresses = dict(sorted(self._layers.addresses.items()))
+        router, clients, held = self.router.capture(), self.sessions.capture(), self.seam.capture()
+        return pack(BrokerState(router, clients, held, machines, addresses))
+
+    def restore(self, data: bytes) -> None:
+        """Take over a captured state, into a broker made with the same configuration and machines."""
+        state = unpack(data, BrokerState)
+        self._layers.reset()
+        self._layers.addresses = dict(state.addresses)
+        self._passage = Passage(self.sessions)
+        self.router.restore(state.router)
+        self.sessions.restore(state.clients)
+        self.seam.restore(state.held)
+        for name, machine in self._machines.items():
+            if name in state.machines:  # else it is a protocol that came later, and is idle
+                machine.restore(state.machines[name])
+        self._join_seam()

@@ -1,0 +1,117 @@
+"""Constraints and conjunctions: the parts of which filters in normal form are made (see `filter.py`).
+
+Meaning (every index, policy and engine must agree with `Filter.matches`):
+- A missing attribute satisfies no constraint but ABSENT (`NOT EXISTS`).
+- Integers and floats are one kind, NUMBER, and compare by value. A value of another kind than the
+  constraint's satisfies nothing, so `x <> 5` is false for x = 'five', and `NOT (x = 5)` means `x <> 5`.
+- Booleans are not numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from pleach.core.events.ranges import EVERYTHING, Ranges
+
+
+class Kind(IntEnum):
+    """What a constraint asks of the attribute's type."""
+
+    ABSENT = 0  # the attribute must be missing
+    ANY = 1  # it must be there, of whatever type
+    NUMBER = 2
+    STRING = 3
+    BOOLEAN = 4
+    BYTES = 5
+
+
+KIND_OF = {int: Kind.NUMBER, float: Kind.NUMBER, str: Kind.STRING, bool: Kind.BOOLEAN, bytes: Kind.BYTES}
+
+
+class Shape(IntEnum):
+    """What a LIKE pattern looks for. A prefix is no pattern: `LIKE 'ab%'` is the range ['ab', 'ac')."""
+
+    SUFFIX = 0
+    CONTAINS = 1
+
+
+class Pattern(NamedTuple):
+    shape: Shape
+    text: str
+    negated: bool = False
+
+    def matches(self, value: str) -> bool:
+        found = value.endswith(self.text) if self.shape is Shape.SUFFIX else self.text in value
+        return found != self.negated
+
+    def implies(self, other: Pattern) -> bool:
+        """True if every string that fits this fits `other`, as far as comparing the two texts shows."""
+        match self.negated, other.negated:
+            case False, False:
+                return self.finds(other)
+            case True, True:
+                return other.finds(self)
+            case False, True:  # who ends on one text does not end on another, unless one ends on the other
+                both_suffixes = self.shape is Shape.SUFFIX and other.shape is Shape.SUFFIX
+                return both_suffixes and not self.text.endswith(other.text) and not other.text.endswith(self.text)
+            case _:
+                return False
+
+    def finds(self, other: Pattern) -> bool:
+        """True if a string with this text in its place has the other's text in its place, negated or not."""
+        if other.shape is Shape.CONTAINS:
+            return other.text in self.text
+        return self.shape is Shape.SUFFIX and self.text.endswith(other.text)
+
+
+class Constraint(NamedTuple):
+    """The values one attribute may take: of one kind, within ranges, and (strings) fitting all patterns."""
+
+    kind: Kind
+    ranges: Ranges = EVERYTHING
+    patterns: tuple[Pattern, ...] = ()  # sorted, only for Kind.STRING
+
+    def admits(self, value: Any) -> bool:
+        """`value` is the attribute's value, None where it is missing."""
+        if value is None:
+            return self.kind is Kind.ABSENT
+        if self.kind is Kind.ANY:
+            return True
+        if KIND_OF[value.__class__] is not self.kind or value not in self.ranges:
+            return False
+        return all(pattern.matches(value) for pattern in self.patterns)
+
+    def points(self) -> tuple[Any, ...] | None:
+        """The admitted values where they are finitely many and listed (`=`, `IN`), else None."""
+        if self.kind is Kind.BOOLEAN:
+            return tuple(value for value in (False, True) if value in self.ranges)
+        return self.ranges.points() if self.kind >= Kind.NUMBER and not self.patterns else None
+
+
+ABSENT = Constraint(Kind.ABSENT)
+ANY = Constraint(Kind.ANY)
+
+
+class Conjunction:
+    """One constraint per attribute, all of which must hold. Without any it matches every event."""
+
+    __slots__ = ("_hash", "constraints")
+
+    def __init__(self, constraints: Mapping[str, Constraint]) -> None:
+        self.constraints: dict[str, Constraint] = dict(sorted(constraints.items()))
+        self._hash = hash(tuple(self.constraints.items()))
+
+    def matches(self, attributes: Mapping[str, Any]) -> bool:
+        get = attributes.get
+        return all(constraint.admits(get(name)) for name, constraint in self.constraints.items())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Conjunction) and self.constraints == other.constraints
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Conjunction({self.constraints!r})"

@@ -1,0 +1,290 @@
+"""The components of one broker (docs/how-to/components.md, docs/protocols/movement.md).
+
+    effects of the broker ──▶ taken ──▶ for a component: heard at once; what it says waits in line
+                                  └───▶ for others: left to the driver
+    the line              ──▶ said to the broker as a client's requests, within the same step
+
+A component is a client without a link. What is for it never leaves the broker, and its state changes in the step in
+which the broker delivers: on disk, both are there or neither. So it is never behind what it has been given, and what it
+has published because of an event is on its way whenever the event counts as seen.
+
+Rule 1: it is here, at another broker, or on its way in a `MoveState`, and runs only where it is: from the moment that
+        its state is packed it is halted, and if that has arrived, it is not here any more.
+Rule 2: what components say is said in order, and bounded in a step: two that answer each other do not stop the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, get_args
+
+import msgspec
+
+from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
+from pleach.core.events.event import Event, check_attributes
+from pleach.core.hosting.component import Factory
+from pleach.core.hosting.resident import Resident, kind_of
+from pleach.core.messages import (
+    Advertised,
+    ClientRequest,
+    Detach,
+    Farewell,
+    Halted,
+    HostingRequest,
+    Message,
+    Node,
+    Refused,
+    RequestHost,
+    RequestUnhost,
+    Resume,
+    Subscribed,
+    pack,
+    unpack,
+)
+from pleach.core.overlay.context import Layers
+from pleach.core.overlay.seam import Handled, Reconfiguration
+from pleach.errors import ComponentError, EventError, ProtocolError
+
+COMPONENTS_MAX = 1_000  # of one broker
+TURNS_MAX = 256  # requests of components in one step of the broker
+GO_ON: Final = "hosting:go-on"
+RENEW: Final = "hosting:renew:"
+
+NOTHING = Handled()
+
+
+class Saying(msgspec.Struct, frozen=True, array_like=True):
+    """What a component says to its broker."""
+
+    component: Node
+    message: ClientRequest | Halted | Farewell
+
+
+class Beginning(msgspec.Struct, array_like=True):
+    """A component that was asked for, and what it has asked for in turn that is not in effect everywhere."""
+
+    operation: str
+    awaited: list[str]
+
+
+class HostingState(msgspec.Struct, array_like=True):
+    residents: dict[Node, bytes]  # sorted
+    line: list[Saying]
+    beginnings: dict[Node, Beginning]
+
+
+class Hosting:
+    """`factories`: by kind, what this broker can host."""
+
+    name = "hosting"
+    accepts: frozenset[type[Message]] = frozenset(get_args(HostingRequest))
+    operation = ""  # it locks nobody
+
+    def __init__(self, layers: Layers, factories: Mapping[str, Factory]) -> None:
+        self._layers = layers
+        self._factories = dict(factories)
+        self.here: dict[Node, Resident] = {}  # always this one: the broker looks at it before each message
+        self._line: list[Saying] = []
+        self._beginnings: dict[Node, Beginning] = {}
+
+    @property
+    def under_way(self) -> Reconfiguration | None:
+        return None
+
+    # What an operator wants --------------------------------------------------------------------------------------
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+        match message:
+            case RequestHost():
+                return Handled(self._asked_to_begin(message))
+            case RequestUnhost():
+                return Handled([Concluded(message.operation, self._end(message.component))])
+        raise ProtocolError(self._layers.name, sender, message, "it is not about components")
+
+    def _asked_to_begin(self, request: RequestHost) -> list[Effect]:
+        if reason := self._why_not_begin(request):
+            return [Concluded(request.operation, reason)]
+        name = request.component
+        try:
+            component = self._factories[request.kind](name)
+            resident = Resident(name, self._layers.name, request.kind, component, request.incarnation)
+            resident.take_snapshot()
+        except Exception as error:  # noqa: BLE001 - code of others
+            reason = f"{request.kind} cannot be made: {type(error).__name__}: {error}"
+            return [Concluded(request.operation, reason)]
+        self.here[name] = resident
+        wanted = [each.text for each in (*request.subscribe, *request.advertise)]
+        self._beginnings[name] = Beginning(request.operation, wanted)
+        return [*self._sorted(name, resident.begin(request.subscribe, request.advertise)), *self._begun(name)]
+
+    def _begun(self, name: Node, reason: str = "", *, is_over: bool = False) -> list[Effect]:
+        """It has begun once all that it wants is in effect everywhere: no event from then on is missed."""
+        beginning = self._beginnings.get(name)
+        if beginning is None or (beginning.awaited and not is_over):
+            return []
+        del self._beginnings[name]
+        return [Concluded(beginning.operation, reason)]
+
+    def _why_not_begin(self, request: RequestHost) -> str:
+        """Empty where it can begin."""
+        layers, name = self._layers, request.component
+        if name in self.here or name in layers.sessions:
+            return f"{layers.name} has a client {name} already: choose another name"
+        if name == layers.name or name in layers.router.neighbours:
+            return f"{name} is the name of a broker: choose another one"
+        if busy := layers.locked_for():
+            return f"{layers.name} is locked for operation {busy}: ask again when that is over"
+        return self.why_not(request.kind)
+
+    def _end(self, name: Node) -> str:
+        """Why not; empty where it ends."""
+        resident = self.here.get(name)
+        if resident is None:
+            return f"{self._layers.name} hosts no component {name}"
+        if name in self._beginnings:
+            return f"{name} is only beginning: ask again"
+        is_attached = name in self._layers.sessions
+        if is_attached and (resident.has_failed or resident.client.is_halted):
+            return f"{name} moves just now, or ends: ask again"
+        if is_attached:
+            self._line.append(Saying(name, Detach()))
+        else:
+            del self.here[name]
+        return ""
+
+    # What the broker has for components, and they for it ---------------------------------------------------------
+
+    def taken(self, effects: Sequence[Effect]) -> list[Effect]:
+        """Have components hear what is for them; the rest is for the driver."""
+        present = frozenset(self.here)  # one that goes with the first of these is not there for the others
+        left: list[Effect] = []
+        for effect in effects:
+            match effect:
+                case Send(to, message) if to in present:
+                    left += self._heard(to, message)
+                case LinkUp(to) | LinkDown(to) if to in present:
+                    pass
+                case _:
+                    left.append(effect)
+        return left
+
+    def _heard(self, name: Node, message: Message) -> list[Effect]:
+        resident = self.here.get(name)
+        if resident is None:
+            return []
+        if isinstance(message, Resume) and message.broker != self._layers.name:
+            del self.here[name]  # the other one is at work
+            return self._begun(name, is_over=True)
+        effects = self._sorted(name, resident.take(message))
+        return [*effects, *self._confirmed(resident, message)] if name in self._beginnings else effects
+
+    def _confirmed(self, resident: Resident, message: Message) -> list[Effect]:
+        """While it begins: what was asked for is there, or cannot be; then the component is no good."""
+        name, awaited = resident.name, self._beginnings[resident.name].awaited
+        match message:
+            case Subscribed(wanted) | Advertised(wanted) if wanted in awaited:
+                awaited.remove(wanted)
+            case Refused(_, reason) if not resident.has_failed:
+                return [*self._sorted(name, resident.fail(reason)), *self._begun(name, reason, is_over=True)]
+        return self._begun(name, resident.complaint, is_over=resident.has_failed)
+
+    def _sorted(self, name: Node, effects: Sequence[Effect]) -> list[Effect]:
+        """Requests join the line; of the rest, what matters outside of a client's own process."""
+        left: list[Effect] = []
+        for effect in effects:
+            match effect:
+                case Send(_, message):
+                    self._line.append(Saying(name, message))  # type: ignore[arg-type]
+                case Observe():
+                    left.append(msgspec.structs.replace(effect, client=name))
+                case SetTimer(after=after):
+                    left.append(SetTimer(RENEW + name, after, is_upkeep=True))
+                case CancelTimer():
+                    left.append(CancelTimer(RENEW + name))
+        return left
+
+    def next_said(self) -> Saying | None:
+        """Take what is to be said next from the line. Who has said farewell is gone, unless it shall be seen why."""
+        if not self._line:
+            return None
+        said = self._line.pop(0)
+        resident = self.here.get(said.component)
+        if resident is not None and isinstance(said.message, Detach) and not resident.has_failed:
+            del self.here[said.component]
+        return said
+
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._line)
+
+    def is_concerned(self, event: Event) -> bool:
+        """Whether this event may change a component. What is no event does not: it is refused.
+
+        Any event does while something is to be said: it is said behind whatever the broker handles next.
+        """
+        if self._line:
+            return True
+        try:
+            check_attributes(event.attributes)
+        except EventError:
+            return False
+        sessions = self._layers.sessions
+        wanted = (sessions.subscriptions(name).values() for name in self.here if name in sessions)
+        return any(each.matches(event.attributes) for filters in wanted for each in filters)
+
+    def handle_timer(self, name: str, *, now: float) -> Handled:
+        """GO_ON: the broker goes on with the line by itself."""
+        resident = self.here.get(name.removeprefix(RENEW))
+        if resident is None or not name.startswith(RENEW):
+            return NOTHING
+        return Handled(self._sorted(resident.name, resident.client.handle_timer(name, now=now)))
+
+    # Moving (overlay/context.py: Residency) -----------------------------------------------------------------------
+
+    def kind_of(self, client: Node) -> str:
+        resident = self.here.get(client)
+        return resident.kind if resident else ""
+
+    @property
+    def running(self) -> list[Node]:
+        return sorted(name for name, resident in self.here.items() if not resident.has_failed)
+
+    def why_not(self, kind: str) -> str:
+        name = self._layers.name
+        if kind not in self._factories:
+            known = ", ".join(sorted(self._factories)) or "none"
+            return f"{name} hosts no components of kind {kind!r}; by its settings it knows: {known}"
+        if len(self.here) >= COMPONENTS_MAX:
+            return f"{name} has room for {COMPONENTS_MAX:,} components, and takes no more"
+        return ""
+
+    def pack(self, client: Node) -> bytes:
+        return self.here[client].pack() if client in self.here else b""
+
+    def take_in(self, client: Node, state: bytes) -> None:
+        kind = kind_of(state)
+        if reason := self.why_not(kind):
+            raise ComponentError(client, reason)
+        self.here[client] = Resident.unpack(client, state, self._factories[kind])
+
+    # State -------------------------------------------------------------------------------------------------------
+
+    def resume(self) -> Sequence[Effect]:
+        renewals = [
+            effect
+            for name, resident in sorted(self.here.items())
+            for effect in self._sorted(name, resident.client.resume(now=0.0))
+        ]
+        return [*renewals, SetTimer(GO_ON, 0.0)] if self._line else renewals
+
+    def capture(self) -> bytes:
+        residents = {name: self.here[name].pack() for name in sorted(self.here)}
+        return pack(HostingState(residents, self._line, dict(sorted(self._beginnings.items()))))
+
+    def restore(self, state: bytes) -> None:
+        """Raises ComponentError where one of them cannot be made again: by other settings than those of its disk."""
+        restored = unpack(state, HostingState)
+        self.here.clear()
+        for name, data in restored.residents.items():
+            self.take_in(name, data)
+        self._line, self._beginnings = restored.line, restored.beginnings

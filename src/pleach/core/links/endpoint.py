@@ -1,0 +1,379 @@
+"""A machine with its links: sessions around a broker or a client, as one pure machine that a driver can make durable.
+
+    frames ──▶ session ──▶ machine ──▶ sessions ──▶ Batch ──▶ commit ──▶ transmit
+
+Events travel in runs (runs.py), and a machine may take a run as a whole; that is never more than a shorter way to
+do what handling its messages one by one does. What goes to one peer is joined to runs again (joining.py).
+
+Everything that happens between two calls of `take_batch` is one batch: what changed the machine's state (the journal),
+what was queued for whom, how far each link got, and the frames to transmit. The driver writes the batch to its disk, if
+it has one, and only then transmits (session.py, rule 4). A crash before the commit undoes the whole batch, and nobody
+has seen any of it.
+
+What is on disk is a captured state and the journal since: the machine is deterministic, so handling the journal again
+gives the state again. Events that only pass through are not journalled; they are in the outboxes. Timers that fire
+and requests of an operator are journalled like messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import assert_never
+
+import msgspec
+
+from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Passed, Send, SetTimer
+from pleach.core.events.event import Event
+from pleach.core.links.batch import Batch, Journalled, Progress, Queued, Saved
+from pleach.core.links.frames import Ack, Bye, Data, Farewell, Frame
+from pleach.core.links.joining import Joining
+from pleach.core.links.machine import Machine
+from pleach.core.links.session import (
+    Arrived,
+    Fenced,
+    Hangup,
+    Numbered,
+    PeerReborn,
+    Phase,
+    Session,
+    SessionConfig,
+    SessionEffect,
+    SessionState,
+    Transmit,
+    Up,
+)
+from pleach.core.links.upkeep import EndpointState, LinkNote, Upkeep
+from pleach.core.messages import (
+    OPERATOR,
+    Deliver,
+    Forward,
+    Message,
+    Node,
+    Publish,
+    Published,
+    decode,
+    encode,
+    pack,
+    unpack,
+)
+from pleach.core.messages.runs import Run, encode_event, is_run
+from pleach.errors import PleachError
+
+__all__ = ["Batch", "Endpoint", "Journalled", "Machine", "Progress", "Queued", "Saved"]
+
+
+class Endpoint:
+    def __init__(self, machine: Machine, epoch: int, config: SessionConfig | None = None) -> None:
+        self.machine = machine
+        self.epoch = epoch
+        self.sessions: dict[Node, Session] = {}
+        self._config = config or SessionConfig()
+        self.upkeep = Upkeep()
+        self._batch = Batch.empty()
+        self._noted: dict[Node, Progress] = {}  # as of the last batch that said so
+        self._joining = Joining(self._put)
+        self._unsent: dict[Node, float] = {}  # links whose outbox has grown, and when: sent before the batch is taken
+        self._sequence_floor = 1  # new sessions count from here: beyond what was ever sent in a forgotten one
+        self.testify: Callable[[Node, Sequence[Numbered]], Message] | None = None  # of a peer that has a stand-in now
+
+    def recover(self, saved: Saved, *, now: float = 0.0) -> None:
+        """Take over what was on disk, into a fresh endpoint, and go on from there."""
+        if saved.state is not None:
+            machine, self.upkeep.links = _unpacked(saved.state)
+            self.machine.restore(machine)
+        for peer, state in saved.sessions.items():
+            self.sessions[peer] = Session(self.machine.name, peer, state, self._config)
+        self._sequence_floor = saved.sequence_floor
+        for entry in saved.journal:  # what this led to was queued then, and is in the outboxes
+            for effect in self._react(entry):
+                if isinstance(effect, LinkUp | LinkDown):
+                    self.upkeep.note(effect, entry.now)
+                elif isinstance(effect, Concluded):
+                    self._batch.concluded.append(effect)  # whoever asked may not have heard it
+        for peer in [peer for peer in self.upkeep.links if peer not in self.sessions]:
+            self.upkeep.forget(peer)  # as its session was, which no journal tells
+        self._perform(self.machine.resume(now=now), now)
+
+    def capture(self) -> bytes:
+        """The state that a journal goes on from: to be taken right after a batch, and written with it."""
+        assert not self._batch.changes_disk, "the state is ahead of its batch"
+        assert not self._unsent, "the state is ahead of its batch"
+        return pack(EndpointState(self.machine.capture(), self.upkeep.links))
+
+    def admit(self, peer: Node) -> Session:
+        """The session with a peer; a new one if there is none yet."""
+        if peer not in self.sessions:
+            fresh = SessionState(self.epoch, first=self._sequence_floor)
+            self.sessions[peer] = Session(self.machine.name, peer, fresh, self._config)
+            self._note(peer)
+        return self.sessions[peer]
+
+    def configure(self, config: SessionConfig) -> None:
+        self._config = config
+        for session in self.sessions.values():
+            session.configure(config)
+
+    # What the driver tells -----------------------------------------------------------------------------------
+
+    def connected(self, peer: Node, *, now: float) -> None:
+        self._forget_connection(peer)
+        self.upkeep.connected(peer)
+        session = self.admit(peer)
+        session.awaited = self.upkeep.life(peer)
+        self._carry_out(peer, session.connected(now=now), now)
+
+    def disconnected(self, peer: Node) -> None:
+        self.sessions[peer].disconnected()
+
+    def receive(self, peer: Node, frame: Frame, *, now: float) -> None:
+        self._joining.close(peer)
+        if isinstance(frame, Bye) and self.upkeep.heard(peer, frame, self.sessions[peer]):
+            self._batch.retired.append(peer)
+        if isinstance(frame, Bye) and frame.why is Farewell.DONE:
+            return  # the connection goes on until both are done
+        self._carry_out(peer, self.sessions[peer].receive(frame, now=now), now)
+
+    def receive_data(self, peer: Node, frames: Sequence[Data], *, now: float) -> None:
+        """Data frames that follow each other: as `receive` for each, with one confirmation for all."""
+        session = self.sessions[peer]
+        taken = 0
+        for frame in frames:
+            if not session.takes(frame.sequence, now=now):
+                break
+            taken += 1
+            self._arrived(peer, frame.payload, now)
+        if taken:
+            self._carry_out(peer, [Transmit(Ack(session.received))], now)
+        for frame in frames[taken:]:
+            self.receive(peer, frame, now=now)
+
+    def tick(self, *, now: float) -> None:
+        for peer, session in self.sessions.items():
+            self._carry_out(peer, session.tick(now=now), now)
+
+    def fire(self, *, now: float) -> None:
+        """To be called when a timer is due (`upkeep.next_due`)."""
+        while name := self.upkeep.take_due(now):
+            effects = self.machine.handle_timer(name, now=now)
+            self._batch.journal.append(Journalled(OPERATOR, None, now, name))
+            self._perform(effects, now)
+
+    def request(self, message: Message, *, now: float, sender: Node = OPERATOR) -> None:
+        """What an operator wants of the machine; raises ProtocolError where it cannot be asked that.
+
+        `sender`: the peer in whose name it is said, of one that is gone and does not say it itself.
+        """
+        effects = self.machine.handle(sender, message, now=now)
+        self._batch.journal.append(Journalled(sender, encode(message), now))
+        self._perform(effects, now)
+
+    def leave(self, reason: str) -> None:
+        """Say goodbye on all links."""
+        for peer, session in self.sessions.items():
+            self._carry_out(peer, session.leave(reason), 0.0)
+
+    def expel(self, peer: Node, reason: str, *, now: float) -> None:
+        """End what there is with a peer that cannot be waited for; for the machine that is as if it had been reborn."""
+        self._joining.close(peer)
+        self._carry_out(peer, self.sessions[peer].give_up(reason), now)
+        self._reborn(peer, now)
+        self._note(peer)
+
+    def confirm(self, peer: Node, upto: int) -> None:
+        """A reader has taken a session's payloads (reading.py), up to a number."""
+        self._joining.close(peer)
+        self.sessions[peer].confirm(upto)
+        self._note(peer)
+
+    def said(self, peer: Node) -> int:
+        """The number of the last payload for a peer; what is said from here on has a higher one."""
+        self._joining.close(peer)
+        return self.sessions[peer].last
+
+    def forget(self, peers: Collection[Node]) -> None:
+        """Keep nothing of peers that are not connected. Take the batch before one of them can come back.
+
+        One that comes back and speaks of the former session is told that it is lost: new sessions count from beyond it.
+        """
+        for peer in peers:
+            self._joining.close(peer)
+            session = self.sessions.pop(peer)
+            assert session.phase is Phase.DOWN, f"{peer} is connected"
+            self._sequence_floor = max(self._sequence_floor, session.last + 2)
+            self.upkeep.forget(peer)
+            for kept in (self._noted, self._unsent, self._batch.progress):
+                kept.pop(peer, None)
+        batch = self._batch
+        batch.queued[:] = [each for each in batch.queued if each.peer in self.sessions]
+        batch.forgotten.extend(peers)
+
+    def perform(self, effects: Sequence[Effect], *, now: float) -> None:
+        """Carry out what the machine wants done: for effects of calls that the driver made itself."""
+        self._perform(effects, now)
+
+    def publish(self, peer: Node, event: Event, *, now: float) -> None:
+        """Send an event that a client's machine has drafted, as `perform` would."""
+        self._joining.add_events(peer, Publish, 1, encode_event(event))
+        self._unsent[peer] = now
+
+    def take_batch(self) -> Batch:
+        self._joining.close_all()
+        for peer in list(self._unsent):
+            self._pump(peer)
+        if self.upkeep.links:
+            self._retire()
+        batch, self._batch = self._batch, Batch.empty()
+        return batch
+
+    # Inside --------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, peer: Node, effects: Sequence[SessionEffect], now: float) -> None:
+        batch = self._batch
+        for effect in effects:
+            match effect:
+                case Transmit(frame):
+                    if peer in self._unsent:
+                        self._joining.close(peer)
+                        self._pump(peer)
+                    batch.transmits.append((peer, frame))
+                case Arrived(payload):
+                    self._arrived(peer, payload, now)
+                case Hangup(reason):
+                    batch.hangups.append((peer, reason))
+                case PeerReborn(is_stand_in=True, unheard=unheard) if self.testify is not None:
+                    self.request(self.testify(peer, unheard), now=now)
+                case PeerReborn(is_known=True):
+                    self._reborn(peer, now)
+                case Up():
+                    batch.up.append(peer)
+                case Fenced(reason):
+                    batch.fenced.append((peer, reason))
+        self._note(peer)
+
+    def _arrived(self, peer: Node, payload: bytes, now: float) -> None:
+        """What the machine cannot accept is the peer's fault, and ends the connection."""
+        try:
+            if is_run(payload):
+                self._take_run(peer, Run(payload), now)
+            else:
+                self._take(peer, decode(payload), payload, now)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, PleachError) as error:
+            self._batch.hangups.append((peer, f"{type(error).__name__}: {error}"))
+
+    def _take(self, peer: Node, message: Message, payload: bytes, now: float) -> None:
+        changed = self.machine.is_changed_by(peer, message)
+        effects = self.machine.handle(peer, message, now=now)
+        if changed:
+            self._batch.journal.append(Journalled(peer, payload, now))
+        self._perform(effects, now)
+
+    def _take_run(self, peer: Node, run: Run, now: float) -> None:
+        passed = self.machine.handle_run(peer, run)
+        if passed is not None:
+            self._pass_on(run, passed, now)
+            return
+        for message in run.messages():
+            self._take(peer, message, encode(message), now)
+
+    def _pass_on(self, run: Run, passed: Passed, now: float) -> None:
+        """The events go on in the bytes that they came in."""
+        add_events, unsent = self._joining.add_events, self._unsent
+        for start, end, neighbours, clients in passed.spans:
+            events = run.bytes_of(start, end)
+            for peer in neighbours:
+                add_events(peer, Forward, end - start, events)
+                unsent[peer] = now
+            for peer in clients:
+                add_events(peer, Deliver, end - start, events)
+                unsent[peer] = now
+        self._perform(passed.effects, now)
+
+    def _reborn(self, peer: Node, now: float) -> None:
+        self._batch.journal.append(Journalled(peer, None, now))
+        self._perform(self.machine.peer_reborn(peer), now)
+
+    def _react(self, entry: Journalled) -> Sequence[Effect]:
+        if entry.timer:
+            return self.machine.handle_timer(entry.timer, now=entry.now)
+        if entry.payload is None:
+            return self.machine.peer_reborn(entry.peer)
+        return self.machine.handle(entry.peer, decode(entry.payload), now=entry.now)
+
+    def _perform(self, effects: Sequence[Effect], now: float) -> None:
+        """Queue what is to be sent, each message encoded once, however many get it."""
+        batch = self._batch
+        encoded: dict[int, bytes] = {}
+        for effect in effects:
+            match effect:
+                case Send(to, message):
+                    self._queue(to, message, encoded)
+                    self._unsent[to] = now
+                case Observe():
+                    batch.observed.append(effect)
+                case Concluded():
+                    batch.concluded.append(effect)
+                case LinkUp() | LinkDown():
+                    self._change_link(effect, now)
+                case SetTimer() | CancelTimer():
+                    self.upkeep.note(effect, now)
+                case _:
+                    assert_never(effect)
+
+    def _change_link(self, effect: LinkUp | LinkDown, now: float) -> None:
+        self.upkeep.note(effect, now)
+        self.admit(effect.to)
+        if isinstance(effect, LinkDown):
+            return
+        self._batch.dial.append((effect.to, self.upkeep.links[effect.to].address))
+        if self.upkeep.has_said_done(effect.to):
+            self._batch.hangups.append((effect.to, "the link is wanted again"))
+
+    def _retire(self) -> None:
+        """Say DONE on links that are, and end those that both sides are done with."""
+        batch = self._batch
+        for peer in self.upkeep.done(self.sessions):
+            reason = f"{self.machine.name} has no more for {peer}"
+            batch.transmits.append((peer, Bye(Farewell.DONE, reason, self.sessions[peer].received)))
+        for peer in self.upkeep.over(self.sessions):
+            batch.hangups.append((peer, "the link is given up"))
+            batch.retired.append(peer)
+
+    def _queue(self, peer: Node, message: Message, encoded: dict[int, bytes]) -> None:
+        """`encoded`: what was encoded before, by the identity of the message or event."""
+        match message:
+            case Deliver(event) | Forward(event) | Publish(event):
+                part = encoded.get(id(event)) or encoded.setdefault(id(event), encode_event(event))
+                self._joining.add_events(peer, message.__class__, 1, part)
+            case Published():
+                self._joining.add_confirmation(peer, message)
+            case _:
+                part = encoded.get(id(message)) or encoded.setdefault(id(message), encode(message))
+                self._joining.add(peer, part)
+
+    def _put(self, peer: Node, payload: bytes) -> None:
+        """A payload gets its number."""
+        session = self.sessions.get(peer) or self.admit(peer)
+        self._batch.queued.append(Queued(peer, session.queue(payload), payload))
+
+    def _pump(self, peer: Node) -> None:
+        now = self._unsent.pop(peer)
+        session = self.sessions.get(peer)
+        if session is not None:
+            self._batch.transmits.extend([(peer, frame) for frame in session.pump(now=now)])
+
+    def _forget_connection(self, peer: Node) -> None:
+        """What this batch still wants to say on a former connection, or to end it, must not hit the new one."""
+        batch = self._batch
+        batch.transmits[:] = [each for each in batch.transmits if each[0] != peer]
+        batch.hangups[:] = [each for each in batch.hangups if each[0] != peer]
+
+    def _note(self, peer: Node) -> None:
+        session = self.sessions[peer]
+        progress = Progress(self.epoch, session.peer_epoch, session.received, session.first)
+        if self._noted.get(peer) != progress:
+            self._noted[peer] = self._batch.progress[peer] = progress
+
+
+def _unpacked(data: bytes) -> tuple[bytes, dict[Node, LinkNote]]:
+    state = unpack(data, EndpointState)
+    return state.machine, state.links

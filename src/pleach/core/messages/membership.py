@@ -1,0 +1,141 @@
+"""AddBroker and RemoveBroker (S0 §IV-B, §IV-C; docs/protocols/membership.md)."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from pleach.core.events.filter import Filter
+from pleach.core.messages.base import Layer, Life, Message, Node
+from pleach.core.messages.clients import (
+    Advertise,
+    Attach,
+    Detach,
+    Publish,
+    Renewed,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from pleach.core.messages.requests import RequestAdd, RequestRemove
+from pleach.core.messages.swaplink import Told
+
+
+class Connect(Message, frozen=True):
+    """A new broker b asks a to be its neighbour. `address`: where b listens."""
+
+    operation: str
+    address: str = ""
+
+
+class ConnectAck(Message, frozen=True):
+    """a has taken b on; with all that b has to know."""
+
+    operation: str
+    told: list[Told] = msgspec.field(default_factory=list)
+
+
+class ConnectNack(Message, frozen=True):
+    operation: str
+    reason: str
+
+
+class RemoveReq(Message, frozen=True):
+    """b, a leaf, asks its neighbour a to let it go."""
+
+    operation: str
+
+
+class RemoveAck(Message, frozen=True):
+    operation: str
+
+
+class RemoveNack(Message, frozen=True):
+    """`is_busy`: it may be asked again later."""
+
+    operation: str
+    reason: str
+    is_busy: bool = False
+
+
+class HandedClient(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A client as its broker hands it over: all that it asked for, and what of that still waits for confirmation."""
+
+    name: Node
+    own_events: bool
+    subscriptions: dict[str, Filter]
+    advertisements: dict[str, Filter]
+    confirmed: list[str]
+    waiting: list[tuple[Layer, str]]
+
+
+class Handover(Message, frozen=True):
+    """b → a: b's clients. From now on b passes to a whatever they still send to it."""
+
+    operation: str
+    clients: list[HandedClient]
+
+
+class CloseAB(Message, frozen=True):
+    """a → b, close(ab): a serves the clients itself, at `address`; nothing more for them comes by way of b.
+
+    `life`: that of a; a later one does not know them.
+    """
+
+    operation: str
+    address: str = ""
+    life: Life = 0
+
+
+class Redirect(Message, frozen=True):
+    """b → client, close(ab): the last that b has for it. The client goes to `broker`, which listens at `address`.
+
+    `life`: that of `broker` which knows it.
+    """
+
+    broker: Node
+    address: str = ""
+    life: Life = 0
+
+
+class Farewell(Message, frozen=True):
+    """client → b, close(ba): the last that the client sends to b."""
+
+
+class Said(Message, frozen=True):
+    """b → a: what a client still sent to b."""
+
+    client: Node
+    request: Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise | Renewed
+
+
+class ClientLeft(Message, frozen=True):
+    """b → a, close(ba) for one client: nothing more of it comes by way of b."""
+
+    operation: str
+    client: Node
+
+
+class Left(Message, frozen=True):
+    """b → a: b has no clients any more, and is gone."""
+
+    operation: str
+
+
+MembershipMessage: TypeAlias = (
+    RequestAdd
+    | RequestRemove
+    | Connect
+    | ConnectAck
+    | ConnectNack
+    | RemoveReq
+    | RemoveAck
+    | RemoveNack
+    | Handover
+    | CloseAB
+    | Said
+    | Farewell
+    | ClientLeft
+    | Left
+)

@@ -1,0 +1,94 @@
+"""SwapLink (S0 §IV-A); the numbers are those of docs/protocols/swaplink.md."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from pleach.core.events.filter import Filter
+from pleach.core.messages.base import Layer, Message, Node
+from pleach.core.messages.requests import RequestSwap
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Routing entries of one layer, owner and filter each."""
+
+    layer: Layer
+    entries: list[tuple[str, Filter]]
+
+
+class Lock(Message, frozen=True):
+    """1, 2: a → b → c. `address`: where a listens, for c to open the new link. `is_published`: as S0 prints it."""
+
+    operation: str
+    a: Node
+    b: Node
+    c: Node
+    address: str = ""
+    is_published: bool = False
+
+
+class LockAck(Message, frozen=True):
+    """3, 4: c → b → a. Also close(c→b→a): the last that c sends to a by way of b."""
+
+    operation: str
+
+
+class LockNack(Message, frozen=True):
+    """b or c does not take part. `is_busy`: it may later."""
+
+    operation: str
+    reason: str
+    is_busy: bool = False
+
+
+class Abort(Message, frozen=True):
+    """b has given the swap up, before it passed on `Swap`: back to the old tree."""
+
+    operation: str
+
+
+class Aborted(Message, frozen=True):
+    """c → b → a, after `Abort`: nothing that was flooded follows."""
+
+    operation: str
+
+
+class Swap(Message, frozen=True):
+    """5, 6: a → b → c. Also close(a→b→c). 7: c → a, on the new link.
+
+    From b to c it carries what c cannot know: the sides of a and b apart, and how a's table differs from what c
+    would compute for it (empty but where reductions do not compose). `is_settled`: nothing is unanswered between a
+    and b; else c has to have both confirm what they were told.
+    """
+
+    operation: str
+    side_a: list[Told] = msgspec.field(default_factory=list)
+    side_b: list[Told] = msgspec.field(default_factory=list)
+    known_at_a: list[Told] = msgspec.field(default_factory=list)
+    unknown_at_a: list[Told] = msgspec.field(default_factory=list)
+    root_is_behind_a: bool = False
+    is_settled: bool = True
+
+
+class Open(Message, frozen=True):
+    """8: a → c, open(acb): from now on a's traffic to b comes here."""
+
+    operation: str
+
+
+class Close(Message, frozen=True):
+    """9: a → b and 10: b → c, close(ab), for c also open(bca). 11: b → a and 12: a → c, close(ba)."""
+
+    operation: str
+
+
+class Forgot(Message, frozen=True):
+    """b → a or c: the third of them, `broker`, has lost its memory. If they had not met before they cannot tell."""
+
+    operation: str
+    broker: Node
+
+
+SwapLinkMessage: TypeAlias = RequestSwap | Lock | LockAck | LockNack | Abort | Aborted | Swap | Open | Close | Forgot

@@ -1,0 +1,40 @@
+"""Whether a broker takes a client in (S4 §3.1: it may be overloaded, or the client not allowed to come)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from pleach.core.messages import HandedClient, Node
+
+CLIENTS_MAX = 100_000  # of one broker, where nobody says otherwise
+NAMES_MAX = 1_000_000  # subscriptions and advertisements of all of them
+
+
+class Arrival(NamedTuple):
+    """A client that asks to come.
+
+    `clients`: how many the broker has, with those that are on their way to it. `names`: the subscriptions and
+    advertisements of these, with the newcomer's; long ones count more than once.
+    """
+
+    broker: Node
+    clients: int
+    names: int
+    client: HandedClient
+
+
+Admit: TypeAlias = Callable[[Arrival], str]  # why not; empty: it may come
+
+
+def up_to(clients_max: int, names_max: int = NAMES_MAX) -> Admit:
+    """As long as there is room."""
+
+    def admit(arrival: Arrival) -> str:
+        if arrival.clients >= clients_max:
+            return f"{arrival.broker} has room for {clients_max:,} clients, and takes no more"
+        if arrival.names > names_max:
+            return f"{arrival.broker} has room for {names_max:,} subscriptions and advertisements, and takes no more"
+        return ""
+
+    return admit

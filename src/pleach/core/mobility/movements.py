@@ -1,0 +1,71 @@
+"""What a broker knows of one movement, by its role in it."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from pleach.core.events.event import Event, EventId
+from pleach.core.messages import ClientReply, HandedClient, Layer, Node, RequestMove
+from pleach.core.mobility.phases import PathPhase, SourcePhase, TargetPhase
+
+
+class Leaving(msgspec.Struct, tag=True):
+    """At the source."""
+
+    request: RequestMove
+    attempts: int  # to begin: how often it was put off before
+    is_outdated: bool = False  # the client has asked for something else since the negotiation began
+    phase: SourcePhase = SourcePhase.NEGOTIATING
+    address: str = ""  # where the target listens for clients
+    delivered: list[EventId] = []  # to the client, since the negotiation began: the target may have got it, too
+    kept: list[ClientReply] = []  # what came for the client after its state had gone
+    waiting: list[tuple[Layer, str]] = []  # what it waited for then: the target confirms that, or we do if it stays
+    reason: str = ""  # for which it was given up
+    life: int = 0  # of the target, which is to know the client
+
+    @property
+    def operation(self) -> str:
+        return self.request.operation
+
+    @property
+    def client(self) -> Node:
+        return self.request.client
+
+    @property
+    def after(self) -> Node:
+        return self.request.path[1]
+
+    @property
+    def target(self) -> Node:
+        return self.request.path[-1]
+
+
+class Entering(msgspec.Struct, tag=True):
+    """At the target. `before`: the neighbour towards the source."""
+
+    operation: str
+    handed: HandedClient
+    before: Node
+    delay_ms_max: int
+    phase: TargetPhase = TargetPhase.APPROVED
+    queued: list[Event] = []  # what came for the client since the approval
+
+    @property
+    def client(self) -> Node:
+        return self.handed.name
+
+
+class Through(msgspec.Struct, tag=True):
+    """At a broker in between."""
+
+    operation: str
+    client: Node
+    before: Node
+    after: Node
+    phase: PathPhase = PathPhase.LOCKED
+    path: list[Node] = []  # from the source to the target
+
+
+Movement: TypeAlias = Leaving | Entering | Through

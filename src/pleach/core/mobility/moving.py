@@ -1,0 +1,89 @@
+"""The seam of a broker that a client leaves or comes to: what is for the client is noted, kept or queued.
+
+    source   until the state has gone: delivered, and noted. After that: kept, should the client stay
+    target   until the state has come: queued
+
+Every event that reaches the source after the approval reaches the target, too, and none that it got before is missing
+there: the approval came over the same links in the same order. So what the target has queued, without what the client
+got at the source, is what it still lacks, in an order that follows on from it (docs/protocols/movement.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pleach.core.effects import Send
+from pleach.core.messages import CLIENT_REQUESTS, Deliver, Forward, Message, Node, Publish, encode
+from pleach.core.mobility.movements import Entering, Leaving, Movement, Through
+from pleach.core.mobility.phases import SourcePhase, TargetPhase
+from pleach.core.overlay.seam import Hold, Passing, Verdict, stale
+
+
+class Moving:
+    keeps_causal_order = True
+    peers: frozenset[Node] = frozenset()
+
+    def __init__(self, movements: Iterable[Movement]) -> None:
+        self._leaving: dict[Node, Leaving] = {}
+        self._entering: dict[Node, Entering] = {}
+        self.kept_bytes = 0  # of what is queued or kept for clients, as it would be on the wire
+        for movement in movements:
+            self.kept_bytes += sum(map(_weight, _waiting(movement)))
+            match movement:
+                case Leaving(phase=phase) if phase is not SourcePhase.ABORTING:
+                    self._leaving[movement.client] = movement
+                case Entering(phase=TargetPhase.APPROVED):
+                    self._entering[movement.client] = movement
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self._leaving or self._entering)
+
+    def arriving(self, sender: Node, message: Passing) -> Verdict:
+        """A client that has halted says nothing: what comes from it is of another life, and waits for the outcome.
+
+        It may come before its state does, where the source does not wait for the acknowledgement.
+        """
+        if sender in self._entering:
+            return Hold()
+        leaving = self._leaving.get(sender)
+        if leaving and message.__class__ in CLIENT_REQUESTS:
+            if leaving.phase is SourcePhase.PREPARED:
+                return Hold()
+            leaving.is_outdated |= not isinstance(message, Publish)
+        return stale(sender, message)
+
+    def leaving(self, _source: Node, _cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
+        return [send for send in sends if self._goes_out(send)]
+
+    def _goes_out(self, send: Send) -> bool:
+        if leaving := self._leaving.get(send.to):
+            return self._goes_to_leaver(leaving, send)
+        if (entering := self._entering.get(send.to)) and isinstance(send.message, Forward):
+            entering.queued.append(send.message.event)
+            self.kept_bytes += _weight(send.message)
+            return False
+        return True
+
+    def _goes_to_leaver(self, leaving: Leaving, send: Send) -> bool:
+        if leaving.phase is SourcePhase.PREPARED:
+            leaving.kept.append(send.message)  # type: ignore[arg-type]
+            self.kept_bytes += _weight(send.message)
+            return False
+        if isinstance(send.message, Deliver):
+            leaving.delivered.append(send.message.event.id)
+        return True
+
+
+def _waiting(movement: Movement) -> Iterable[Message]:
+    match movement:
+        case Leaving(kept=kept):
+            return kept
+        case Entering(queued=queued):
+            return map(Forward, queued)
+        case Through():
+            return ()
+
+
+def _weight(message: Message) -> int:
+    return len(encode(message))

@@ -1,0 +1,206 @@
+"""The broker that a client leaves.
+
+It decides until it has sent the state: until then it may give up, at any time and for any reason, and the client goes
+on as if nothing had been. After that the target decides, and the source keeps what comes for the client in case of a
+`Reject`. Where delays are bounded, an acknowledgement that does not come in time has been sent all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, Send, SetTimer
+from pleach.core.messages import (
+    Approve,
+    Detach,
+    Halt,
+    Halted,
+    MoveAbort,
+    MoveAck,
+    MoveCommit,
+    MoveState,
+    Negotiate,
+    Reject,
+    RequestMove,
+    Resume,
+)
+from pleach.core.mobility.movements import Leaving
+from pleach.core.mobility.phases import SourcePhase
+from pleach.core.overlay.context import Layers
+from pleach.core.overlay.membership.handover import confirm
+from pleach.core.overlay.retries import Retries
+from pleach.core.overlay.seam import Handled
+
+PATIENCE_SECONDS = 20.0  # for the answer of the target, and for that of the client, where nobody knows of a bound
+TIMER = "mobility:late:"
+ROUND_TRIP = 2  # times the longest delay, from one end to the other
+
+
+def begin(layers: Layers, request: RequestMove, attempts: int) -> tuple[Leaving, list[Effect]]:
+    """Of a component there is one copy: a bound on delays that does not hold would cost it, so nobody relies on one."""
+    if layers.residency.kind_of(request.client):
+        request = msgspec.structs.replace(request, delay_ms_max=0)
+    movement = Leaving(request, attempts)
+    return movement, [_negotiate(layers, movement), *timers(movement)]
+
+
+def timers(movement: Leaving) -> list[SetTimer]:
+    """The longest time to wait in this phase; none where waiting is all that can be done."""
+    bound = movement.request.delay_ms_max / 1_000
+    match movement.phase:
+        case SourcePhase.ABORTING:
+            return []
+        case SourcePhase.PREPARED if not bound:
+            return []
+    return [SetTimer(TIMER + movement.operation, ROUND_TRIP * bound or PATIENCE_SECONDS)]
+
+
+class Source:
+    """One movement, at its source. `is_over`: there is nothing more to do for it here."""
+
+    def __init__(self, layers: Layers, retries: Retries, movement: Leaving) -> None:
+        self._layers = layers
+        self._retries = retries
+        self._movement = movement
+        self.is_over = False
+
+    def handle(self, message: Approve | Reject | MoveAck | Halted) -> Handled:
+        movement = self._movement
+        match movement.phase, message:
+            case SourcePhase.NEGOTIATING, Approve(_, address, life):
+                movement.address, movement.life = address, life
+                return self._halt()
+            case SourcePhase.AMENDING, Approve():
+                return self._transfer()
+            case SourcePhase.HALTING, Halted():
+                return self._halted()
+            case SourcePhase.PREPARED, MoveAck():
+                return self._commit()
+            case _, Reject(_, reason, is_busy):
+                return self._rejected(reason, is_busy=is_busy)
+        return Handled()  # given up: what is still to come is the end of it
+
+    def handle_late(self) -> Handled:
+        """An answer has not come in time."""
+        movement = self._movement
+        match movement.phase:
+            case SourcePhase.PREPARED:
+                return self._commit()
+            case SourcePhase.HALTING:
+                return self._give_up(f"{movement.client} does not answer")
+        return self._give_up(f"{movement.target} does not answer")
+
+    def client_reborn(self) -> Handled:
+        """Who halted is nobody any more. The new life stays, and knows nothing of all this, nor of what was kept."""
+        movement = self._movement
+        if movement.phase is SourcePhase.ABORTING:
+            return Handled()
+        movement.kept = []
+        return self._abort(f"{movement.client} has lost its memory, and begins anew", resumed=[])
+
+    def after_reborn(self) -> Handled:
+        """Nobody there knows of the movement. The client stays: we have all that came for it, and it has not gone yet.
+
+        Should the target have it, then it is to let it go; who has forgotten the movement passes that on.
+        """
+        movement = self._movement
+        self.is_over = True
+        recalled: list[Effect] = []
+        if movement.phase is SourcePhase.PREPARED and movement.after != movement.target:
+            recalled.append(Send(movement.after, MoveAbort(movement.operation, movement.request.path)))
+        reason = movement.reason or f"{movement.after} has lost its memory meanwhile; ask again"
+        effects = [self._done_waiting(), *self._stay(), *recalled, Concluded(movement.operation, reason)]
+        return Handled(effects, released=[movement.client])
+
+    # Forward -------------------------------------------------------------------------------------------------
+
+    def _halt(self) -> Handled:
+        movement = self._movement
+        if movement.client not in self._layers.sessions:
+            return self._give_up(f"{movement.client} has left")
+        movement.phase = SourcePhase.HALTING
+        return Handled([Send(movement.client, Halt(movement.operation)), *timers(movement)])
+
+    def _halted(self) -> Handled:
+        """What the client wants now is what counts; the way has to be made for it first.
+
+        Also where it wants again what was negotiated: the target has queued what came in between, too.
+        """
+        movement = self._movement
+        sessions = self._layers.sessions
+        if movement.is_outdated and movement.client in sessions:
+            movement.phase, movement.delivered = SourcePhase.AMENDING, []
+            return Handled([_negotiate(self._layers, movement), *timers(movement)])
+        return self._transfer()
+
+    def _transfer(self) -> Handled:
+        movement, sessions = self._movement, self._layers.sessions
+        if movement.client not in sessions:
+            return self._give_up(f"{movement.client} has left")
+        component = self._layers.residency.pack(movement.client)
+        movement.phase = SourcePhase.PREPARED
+        handed = sessions.hand_over(movement.client)
+        sessions.leave_unanswered(handed)
+        movement.waiting = handed.waiting
+        state = MoveState(movement.operation, handed, movement.delivered, component)
+        movement.delivered = []
+        return Handled([self._done_waiting(), Send(movement.after, state), *timers(movement)])
+
+    def _commit(self) -> Handled:
+        """The client is the target's: send it there, and take back what was told for it."""
+        movement = self._movement
+        self.is_over = True
+        client = movement.client
+        withdrawn: Sequence[Effect] = self._layers.sessions.handle(client, Detach())
+        effects: list[Effect] = [
+            self._done_waiting(),
+            Send(client, Resume(movement.operation, movement.target, movement.address, movement.life)),
+            LinkDown(client, is_client=True),
+            *withdrawn,
+            Send(movement.after, MoveCommit(movement.operation)),
+            Concluded(movement.operation),
+        ]
+        return Handled(effects, discarded=[client])
+
+    # Back ----------------------------------------------------------------------------------------------------
+
+    def _give_up(self, reason: str) -> Handled:
+        return self._abort(reason, resumed=self._stay())
+
+    def _abort(self, reason: str, *, resumed: Sequence[Effect]) -> Handled:
+        movement = self._movement
+        movement.phase, movement.reason = SourcePhase.ABORTING, reason
+        abort = Send(movement.after, MoveAbort(movement.operation))
+        return Handled([self._done_waiting(), *resumed, abort])
+
+    def _rejected(self, reason: str, *, is_busy: bool) -> Handled:
+        movement = self._movement
+        self.is_over = True
+        effects = [self._done_waiting(), *self._stay()]
+        if movement.reason:
+            effects.append(Concluded(movement.operation, movement.reason))
+        elif is_busy:
+            effects += self._retries.put_off(movement.request, movement.attempts, reason)
+        else:
+            effects.append(Concluded(movement.operation, reason))
+        return Handled(effects, released=[movement.client])
+
+    def _stay(self) -> list[Effect]:
+        """The client goes on here, with what came for it meanwhile, and is told what it waits for."""
+        movement = self._movement
+        if movement.phase in {SourcePhase.NEGOTIATING, SourcePhase.ABORTING}:
+            return []  # it knows of nothing, or no more
+        resume = Send(movement.client, Resume(movement.operation, self._layers.name))
+        confirmed = confirm(self._layers, movement.client, movement.waiting)
+        return [resume, *(Send(movement.client, reply) for reply in movement.kept), *confirmed]
+
+    def _done_waiting(self) -> CancelTimer:
+        return CancelTimer(TIMER + self._movement.operation)
+
+
+def _negotiate(layers: Layers, movement: Leaving) -> Send:
+    request = movement.request
+    client, kind = layers.sessions.hand_over(request.client), layers.residency.kind_of(request.client)
+    return Send(movement.after, Negotiate(request.operation, client, request.path, request.delay_ms_max, kind))

@@ -1,0 +1,72 @@
+"""What a tree costs (S1 §5.2.1, §5.3.1): every broker and every link of an event's delivery tree, once per event.
+
+    cost(n, T) = Σ p_v + Σ c_e   over the brokers v and links e of the smallest part of T that connects V(n)
+
+V(n) is the publisher's broker and the subscribers'. Events with the same V(n) are one *flow*, with their number: what
+holds for one of them holds for all, and nothing here walks through events one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from math import fsum
+from typing import NamedTuple
+
+from pleach.core.messages import Node
+from pleach.core.overlay.plans.topology import Link, Topology, link
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Per event: p_v of each broker, c_e of every link there could be."""
+
+    processing: Mapping[Node, float]
+    communication: Mapping[Link, float]
+
+    @property
+    def brokers(self) -> tuple[Node, ...]:
+        return tuple(sorted(self.processing))
+
+    def of_link(self, a: Node, b: Node) -> float:
+        return self.communication[link(a, b)]
+
+
+class Flow(NamedTuple):
+    """Events that go from one broker to the same others."""
+
+    publisher: Node
+    subscribers: frozenset[Node]
+    events: float = 1.0
+
+    @property
+    def members(self) -> frozenset[Node]:
+        return self.subscribers | {self.publisher}
+
+
+class DeliveryTree(NamedTuple):
+    brokers: frozenset[Node]
+    links: frozenset[Link]
+
+
+def delivery_tree(tree: Topology, flow: Flow) -> DeliveryTree:
+    """S1 Definition 10: the ways from the publisher to each subscriber, together."""
+    brokers, links = {flow.publisher}, set[Link]()
+    for subscriber in flow.subscribers:
+        way = tree.path(flow.publisher, subscriber)
+        brokers.update(way)
+        links.update(link(a, b) for a, b in pairwise(way))
+    return DeliveryTree(frozenset(brokers), frozenset(links))
+
+
+def flow_cost(flow: Flow, tree: Topology, costs: Costs) -> float:
+    """(5.2), for all events of the flow. `fsum` is exact: the order in which a set is summed up does not matter."""
+    delivered = delivery_tree(tree, flow)
+    processing = fsum(costs.processing[broker] for broker in delivered.brokers)
+    return flow.events * (processing + fsum(costs.communication[each] for each in delivered.links))
+
+
+def tree_cost(flows: Iterable[Flow], tree: Topology, costs: Costs) -> float:
+    """(5.3)."""
+    return fsum(flow_cost(flow, tree, costs) for flow in flows)

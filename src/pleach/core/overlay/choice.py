@@ -1,0 +1,138 @@
+"""Which protocol to exchange a link with, where nobody says: the rule behind `auto`.
+
+Only two lose, double and reorder nothing: SwapLinks, and advanced coordinated reconfiguration. What each costs is
+measured by `lab/swap_or_cycle.py`, whose report has the table and says whether it bears out the rule;
+docs/how-to/reweave.md has what follows. In short, at once is two to three times as fast and sends no event twice. But
+where causal order is kept, events wait meanwhile, and wait longer the longer the cycle is; swaps delay hardly any.
+Events come first.
+
+Where brokers that die are replaced, it is swaps always: a swap is undone or completed when one of its three dies, but a
+whole cycle stays locked, and its brokers cannot testify for a stand-in (docs/protocols/healing.md). There a protocol
+for cycles is refused, too, where somebody names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final, NamedTuple
+
+from pleach.core.messages import Node
+from pleach.core.overlay.plans import ExchangeStep, Link, Plan, Step, SwapStep, Topology, transform
+from pleach.core.overlay.plans.compose import exchange
+from pleach.core.overlay.plans.cycle import cycle_of
+from pleach.core.overlay.plans.transform import exchanges_towards, transform_by
+from pleach.core.overlay.registry import CYCLES, EXCHANGES
+from pleach.errors import PlanError
+
+AUTO: Final = "auto"
+CHOICES: tuple[str, ...] = (*EXCHANGES, AUTO)
+
+BY_SWAPS: Final = "swaplink"
+AT_ONCE: Final = "advanced-coordinated"
+INSTEAD: Final = f"take {BY_SWAPS}, or leave it to {AUTO}"  # of what does not fit
+ONE_SWAP: Final = 3  # brokers
+CAUSAL_BROKERS_MAX: Final = 5  # at once: up to here the longest wait is 16 ms against 3 with swaps (docs/results)
+
+
+class Circumstances(NamedTuple):
+    """What counts for the choice, beside the length of the cycle. `ordering`: what the network keeps.
+
+    `heals`: a broker that dies gets a stand-in, while the tree lives on.
+    """
+
+    ordering: str = "causal"
+    is_hierarchical: bool = False
+    heals: bool = False
+
+
+class Recommendation(NamedTuple):
+    protocol: str
+    reason: str
+
+
+def recommended(brokers: int, circumstances: Circumstances) -> Recommendation:
+    """`brokers`: on the cycle that both links make."""
+    ordering, is_hierarchical, heals = circumstances
+    if is_hierarchical:
+        return Recommendation(BY_SWAPS, "with hierarchical routing links are exchanged by swaps only")
+    if brokers == ONE_SWAP:
+        return Recommendation(BY_SWAPS, "one swap does it, in twelve messages however many subscriptions there are")
+    if heals:
+        return Recommendation(BY_SWAPS, "should a broker die, a swap is undone or completed; a cycle would stay locked")
+    if ordering != "causal":
+        reason = f"it is quicker than {brokers - 2} swaps, and with {ordering} order few events wait, if any"
+        return Recommendation(AT_ONCE, reason)
+    if brokers <= CAUSAL_BROKERS_MAX:
+        reason = f"on a cycle of {brokers} it is quicker than {brokers - 2} swaps, and events wait hardly longer"
+        return Recommendation(AT_ONCE, reason)
+    reason = f"at once, causal order would let events wait for a whole cycle of {brokers}; swaps delay hardly any"
+    return Recommendation(BY_SWAPS, reason)
+
+
+# A protocol that somebody has named ----------------------------------------------------------------------------------
+
+
+def why_not(protocol: str, circumstances: Circumstances) -> str:
+    """Why a protocol does not fit; empty if it does. `INSTEAD` says what would."""
+    if circumstances.heals and protocol in CYCLES:
+        return f"a broker that dies would leave the cycle of {protocol} locked for good, and could not be healed"
+    return ""
+
+
+def check_fits(protocol: str, circumstances: Circumstances) -> None:
+    """Raises PlanError for one that does not."""
+    if reason := why_not(protocol, circumstances):
+        raise PlanError(f"{reason}; {INSTEAD}")
+
+
+def check_plan(plan: Plan, circumstances: Circumstances) -> None:
+    """Raises PlanError where a step names a protocol that does not fit."""
+    for step in plan.steps:
+        if isinstance(step, SwapStep | ExchangeStep):
+            check_fits(step.protocol, circumstances)
+
+
+# Plans ---------------------------------------------------------------------------------------------------------------
+
+
+def planned_exchange(
+    topology: Topology,
+    *,
+    remove: tuple[Node, Node],
+    add: tuple[Node, Node],
+    protocol: str,
+    circumstances: Circumstances,
+) -> Plan:
+    """`protocol`: one of `CHOICES`. Raises PlanError where that does not fit, or the exchange would leave no tree."""
+    if protocol == AUTO:
+        brokers = len(cycle_of(topology, remove=remove, add=add))
+        protocol = recommended(brokers, circumstances).protocol
+    check_fits(protocol, circumstances)
+    return exchange(topology, remove=remove, add=add, protocol=protocol)
+
+
+def planned_transformation(
+    topology: Topology, target: Topology, *, protocol: str, circumstances: Circumstances
+) -> Plan:
+    """Any tree into any other. `protocol`: one of `CHOICES`, of which `auto` chooses for each link; empty: swaps.
+
+    Raises PlanError for a protocol that does not fit.
+    """
+    check_fits(protocol, circumstances)
+    if protocol != AUTO:
+        return transform(topology, target, protocol=protocol)
+    plan = transform_by(topology, target, partial(_one_by_one, circumstances=circumstances))
+    if any(isinstance(step, ExchangeStep) for step in plan.steps):
+        return plan
+    return transform(topology, target, protocol=BY_SWAPS)  # fewer of them, as one link need not wait for another
+
+
+def _one_by_one(tree: Topology, wanted: Iterable[Link], *, circumstances: Circumstances) -> list[Step]:
+    """Each missing link by what is recommended for its cycle."""
+    steps: list[Step] = []
+    for step in exchanges_towards(tree, wanted, AT_ONCE):
+        plan = planned_exchange(tree, remove=step.remove, add=step.add, protocol=AUTO, circumstances=circumstances)
+        steps += plan.steps
+        tree = plan.result
+    return steps

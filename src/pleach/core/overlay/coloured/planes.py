@@ -1,0 +1,166 @@
+"""The three planes of a broker: for each colour, who is parent and who are children, and a routing layer of its own.
+
+    plane   = pointers + Router + Sessions, the same routing layer that every broker has once
+    colours count 0, 1, 2, 0, …: the new one comes after the current one, and that after the old one
+
+Rule 1: which colour is new is all that is kept; the others follow. So colours cannot contradict each other.
+Rule 2: a plane takes a message only from its parent as from a parent, and from its children as from children. Edges of
+        which the two ends think otherwise carry nothing: whatever pointers a fault leaves, a broker has one parent, and
+        no event goes round in more than one circle.
+Rule 3: a plane that becomes new starts empty: neither entries nor clients of it are older than one turn of the colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from pleach.core.effects import Send
+from pleach.core.messages import (
+    Attach,
+    ClientRequest,
+    Coloured,
+    Forward,
+    Install,
+    Installed,
+    Node,
+    PubSub,
+    Settle,
+    Stage,
+)
+from pleach.core.routing.captured import RouterState
+from pleach.core.routing.clients import ClientState, Sessions
+from pleach.core.routing.relays import UNANSWERED
+from pleach.core.routing.router import Router, RoutingConfig
+
+COLOURS: Final = 3
+
+
+class PlaneState(msgspec.Struct, frozen=True, array_like=True):
+    parent: Node | None
+    children: list[Node]
+    router: RouterState
+    clients: dict[Node, ClientState]
+
+
+class PlanesState(msgspec.Struct, frozen=True, array_like=True):
+    """`planes`: by colour. `new`: the colour that is."""
+
+    new: int
+    planes: list[PlaneState]
+
+
+class Plane:
+    def __init__(self, config: RoutingConfig, parent: Node | None = None, children: Iterable[Node] = ()) -> None:
+        self.parent = parent
+        self.children = sorted({*children} - {parent})
+        self.router = Router(config, parent=parent)
+        self.sessions = Sessions(self.router)
+        for neighbour in self.pointed_at:
+            self.router.connect(neighbour)
+
+    @property
+    def pointed_at(self) -> list[Node]:
+        return sorted({*self.children, *([self.parent] if self.parent is not None else [])})
+
+    def hears(self, sender: Node, *, is_downward: bool) -> bool:
+        return self.parent == sender if is_downward else sender in self.children
+
+    def adopt(self, child: Node) -> Sequence[Send]:
+        """Take in a child while the plane is being built, and tell it what it has to know."""
+        self.children = sorted({*self.children, child})
+        return self.router.connect(child).sends if child not in self.router.neighbours else ()
+
+    def take(self, sender: Node, message: PubSub) -> Sequence[Send]:
+        if sender not in self.router.neighbours:
+            return ()  # pointers and table of a damaged plane may disagree
+        if isinstance(message, Forward):
+            return self.sessions.forward(message, sender)
+        return self.router.handle(sender, message).sends
+
+    def capture(self) -> PlaneState:
+        return PlaneState(self.parent, self.children, self.router.capture(), self.sessions.capture())
+
+    @classmethod
+    def restored(cls, config: RoutingConfig, state: PlaneState) -> Plane:
+        plane = cls(config)
+        plane.parent, plane.children = state.parent, sorted(state.children)
+        plane.router.restore(state.router)
+        plane.sessions.restore(state.clients)
+        return plane
+
+
+def _bare(message: PubSub) -> PubSub:
+    return (
+        Install(message.layer, UNANSWERED, message.owner, message.filter) if isinstance(message, Install) else message
+    )
+
+
+class Planes:
+    def __init__(self, config: RoutingConfig, parent: Node | None, children: Sequence[Node]) -> None:
+        self._config = config
+        self._planes = [Plane(config, parent, children) for _ in range(COLOURS)]
+        self.colour = 1  # the new one
+
+    def of(self, stage: Stage) -> Plane:
+        return self._planes[self.colour_of(stage)]
+
+    def colour_of(self, stage: Stage) -> int:
+        return (self.colour + stage - Stage.NEW) % COLOURS
+
+    def stage_of(self, colour: int) -> Stage:
+        return Stage((colour - self.colour + Stage.NEW) % COLOURS)
+
+    def turn(self, colour: int, parent: Node | None, children: Iterable[Node]) -> Plane:
+        """The new colour becomes current, and `colour` new, with these pointers. Returns what is current now."""
+        built = self.of(Stage.NEW)
+        self.colour = colour % COLOURS
+        self._planes[self.colour_of(Stage.CURRENT)] = built  # where it is already, unless a fault changed the colours
+        self.begin(parent, children)
+        return built
+
+    def begin(self, parent: Node | None, children: Iterable[Node]) -> None:
+        """The new plane starts empty (S1: T ← init)."""
+        self._planes[self.colour] = Plane(self._config, parent, children)
+
+    def neighbours(self) -> list[Node]:
+        """In any colour, as pointers or tables have it."""
+        return sorted({node for plane in self._planes for node in (*plane.pointed_at, *plane.router.neighbours)})
+
+    def request(self, stage: Stage, client: Node, message: ClientRequest) -> Sequence[Send]:
+        """A client that says something is there, even if this plane has begun since it said so."""
+        sessions = self.of(stage).sessions
+        if client not in sessions:
+            sessions.handle(client, Attach(self.own_events().get(client, True)))
+        return self.tinted(stage, sessions.handle(client, message))
+
+    def own_events(self) -> dict[Node, bool]:
+        """Of each client that is known in any colour, whether it wants its own events: what it said last."""
+        planes = [self.of(stage).sessions for stage in Stage]
+        return {client: sessions.hand_over(client).own_events for sessions in planes for client in sessions.clients}
+
+    def knows(self, client: Node) -> bool:
+        return any(client in plane.sessions for plane in self._planes)
+
+    def tinted(self, stage: Stage, sends: Iterable[Send], *, hops: int = 1) -> list[Send]:
+        """What a plane wants sent, as it travels: in its colour to brokers, as it is to clients.
+
+        Nobody waits for answers between brokers: tables are built anew before they could matter.
+        """
+        plane, colour = self.of(stage), self.colour_of(stage)
+        found = []
+        for to, message in ((send.to, send.message) for send in sends):
+            if not isinstance(message, PubSub):
+                found.append(Send(to, message))
+            elif to in plane.router.neighbours and not isinstance(message, Installed | Settle):
+                found.append(Send(to, Coloured(colour, stage, to != plane.parent, hops, _bare(message))))
+        return found
+
+    def capture(self) -> PlanesState:
+        return PlanesState(self.colour, [plane.capture() for plane in self._planes])
+
+    def restore(self, state: PlanesState) -> None:
+        self.colour = state.new % COLOURS
+        self._planes = [Plane.restored(self._config, plane) for plane in state.planes]

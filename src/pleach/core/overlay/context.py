@@ -1,0 +1,136 @@
+"""What a protocol may see and change of its broker (S0 §II: the overlay layer reads and writes the routing table)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from pleach.core.effects import Effect, Send
+from pleach.core.messages import Node
+from pleach.core.overlay.seam import Handled
+from pleach.core.routing.clients import Sessions
+from pleach.core.routing.rewiring import Rewiring
+from pleach.core.routing.router import Outcome, Router, RoutingConfig
+from pleach.errors import ComponentError
+
+
+class Between(NamedTuple):
+    """Who stands between a broker and a dead peer. `had_all`: what was sent to the peer straight has passed it, too."""
+
+    node: Node = ""
+    had_all: bool = False
+
+
+class Mourner(Protocol):
+    """A protocol that goes on without a broker that is dead for good: see healing/stand_in.py, which tells it."""
+
+    def bereaved(self, peer: Node) -> Handled:
+        """The peer is dead, and nothing more comes from it: undo or complete what is under way with it."""
+        ...
+
+    @property
+    def operation(self) -> str: ...
+
+    def is_open(self, peer: Node) -> bool:
+        """Whether another one has still to say what becomes of an operation with the dead peer."""
+        ...
+
+    def between(self, peer: Node) -> Between:
+        """Who stands between this broker and the peer, should they turn out not to be linked; `node` is empty else."""
+        ...
+
+
+class Survivor(Protocol):
+    """A protocol that waits for others, and goes on without what one of them has forgotten."""
+
+    def reborn(self, peer: Node) -> Handled:
+        """The peer, a neighbour or a client, has lost its memory: what it was told, or had to say, is void.
+
+        It is told before routing starts over with the peer.
+        """
+        ...
+
+
+class RouterMaker(Protocol):
+    """Makes the routing layer of a broker, with nothing in it."""
+
+    def __call__(self, config: RoutingConfig, *, parent: Node | None = None) -> Router: ...
+
+
+class Residency(Protocol):
+    """The components that live in a broker (hosting/), as protocols that move clients see them."""
+
+    @property
+    def running(self) -> Sequence[Node]: ...
+
+    def kind_of(self, client: Node) -> str:
+        """Empty for a client that is none of them."""
+        ...
+
+    def why_not(self, kind: str) -> str:
+        """Why one of this kind cannot come here; empty where it can."""
+        ...
+
+    def pack(self, client: Node) -> bytes:
+        """All of a component that has halted, to go elsewhere; empty for other clients."""
+        ...
+
+    def take_in(self, client: Node, state: bytes) -> None:
+        """Make one of what another broker has packed; it goes on with `Resume`. Raises ComponentError."""
+        ...
+
+
+class Uninhabited:
+    """No components."""
+
+    running: Sequence[Node] = ()
+
+    def kind_of(self, client: Node) -> str:  # noqa: ARG002
+        return ""
+
+    def why_not(self, kind: str) -> str:  # noqa: ARG002
+        return "it hosts no components"
+
+    def pack(self, client: Node) -> bytes:  # noqa: ARG002
+        return b""
+
+    def take_in(self, client: Node, state: bytes) -> None:  # noqa: ARG002
+        raise ComponentError(client, self.why_not(""))
+
+
+@dataclass
+class Layers:
+    """The layers of one broker; they are replaced as a whole when it is restored, so ask for them each time.
+
+    `locked_for`: the operation that the broker is locked for, whichever protocol carries it out; empty if it is free.
+    """
+
+    name: Node
+    address: str
+    router: Router
+    sessions: Sessions
+    locked_for: Callable[[], str]
+    make_router: RouterMaker = Router
+    client_address: str = ""
+    life: int = 0  # of this broker with its memory, as the driver counts them
+    addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one has to dial
+    residency: Residency = field(default_factory=Uninhabited)
+    awaited: tuple[Node, ...] = ()  # clients on their way here: routing wants for them what they want already
+    mourners: list[Mourner] = field(default_factory=list)
+    survivors: list[Survivor] = field(default_factory=list)
+    on_settled: Callable[[], Sequence[Effect]] = tuple  # what to send first when an operation with a dead peer is over
+
+    def reset(self) -> None:
+        """Begin anew, in no tree and without clients."""
+        self.router = self.make_router(self.router.config)
+        self.sessions = Sessions(self.router)
+        self.addresses = {}
+
+    def rewire(self, rewiring: Rewiring) -> list[Effect]:
+        """Have the routing layer take over changed links; returns all that it wants sent, to clients too."""
+        return [*self.answered(self.router.rewire(rewiring))]
+
+    def answered(self, outcome: Outcome) -> list[Send]:
+        """What an outcome of routing has sent: to neighbours, and to the clients whose requests are in effect now."""
+        return [*outcome.sends, *self.sessions.settle(outcome.due)]

@@ -1,0 +1,229 @@
+"""How an exchange ends when a broker of its cycle has lost its memory (docs/protocols/forgotten.md).
+
+    u ─ … ─ R ─ … ─ x ──r── y ─ … ─ v        R knows of no exchange, and has the links of its settings
+    │       ◀ asks ▶│                        its neighbours on the cycle, if they are locked, ask the ends of r
+    │◀──── ended ───│── ended ─▶ …           both have left r: the exchange is done. Else it is undone
+
+Rule 1: the ends of r decide, for they alone can make it go. While one of them has not said its last word over it, or
+        has forgotten it, r is there: the exchange is undone. If both have, r is gone, and the exchange is done.
+Rule 2: what is asked and answered goes along the cycle, by way of those who know of no exchange, too. These keep what
+        they have passed on until it is answered.
+Rule 3: who hears the end is free at once, and starts over with its neighbours on the cycle: behind `ended` each link
+        tells everything again, and what was told before it counts no more. So tables agree, wherever each of them was.
+Rule 4: who is not in the exchange believes of a link only what the far end of that link says itself. It lets r go when
+        the other end of r says so, and takes a when the other end of a does.
+Rule 5: who knows that the exchange was done says so to a neighbour that has lost its memory, and with it an end of r
+        or a. Whether it still is so, the far end of that link knows (rule 4).
+Rule 6: `undone` is final. It is said after `done` where an end of r has forgotten that it had left it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, auto
+
+import msgspec
+
+from pleach.core.effects import Effect, LinkDown, LinkUp, Send
+from pleach.core.messages import CycleEnded, CycleForgotten, Node
+from pleach.core.overlay.context import Layers
+from pleach.core.overlay.exchange.cycle import Cycle
+from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.swaplink import sides
+from pleach.core.routing.rewiring import NO_TABLES, NewLink, Rewiring
+
+KEPT_MAX = 64  # exchanges of which a broker remembers how they ended: far more than one can be asked about
+
+NOTHING = Handled()
+
+
+class OldLink(Enum):
+    """How an end of r stands to it."""
+
+    THERE = auto()
+    LEFT = auto()  # this end has said its last word over it, and has not heard that of the other one
+    GONE = auto()  # both have
+    UNKNOWN = auto()  # it knows of no exchange
+
+
+class Fate(Enum):
+    DONE = auto()
+    UNDONE = auto()
+    ASK = auto()  # the other end of r
+    WAIT = auto()  # its last word is on the way
+
+
+def fate(old: OldLink, *, is_over_old: bool, is_far_blank: bool) -> Fate:
+    """What an end of r says that is asked, perhaps by the other one (`is_over_old`), which may have lost its memory."""
+    match old:
+        case OldLink.THERE:
+            return Fate.UNDONE
+        case OldLink.GONE:
+            return Fate.WAIT if is_over_old and not is_far_blank else Fate.DONE
+        case OldLink.LEFT if is_far_blank:
+            return Fate.UNDONE
+        case OldLink.LEFT:
+            return Fate.WAIT if is_over_old else Fate.ASK
+        case OldLink.UNKNOWN:
+            return Fate.UNDONE if is_over_old else Fate.ASK
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What a broker keeps of an exchange that it is not in, or no longer.
+
+    `asked`: what it has passed on, and has no answer to. `is_courting`: at an end of a, it has asked the other end
+    whether a is there.
+    """
+
+    end: CycleEnded | None = None
+    asked: CycleForgotten | None = None
+    is_courting: bool = False
+
+    @property
+    def is_undone(self) -> bool:
+        """That is final: r is there. Who has heard `done` may hear `undone` after it, not the reverse."""
+        return self.end is not None and not self.end.is_done
+
+
+class Rebirths:
+    """The end at one broker: in the middle of the exchange (`conclude`), or outside of it (the others)."""
+
+    def __init__(self, layers: Layers) -> None:
+        self._layers = layers
+
+    # In the exchange -----------------------------------------------------------------------------------------
+
+    def conclude(self, sender: Node, message: CycleEnded, *, is_new_open: bool) -> Handled:
+        """The exchange is over here. `sender`: who says so. `is_new_open`: the far end of a has opened it, too.
+
+        What waits at a goes on if a stays. Else it is lost: it would come over r to those who have it already.
+        """
+        cycle, name = Cycle.of(message), self._layers.name
+        old, new = cycle.across_old(name), cycle.across_new(name)
+        stays, goes = (new, old) if message.is_done else (old, new)
+        kept = [node for node in cycle.along(name) if node != old]
+        kept += [] if stays is None else [stays]
+        last = self._last_word(goes, message, is_said=is_new_open if goes == new else goes in (sender, message.broker))
+        down = [] if goes is None else [LinkDown(goes)]
+        effects = [*self._start_over(message, {n: n == sender for n in kept}, gone=down), *last, *down]
+        forsaken = None if goes is None else (cycle.operation, goes)
+        if not message.is_done and old is not None and new is None:
+            # What is gray there has come over a, and must not go over r.
+            forsaken = (cycle.operation, cycle.towards_new(name) or "")
+        held = [] if new is None else [new]
+        if message.is_done:
+            return Handled(effects, released=held, void=held, forsaken=forsaken)
+        return Handled(effects, discarded=held, forsaken=forsaken)
+
+    def _last_word(self, far: Node | None, message: CycleEnded, *, is_said: bool) -> list[Effect]:
+        """Over the link that goes; over r both ends had their last word before, unless one has forgotten it."""
+        if far is None or not is_said:
+            return []
+        return [LinkUp(far), Send(far, _again(message, is_answer=True))]
+
+    # Outside -------------------------------------------------------------------------------------------------
+
+    def answer(self, asker: Node, message: CycleEnded) -> Handled:
+        """Tell who has asked, or does not know that it should, how an exchange ended that this broker is not in."""
+        if asker in self._layers.router.neighbours:
+            return Handled(self._start_over(message, {asker: False}))
+        return Handled([LinkUp(asker), Send(asker, _again(message, is_answer=True)), LinkDown(asker)])
+
+    def hear(self, sender: Node, message: CycleEnded, kept: Kept) -> Handled:
+        if message.is_done and kept.is_undone:
+            return self.answer(sender, kept.end) if kept.end and not message.is_answer else NOTHING
+        cycle, name = Cycle.of(message), self._layers.name
+        if sender == cycle.across_new(name):
+            return Handled(self._over_new(sender, message, kept))
+        is_of_old = sender == cycle.across_old(name) and message.is_done
+        effects = self._over_old(sender, message, kept) if is_of_old else self._restarted(sender, message)
+        if kept.asked or kept.end is None or kept.end.is_done != message.is_done:
+            effects += self._onwards(sender, message)
+        return Handled(effects)
+
+    def is_to_court(self, sender: Node, message: CycleEnded) -> bool:
+        """At an end of a, told by another one that the exchange is done: whether the other end has to confirm it."""
+        far = Cycle.of(message).across_new(self._layers.name)
+        return message.is_done and far not in (None, sender, *self._layers.router.neighbours)
+
+    def _over_new(self, far: Node, message: CycleEnded, kept: Kept) -> list[Effect]:
+        """What the other end of a says of it."""
+        is_linked = far in self._layers.router.neighbours
+        if is_linked and not message.is_done:
+            return self._let_go(far, message)
+        if is_linked:
+            return self._restarted(far, message)
+        if not message.is_done or not (kept.end is None or kept.is_courting):
+            return []
+        return [self._dial(message, far), *self._start_over(message, {far: True})]
+
+    def _over_old(self, far: Node, message: CycleEnded, kept: Kept) -> list[Effect]:
+        """The other end of r says that it is gone, or was told so and asks. Who knew has r only if it came again."""
+        if far not in self._layers.router.neighbours:
+            return [] if message.is_answer else [LinkUp(far), Send(far, _again(message, is_answer=True)), LinkDown(far)]
+        is_gone = message.is_answer or kept.end is None
+        return self._let_go(far, message) if is_gone else self._restarted(far, message)
+
+    def _let_go(self, far: Node, message: CycleEnded) -> list[Effect]:
+        down = LinkDown(far)
+        last = [] if message.is_answer else [Send(far, _again(message, is_answer=True))]
+        return [*self._start_over(message, {}, gone=[down]), *last, down]
+
+    def _restarted(self, sender: Node, message: CycleEnded) -> list[Effect]:
+        """What the sender had told counts no more; it wants to be told everything again, unless it answers."""
+        router = self._layers.router
+        if sender not in router.neighbours:
+            return []
+        if not message.is_answer:
+            return self._start_over(message, {sender: True})
+        link = NewLink(NO_TABLES, sides.told(router, sender))
+        return self._layers.rewire(Rewiring(links={sender: link}, parent=router.parent))
+
+    def _onwards(self, sender: Node, message: CycleEnded) -> list[Effect]:
+        """Along the cycle. At an end of it: the other end of a knows whether it is there."""
+        cycle, name = Cycle.of(message), self._layers.name
+        neighbours = self._layers.router.neighbours
+        following = [node for node in cycle.along(name) if node != sender and node in neighbours]
+        passed = self._start_over(message, dict.fromkeys(following, False))
+        new = cycle.across_new(name)
+        if new in neighbours and not message.is_done:
+            return [*passed, *self._let_go(new, _again(message, is_answer=False))]
+        if new is None or not self.is_to_court(sender, message):
+            return passed
+        return [*passed, self._dial(message, new), Send(new, _again(message, is_answer=False))]
+
+    def _dial(self, message: CycleEnded, far: Node) -> LinkUp:
+        """v dials u, as it did when it was locked."""
+        if self._layers.name != message.path[-1]:
+            return LinkUp(far)
+        self._layers.addresses[far] = message.address
+        return LinkUp(far, message.address)
+
+    def remind(self, peer: Node, ended: Iterable[CycleEnded]) -> list[Effect]:
+        """The peer has lost its memory, and may have lost a link with it that it has no setting for (rule 5)."""
+        return [effect for end in ended if self._concerns(peer, end) for effect in self.answer(peer, end).effects]
+
+    def _concerns(self, peer: Node, end: CycleEnded) -> bool:
+        cycle, name = Cycle.of(end), self._layers.name
+        if not end.is_done or not cycle.are_beside(name, peer):
+            return False
+        is_linked = peer in self._layers.router.neighbours
+        if peer == cycle.across_old(name):
+            return not is_linked
+        return is_linked and peer in (cycle.u, cycle.v, cycle.x, cycle.y)
+
+    # Links ---------------------------------------------------------------------------------------------------
+
+    def _start_over(
+        self, message: CycleEnded, links: Mapping[Node, bool], gone: Sequence[LinkDown] = ()
+    ) -> list[Effect]:
+        """Tell everything again behind the message. `links`: whether the far end has said that it does."""
+        router = self._layers.router
+        told = {n: NewLink(NO_TABLES if h else sides.received(router, n), NO_TABLES) for n, h in links.items()}
+        lost = tuple(down.to for down in gone if down.to in router.neighbours)
+        rewired = self._layers.rewire(Rewiring(gone=lost, links=told, parent=router.parent)) if told or lost else []
+        return [*(Send(node, _again(message, is_answer=heard)) for node, heard in links.items()), *rewired]
+
+
+def _again(message: CycleEnded, *, is_answer: bool) -> CycleEnded:
+    return msgspec.structs.replace(message, is_answer=is_answer)

@@ -1,0 +1,349 @@
+"""Exchanging one link for another: what every protocol does alike (S1 Algorithm 2).
+
+    u ── lock ──▶ … x ──▶ y … ──▶ v         each broker of the cycle, unless it is locked already, takes part
+    └◀──────────── lock ──────────┘         over the new link: all are locked, u begins
+
+A broker that cannot take part refuses, which unwinds to u; busy ones are asked again later. What a broker does between
+lock and end is its *part*, and each protocol is one; `lock` says which. Locking is for the tree alone: cycles that
+overlap, planned apart, would leave no tree (S1 §4.2). It orders no subscription and no event.
+
+What is said of an exchange that this broker does not know, or no longer, is dropped: it has ended without it, or was
+known in a former life. How an exchange ends that a broker of the cycle has forgotten stands in exchange/failures.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final, get_args
+
+import msgspec
+
+from pleach.core.effects import Concluded, Effect, LinkDown, LinkUp, Send
+from pleach.core.messages import (
+    CycleEnded,
+    CycleForgotten,
+    CycleRefused,
+    ExchangeMessage,
+    Flush,
+    LockCycle,
+    Message,
+    Node,
+    RequestExchange,
+    pack,
+    unpack,
+)
+from pleach.core.overlay.context import Layers
+from pleach.core.overlay.exchange.contract import NOTHING, PART, Part, PartMaker, note
+from pleach.core.overlay.exchange.cycle import Cycle
+from pleach.core.overlay.exchange.failures import KEPT_MAX, Fate, Kept, OldLink, Rebirths, fate
+from pleach.core.overlay.retries import Retries
+from pleach.core.overlay.seam import Handled, Reconfiguration, join
+from pleach.errors import ProtocolError
+
+RETRY: Final = "exchange:retry:"
+
+
+class Phase(StrEnum):
+    """Of a broker that takes part."""
+
+    LOCKED = "locked"  # at u: not all are. Elsewhere: they may still refuse
+    BEGUN = "begun"  # all are locked; what comes now is the protocol's
+
+
+class ExchangeState(msgspec.Struct):
+    cycle: Cycle | None = None
+    phase: Phase = Phase.LOCKED
+    part: bytes = b""
+    attempts: int = 0
+    is_patient: bool = True  # at u: as the request is
+    asked_at: float = 0.0
+    flushed: dict[str, None] = {}  # by other exchanges, while this one is under way
+    address: str = ""  # u's
+    is_new_open: bool = False  # at an end of a: the other one has opened it, too
+    forgetful: Node = ""  # at an end of r: who has lost its memory, so that others ask how this ends
+    kept: dict[str, Kept] = {}  # of exchanges that this broker is not in
+    retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
+
+
+class ExchangeMachine:
+    name = "exchange"
+    accepts = frozenset(get_args(ExchangeMessage))
+
+    def __init__(self, layers: Layers, *, ordering: str, parts: Mapping[str, PartMaker]) -> None:
+        self._layers = layers
+        self._ordering = ordering
+        self._parts = dict(parts)
+        self._rebirths = Rebirths(layers)
+        self._state = ExchangeState()
+        self._part: Part | None = None
+        layers.survivors.append(self)
+
+    @property
+    def under_way(self) -> Reconfiguration | None:
+        return None if self._part is None else self._part.seam
+
+    @property
+    def operation(self) -> str:
+        return "" if self._part is None else self._part.cycle.operation
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:
+        match message:
+            case RequestExchange():
+                return self._requested(message, attempts=0, now=now)
+            case LockCycle() if not Cycle.of(message).is_next(sender, self._layers.name):
+                raise ProtocolError(self._layers.name, sender, message, "that is no way round a cycle")
+            case LockCycle(path=path) if path[0] != self._layers.name:
+                return self._lock(sender, message)
+            case Flush(operation) if operation != self.operation:
+                return self._pass_flush(sender, message)
+            case CycleForgotten() | CycleEnded():
+                return self._after_a_rebirth(sender, message)
+        part = self._part
+        if part is None or message.operation != part.cycle.operation:  # type: ignore[attr-defined]
+            return NOTHING
+        self._check_place(part.cycle, sender, message)
+        if isinstance(message, LockCycle):  # it came back over a: all are locked
+            return self._begin(now)
+        if isinstance(message, CycleRefused):
+            return self._refused(part.cycle, message)
+        handled = part.handle(sender, message)
+        self._state.phase = Phase.BEGUN
+        return self._ended_if_over(part, handled)
+
+    def _check_place(self, cycle: Cycle, sender: Node, message: Message) -> None:
+        """What is said of an exchange comes along its cycle, and nobody locks or refuses what has begun."""
+        name = self._layers.name
+        if not cycle.are_beside(name, sender):
+            raise ProtocolError(name, sender, message, "the sender is not beside this broker on the cycle")
+        if not isinstance(message, LockCycle | CycleRefused):
+            return
+        if self._state.phase is Phase.BEGUN:
+            raise ProtocolError(name, sender, message, "the exchange has begun: all are locked")
+        if isinstance(message, CycleRefused) and not cycle.is_next(name, sender):
+            raise ProtocolError(name, sender, message, "who is asked for a lock refuses it, nobody else")
+
+    def handle_timer(self, name: str, *, now: float) -> Handled:
+        if name == PART:
+            return NOTHING if self._part is None else self._ended_if_over(self._part, self._part.due())
+        waiting = self._state.retries.take(name)
+        if waiting is None or not isinstance(waiting.request, RequestExchange):
+            return NOTHING
+        return self._requested(waiting.request, attempts=waiting.attempts, now=now)
+
+    def resume(self) -> Sequence[Effect]:
+        timers = self._state.retries.timers()
+        return timers if self._part is None else [*timers, *self._part.resume()]
+
+    def capture(self) -> bytes:
+        self._state.part = b"" if self._part is None else self._part.capture()
+        return pack(self._state)
+
+    def restore(self, state: bytes) -> None:
+        self._state = unpack(state, ExchangeState)
+        self._part = None
+        if self._state.cycle is not None:
+            self._part = self._make_part(self._state.cycle)
+            self._part.restore(self._state.part)
+
+    # Lock ----------------------------------------------------------------------------------------------------
+
+    def _requested(self, request: RequestExchange, *, attempts: int, now: float) -> Handled:
+        """At u: what is asked for elsewhere comes by the courier."""
+        cycle = Cycle.of(request)
+        if reason := cycle.why_not() or self._why_not_here(cycle):
+            return Handled([Concluded(request.operation, reason)])
+        if busy := self._layers.locked_for():
+            reason = f"{cycle.u} is locked for operation {busy}"
+            return Handled(self._state.retries.put_off(request, attempts, reason))
+        self._state.attempts, self._state.asked_at, self._state.is_patient = attempts, now, request.is_patient
+        lock = LockCycle(request.operation, request.path, request.cut, request.protocol, self._layers.address)
+        return Handled([*self._take_part(cycle, lock.address), LinkUp(cycle.v), Send(request.path[1], lock)])
+
+    def _why_not_here(self, cycle: Cycle) -> str:
+        """At u: why the exchange is not possible; empty where it is."""
+        router = self._layers.router
+        if reason := self._why_no_part(cycle):
+            return reason
+        if router.config.hierarchical:
+            return "the protocols of S1 §4.4 are not made for hierarchical routing: use swaplink"
+        if cycle.path[1] not in router.neighbours:
+            return f"{cycle.u} and {cycle.path[1]} are not linked"
+        if cycle.v in router.neighbours:
+            return f"{cycle.u} and {cycle.v} are linked already"
+        return ""
+
+    def _why_no_part(self, cycle: Cycle) -> str:
+        known = ", ".join(self._parts)
+        return "" if cycle.protocol in self._parts else f"{self._layers.name} knows no {cycle.protocol!r}, but {known}"
+
+    def _lock(self, sender: Node, lock: LockCycle) -> Handled:
+        cycle = Cycle.of(lock)
+        if lock.operation == self.operation:
+            raise ProtocolError(self._layers.name, sender, lock, "this broker is locked for it already")
+        if reason := self._why_no_part(cycle):
+            return Handled([Send(sender, CycleRefused(lock.operation, reason))])
+        if busy := self._layers.locked_for():
+            reason = f"{self._layers.name} is locked for operation {busy}"
+            return Handled([Send(sender, CycleRefused(lock.operation, reason, is_busy=True))])
+        if cycle.v == self._layers.name:
+            self._layers.addresses[cycle.u] = lock.address
+            taken = self._take_part(cycle, lock.address)
+            self._state.is_new_open = True
+            return Handled([*taken, LinkUp(cycle.u, lock.address), Send(cycle.u, lock)])
+        following = lock.path[lock.path.index(self._layers.name) + 1]
+        if following not in self._layers.router.neighbours:
+            reason = f"{self._layers.name} and {following} are not linked"
+            return Handled([Send(sender, CycleRefused(lock.operation, reason))])
+        return Handled([*self._take_part(cycle, lock.address), Send(following, lock)])
+
+    def _begin(self, now: float) -> Handled:
+        assert self._part is not None
+        self._state.phase = Phase.BEGUN
+        self._state.is_new_open = True
+        lock_seconds = max(0.0, now - self._state.asked_at)  # clocks begin anew when a broker does
+        return self._ended_if_over(self._part, self._part.begin(lock_seconds))
+
+    def _take_part(self, cycle: Cycle, address: str) -> list[Effect]:
+        self._state.cycle, self._state.address = cycle, address
+        self._part = self._make_part(cycle)
+        return [note(cycle, "locked")]
+
+    def _make_part(self, cycle: Cycle) -> Part:
+        return self._parts[cycle.protocol](self._layers, cycle, self._ordering)
+
+    def _refused(self, cycle: Cycle, message: CycleRefused) -> Handled:
+        self._end()
+        if self._layers.name != cycle.u:
+            before = cycle.path[cycle.path.index(self._layers.name) - 1]
+            return Handled([Send(before, message)])
+        patient = self._state.is_patient
+        request = RequestExchange(cycle.operation, cycle.path, cycle.cut, cycle.protocol, patient)
+        outcome: list[Effect] = [Concluded(cycle.operation, message.reason)]
+        if message.is_busy:
+            outcome = self._state.retries.put_off(request, self._state.attempts, message.reason)
+        if cycle.v in self._layers.router.neighbours:  # it has joined here meanwhile
+            return Handled(outcome, released=[cycle.v])
+        return Handled([LinkDown(cycle.v), *outcome], discarded=[cycle.v])
+
+    # The end -------------------------------------------------------------------------------------------------
+
+    def _ended_if_over(self, part: Part, handled: Handled) -> Handled:
+        if self._state.forgetful and part.old_link is OldLink.GONE:
+            return join(handled, self._concluded(self._layers.name, self._end_of(part.cycle, self._state.forgetful)))
+        if not part.is_over:
+            return handled
+        self._keep(part.cycle.operation, Kept(self._end_of(part.cycle)))
+        self._end()
+        end: list[Effect] = [note(part.cycle, "done")]
+        if self._layers.name == part.cycle.u:
+            end.append(Concluded(part.cycle.operation))
+        return Handled([*handled.effects, *end], handled.released, handled.discarded)
+
+    def _end(self) -> None:
+        self._state.cycle, self._state.phase = None, Phase.LOCKED
+        self._state.flushed = {}
+        self._state.is_new_open, self._state.forgetful = False, ""
+        self._part = None
+
+    def _pass_flush(self, sender: Node, message: Flush) -> Handled:
+        """Of an exchange elsewhere. Round a cycle that is open here for the moment it goes once."""
+        key = f"{message.operation}/{message.origin}"
+        if key in self._state.flushed:
+            return NOTHING
+        if self._part is not None:
+            self._state.flushed[key] = None
+        return Handled([Send(to, message) for to in self._layers.router.neighbours if to != sender])
+
+    # Rebirths ------------------------------------------------------------------------------------------------
+
+    def reborn(self, peer: Node) -> Handled:
+        """See exchange/failures.py."""
+        name, part, kept = self._layers.name, self._part, self._state.kept.values()
+        if part is not None and part.cycle.are_beside(name, peer):
+            cycle = part.cycle
+            lost = CycleForgotten(cycle.operation, cycle.path, cycle.cut, cycle.protocol, self._state.address, peer)
+            return self._asked(name, lost, cycle)
+        asked = [(each.asked, Cycle.of(each.asked)) for each in kept if each.asked is not None]
+        again = [self._asked(name, *each) for each in asked if each[1].are_beside(name, peer)]
+        return join(Handled(self._rebirths.remind(peer, [each.end for each in kept if each.end is not None])), *again)
+
+    def _after_a_rebirth(self, sender: Node, message: CycleForgotten | CycleEnded) -> Handled:
+        cycle = Cycle.of(message)
+        if cycle.why_not() or not cycle.are_beside(self._layers.name, sender):
+            raise ProtocolError(self._layers.name, sender, message, "that is no way round a cycle")
+        if isinstance(message, CycleForgotten):
+            return self._asked(sender, message, cycle)
+        if self.operation == cycle.operation:
+            return self._concluded(sender, message)
+        kept = self._state.kept.get(cycle.operation, Kept())
+        if not (message.is_done and kept.is_undone):
+            self._keep(cycle.operation, Kept(message, is_courting=self._rebirths.is_to_court(sender, message)))
+        return self._rebirths.hear(sender, message, kept)
+
+    def _asked(self, sender: Node, message: CycleForgotten, cycle: Cycle) -> Handled:
+        name, old = self._layers.name, self._old_link(cycle)
+        far, following = cycle.across_old(name), cycle.towards_old(name)
+        if far is None:
+            return self._pass_question(following or "", message)
+        is_in, is_far_blank = self.operation == cycle.operation, message.is_blank or message.broker == far
+        decision = fate(old, is_over_old=sender == far, is_far_blank=is_far_blank)
+        if decision is Fate.ASK and not is_in and far not in self._layers.router.neighbours:
+            decision = Fate.UNDONE
+        if decision in (Fate.DONE, Fate.UNDONE):
+            return self._decided(sender, message, is_done=decision is Fate.DONE)
+        self._state.forgetful = message.broker if is_in else ""
+        if decision is Fate.WAIT:
+            return NOTHING
+        return self._pass_question(far, msgspec.structs.replace(message, is_blank=not is_in))
+
+    def _pass_question(self, following: Node, message: CycleForgotten) -> Handled:
+        """Who is in the exchange hears by itself if the next one loses its memory, and asks again."""
+        if self.operation != message.operation:
+            known = self._state.kept.get(message.operation, Kept())
+            self._keep(message.operation, msgspec.structs.replace(known, asked=message))
+            if following not in self._layers.router.neighbours:
+                return NOTHING
+        return Handled([Send(following, message)])
+
+    def _old_link(self, cycle: Cycle) -> OldLink:
+        if self._part is not None and self.operation == cycle.operation:
+            return self._part.old_link
+        end = self._state.kept.get(cycle.operation, Kept()).end
+        if end is None:
+            return OldLink.UNKNOWN
+        return OldLink.GONE if end.is_done else OldLink.THERE
+
+    def _decided(self, asker: Node, asked: CycleForgotten, *, is_done: bool) -> Handled:
+        """At an end of r."""
+        cycle = Cycle.of(asked)
+        end = CycleEnded(
+            cycle.operation, cycle.path, cycle.cut, cycle.protocol, asked.address, asked.broker, is_done=is_done
+        )
+        if self.operation == cycle.operation:
+            return self._concluded(self._layers.name, end)
+        known = self._state.kept.get(cycle.operation, Kept())
+        self._keep(cycle.operation, msgspec.structs.replace(known, end=end))
+        return self._rebirths.answer(asker, end)
+
+    def _concluded(self, sender: Node, message: CycleEnded) -> Handled:
+        handled = self._rebirths.conclude(sender, message, is_new_open=self._state.is_new_open)
+        self._keep(message.operation, Kept(message))
+        self._end()
+        cycle = Cycle.of(message)
+        refusal = "" if message.is_done else f"{message.broker} has lost its memory meanwhile; ask again"
+        end: list[Effect] = [note(cycle, refusal or "done")]
+        if self._layers.name == cycle.u:
+            end.append(Concluded(cycle.operation, refusal))
+        return handled._replace(effects=[*handled.effects, *end])
+
+    def _end_of(self, cycle: Cycle, forgetful: Node = "") -> CycleEnded:
+        """Of the exchange that is under way here: it is done."""
+        address = self._state.address
+        return CycleEnded(cycle.operation, cycle.path, cycle.cut, cycle.protocol, address, forgetful, is_done=True)
+
+    def _keep(self, operation: str, what: Kept) -> None:
+        kept = self._state.kept
+        kept[operation] = what
+        if len(kept) > KEPT_MAX:
+            del kept[next(iter(kept))]

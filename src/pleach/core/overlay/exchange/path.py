@@ -1,0 +1,212 @@
+"""The reconfiguration path (S2 §4; docs/protocols/path.md): one message round the cycle, and no change outside it.
+
+    u          …          x ──r── y          …          v
+    │◀── reconfigure … ───│                             │        head path: P_add now comes from the next broker,
+    │ ── reconfigured … ─▶│                             │        P_del from the one before goes
+    │ ──────── activate, subscriptions, reconfigure ──▶ │        the new link
+    │                     │       │◀ … ─ reconfigure ───│        tail path: behind the subscriptions
+    │                     │    removes                  │        these unsubscriptions stay on the tail path
+    │◀─────── done ───────│       │─────── done ───────▶│        v tells u what is new since P_add (reconciliation)
+
+S2 §4.3.2 in the words of our tables: `add` changes both ends of a link of the head path alike, without a subscription
+being sent. The one before keeps what the next tells it until that acknowledges the message; then both know what the
+next had told when it came, T, and take reduce(T ∪ P_add) for told. Three deviations: subscriptions towards the new link
+that the change of tables uncovers travel with P_del; v withdraws what P_add had too much when it tells what is new, not
+before; and r lets through what y still sends, where in S2 it is broken from the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pleach.core.effects import Effect, Send
+from pleach.core.messages import (
+    Activate,
+    Begin,
+    Install,
+    Layer,
+    Message,
+    Node,
+    Reconfigure,
+    Reconfigured,
+    Removed,
+    Settle,
+    Told,
+    Withdraw,
+)
+from pleach.core.overlay.exchange.crossing import Crossing, Ends
+from pleach.core.overlay.exchange.cycle import Cycle
+from pleach.core.overlay.exchange.part import LinkExchange
+from pleach.core.overlay.seam import Drop, Handled, Passing, Verdict
+from pleach.core.overlay.swaplink import sides
+from pleach.core.routing.entries import Entry
+from pleach.core.routing.rewiring import NO_TABLES, NewLink, Rewiring, Tables, packed, unpacked
+
+
+class PathEnds(Ends):
+    add: list[Told] = msgspec.field(default_factory=list)  # P_add
+    is_settled: bool = True
+    awaited: Node = ""  # the next broker of the head path, until it has acknowledged
+    had: list[Told] = msgspec.field(default_factory=list)  # what that one had told when this broker sent the message …
+    late: list[Install | Withdraw] = msgspec.field(default_factory=list)  # … and what it told since, not knowing of it
+
+
+class PathCrossing(Crossing):
+    def __init__(self, cycle: Cycle, name: Node, ends: PathEnds) -> None:
+        super().__init__(cycle, name, ends)
+        self._path = ends
+
+    def arriving(self, sender: Node, message: Passing) -> Verdict:
+        if sender == self._path.awaited and isinstance(message, Install | Withdraw):
+            self._path.late.append(message)
+            return Drop("kept until the sender acknowledges")
+        if sender == self._path.awaited and isinstance(message, Settle):
+            return Drop("the sender will ask again")
+        return super().arriving(sender, message)
+
+
+class Path(LinkExchange):
+    ends: PathEnds
+
+    def _fresh(self) -> Ends:
+        return PathEnds()
+
+    def _at_seam(self) -> Crossing:
+        return PathCrossing(self.cycle, self.name, self.ends)
+
+    def begin(self, _lock_seconds: float, /) -> Handled:
+        return self._begin()
+
+    def _begin(self) -> Handled:
+        return Handled(self._start() if self.name == self.cycle.x else self._pass_begin())
+
+    def handle(self, sender: Node, message: Message) -> Handled:
+        match message:
+            case Begin():
+                return self._begin()
+            case Reconfigure() if self.cycle.end_at_new(self.name) == self.cycle.u:
+                return Handled(self._on_head(sender, message))
+            case Reconfigure():
+                return Handled(self._on_tail(message))
+            case Reconfigured() if sender == self.ends.awaited:
+                return Handled(self._acknowledged())
+            case Activate(told=told, is_settled=is_settled):
+                return self._activated(told, is_settled=is_settled)
+        return super().handle(sender, message)
+
+    # The head path -------------------------------------------------------------------------------------------
+
+    def _start(self) -> list[Effect]:
+        """At x, the initiator: what led over r leads along the path from now on."""
+        router, y = self._layers.router, self.cycle.y
+        self.ends.is_removed = True
+        add, is_settled = packed(sides.received(router, y)), router.is_settled([y])
+        message = Reconfigure(self.cycle.operation, add, [], is_settled)
+        removed = Send(y, Removed(self.cycle.operation))
+        return [removed, *self._reconfigure(message, gone=(y,))]
+
+    def _on_head(self, before: Node, message: Reconfigure) -> list[Effect]:
+        """The broker before takes P_add for told by this one."""
+        router = self._layers.router
+        told = self._expected(sides.told(router, before), unpacked(message.add))
+        link = NewLink(sides.received(router, before), told)
+        acknowledged = Send(before, Reconfigured(self.cycle.operation))
+        return [acknowledged, *self._reconfigure(message, {before: link})]
+
+    def _reconfigure(
+        self, message: Reconfigure, links: dict[Node, NewLink] | None = None, gone: tuple[Node, ...] = ()
+    ) -> list[Effect]:
+        """Put P_add on the link to the next broker, then take over what the one before has told."""
+        router = self._layers.router
+        following, link = self._next(unpacked(message.add))
+        self.ends.add = message.add
+        links = {**(links or {}), following: link}
+        effects = self._layers.rewire(Rewiring(gone=gone, links=links, parent=router.parent))
+        for change in message.changes:
+            before = self.cycle.towards_old(self.name) or ""
+            effects += self._layers.answered(router.handle(before, change))
+        if following == self.cycle.v:  # only now: what is to go would go over a, and further, before it is withdrawn
+            effects += self._tell_what_is_new([], is_settled=True)
+        return self._sent_on(following, message, effects)
+
+    def _next(self, add: dict[Layer, frozenset[Entry]]) -> tuple[Node, NewLink]:
+        router, ends = self._layers.router, self.ends
+        following = self.cycle.towards_new(self.name)
+        if following is None:
+            ends.is_linked = True
+            return self.cycle.v, NewLink(add, NO_TABLES, is_suspended=True)
+        received = sides.received(router, following)
+        ends.awaited, ends.had = following, packed(received)
+        told, beyond = sides.told(router, following), self.cycle.way_around(self.name)[1:]
+        return following, NewLink(sides.with_all(received, add), told, beyond=beyond, is_same=True)
+
+    def _sent_on(self, following: Node, message: Reconfigure, effects: Sequence[Effect]) -> list[Effect]:
+        """On the head path what this broker tells the next one travels with the message; over a, before it."""
+        operation = self.cycle.operation
+        if following == self.cycle.v:
+            activate = Send(following, Activate(operation, message.add, message.is_settled))
+            return [activate, *effects, Send(following, Reconfigure(operation))]
+        changes: list[Install | Withdraw | Settle] = []
+        others: list[Effect] = []
+        for effect in effects:
+            match effect:
+                case Send(to=to, message=Install() | Withdraw() | Settle() as change) if to == following:
+                    changes.append(change)
+                case _:
+                    others.append(effect)
+        return [Send(following, Reconfigure(operation, message.add, changes, message.is_settled)), *others]
+
+    def _acknowledged(self) -> list[Effect]:
+        """The next broker knows: what it told before counts as told before P_add was added."""
+        router, ends, following = self._layers.router, self.ends, self.ends.awaited
+        received = self._expected(_with_late(unpacked(ends.had), ends.late), unpacked(ends.add))
+        ends.awaited, ends.had, ends.late = "", [], []
+        beyond = self.cycle.way_around(self.name)[1:]
+        link = NewLink(received, sides.told(router, following), beyond=beyond, is_same=True)
+        return [*self._layers.rewire(Rewiring(links={following: link}, parent=router.parent)), *self._pass_done()]
+
+    def _expected(self, told: Tables, add: Tables) -> dict[Layer, frozenset[Entry]]:
+        """What both ends of a link take for told over it."""
+        union = sides.with_all(told, add)
+        return {layer: self._layers.router.reduced(union[layer]) for layer in Layer}
+
+    # The new link, and the tail path -------------------------------------------------------------------------
+
+    def _activated(self, told: list[Told], *, is_settled: bool) -> Handled:
+        """At v. It tells nothing over a yet: its table has what came over r, which is to go."""
+        ends, u = self.ends, self.cycle.u
+        ends.add, ends.is_settled, ends.is_linked = told, is_settled, True
+        link = NewLink(NO_TABLES, unpacked(told), is_suspended=True)
+        linked = self._layers.rewire(Rewiring(links={u: link}, parent=self._layers.router.parent))
+        return Handled(linked, released=[u])
+
+    def _on_tail(self, message: Reconfigure) -> list[Effect]:
+        if self.name == self.cycle.y:
+            return self._remove()
+        following = self.cycle.towards_old(self.name) or ""
+        asked = self._layers.router.ask_also(following, self.cycle.way_around(self.name))
+        return [*asked, Send(following, message)]
+
+    # The end -------------------------------------------------------------------------------------------------
+
+    def _pass_done(self) -> list[Effect]:
+        return [] if self.ends.awaited else super()._pass_done()
+
+    def _open(self) -> list[Effect]:
+        """At v, reconciliation: what P_add lacks, or has too much."""
+        if self.name == self.cycle.u:
+            return []
+        return self._tell_what_is_new(self.ends.add, is_settled=self.ends.is_settled)
+
+
+def _with_late(had: dict[Layer, frozenset[Entry]], late: Sequence[Install | Withdraw]) -> dict[Layer, frozenset[Entry]]:
+    told = {layer: {*entries} for layer, entries in had.items()}
+    for message in late:
+        entry = Entry(message.owner, message.filter)
+        if isinstance(message, Install):
+            told[message.layer].add(entry)
+        else:
+            told[message.layer].discard(entry)
+    return {layer: frozenset(entries) for layer, entries in told.items()}

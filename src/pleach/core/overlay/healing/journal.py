@@ -1,0 +1,96 @@
+"""The journal of a link: what a broker can testify of its neighbour, should that one die for good.
+
+    marks │ Sent(e1)  Got(e2)  Sent(e3)  …
+          └ what is not confirmed, and what came from the neighbour meanwhile
+
+A neighbour confirms an event when it has it on its disk. What comes from it while nothing is unconfirmed is only
+marked: per publisher the highest event, since the events of one publisher come over a link in rising order. While
+something is unconfirmed, order among the two directions is kept: an event that was sent after another one had come may
+be an answer to it.
+
+The driver writes the journal down together with its outbox, and only where healing is on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from pleach.core.events.event import Event, EventId
+from pleach.core.messages import Got, JournalEntry, Sent
+
+Marks: TypeAlias = dict[str, EventId]  # per publisher its highest event: (incarnation, sequence) rises
+
+
+def note(marks: Marks, event: EventId) -> None:
+    if not covers(marks, event):
+        marks[event.publisher] = event
+
+
+def covers(marks: Marks, event: EventId) -> bool:
+    """Whether this event, or a later one of its publisher, is marked."""
+    highest = marks.get(event.publisher)
+    return highest is not None and event <= highest
+
+
+def marks_of(events: Iterable[EventId]) -> Marks:
+    marks: Marks = {}
+    for event in events:
+        note(marks, event)
+    return marks
+
+
+def in_order(marks: Marks) -> list[EventId]:
+    return sorted(marks.values())
+
+
+class Journal:
+    def __init__(self) -> None:
+        self._marks: Marks = {}
+        self._entries: deque[JournalEntry] = deque()
+        self._confirmed = 0  # events, since the link is there
+
+    @property
+    def marks(self) -> list[EventId]:
+        return in_order(self._marks)
+
+    @property
+    def entries(self) -> Sequence[JournalEntry]:
+        return list(self._entries)
+
+    def sent(self, event: Event) -> None:
+        self._entries.append(Sent(event))
+
+    def got(self, event: EventId) -> None:
+        if self._entries:
+            self._entries.append(Got(event))
+        else:
+            note(self._marks, event)
+
+    def confirmed(self, upto: int) -> None:
+        """The neighbour has this many of all events that were ever sent to it."""
+        while self._confirmed < upto:
+            assert self._entries, f"{upto} confirmed, of {self._confirmed} sent"
+            if isinstance(self._entries[0], Sent):
+                self._entries.popleft()
+                self._confirmed += 1
+            else:
+                self._mark_first()
+        while self._entries and isinstance(self._entries[0], Got):
+            self._mark_first()
+
+    def _mark_first(self) -> None:
+        first = self._entries.popleft()
+        assert isinstance(first, Got)
+        note(self._marks, first.event)
+
+    def hand_over(self) -> tuple[list[EventId], list[JournalEntry]]:
+        """The marks and the entries, for a testimony: from now on the neighbour's stand-in answers for them."""
+        marks, entries = self.marks, list(self._entries)
+        for entry in entries:
+            if isinstance(entry, Got):
+                note(self._marks, entry.event)
+        self._entries.clear()
+        self._confirmed = 0
+        return marks, entries

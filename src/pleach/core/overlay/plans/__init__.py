@@ -1,0 +1,49 @@
+"""Plans: how to get from one tree of brokers to another, step by step, shown before anything is done.
+
+    topology ──▶ exchange, remove_broker, add_broker, insert_broker, transform ──▶ Plan ──▶ describe, encode_plan
+                                                                                    └──▶ PlanRun ──▶ Outcome
+
+`topology.py` and `steps.py` are the ground; `compose.py` and `transform.py` (with `search.py`) make plans; `run.py`
+says what may start when they are carried out, and `requests.py` whom to ask for it.
+"""
+
+from __future__ import annotations
+
+from pleach.core.overlay.plans.compose import add_broker, exchange, insert_broker, remove_broker
+from pleach.core.overlay.plans.describe import describe
+from pleach.core.overlay.plans.difference import Difference
+from pleach.core.overlay.plans.outcome import Outcome, Phase, Unfinished
+from pleach.core.overlay.plans.plan import Plan
+from pleach.core.overlay.plans.planfile import decode_plan, encode_plan
+from pleach.core.overlay.plans.requests import asked, request_of
+from pleach.core.overlay.plans.run import Operation, PlanRun
+from pleach.core.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, Step, SwapStep
+from pleach.core.overlay.plans.topology import Link, Topology
+from pleach.core.overlay.plans.transform import transform
+
+__all__ = [
+    "AddStep",
+    "Difference",
+    "ExchangeStep",
+    "Link",
+    "Operation",
+    "Outcome",
+    "Phase",
+    "Plan",
+    "PlanRun",
+    "RemoveStep",
+    "Step",
+    "SwapStep",
+    "Topology",
+    "Unfinished",
+    "add_broker",
+    "asked",
+    "decode_plan",
+    "describe",
+    "encode_plan",
+    "exchange",
+    "insert_broker",
+    "remove_broker",
+    "request_of",
+    "transform",
+]

@@ -1,0 +1,40 @@
+"""A step of a plan in the words of the brokers: whom to ask, and for what."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from pleach.core.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove
+from pleach.core.overlay.plans.cycle import cut_at
+from pleach.core.overlay.plans.run import Operation
+from pleach.core.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, Step, SwapStep
+from pleach.core.overlay.registry import swap_request
+
+
+def asked(step: Step) -> Node:
+    """The broker that a step begins at, and that says how it ended."""
+    match step:
+        case SwapStep(a):
+            return a
+        case ExchangeStep(add=(u, _)):
+            return u
+        case AddStep(broker) | RemoveStep(broker):
+            return broker
+        case _:
+            assert_never(step)
+
+
+def request_of(operation: Operation, exchange: str) -> OperatorRequest:
+    """`exchange`: the protocol of the network, for steps that name none. Where a broker joins, others know."""
+    name, step, brokers = operation
+    match step:
+        case SwapStep(a, b, c, protocol):
+            return swap_request(protocol or exchange, name, a, b, c)
+        case ExchangeStep(removed, _, protocol):
+            return RequestExchange(name, list(brokers), cut_at(brokers, removed), protocol)
+        case AddStep(_, to):
+            return RequestAdd(name, to)
+        case RemoveStep(broker):
+            return RequestRemove(name, broker)
+        case _:
+            assert_never(step)

@@ -1,0 +1,184 @@
+"""Carrying a plan out: which steps may start now, and what came of it. A pure machine; a driver talks to the brokers.
+
+    WAITING ──started──▶ RUNNING ──done──▶ DONE
+       ▲                    │ ├──refused, for good, or once too often──▶ REFUSED
+       └──refused, for now──┘ └──unanswered──▶ UNKNOWN ──a late answer──▶ as if it had come in time
+
+Rule 1: a step starts only when all that it depends on are done. Steps that share a broker depend on each other, so that
+        no two of them ever run at the same time.
+Rule 2: after a step that is refused or unknown, what depends on it is not started; all else goes on.
+Rule 3: a step that was refused for now waits before it starts again, longer each time, and not as long as another one
+        that met the same obstacle (S1 §4.4.2: else both meet again). The delay follows from its name and the attempt.
+
+The driver starts everything in `startable(now)` and says `started`, reports each answer, waits for an answer or until
+`next_start`, whichever is first, and ends when the run `is_over`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+from zlib import crc32
+
+from pleach.core.messages import Node
+from pleach.core.overlay.plans.outcome import Outcome, Phase, Unfinished
+from pleach.core.overlay.plans.plan import Plan
+from pleach.core.overlay.plans.steps import Step, apply
+from pleach.errors import PlanError, PlanRunError
+
+NAME_CHARACTERS_MAX = 32  # it travels in every message of every operation
+ATTEMPTS_MAX = 10
+DELAY_SECONDS_MIN = 0.05
+DELAY_SECONDS_MAX = 5.0
+
+
+class Told(StrEnum):
+    STARTED = "started"
+    DONE = "done"
+    RETRY = "refused for now"
+    REFUSED = "refused for good"
+    UNANSWERED = "unanswered"
+
+
+TRANSITIONS = {
+    (Phase.WAITING, Told.STARTED): Phase.RUNNING,
+    (Phase.RUNNING, Told.DONE): Phase.DONE,
+    (Phase.RUNNING, Told.RETRY): Phase.WAITING,
+    (Phase.RUNNING, Told.REFUSED): Phase.REFUSED,
+    (Phase.RUNNING, Told.UNANSWERED): Phase.UNKNOWN,
+    (Phase.UNKNOWN, Told.DONE): Phase.DONE,
+    (Phase.UNKNOWN, Told.RETRY): Phase.WAITING,
+    (Phase.UNKNOWN, Told.REFUSED): Phase.REFUSED,
+}
+
+
+class Operation(NamedTuple):
+    """A step that may start, under the name that its messages carry."""
+
+    name: str
+    step: Step
+    brokers: tuple[Node, ...]
+
+
+def delay_seconds(operation: str, attempt: int) -> float:
+    """How long to wait after this many attempts: doubled each time, spread over half to all of it by name."""
+    longest = min(DELAY_SECONDS_MAX, DELAY_SECONDS_MIN * 2.0**attempt)
+    return longest * (0.5 + crc32(f"{operation}/{attempt}".encode()) / 2.0**33)
+
+
+class PlanRun:
+    def __init__(self, plan: Plan, name: str, *, attempts_max: int = ATTEMPTS_MAX) -> None:
+        if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable() or " " in name:
+            wanted = f"1 to {NAME_CHARACTERS_MAX} printable characters without blanks"
+            raise PlanError(f"{name[:40]!r} is no name for a run of a plan; {wanted}")
+        if attempts_max < 1:
+            raise PlanError(f"{attempts_max} attempts are none at all; allow at least one")
+        self.plan = plan
+        self.name = name
+        self._attempts_max = attempts_max
+        self._phases = [Phase.WAITING] * len(plan.steps)
+        self._attempts = [0] * len(plan.steps)
+        self._not_before = [0.0] * len(plan.steps)
+        self._reasons = [""] * len(plan.steps)
+        self._stopped = ""
+        self._index = {self.operation(index): index for index in range(len(plan.steps))}
+
+    def operation(self, index: int) -> str:
+        return f"{self.name}.{index + 1}"
+
+    # What to do ------------------------------------------------------------------------------------------------
+
+    def startable(self, now: float) -> list[Operation]:
+        """What may start at this moment, all of it at once."""
+        return [
+            Operation(self.operation(index), self.plan.steps[index], self.plan.touched[index])
+            for index in self._free()
+            if self._not_before[index] <= now
+        ]
+
+    def next_start(self) -> float | None:
+        """When the next step may start; None where that depends on answers, or nothing is left to start."""
+        return min((self._not_before[index] for index in self._free()), default=None)
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing runs, and nothing can start any more."""
+        return Phase.RUNNING not in self._phases and next(self._free(), None) is None
+
+    def _free(self) -> Iterator[int]:
+        """Steps that wait for nothing but their time."""
+        if self._stopped:
+            return
+        for index, phase in enumerate(self._phases):
+            if phase is Phase.WAITING and not self._waits_for(index):
+                yield index
+
+    def _waits_for(self, index: int) -> list[int]:
+        return [other for other in self.plan.dependencies[index] if self._phases[other] is not Phase.DONE]
+
+    # What has happened -----------------------------------------------------------------------------------------
+
+    def started(self, operation: str) -> None:
+        index = self._known(operation, Told.STARTED)
+        if waits := self._waits_for(index):
+            raise PlanRunError(operation, Told.STARTED, f"it waits for {self._named(waits)}")
+        self._tell(index, Told.STARTED)
+        self._attempts[index] += 1
+
+    def done(self, operation: str) -> None:
+        self._tell(self._known(operation, Told.DONE), Told.DONE)
+
+    def refused(self, operation: str, reason: str, *, retry: bool, now: float) -> None:
+        """Nothing has changed by it. `retry`: the obstacle may pass, such as a broker that was busy."""
+        index = self._known(operation, Told.REFUSED)
+        attempts = self._attempts[index]
+        again = retry and attempts < self._attempts_max and not self._stopped
+        self._tell(index, Told.RETRY if again else Told.REFUSED)
+        self._reasons[index] = f"{reason} ({attempts} attempts)" if attempts > 1 else reason
+        self._not_before[index] = now + delay_seconds(operation, attempts)
+
+    def unanswered(self, operation: str, reason: str) -> None:
+        """Nobody knows whether it has happened. An answer that comes later is still welcome."""
+        index = self._known(operation, Told.UNANSWERED)
+        self._tell(index, Told.UNANSWERED)
+        self._reasons[index] = reason
+
+    def stop(self, reason: str) -> None:
+        """Start nothing more; what runs comes to its end."""
+        self._stopped = reason
+
+    def _known(self, operation: str, told: Told) -> int:
+        if operation not in self._index:
+            raise PlanRunError(operation, told, f"operations of this run are {self.name}.1 to .{len(self._index)}")
+        return self._index[operation]
+
+    def _tell(self, index: int, told: Told) -> None:
+        phase = self._phases[index]
+        if (phase, told) not in TRANSITIONS:
+            raise PlanRunError(self.operation(index), told, f"it is {phase}")
+        self._phases[index] = TRANSITIONS[phase, told]
+
+    # What came of it -------------------------------------------------------------------------------------------
+
+    def outcome(self) -> Outcome:
+        """How things stand; for good once the run is over."""
+        reached = self.plan.start
+        unfinished = []
+        for index, step in enumerate(self.plan.steps):
+            if self._phases[index] is Phase.DONE:
+                reached = apply(reached, step)  # what it depends on is done, so that it fits here too
+            else:
+                brokers, phase = self.plan.touched[index], self._phases[index]
+                unfinished.append(Unfinished(self.operation(index), step, brokers, phase, self._why(index)))
+        return Outcome(self.plan, reached, tuple(unfinished))
+
+    def _why(self, index: int) -> str:
+        if self._phases[index] is not Phase.WAITING:
+            return self._reasons[index]
+        if waits := self._waits_for(index):
+            return f"waits for {self._named(waits)}"
+        return self._stopped or self._reasons[index]
+
+    def _named(self, indexes: list[int]) -> str:
+        return ", ".join(map(self.operation, indexes))

@@ -1,0 +1,131 @@
+"""Requests that are made at another broker than the one where they begin: sought in the whole tree, and answered.
+
+    asked ── Seek ──▶ … ──▶ every broker but those behind the one that is sought
+    asked ◀── Sought ── …   found, or (from everywhere) not found: then the request is refused
+
+On a tree this takes two messages per link at most. Nobody needs to know where anybody else is. A link that is exchanged
+meanwhile may take an answer with it, so that everyone who waits for one waits for a bounded time.
+
+While the tree changes, a Seek may come to its target by two ways. Both are answered, which does no harm: who has had
+one answer waits for no other. The request is taken once: a swap that waits for its turn behind itself would be refused
+in the end though it was done, and a client would be moved again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from pleach.core.effects import CancelTimer, Concluded, Effect, Send, SetTimer
+from pleach.core.messages import OPERATOR, Message, Node, Seek, Sought, SoughtRequest, pack, unpack
+from pleach.core.overlay.context import Layers
+from pleach.core.overlay.seam import Handled, Reconfiguration, join
+
+SEARCH_SECONDS = 10.0
+SEARCH: Final = "courier:"  # the timers, by operation
+
+NOTHING = Handled()
+TAKEN_MAX = 256  # operations that were taken here: far more than can be sought at once
+
+
+class Search(msgspec.Struct):
+    """`asker`: who wants to know. `waiting`: neighbours that have not answered yet."""
+
+    asker: Node
+    begins_at: Node
+    waiting: list[Node]
+
+
+class CourierState(msgspec.Struct):
+    """`taken`: operations that were sought and found here, the oldest first."""
+
+    searches: dict[str, Search] = {}
+    taken: list[str] = []
+
+
+class Courier:
+    name = "courier"
+    accepts: frozenset[type[Message]] = frozenset((Seek, Sought))
+    operation = ""  # it locks nobody
+
+    def __init__(self, layers: Layers) -> None:
+        self._layers = layers
+        self._state = CourierState()
+        layers.survivors.append(self)
+
+    @property
+    def under_way(self) -> Reconfiguration | None:
+        return None
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+        match message:
+            case Seek(request) if request.begins_at == self._layers.name:
+                return self._found(sender, request)
+            case Seek(request):
+                return self.seek(sender, request)
+            case Sought(operation, is_found):
+                return self._sought(sender, operation, is_found=is_found)
+        return NOTHING
+
+    def seek(self, asker: Node, request: SoughtRequest) -> Handled:
+        neighbours = [node for node in self._layers.router.neighbours if node != asker]
+        if request.begins_at in neighbours:
+            neighbours = [request.begins_at]
+        if not neighbours:
+            return Handled(self._answer(asker, request.operation, missing=request.begins_at))
+        self._state.searches[request.operation] = Search(asker, request.begins_at, neighbours)
+        asked = [Send(neighbour, Seek(request)) for neighbour in neighbours]
+        return Handled([*asked, SetTimer(SEARCH + request.operation, SEARCH_SECONDS)])
+
+    def _found(self, sender: Node, request: SoughtRequest) -> Handled:
+        answer, taken = self._answer(sender, request.operation), self._state.taken
+        if request.operation in taken:
+            return Handled(answer)
+        taken.append(request.operation)
+        del taken[:-TAKEN_MAX]
+        return Handled(answer, request=request)
+
+    def _sought(self, sender: Node, operation: str, *, is_found: bool) -> Handled:
+        search = self._state.searches.get(operation)
+        if search is None:
+            return NOTHING
+        if sender in search.waiting:
+            search.waiting.remove(sender)
+        if search.waiting and not is_found:
+            return NOTHING
+        del self._state.searches[operation]
+        answer = self._answer(search.asker, operation, missing="" if is_found else search.begins_at)
+        return Handled([CancelTimer(SEARCH + operation), *answer])
+
+    def reborn(self, peer: Node) -> Handled:
+        """It has forgotten that it was asked, and cannot have found anybody who has not begun."""
+        asked = [operation for operation, search in self._state.searches.items() if peer in search.waiting]
+        return join(*(self._sought(peer, operation, is_found=False) for operation in asked))
+
+    def _answer(self, asker: Node, operation: str, *, missing: Node = "") -> list[Effect]:
+        """`missing`: who is sought, and not in this direction; empty: found."""
+        if asker in self._layers.router.neighbours:
+            return [Send(asker, Sought(operation, is_found=not missing))]
+        if asker != OPERATOR:
+            return []  # the link was exchanged meanwhile; whoever began the search has a deadline of its own
+        return [Concluded(operation, f"there is no broker {missing} in the tree")] if missing else []
+
+    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+        """An answer has not come; whoever waits for ours waits no longer than we did."""
+        operation = name.removeprefix(SEARCH)
+        search = self._state.searches.pop(operation, None)
+        if search is None or search.asker != OPERATOR:
+            return NOTHING
+        reason = f"{search.begins_at} was not found within {SEARCH_SECONDS:g} s: ask it whether it has begun"
+        return Handled([Concluded(operation, reason)])
+
+    def resume(self) -> Sequence[Effect]:
+        return [SetTimer(SEARCH + operation, SEARCH_SECONDS) for operation in sorted(self._state.searches)]
+
+    def capture(self) -> bytes:
+        return pack(self._state)
+
+    def restore(self, state: bytes) -> None:
+        self._state = unpack(state, CourierState)

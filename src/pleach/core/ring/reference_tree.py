@@ -1,0 +1,96 @@
+"""The reference tree (S3 §3.2): a tree of all keys that everyone knows, since it follows from their number alone.
+
+A node has an interval of keys. It takes one key, and divides the others evenly among its children:
+
+    binary (degree 3), 15 keys            degree 4: one child away from the parent, two towards it
+              8
+         4         12                          root ──────────────────────────────▶ parent's side
+       2   6    10    14                  [outer] key [inner][inner] … parent
+      1 3 5 7  9 11 13 15
+
+Rule (S3 §3.2): at most one child lies away from the parent, and no child lies beyond the parent. With it each host gets
+no more neighbours than the degree: certainly in the binary tree, and mostly in others.
+
+The paper counts keys from 1 to 2^n - 1. A circle has a key 0, too: the leftmost, below key 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from pleach.core.ring.keys import Circle
+from pleach.errors import RingError
+
+BINARY: Final = 3
+DEGREE_MAX: Final = 64
+TREES_KEPT: Final = 16
+
+
+class Branch(NamedTuple):
+    """A node of the tree, with all keys from `first` to `last` below it or its own."""
+
+    key: int
+    first: int
+    last: int
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, int) and self.first <= key <= self.last
+
+
+class ReferenceTree:
+    """Of all keys of a circle; `degree` counts the neighbours of a node, its parent included."""
+
+    def __init__(self, circle: Circle, degree: int = BINARY) -> None:
+        if not BINARY <= degree <= DEGREE_MAX:
+            raise RingError(f"a reference tree of degree {degree}; it has {BINARY} to {DEGREE_MAX}")
+        self.circle = circle
+        self.degree = degree
+        self._before_root = (degree - 1) // 2  # children to the left of the root
+        self.root = self._branch(0, circle.size - 1, self._before_root)
+
+    def children(self, branch: Branch, parent_key: int | None) -> list[Branch]:
+        """From left to right; `parent_key` says on which side of the branch its parent is, None for the root."""
+        before = self._before(branch, parent_key)
+        share, left_over = divmod(branch.last - branch.first, self.degree - 1)
+        below: list[Branch] = []
+        first = branch.first
+        for number in range(self.degree - 1):
+            first += number == before  # behind the node's own key
+            following = first + share + (number < left_over)
+            if first < following:
+                # Left of its parent, one child of its own lies to the left, away from it; else all but one do.
+                below.append(self._branch(first, following - 1, 1 if number < before else self.degree - 2))
+            first = following
+        return below
+
+    def path(self, key: int) -> list[Branch]:
+        """From the root to the node of a key."""
+        path, parent_key = [self.root], None
+        while path[-1].key != key:
+            branch = path[-1]
+            path.append(next(child for child in self.children(branch, parent_key) if key in child))
+            parent_key = branch.key
+        return path
+
+    def __reduce__(self) -> tuple[Callable[..., ReferenceTree], tuple[Circle, int]]:
+        """A copy is the same tree."""
+        return reference_tree, (self.circle, self.degree)
+
+    def _before(self, branch: Branch, parent_key: int | None) -> int:
+        """How many children lie to the left of a node: one where that is away from the parent, else all but one."""
+        if parent_key is None:
+            return self._before_root
+        return 1 if branch.key < parent_key else self.degree - 2
+
+    def _branch(self, first: int, last: int, before: int) -> Branch:
+        """The node's own key lies behind the keys of `before` of its children."""
+        share, left_over = divmod(last - first, self.degree - 1)
+        return Branch(first + before * share + min(before, left_over), first, last)
+
+
+@lru_cache(maxsize=TREES_KEPT)
+def reference_tree(circle: Circle, degree: int = BINARY) -> ReferenceTree:
+    """The same one for all hosts of a process."""
+    return ReferenceTree(circle, degree)

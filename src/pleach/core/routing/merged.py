@@ -1,0 +1,183 @@
+"""Merging-based routing (S1 §2.2.3): filters that differ in one attribute travel as their union.
+
+Which attribute is decided by the shape of a filter alone (its attributes and their kinds): the first numeric one,
+or else the first of another kind. So all filters that agree on the rest fall into one bucket at every broker,
+whatever came first, and merging merged filters further up the tree gives the same as merging their parts at once.
+
+A merger that was made far away may be covered here by several filters together though by none alone, where each of its
+parts would have been covered: then it would cost an entry that plain covering saves. So a bucket whose ranges lie
+within those of wider buckets on the same attribute is left out, and comes back once the wider ones are gone.
+
+Perfect merging unites ranges exactly. With a bound, numeric gaps are closed while the share of what nobody asked
+for stays within it (imperfect merging); the last broker still matches clients' own filters, so nothing spurious is
+delivered.
+
+A union of very many ranges is cut into filters at ranges picked by their content, so that one change rewrites one
+piece and not the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from zlib import crc32
+
+from pleach.core.events.constraint import Conjunction, Constraint, Kind
+from pleach.core.events.cover_index import CoverIndex
+from pleach.core.events.filter import Filter
+from pleach.core.events.merge import fill_gaps
+from pleach.core.events.ranges import NOTHING, Ranges, includes, union_of
+from pleach.core.routing.entries import Change, Difference, Entry
+from pleach.core.routing.stages import hides
+
+MERGED_KINDS = frozenset({Kind.NUMBER, Kind.STRING, Kind.BYTES})  # two booleans are all of them: no range to unite
+PIECE_RANGES_USUAL = 32  # one range in this many ends a piece
+
+
+class Bucket(NamedTuple):
+    """What filters have in common that merge: all but the ranges of one attribute."""
+
+    attribute: str
+    kind: Kind
+    rest: Conjunction
+
+
+def bucket_of(candidate: Filter) -> Bucket | None:
+    """Where a filter merges; None where it cannot: several conjunctions, no ranges, or patterns in the way."""
+    if len(candidate.conjunctions) != 1:
+        return None
+    constraints = candidate.conjunctions[0].constraints
+    ranged = [(constraint.kind, name) for name, constraint in constraints.items() if constraint.kind in MERGED_KINDS]
+    if not ranged:
+        return None
+    kind, attribute = min(ranged)
+    if constraints[attribute].patterns:
+        return None
+    rest = Conjunction({name: c for name, c in constraints.items() if name != attribute})
+    return Bucket(attribute, kind, rest)
+
+
+def unite(bucket: Bucket, members: Iterable[Filter], bound: float) -> Ranges:
+    """What the members of a bucket want of its attribute, with gaps closed within the bound."""
+    united = union_of([member.conjunctions[0].constraints[bucket.attribute].ranges for member in members])
+    return fill_gaps(united, bound) if bound and bucket.kind is Kind.NUMBER else united
+
+
+def mergers(bucket: Bucket, united: Ranges, wider: Iterable[Ranges]) -> frozenset[Filter]:
+    """The filters that stand for a bucket; none where wider buckets want all of it anyway."""
+    if includes(union_of(list(wider)), united):
+        return frozenset()
+    return frozenset(_filter(bucket, piece) for piece in _pieces(united))
+
+
+def is_wider(one: Bucket, other: Bucket) -> bool:
+    """Whether what `one` has in common holds all that `other` has in common, on the same attribute."""
+    same_axis = (one.attribute, one.kind) == (other.attribute, other.kind)
+    return same_axis and one != other and hides(Filter([one.rest]), Filter([other.rest]))
+
+
+def _filter(bucket: Bucket, piece: Ranges) -> Filter:
+    return Filter([Conjunction({**bucket.rest.constraints, bucket.attribute: Constraint(bucket.kind, piece)})])
+
+
+def _pieces(united: Ranges) -> Iterable[Ranges]:
+    """Cut a union after ranges whose content says so. The pieces depend on the set alone, not on its history."""
+    if len(united.cuts) <= 2 * PIECE_RANGES_USUAL:
+        return [united]
+    pieces = []
+    inside_first, start = united.inside_first, 0
+    for end in range(2 - inside_first, len(united.cuts), 2):
+        if crc32(repr(united.cuts[end - 1]).encode()) % PIECE_RANGES_USUAL == 0:
+            pieces.append(Ranges(inside_first, united.cuts[start:end]))
+            inside_first, start = False, end
+    pieces.append(Ranges(inside_first, united.cuts[start:]))
+    return [piece for piece in pieces if not piece.is_empty]
+
+
+class Merged:
+    """The stage: keeps its buckets, and rewrites only those that a change touches or that lie within a touched one."""
+
+    def __init__(self, bound: float = 0.0) -> None:
+        self._bound = bound
+        self._members: dict[Bucket | Filter, dict[Filter, None]] = {}
+        self._output: dict[Bucket | Filter, frozenset[Filter]] = {}
+        self._buckets = Buckets()
+
+    def apply(self, change: Change) -> Change:
+        touched: dict[Bucket | Filter, None] = {}
+        for entry in change.added:
+            key = merge_key(entry.filter)
+            self._members.setdefault(key, {})[entry.filter] = None
+            touched[key] = None
+        for entry in change.removed:
+            key = merge_key(entry.filter)
+            del self._members[key][entry.filter]
+            touched[key] = None
+        difference = Difference()
+        for key in self._affected(touched):
+            self._rewrite(key, difference)
+        return difference.change()
+
+    def _affected(self, touched: Iterable[Bucket | Filter]) -> Iterable[Bucket | Filter]:
+        """What was touched, and the buckets within: one that was left out may be needed now, or the other way round."""
+        affected = dict.fromkeys(touched)
+        for bucket in [key for key in affected if isinstance(key, Bucket)]:
+            members = self._members[bucket]
+            self._buckets.set(bucket, unite(bucket, members, self._bound) if members else NOTHING)
+            affected |= dict.fromkeys(self._buckets.narrower(bucket))
+        return affected
+
+    def _rewrite(self, key: Bucket | Filter, difference: Difference) -> None:
+        before = self._output.pop(key, frozenset())
+        after = self._reduced(key)
+        for gone in sorted(before - after):
+            difference.remove(Entry("", gone))
+        for new in sorted(after - before):
+            difference.add(Entry("", new))
+
+    def _reduced(self, key: Bucket | Filter) -> frozenset[Filter]:
+        members = self._members.get(key)
+        if not members:
+            self._members.pop(key, None)
+            return frozenset()
+        if isinstance(key, Bucket):
+            output = mergers(key, self._buckets.united[key], self._buckets.wider(key))
+        else:
+            output = frozenset(members)
+        self._output[key] = output
+        return output
+
+
+class Buckets:
+    """What each bucket wants, and which buckets are wider or narrower than another."""
+
+    def __init__(self) -> None:
+        self.united: dict[Bucket, Ranges] = {}
+        self._rests: dict[tuple[str, Kind], CoverIndex] = {}  # by attribute and its kind
+
+    def set(self, bucket: Bucket, united: Ranges) -> None:
+        rests = self._rests.setdefault((bucket.attribute, bucket.kind), CoverIndex())
+        if united.is_empty:
+            del self.united[bucket]
+            rests.remove(Filter([bucket.rest]))
+        else:
+            self.united[bucket] = united
+            rests.add(Filter([bucket.rest]))
+
+    def wider(self, bucket: Bucket) -> list[Ranges]:
+        rest = Filter([bucket.rest])
+        return [
+            self.united[bucket._replace(rest=other.conjunctions[0])]
+            for other in self._rests[bucket.attribute, bucket.kind].covering(rest)
+            if hides(other, rest)
+        ]
+
+    def narrower(self, bucket: Bucket) -> list[Bucket]:
+        rest = Filter([bucket.rest])
+        found = self._rests[bucket.attribute, bucket.kind].covered(rest)
+        return [bucket._replace(rest=other.conjunctions[0]) for other in found if hides(rest, other)]
+
+
+def merge_key(candidate: Filter) -> Bucket | Filter:
+    """The bucket of a filter, or the filter itself where it does not merge."""
+    return bucket_of(candidate) or candidate

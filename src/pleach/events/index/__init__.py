@@ -1,7 +1,0 @@
-"""Matching: which destinations want an event, among many filters (see `matching.py` for how)."""
-
-from __future__ import annotations
-
-from pleach.events.index.matching import MatchingIndex
-
-__all__ = ["MatchingIndex"]

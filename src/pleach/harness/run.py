@@ -1,0 +1,306 @@
+"""Run a scenario on real processes: the same file, the same clients, the same trace as in the simulator.
+
+The clients live in this process and use the client library; what their machines observe is the trace, so that it is
+recorded outside the brokers and in one clock. Loads and steps happen at their times in real seconds, counted from when
+all clients are connected: how long processes take to start is no part of a scenario. A drain waits until no queue of
+any broker holds anything and nothing moves any more; loads wait meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pleach.client.client import Client
+from pleach.client.connect import connect
+from pleach.core.effects import Observe, Observed
+from pleach.core.events.event import Event
+from pleach.core.events.language import parse_filter
+from pleach.core.messages import Node
+from pleach.errors import ClientError
+from pleach.harness.network import NO_ZONES, LiveNetwork
+from pleach.harness.quiet import Quiet
+from pleach.harness.scenario_faults import StateFaults, lived
+from pleach.harness.timeline import Operations
+from pleach.scenario import model, steps
+from pleach.scenario.acting import act
+from pleach.scenario.advertisements import initial_advertisements, subscription_names
+from pleach.scenario.behaviour import Publication, Replies, publications
+from pleach.trace import NETWORK, Record, Recorder, RecordKind
+
+DRAIN_SECONDS_MAX = 60.0
+POLL_SECONDS = 0.1
+WINDOW = 10_000
+QUEUE_MAX = 100_000
+
+
+@dataclass(frozen=True)
+class LiveResult:
+    scenario: model.Scenario
+    records: list[Record]
+    ended_at: float
+    quiet: bool
+    refusals: tuple[str, ...]
+    unrest: tuple[str, ...] = ()  # why the run did not become quiet, if it did not
+
+
+async def run_live(
+    scenario: model.Scenario,
+    directory: Path,
+    *,
+    seed: int = 1,
+    zones: Mapping[Node, str] = NO_ZONES,
+    watch: Callable[[LiveNetwork], Coroutine[Any, Any, None]] | None = None,
+    direct: Callable[[LiveRun], Coroutine[Any, Any, None]] | None = None,
+) -> LiveResult:
+    """Start everything, run the timeline, wait until all is quiet, stop everything.
+
+    `watch` goes on beside the timeline, and is cancelled at its end. `direct` takes the steps in place of the timeline,
+    when it sees fit; loads end with it, or at the scenario's duration. `zones`: where brokers stand, for who looks on.
+    """
+    scenario = lived(scenario)
+    async with LiveNetwork(scenario, directory, zones) as network, _beside(network, watch):
+        return await LiveRun(scenario, network, seed).go(direct or LiveRun.keep_to_the_timeline)
+
+
+@asynccontextmanager
+async def _beside(
+    network: LiveNetwork, watch: Callable[[LiveNetwork], Coroutine[Any, Any, None]] | None
+) -> AsyncIterator[None]:
+    task = asyncio.get_running_loop().create_task(watch(network)) if watch else None
+    try:
+        yield
+    finally:
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+@dataclass
+class LiveRun:
+    scenario: model.Scenario
+    network: LiveNetwork
+    seed: int
+    refusals: list[str] = field(default_factory=list)
+    unrest: list[str] = field(default_factory=list)  # as of the last look around
+
+    def __post_init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.clock = loop.time
+        self.began_at: float | None = None  # once all clients are connected, as at the beginning of a simulation
+        self.stream = f"{self.scenario.name}/{self.seed}"
+        self.recorder = Recorder(f"live-{'-'.join(self.scenario.name.lower().split())}-{self.seed}")
+        self.clients: dict[Node, Client] = {}
+        self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
+        self.names = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
+        self.subscriptions: dict[tuple[Node, str], Any] = {}
+        self.under_way: set[asyncio.Task[Any]] = set()
+        self.loads: list[asyncio.Task[None]] = []
+        self.operations = Operations(self.network, self.refuse, self._note)
+        self.faults = StateFaults(self)
+        self.may_act = asyncio.Event()  # cleared while a drain waits
+        self.may_act.set()
+
+    @property
+    def now(self) -> float:
+        return 0.0 if self.began_at is None else self.clock() - self.began_at
+
+    async def go(self, direct: Callable[[LiveRun], Coroutine[Any, Any, None]]) -> LiveResult:
+        self.record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._part)
+            for client in self.scenario.clients:
+                self.clients[client.id] = await self._connect(client).__aenter__()
+            self.began_at = self.clock()
+            for client in self.scenario.clients:
+                self._introduce(client)
+            async with asyncio.TaskGroup() as acts:
+                self.loads = [
+                    acts.create_task(self._publish_load(client, index))
+                    for client in self.scenario.clients
+                    for index in range(len(client.publish))
+                ]
+                await direct(self)
+                for load in self.loads:
+                    load.cancel()
+            quiet = await self._drain()
+            unrest = () if quiet else tuple(self.unrest)
+            return LiveResult(self.scenario, self.recorder.records, self.now, quiet, tuple(self.refusals), unrest)
+
+    # Clients -------------------------------------------------------------------------------------------------
+
+    def _connect(self, client: model.Client) -> Client:
+        def observe(seen: Observe) -> None:
+            self._observe(client.id, seen)
+
+        address = f"pleach://{self.network.address(client.id, client.broker)}"
+        return connect(
+            address,
+            name=client.id,
+            own_events=client.own_events,
+            window=WINDOW,
+            queue_max=QUEUE_MAX,
+            observer=observe,
+        )
+
+    async def _part(self) -> None:
+        """All at once: after Ctrl-C brokers may be gone, and whoever has asked them something waits for the answer."""
+        await asyncio.gather(*(client.close() for client in self.clients.values()))
+
+    def _introduce(self, client: model.Client) -> None:
+        for text in initial_advertisements(self.scenario, client):
+            self.advertise(client.id, text)
+        for text in client.subscribe:
+            self.subscribe(client.id, text)
+
+    async def _publish_load(self, client: model.Client, index: int) -> None:
+        for publication in publications(client, index, self.scenario.duration, self.stream):
+            await self._sleep_until(publication.at)
+            await self.may_act.wait()
+            self.publish(client.id, publication)
+
+    def publish(self, client: Node, publication: Publication) -> None:
+        self._spawn(self.clients[client].publish(publication.attributes, publication.payload))
+
+    def subscribe(self, client: Node, text: str) -> None:
+        wanted = parse_filter(text)
+        name = self.names[client][wanted]
+        self._spawn(self.clients[client].subscribe(wanted, name=name, callback=_discard))
+
+    def unsubscribe(self, client: Node, text: str) -> None:
+        name = self.names[client][parse_filter(text)]
+        self._spawn(self.clients[client].unsubscribe(name))
+
+    def advertise(self, client: Node, text: str) -> None:
+        advertised = parse_filter(text)
+        self._spawn(self.clients[client].advertise(advertised, name=advertised.text))
+
+    def unadvertise(self, client: Node, text: str) -> None:
+        self._spawn(self.clients[client].unadvertise(parse_filter(text).text))
+
+    def _answer(self, client: Node, event: Event) -> None:
+        if client not in self.replies or self.now >= self.scenario.duration:
+            return
+        for publication in self.replies[client].to(event):
+            self._spawn(self._publish_later(client, publication))
+
+    async def _publish_later(self, client: Node, publication: Publication) -> None:
+        await asyncio.sleep(publication.at)
+        await self.clients[client].publish(publication.attributes, publication.payload)
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Start a request. Requests of one client start in the order of these calls; drains await the answers."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.under_way.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self.under_way.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, ClientError):
+            raise error  # refusals are in the trace; anything else is a fault of ours
+
+    # The timeline --------------------------------------------------------------------------------------------
+
+    async def keep_to_the_timeline(self) -> None:
+        """Each step at its time, whether or not those before it have come to their end; and all loads to theirs."""
+        for step in self.scenario.steps:
+            await self._sleep_until(step.at)
+            match step:
+                case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker() | steps.MoveClient():
+                    self._spawn(self.carry_out(step))
+                case _:
+                    await self.carry_out(step)
+        await asyncio.gather(*self.loads)
+        await self._sleep_until(self.scenario.duration)
+
+    async def carry_out(self, step: steps.Step) -> None:
+        """A step, to its end."""
+        match step:
+            case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
+                await self.operations.carry_out(step)
+            case steps.Crash(for_good=True):
+                self.refuse(step, "the proxies here know no stand-ins; run it in the simulator")
+            case steps.Crash(broker=broker):
+                self.record(RecordKind.FAULT, broker, detail="crash")
+                await self.network.kill(broker)
+            case steps.Restart(broker=broker):
+                self.record(RecordKind.FAULT, broker, detail="restart")
+                await self.network.start_broker(broker)
+            case steps.Cut(link=link) | steps.Heal(link=link) | steps.Slow(link=link):
+                self._change_link(step, link)
+            case steps.Drain():
+                await self._drain()
+            case steps.MoveClient():
+                await self.operations.move(step)
+            case steps.Corrupt() | steps.Garble():
+                await self.faults.strike(step)
+            case _:
+                act(self, step, now=self.now)
+
+    def _note(self, broker: Node, detail: str) -> None:
+        self.record(RecordKind.STATE, broker, detail=detail)
+
+    def refuse(self, step: steps.Step, reason: str) -> None:
+        text = f"{type(step).__struct_config__.tag}: {reason}"
+        self.refusals.append(text)
+        self.record(RecordKind.STATE, NETWORK, detail=f"refused: {text}")
+
+    def _change_link(self, step: steps.Cut | steps.Heal | steps.Slow, ends: tuple[Node, Node]) -> None:
+        proxy = self.network.proxy(*ends)
+        if proxy is None:
+            self.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
+            return
+        self.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=str(type(step).__struct_config__.tag))
+        match step:
+            case steps.Cut():
+                proxy.cut()
+            case steps.Heal():
+                proxy.heal()
+            case steps.Slow(latency=latency):
+                proxy.latency = (latency.low, latency.high)
+
+    async def _sleep_until(self, time: float) -> None:
+        await asyncio.sleep(max(0.0, time - self.now))
+
+    # Quiet ---------------------------------------------------------------------------------------------------
+
+    async def _drain(self) -> bool:
+        self.may_act.clear()
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS_MAX):
+                await self._until_quiet()
+        except TimeoutError:
+            return False
+        finally:
+            self.may_act.set()
+        self.record(RecordKind.DRAIN, NETWORK)
+        return True
+
+    async def _until_quiet(self) -> None:
+        quiet = Quiet(is_leased=self.scenario.stabilise is not None)
+        while not quiet.is_reached:
+            await asyncio.sleep(POLL_SECONDS)
+            down = [f"broker {b} is down" for b in self.network.members if b not in self.network.running]
+            found = await asyncio.gather(*(self.network.status(broker) for broker in self.network.running))
+            unanswered = [f"no answer yet: {task.get_coro()}" for task in self.under_way]
+            quiet.look(found, len(self.recorder.records), [*down, *unanswered])
+            self.unrest = quiet.unrest
+
+    # The trace -----------------------------------------------------------------------------------------------
+
+    def record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None:
+        self.recorder.add(kind, at=self.now, node=node, detail=detail, peer=peer)
+
+    def _observe(self, client: Node, seen: Observe) -> None:
+        self.recorder.observe(self.now, client, seen)
+        if seen.kind is Observed.DELIVER and seen.event:
+            self._answer(client, seen.event)
+
+
+def _discard(_event: Event) -> None:
+    """The trace has it already."""

@@ -1,0 +1,138 @@
+"""[stabilise] in a scenario on real processes: the delays that it has there, and the steps that damage state.
+
+Delays are not the scenario's alone here: a link takes what its proxy adds, and what the processes need. The bounds
+reckon with both, unless the scenario says otherwise (`delay`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from pleach.core.messages import Node
+from pleach.core.stabilise.bounds import Delays, check
+from pleach.core.stabilise.lease import Renewal
+from pleach.core.stabilise.rounds import check_rounds
+from pleach.errors import InvalidInputError, LeaseError
+from pleach.harness.network import LiveNetwork
+from pleach.net.http_client import Answer, ask
+from pleach.scenario import steps
+from pleach.scenario.model import Scenario, Stabiliser
+from pleach.scenario.stabilising import delays_of, fault_detail, rounds_of
+from pleach.scenario.values import Span
+from pleach.server.stabilise_settings import PROCESS_SECONDS
+from pleach.trace import NETWORK, RecordKind
+
+GARBLE_SECONDS = 0.25  # on a real link few messages are under way at one moment
+UNLEASED = "this network does not find back by itself; give it [stabilise]"
+# What of a scenario's kinds there is on real processes: rebuilding waits for evidence there.
+LIVED: Mapping[Stabiliser, Stabiliser] = MappingProxyType(
+    {
+        Stabiliser.LEASES: Stabiliser.LEASES,
+        Stabiliser.REBUILD: Stabiliser.REBUILD_PACED,
+        Stabiliser.REBUILD_PACED: Stabiliser.REBUILD_PACED,
+    }
+)
+
+
+def lived(scenario: Scenario) -> Scenario:
+    """The scenario with the delays that it has on real processes; raises InvalidInputError where it cannot be run."""
+    _refuse_backups(scenario)
+    _refuse_healing(scenario)
+    if scenario.stabilise is None:
+        return scenario
+    if scenario.stabilise.renewal is Renewal.RELAYED:
+        raise InvalidInputError(f'relayed renewals need one clock for all; set renewal = "{Renewal.HOP_BY_HOP}"')
+    if scenario.stabilise.kind not in LIVED or scenario.stabilise.cyclic:
+        only = f'leave `cyclic` out, or set kind = "{Stabiliser.LEASES}"'
+        raise InvalidInputError(
+            f"{scenario.stabilise.kind}: only trees mend on real processes, and by our rules; {only}"
+        )
+    delays = delays_of(scenario)
+    delay = scenario.stabilise.delay or Span(delays.low, delays.high + PROCESS_SECONDS)
+    slower = replace(scenario, stabilise=replace(scenario.stabilise, delay=delay, kind=LIVED[scenario.stabilise.kind]))
+    try:
+        known = delays_of(slower)
+        slowest = Delays(known.low, max(known.high, known.low + PROCESS_SECONDS), known.hops)
+        if scenario.stabilise.kind.rebuilds:
+            check_rounds(rounds_of(slower), known)
+        else:
+            check(scenario.stabilise.lease, scenario.routing.value, slowest)
+    except LeaseError as error:
+        raise InvalidInputError(f"on real processes: {error}") from None
+    return slower
+
+
+def _refuse_backups(scenario: Scenario) -> None:
+    """On the disk of a process sessions stand beside the state: as old, they ask peers for what is forgotten there."""
+    for step in scenario.steps:
+        if isinstance(step, steps.Restart) and step.state_from is not None:
+            raise InvalidInputError(
+                f"restart of {step.broker} at {step.at:g} s: processes are not restarted from a backup; leave "
+                '`state_from` out and add a step `corrupt` with what = "all", or run it by `pleach sim`'
+            )
+
+
+def _refuse_healing(scenario: Scenario) -> None:
+    """Whoever is away for `after` is replaced there, and not only who is dead for good; a restart would be fenced."""
+    if scenario.heal is not None:
+        raise InvalidInputError(
+            "[heal]: stand-ins are processes that brokers start, of which the proxies of a run know nothing; leave it "
+            "out, or run it by `pleach sim`. Brokers of your own have it with --heal-after"
+        )
+
+
+class Run(Protocol):
+    """The run that faults happen to."""
+
+    scenario: Scenario
+    network: LiveNetwork
+    seed: int
+
+    def refuse(self, step: steps.Step, reason: str) -> None: ...
+
+    def record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None: ...
+
+
+class StateFaults:
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._count = 0
+
+    async def strike(self, step: steps.Corrupt | steps.Garble) -> None:
+        self._count += 1
+        reason = self._why_not(step) or await self._struck(step)
+        if reason:
+            self._run.refuse(step, reason)
+
+    def _why_not(self, step: steps.Corrupt | steps.Garble) -> str:
+        if self._run.scenario.stabilise is None:
+            return UNLEASED
+        nodes = [step.broker] if isinstance(step, steps.Corrupt) else step.link
+        network = self._run.network
+        missing = [node for node in nodes if node not in network.running]
+        if isinstance(step, steps.Garble) and any(node not in network.members for node in nodes):
+            return "on real processes only links between brokers are garbled"
+        return f"broker {missing[0]} is not running" if missing else ""
+
+    async def _struck(self, step: steps.Corrupt | steps.Garble) -> str:
+        """Why not; empty if it was. It is in the trace before it happens: whoever hears of it is late."""
+        seed = 1_000 * self._run.seed + self._count
+        match step:
+            case steps.Corrupt(broker=broker, what=what, share=share):
+                detail = fault_detail(self._run.scenario, f"corrupt {what}")
+                self._run.record(RecordKind.FAULT, broker, detail=detail)
+                return await self._post(broker, "corrupt", {"what": what, "share": share, "seed": seed})
+            case steps.Garble(link=link, share=share):
+                detail = fault_detail(self._run.scenario, "garble", lasts=GARBLE_SECONDS)
+                self._run.record(RecordKind.FAULT, NETWORK, peer="-".join(link), detail=detail)
+                body = {"share": share, "seconds": GARBLE_SECONDS, "seed": seed}
+                reasons = [await self._post(a, "garble", {**body, "peer": b}) for a, b in (link, link[::-1])]
+                return next(filter(None, reasons), "")
+
+    async def _post(self, broker: Node, action: str, body: dict[str, object]) -> str:
+        answer: Answer = await ask(self._run.network.directory.admin[broker], f"/debug/{action}", body)
+        return "" if answer.is_ok else f"{answer.value['error']}; {answer.value['remedy']}"

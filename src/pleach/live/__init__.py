@@ -1,1 +1,0 @@
-"""Brokers as processes, clients over TCP, state on disk."""

@@ -1,0 +1,332 @@
+"""One TCP connection that carries frames: what the daemon and the client library have in common.
+
+    bytes ──▶ FrameReader ──▶ on_frame, on_data          send(frame) ──▶ joined ──▶ one write per turn of the loop
+
+Rule 1: the first frame of the other side is a Hello (or a Bye); it comes within `GREETING_SECONDS_MAX`, and until it is
+        here no more than `UNGREETED_BYTES_MAX` are taken. A stranger costs little.
+Rule 2: bytes that are no frame end the connection, with the reason logged and given to `on_lost`.
+Rule 3: `on_lost(reason)` is called exactly once, whoever ended the connection; no `on_frame` comes after it.
+Rule 4: `send` never blocks and never fails. Whoever sends a lot heeds `is_congested`, `on_congested`, `on_writable`.
+        Confirmations do not pile up for a peer that does not read: the last one says it all.
+Rule 5: frames are handled for `TURN_SECONDS_MAX` at a stretch; then other connections have their turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import cast
+
+import msgspec
+
+from pleach.core.links.frames import (
+    FRAME_BYTES_MAX,
+    Ack,
+    Aside,
+    Bye,
+    Data,
+    Frame,
+    FrameReader,
+    Hello,
+    Probe,
+    encode_frame,
+)
+from pleach.errors import FrameError
+from pleach.net.addresses import Address
+
+GREETING_SECONDS_MAX = 5.0
+UNGREETED_BYTES_MAX = 65_536
+WRITE_BUFFER_HIGH_BYTES = 1_048_576  # above: congested
+WRITE_BUFFER_LOW_BYTES = 262_144  # below: writable again
+JOINED_BYTES_MAX = 262_144  # more than this is written at once, not at the end of the turn
+TURN_SECONDS_MAX = 0.005
+RUN_FRAMES_MAX = 64  # Data frames that are handed over together
+ROUND_TRIP_WEIGHT = 0.2  # of the latest sample in the smoothed one
+CLOSE_SECONDS_MAX = 2.0  # for the last bytes to leave, when the other side does not read them
+
+log = logging.getLogger(__name__)
+
+
+class Statistics(msgspec.Struct):
+    """Counters since the connection was made."""
+
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    frames_sent: int = 0
+    frames_received: int = 0
+
+
+def _nothing(_connection: Connection) -> None:
+    pass
+
+
+class Handlers(msgspec.Struct, frozen=True):
+    """What the owner of a connection wants to be told; the connection itself is always the first argument.
+
+    With `on_data`, Data frames that came together are handed over together, and not to `on_frame`.
+    """
+
+    on_frame: Callable[[Connection, Frame], None]
+    on_lost: Callable[[Connection, str], None]
+    on_made: Callable[[Connection], None] = _nothing
+    on_congested: Callable[[Connection], None] = _nothing
+    on_writable: Callable[[Connection], None] = _nothing
+    on_data: Callable[[Connection, list[Data]], None] | None = None
+    frame_bytes_max: int = FRAME_BYTES_MAX
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, handlers: Handlers, *, greeting_seconds_max: float = GREETING_SECONDS_MAX) -> None:
+        self.is_congested = False
+        self.peername = "nowhere"
+        self.statistics = Statistics()
+        self.round_trip: float | None = None  # seconds from Data to its confirmation, smoothed; None: not known yet
+        self._timed: tuple[int, float] | None = None  # a sequence whose confirmation is awaited, and since when
+        self._handlers = handlers
+        self._greeting_seconds_max = greeting_seconds_max
+        self._reader = FrameReader(handlers.frame_bytes_max)
+        self._runs: Iterator[list[Frame]] = iter(())  # what has arrived and is not handled yet
+        self._run_frames = RUN_FRAMES_MAX
+        self._is_resting = False  # until its next turn
+        self._is_paused = False  # by its owner
+        self._transport: asyncio.Transport | None = None
+        self._joined: list[bytes] = []
+        self._joined_bytes = 0
+        self._last_ack: Ack | None = None  # held back while congested
+        self._reason = ""  # why it ends; empty while nobody has ended it
+        self._is_greeted = False
+        self._deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def is_closing(self) -> bool:
+        return bool(self._reason) or self._transport is None
+
+    # What the owner does -------------------------------------------------------------------------------------
+
+    def send(self, frame: Frame) -> None:
+        """Queue a frame; what is sent in one turn of the loop travels together."""
+        if self._reason or self._transport is None:
+            return
+        if not self.statistics.frames_sent and isinstance(frame, Probe | Aside):
+            return  # our Hello still waits for the disk, and goes first; there will be others
+        if self.is_congested and isinstance(frame, Ack):
+            self._last_ack = frame
+            return
+        if self._timed is None and isinstance(frame, Data):
+            self._timed = (frame.sequence, asyncio.get_running_loop().time())
+        data = encode_frame(frame)
+        if not self._joined:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._joined.append(data)
+        self._joined_bytes += len(data)
+        self.statistics.frames_sent += 1
+        if self._joined_bytes > JOINED_BYTES_MAX:
+            self._flush()
+
+    def close(self, reason: str = "closed here") -> None:
+        """Write out what was sent, then end. `on_lost` follows."""
+        if self.is_closing:
+            return
+        self._flush()
+        self._reason = reason
+        assert self._transport is not None
+        self._transport.close()
+        self._set_deadline(CLOSE_SECONDS_MAX, self._transport.abort)
+
+    def abort(self, reason: str = "aborted here") -> None:
+        """End at once; what was not yet written is dropped. `on_lost` follows."""
+        self._reason = self._reason or reason
+        self._joined.clear()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause_reading(self) -> None:
+        self._is_paused = True
+        self._read_or_not()
+
+    def resume_reading(self) -> None:
+        self._is_paused = False
+        self._read_or_not()
+
+    # What asyncio does ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(WRITE_BUFFER_HIGH_BYTES, WRITE_BUFFER_LOW_BYTES)
+        self.peername = _spelled(transport.get_extra_info("peername"))
+        self._set_deadline(self._greeting_seconds_max, self._refuse_silence)
+        self._handlers.on_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.statistics.bytes_received += len(data)
+        self._runs = self._in_runs(self._reader.feed(data))
+        self._take_turn()
+
+    def pause_writing(self) -> None:
+        self.is_congested = True
+        self._handlers.on_congested(self)
+
+    def resume_writing(self) -> None:
+        self.is_congested = False
+        if self._last_ack is not None:
+            self.send(self._last_ack)
+            self._last_ack = None
+        self._handlers.on_writable(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._cancel_deadline()
+        self._reason = self._reason or (str(error) if error else "the other side closed the connection")
+        self._transport = None
+        self._joined.clear()
+        self._handlers.on_lost(self, self._reason)
+
+    # Inside --------------------------------------------------------------------------------------------------
+
+    def _take_turn(self) -> None:
+        self._is_resting = False
+        try:
+            self._handle_frames()
+        except FrameError as error:
+            log.warning("connection with %s ended: %s", self.peername, error)
+            self.abort(str(error))
+        self._read_or_not()
+
+    def _handle_frames(self) -> None:
+        """Handle what has arrived, or as much of it as fits into a turn."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + TURN_SECONDS_MAX
+        for run in self._runs:
+            if self.is_closing:
+                return
+            self._greet(run[0])
+            self.statistics.frames_received += len(run)
+            started = loop.time()
+            self._hand_over(run)
+            self._adapt_runs(loop.time() - started)
+            if loop.time() > end:
+                self._is_resting = True
+                loop.call_soon(self._take_turn)
+                return
+        if not self._is_greeted and self.statistics.bytes_received > UNGREETED_BYTES_MAX:
+            raise FrameError(f"{UNGREETED_BYTES_MAX:,} bytes and no Hello")
+
+    def _adapt_runs(self, seconds: float) -> None:
+        """Shorter runs for a peer whose frames take long, so that a turn is one for it, too."""
+        longer = min(RUN_FRAMES_MAX, 2 * self._run_frames)
+        self._run_frames = longer if seconds < TURN_SECONDS_MAX else max(1, self._run_frames // 4)
+
+    def _read_or_not(self) -> None:
+        if self.is_closing or self._transport is None:
+            return
+        is_wanted = not (self._is_resting or self._is_paused)
+        if is_wanted != self._transport.is_reading():
+            (self._transport.resume_reading if is_wanted else self._transport.pause_reading)()
+
+    def _in_runs(self, frames: Iterator[Frame]) -> Iterator[list[Frame]]:
+        """Data frames that follow each other together, up to a limit; every other frame alone."""
+        run: list[Frame] = []
+        try:
+            for frame in frames:
+                is_data = isinstance(frame, Data)
+                if run and (not is_data or len(run) >= self._run_frames):
+                    yield run
+                    run = []
+                if is_data:
+                    run.append(frame)
+                else:
+                    yield [frame]
+        except FrameError:
+            if run:
+                yield run  # what was good before it counts
+            raise
+        if run:
+            yield run
+
+    def _hand_over(self, run: list[Frame]) -> None:
+        if self._handlers.on_data is not None and isinstance(run[0], Data):
+            self._handlers.on_data(self, cast("list[Data]", run))
+            return
+        for frame in run:
+            if self._timed is not None and isinstance(frame, Ack):
+                self._note_round_trip(frame.upto, *self._timed)
+            if not self.is_closing:
+                self._handlers.on_frame(self, frame)
+
+    def _note_round_trip(self, upto: int, sequence: int, since: float) -> None:
+        """One Data at a time is watched: enough for people, and next to nothing to do."""
+        if upto >= sequence:
+            sample, self._timed = asyncio.get_running_loop().time() - since, None
+            known = sample if self.round_trip is None else self.round_trip
+            self.round_trip = known + ROUND_TRIP_WEIGHT * (sample - known)
+
+    def _greet(self, frame: Frame) -> None:
+        if self._is_greeted:
+            return
+        if not isinstance(frame, Hello | Bye):
+            raise FrameError(f"{type(frame).__name__} before Hello")
+        self._is_greeted = True
+        self._cancel_deadline()
+
+    def _refuse_silence(self) -> None:
+        reason = f"no Hello within {self._greeting_seconds_max:g} s"
+        log.warning("connection with %s ended: %s", self.peername, reason)
+        self.abort(reason)
+
+    def _flush(self) -> None:
+        if not self._joined or self.is_closing:
+            return
+        assert self._transport is not None
+        data = b"".join(self._joined)
+        self._joined.clear()
+        self._joined_bytes = 0
+        self.statistics.bytes_sent += len(data)
+        self._transport.write(data)
+
+    def _set_deadline(self, seconds: float, action: Callable[[], None]) -> None:
+        self._cancel_deadline()
+        self._deadline = asyncio.get_running_loop().call_later(seconds, action)
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def _spelled(peername: object) -> str:
+    match peername:
+        case (str(host), int(port), *_):
+            return str(Address(host, port))
+        case _:
+            return str(peername)
+
+
+async def open_connection(
+    host: str, port: int, handlers: Handlers, *, greeting_seconds_max: float = GREETING_SECONDS_MAX
+) -> Connection:
+    """Dial; raises OSError where nobody answers. Bound the time with `asyncio.timeout`."""
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(
+        lambda: Connection(handlers, greeting_seconds_max=greeting_seconds_max), host, port
+    )
+    return connection
+
+
+async def listen(
+    host: str, port: int, handlers: Handlers, *, greeting_seconds_max: float = GREETING_SECONDS_MAX
+) -> asyncio.Server:
+    """Accept connections; port 0 takes any (`server.sockets[0].getsockname()` says which)."""
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(lambda: Connection(handlers, greeting_seconds_max=greeting_seconds_max), host, port)
+
+
+async def end_listening(servers: Iterable[asyncio.Server]) -> None:
+    """Nobody comes in any more. Who is at the door is let in first (the handlers may send it away): a server that is
+    closed between accepting a connection and making it known forgets it, and never closes its socket.
+    """
+    chosen, loop = list(servers), asyncio.get_running_loop()
+    for socket in [each for server in chosen for each in server.sockets]:
+        loop.remove_reader(socket.fileno())
+    await asyncio.sleep(0)
+    for server in chosen:
+        server.close()

@@ -1,0 +1,84 @@
+"""What each member says of its seat in the ring and in the tree, and the tree that all of them together want.
+
+Two members may differ for a moment while the ring mends. The tree counts only where all of them are of one mind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from pleach.core.messages import Node
+from pleach.core.overlay.plans import Topology
+from pleach.core.ring.chord import Phase
+from pleach.core.ring.host import RingHost
+from pleach.core.ring.reference_tree import reference_tree
+from pleach.core.ring.topmost import topmost
+from pleach.errors import TopologyError
+
+
+class Seat(msgspec.Struct, frozen=True):
+    """A member has the keys behind `low`, up to `key`; it sits at `topmost`, the first of them in the common tree."""
+
+    phase: Phase
+    bits: int
+    key: int
+    low: int
+    topmost: int
+    predecessor: Node
+    successors: list[Node]
+    parent: Node
+    children: list[Node]
+    is_leaving: bool = False
+
+
+def seat_of(host: RingHost, *, is_leaving: bool) -> Seat:
+    view, around, config = host.view, host.neighbourhood, host.config
+    return Seat(
+        host.phase,
+        config.bits,
+        view.me.key,
+        view.predecessor.key,
+        topmost(reference_tree(config.circle, config.degree), view.arc).key,
+        view.predecessor.name,
+        [peer.name for peer in view.successors],
+        around.parent.name if around.parent else "",
+        [peer.name for peer in around.children],
+        is_leaving,
+    )
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """The tree of the ring, and who is at its root; or why it is not known just now."""
+
+    tree: Topology | None
+    root: Node = ""
+    doubts: tuple[str, ...] = ()
+
+
+def wish_of(seats: Mapping[Node, Seat]) -> Wish:
+    """`seats`: of the brokers that answer and are in the ring."""
+    members = {name: seat for name, seat in sorted(seats.items()) if seat.phase is Phase.MEMBER}
+    roots = [name for name, seat in members.items() if not seat.parent]
+    doubts = [*_disagreements(members)]
+    if len(roots) != 1:
+        doubts.append(f"{', '.join(roots) or 'nobody'} would be the root")
+    if doubts or not members:
+        return Wish(None, doubts=tuple(doubts))
+    try:
+        links = [(seat.parent, name) for name, seat in members.items() if seat.parent]
+        return Wish(Topology.of(links, members), roots[0])
+    except TopologyError as error:
+        return Wish(None, doubts=(str(error),))
+
+
+def _disagreements(members: Mapping[Node, Seat]) -> Iterator[str]:
+    for name, seat in members.items():
+        for other in filter(None, (seat.parent, *seat.children)):
+            if other not in members:
+                yield f"{name} has {other} for a neighbour, which is not in the tree"
+            elif other == seat.parent and name not in members[other].children:
+                yield f"{name} has {other} for its parent, and {other} does not know"
+            elif other != seat.parent and members[other].parent != name:
+                yield f"{name} has {other} for a child, and {other} does not know"

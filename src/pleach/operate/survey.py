@@ -1,0 +1,231 @@
+"""The tree as its brokers tell it: ask one, then its neighbours, and so on; each says where its neighbours answer.
+
+Two neighbours may disagree for a moment, while a link is being swapped: then they are asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pleach.core.messages import Node
+from pleach.core.overlay.choice import Circumstances
+from pleach.core.overlay.plans import Topology
+from pleach.core.overlay.plans.topology import BROKERS_MAX
+from pleach.errors import InvalidInputError, SurveyError, UnreachableError
+from pleach.net.addresses import BrokerAddresses
+from pleach.net.http_client import ask
+from pleach.operate.ring_seats import Seat
+
+ASKED_AT_ONCE_MAX = 64
+SETTLE_SECONDS_MAX = 15.0  # for neighbours to agree: a swap takes less
+SETTLE_PAUSE_SECONDS = 0.1
+
+
+class Neighbour(msgspec.Struct):
+    up: bool
+    queued: int
+    admin: str = ""
+
+
+class Client(msgspec.Struct):
+    up: bool
+    queued: int
+    subscriptions_count: int
+
+
+class Component(msgspec.Struct):
+    kind: str
+    failed: bool = False
+    complaint: str = ""
+
+
+class Leaving(msgspec.Struct):
+    waits_for: list[Node] = []
+    has_left: bool = False
+
+
+class Heal(msgspec.Struct):
+    stand_in: str = ""
+
+
+class Routing(msgspec.Struct):
+    hierarchical: bool = False
+
+
+class Status(msgspec.Struct):
+    """What /status says, as far as it is needed here; `raw` is all of it."""
+
+    name: Node
+    ready: bool
+    durable: bool
+    reasons: list[str]
+    neighbours: dict[Node, Neighbour]
+    clients: dict[Node, Client]
+    components: dict[Node, Component] = {}
+    addresses: BrokerAddresses = BrokerAddresses()
+    operation: str = ""
+    zone: str = ""
+    leaving: Leaving = msgspec.field(default_factory=Leaving)
+    routing: Routing = msgspec.field(default_factory=Routing)
+    heal: Heal | None = None
+    ordering: str = "causal"
+    exchange: str = "swaplink"
+    ring: Seat | None = None
+    raw: Any = None
+
+
+@dataclass
+class Survey:
+    """`admin`: where each broker answered. `unreachable`: by name, where it is known, else by address."""
+
+    found: dict[Node, Status] = field(default_factory=dict)
+    admin: dict[Node, str] = field(default_factory=dict)
+    unreachable: dict[str, str] = field(default_factory=dict)
+
+    def disagreements(self) -> list[str]:
+        return [
+            f"{name} is linked to {other}, and {other} says it is not"
+            for name, status in sorted(self.found.items())
+            for other in sorted(status.neighbours)
+            if other in self.found and name not in self.found[other].neighbours
+        ]
+
+    @property
+    def circumstances(self) -> Circumstances:
+        """What one broker says counts for all: it is the same in the whole network. But one that heals is enough."""
+        status = next(iter(self.found.values()))
+        heals = any(each.heal is not None for each in self.found.values())
+        return Circumstances(status.ordering, status.routing.hierarchical, heals)
+
+    def topology(self) -> Topology:
+        """The tree of the first broker that has neighbours; of the first one, if none has any.
+
+        Raises SurveyError where not all of it answers, or is of one mind.
+        """
+        if not self.found:
+            raise SurveyError("no broker answers", "; ".join(f"{k}: {v}" for k, v in self.unreachable.items()))
+        unknown = sorted({n for s in self.found.values() for n in s.neighbours} - {*self.found})
+        if unknown:
+            reasons = "; ".join(self.unreachable.get(name, "it has told nobody where it answers") for name in unknown)
+            raise SurveyError(f"not all brokers answer: {', '.join(unknown)}", reasons)
+        if disagreements := self.disagreements():
+            raise SurveyError("the tree is changing", "; ".join(disagreements))
+        return self._tree(next((n for n, s in self.found.items() if s.neighbours), next(iter(self.found))))
+
+    def _tree(self, root: Node) -> Topology:
+        seen, waiting = {root}, [root]
+        links = []
+        while waiting:
+            here = waiting.pop()
+            for there in self.found[here].neighbours:
+                if here < there:
+                    links.append((here, there))
+                if there not in seen:
+                    seen.add(there)
+                    waiting.append(there)
+        return Topology.of(links, [root])
+
+
+async def survey(places: Sequence[str], page: str = "/status") -> Survey:
+    """Walk the tree from these admin addresses, and directories with ready lines."""
+    result = Survey()
+    addresses = await asyncio.to_thread(admin_addresses, places)
+    waiting: dict[str, str] = {address: address for address in addresses}  # address: who that is, as far as known
+    asked: set[str] = set()
+    answered: dict[str, Node] = {}  # address: who is there
+    while waiting and len(asked) < BROKERS_MAX:
+        turn = list(waiting.items())[:ASKED_AT_ONCE_MAX]
+        asked.update(address for address, _ in turn)
+        answers = await asyncio.gather(*(_status(address, page) for address, _ in turn))
+        for (address, who), answer in zip(turn, answers, strict=True):
+            if isinstance(answer, str):
+                result.unreachable[who] = answer
+                continue
+            answered[address] = answer.name
+            if answer.name not in result.found:
+                result.found[answer.name], result.admin[answer.name] = answer, address
+        waiting = _next(result, asked) | {a: w for a, w in waiting.items() if a not in asked}
+    for name in result.found:
+        result.unreachable.pop(name, None)
+    result.unreachable |= _elsewhere(result, answered)
+    return result
+
+
+async def settled_survey(places: Sequence[str], *, seconds_max: float = SETTLE_SECONDS_MAX) -> Survey:
+    """Walk until all brokers that answer are of one mind, or the time is up."""
+    deadline = asyncio.get_running_loop().time() + seconds_max
+    while True:
+        result = await survey(places)
+        if not result.disagreements() or asyncio.get_running_loop().time() > deadline:
+            return result
+        await asyncio.sleep(SETTLE_PAUSE_SECONDS)
+
+
+def _next(result: Survey, asked: set[str]) -> dict[str, str]:
+    """Neighbours of whoever answered that were not asked yet."""
+    return {
+        neighbour.admin: name
+        for _, status in sorted(result.found.items())
+        for name, neighbour in sorted(status.neighbours.items())
+        if name not in result.found and neighbour.admin and neighbour.admin not in asked
+    }
+
+
+def _elsewhere(result: Survey, answered: dict[str, Node]) -> dict[str, str]:
+    """Neighbours at whose address another broker answers, as where each tells its own loopback; and how to mend it."""
+    return {
+        name: f"{name} is said to answer at {at}, which is {answered[at]}: set `admin_advertise` at {name}"
+        for _, status in sorted(result.found.items())
+        for name, neighbour in sorted(status.neighbours.items())
+        if name not in result.found and (at := neighbour.admin) in answered
+    }
+
+
+async def _status(address: str, page: str) -> Status | str:
+    try:
+        answer = await ask(address, page)
+        status = msgspec.convert(answer.value, Status)
+    except UnreachableError as error:
+        return error.reason
+    except msgspec.ValidationError as error:
+        return f"what answers there is no broker of this release: {error}"
+    status.raw = answer.value
+    return status
+
+
+# Where to begin --------------------------------------------------------------------------------------------------
+
+
+class ReadyLine(msgspec.Struct):
+    """What a broker prints when it listens."""
+
+    admin: str
+
+
+def admin_addresses(places: Iterable[str]) -> list[str]:
+    """Addresses as they are; of directories, those in the ready lines of the brokers that were started there."""
+    found: list[str] = []
+    for place in places:
+        folder = Path(place)
+        found += (
+            [_admin_of(file) for file in sorted(folder.iterdir()) if file.is_file()] if folder.is_dir() else [place]
+        )
+    if not found:
+        raise InvalidInputError(
+            f"no ready lines in {', '.join(places)}: start brokers with `pleach broker … > DIR/NAME`"
+        )
+    return list(dict.fromkeys(found))
+
+
+def _admin_of(file: Path) -> str:
+    line = file.read_bytes().partition(b"\n")[0]
+    try:
+        return msgspec.json.decode(line, type=ReadyLine).admin
+    except msgspec.DecodeError as error:
+        raise InvalidInputError(f"{file}: no ready line of a broker: {error}") from None

@@ -1,0 +1,61 @@
+"""How far it is to other brokers, whether or not there is a link: what a tree that has other links would cost.
+
+    this broker ── Hello, role "meter" ──▶ the peers' door of another one
+                ◀───────── Bye ──────────                                  seconds from the one to the other
+
+It is the way that a link would take, through the same door. Of some tries the quickest counts: the others had to wait
+for something that is not distance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from pleach.core.links.frames import Bye, Farewell, FrameReader, Hello, encode_frame
+from pleach.core.messages import Node
+from pleach.errors import FrameError, SettingsError
+from pleach.net.addresses import parse_address
+from pleach.net.concurrency import at_most
+
+METER = "meter"
+ANSWER = Bye(Farewell.LEAVING, "measured")
+TRIES = 3
+TRY_SECONDS_MAX = 3.0
+ASKED_AT_ONCE_MAX = 8  # others than these would measure each other
+RECEIVE_BYTES = 4_096
+
+
+async def distances(name: Node, epoch: int, places: dict[Node, str]) -> dict[Node, float | None]:
+    """Seconds there and back, by broker; None where nobody answers."""
+    hello = encode_frame(Hello(name, epoch, 0, 0, 1, role=METER))
+    found = await at_most(ASKED_AT_ONCE_MAX, lambda address: _distance(address, hello), places.values())
+    return dict(zip(places, found, strict=True))
+
+
+async def _distance(address: str, hello: bytes) -> float | None:
+    quickest: float | None = None
+    for _ in range(TRIES):
+        try:
+            async with asyncio.timeout(TRY_SECONDS_MAX):
+                seconds = await _there_and_back(address, hello)
+        except (OSError, TimeoutError, FrameError, SettingsError):
+            break  # who does not answer once is not worth more waiting
+        quickest = seconds if quickest is None else min(quickest, seconds)
+    return quickest
+
+
+async def _there_and_back(address: str, hello: bytes) -> float:
+    host, port = parse_address(address, key="to")
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        frames = FrameReader()
+        clock = asyncio.get_running_loop().time
+        since = clock()
+        writer.write(hello)
+        while data := await reader.read(RECEIVE_BYTES):
+            for frame in frames.feed(data):
+                if isinstance(frame, Bye) and frame == ANSWER:
+                    return clock() - since
+        raise FrameError("it has hung up")
+    finally:
+        writer.transport.abort()

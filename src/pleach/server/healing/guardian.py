@@ -1,0 +1,255 @@
+"""Who sees to it that a neighbour that is dead for good gets a stand-in (docs/protocols/healing-live.md), and only one.
+
+    silent for `after` ── ask the dead one, and its other neighbours ──▶ all who answer agree, and we are the first
+                                                                         of them by name ──▶ start the stand-in
+
+Rule 1: a neighbour that hears the broker, or knows a newer life of it, or is no neighbour of it, has the last word.
+Rule 2: one that does not answer counts as down. So two guardians may start a stand-in each, while they cannot hear each
+        other. Only one of these ever serves: to serve takes the testimony of every neighbour, and who has testified to
+        one fences all that are older.
+Rule 3: a broker that was stopped in good order is no dead one: what it has for others is on its disk.
+Rule 4: a broker that hears nobody starts none: it may be the one that is cut off. Then it sends its clients away, too,
+        since a stand-in for it may be at work, and what it confirmed would be lost when it finds out. That holds
+        whatever it knows of those whom it does not hear: they may know enough of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pleach.core.links.frames import Bye, Farewell
+from pleach.core.messages import Kin, Node, Whereabouts
+from pleach.core.overlay.healing.stand_in import Phase
+from pleach.errors import UnreachableError
+from pleach.net.http_client import ask
+from pleach.server.bugs import watched
+from pleach.server.healing.stand_in_host import StandInHost
+
+if TYPE_CHECKING:
+    from pleach.server.node import BrokerNode
+
+ASK_SECONDS_MAX = 1.0
+AGAIN_SECONDS = 0.5  # between two looks at the same silence
+NOTHING_TOLD = Kin(Whereabouts(), {}, "", {}, {})  # of a neighbour that went before it had said who its others are
+
+log = logging.getLogger(__name__)
+
+
+class Opinion(msgspec.Struct, frozen=True):
+    """What a broker says of another one."""
+
+    name: Node  # who says it: ports are given to others in time
+    linked: bool  # it is a neighbour
+    up: bool  # and can be heard
+    silent_seconds: float
+    epoch: int  # the newest life of it that is known; 0: none
+    guards: bool  # who says this would start a stand-in
+    on_leave: bool  # it has said goodbye, and that it comes back
+    stand_in: str = ""  # where other brokers find the stand-in for it that runs here, if one does
+
+
+class Guardian:
+    def __init__(self, node: BrokerNode, host: StandInHost) -> None:
+        self._node = node
+        self.host = host
+        self._heard_at: dict[Node, float] = {}
+        self._consulting: dict[Node, asyncio.Task[str]] = {}
+        self._due: dict[Node, float] = {}
+        self._said: dict[Node, str] = {}  # the last reason why a silent neighbour got no stand-in
+        self._on_leave: dict[Node, None] = {}
+        self._cut_off = ""
+        if node.settings.heal is not None and node.is_durable and node.broker.router.neighbours:
+            self._cut_off = f"{node.name} has not met a neighbour since it started"  # who knows of stand-ins
+
+    @property
+    def cut_off(self) -> str:
+        """Why clients are not taken: this broker may have a stand-in. Empty where they are."""
+        if self._cut_off and any(map(self._node.is_up, self._node.broker.router.neighbours)):
+            self._cut_off = ""
+        return self._cut_off
+
+    # Silence -------------------------------------------------------------------------------------------------
+
+    def look(self, now: float) -> None:
+        """To be called now and then."""
+        node = self._node
+        if node.settings.heal is None:
+            return
+        node.kinsfolk.tell(now)
+        self._seek_mates(now)
+        neighbours = node.broker.router.neighbours
+        self._heard_at = {peer: now if node.is_up(peer) else self._heard_at.get(peer, now) for peer in neighbours}
+        self._on_leave = {peer: None for peer in self._on_leave if not node.is_up(peer)}
+        self._prepare(now)
+        patience = node.settings.heal.after + node.settings.heartbeat
+        for peer, heard_at in self._heard_at.items():
+            if now - heard_at >= patience and self._due.get(peer, now) <= now and peer not in self._consulting:
+                self._due[peer] = now + AGAIN_SECONDS
+                watched(self._see_to(peer))
+
+    def _prepare(self, now: float) -> None:
+        """While a neighbour is silent, and we are the one who would see to it."""
+        silent = [peer for peer, at in self._heard_at.items() if now - at > self._node.settings.heartbeat]
+        kin = {peer: self._node.kinsfolk.of(peer) for peer in silent if peer not in self._on_leave}
+        names = [min(each.neighbours) for peer, each in kin.items() if each and peer not in self.host.hosted]
+        if self._node.name in names:
+            self.host.prepare()
+        else:
+            self.host.relax()
+
+    def heard(self, peer: Node, farewell: Bye) -> None:
+        """A neighbour may say that it stops, and comes back."""
+        if farewell.why is Farewell.LEAVING:
+            self._on_leave[peer] = None
+
+    async def _see_to(self, broker: Node) -> None:
+        reason = await self.heal(broker)
+        if reason and self._said.get(broker) != reason:
+            log.info("no stand-in for %s from here: %s", broker, reason)
+        self._said[broker] = reason
+
+    def opinion(self, broker: Node) -> Opinion:
+        node = self._node
+        session = node.endpoint.sessions.get(broker)
+        silent = node.now - self._heard_at.get(broker, node.now)
+        is_linked = broker in node.broker.router.neighbours
+        return Opinion(
+            node.name,
+            is_linked,
+            node.is_up(broker),
+            silent,
+            session.peer_epoch if session else 0,
+            guards=node.settings.heal is not None,
+            on_leave=broker in self._on_leave,
+            stand_in=self.host.place_of(broker),
+        )
+
+    def _seek_mates(self, now: float) -> None:
+        """As a stand-in: neighbours that do not answer may be dead, too, and have stand-ins elsewhere."""
+        stand_in = self._node.settings.stand_in
+        if stand_in is None or self._node.kinsfolk.phase is not Phase.GATHERING:
+            return
+        for neighbour, places in sorted(stand_in.beyond.items()):
+            if neighbour not in self._node.links and self._due.get(neighbour, now) <= now:
+                self._due[neighbour] = now + AGAIN_SECONDS
+                watched(self._seek(neighbour, places))
+
+    async def _seek(self, neighbour: Node, places: Sequence[str]) -> None:
+        told = await asyncio.gather(*(_opinion(admin, neighbour) for admin in places))
+        for opinion in told:
+            if opinion is not None and opinion.stand_in:
+                self._node.roads.mates[neighbour] = opinion.stand_in
+
+    # Consultation --------------------------------------------------------------------------------------------
+
+    async def heal(self, broker: Node, *, is_ordered: bool = False) -> str:
+        """Start a stand-in, unless there is a reason not to, which is returned. `is_ordered`: by an operator."""
+        if broker in self._consulting:
+            return await asyncio.shield(self._consulting[broker])
+        task = self._consulting[broker] = asyncio.ensure_future(self._consult(broker, is_ordered=is_ordered))
+        try:
+            return await asyncio.shield(task)
+        finally:
+            self._consulting.pop(broker, None)
+
+    async def _consult(self, broker: Node, *, is_ordered: bool) -> str:
+        node, heal, known = self._node, self._node.settings.heal, self.opinion(broker)
+        if heal is None:
+            return f"healing is off at {node.name}; set [heal] after, or --heal-after"
+        if not known.linked or not known.epoch:
+            return f"{broker} is no neighbour of {node.name}, or was never heard by it"
+        if broker in self.host.hosted:
+            return "its stand-in runs here already"
+        kin = node.kinsfolk.of(broker) or NOTHING_TOLD
+        if await _answers(kin.own.admin, broker):
+            return f"{broker} answers its operators: it is alive"
+        opinions = await self._opinions(broker, kin)
+        own = self.opinion(broker)
+        hears = bool(opinions) or self._hears_others(broker) or await _reaches(kin)
+        self._note_whether_cut_off(hears_others=hears)
+        if not kin.is_complete:
+            return f"{broker} has not told {node.name} where its neighbours are"
+        reason = why_not(broker, own, opinions, heal.after, hears_others=hears, is_ordered=is_ordered)
+        if not reason:
+            epoch = max(time.time_ns(), 1 + max(each.epoch for each in (own, *opinions.values())))
+            log.warning("%s is dead for good: a stand-in starts here, epoch %d", broker, epoch)
+            node.counters.stand_ins_started += 1
+            self.host.start(broker, epoch, kin)
+        return reason
+
+    async def _opinions(self, broker: Node, kin: Kin) -> dict[Node, Opinion]:
+        """Of the dead broker's other neighbours, as far as they answer."""
+        others = {name: place.admin for name, place in kin.neighbours.items() if name != self._node.name}
+        told = await asyncio.gather(*(_opinion(admin, broker) for admin in others.values()))
+        return {name: each for name, each in zip(others, told, strict=True) if each is not None and each.name == name}
+
+    def _hears_others(self, broker: Node) -> bool:
+        return any(self._node.is_up(peer) for peer in self._node.broker.router.neighbours if peer != broker)
+
+    def _note_whether_cut_off(self, *, hears_others: bool) -> None:
+        node = self._node
+        if hears_others:
+            self._cut_off = ""
+        elif not self._cut_off:
+            self._cut_off = f"{node.name} hears no other broker, and may have a stand-in"
+            log.warning("%s: clients are sent away until it hears one", self._cut_off)
+            for peer in [peer for peer in node.links if node.gate.is_guest(peer)]:
+                node.links[peer].wire.close(self._cut_off)
+
+
+def why_not(
+    broker: Node,
+    own: Opinion,
+    others: Mapping[Node, Opinion],
+    after: float,
+    *,
+    hears_others: bool,
+    is_ordered: bool,
+) -> str:
+    """Why `own` starts no stand-in for a broker, in view of what its other neighbours say that answer; or nothing."""
+    opinions = {**others, own.name: own}
+    for name, opinion in sorted(opinions.items()):
+        if not opinion.linked:
+            return f"{name} says that it is no neighbour of {broker}"
+        if opinion.up or (opinion.silent_seconds < after and not is_ordered):
+            return f"{name} has heard of {broker} lately"
+        if opinion.on_leave and not is_ordered:
+            return f"{broker} has said goodbye to {name}, and comes back"
+        if opinion.epoch > own.epoch:
+            return f"{name} knows a newer {broker}"
+    if is_ordered:
+        return ""
+    first = min(name for name, opinion in opinions.items() if opinion.guards)
+    if first != own.name:
+        return f"{first} sees to it"
+    if not hears_others:
+        return f"{own.name} hears nobody, and may be cut off itself; `pleach overlay heal {broker}` decides it"
+    return ""
+
+
+async def _answers(admin: str, broker: Node) -> bool:
+    opinion = await _opinion(admin, broker)
+    return opinion is not None and opinion.name == broker
+
+
+async def _reaches(kin: Kin) -> bool:
+    """Whether anybody answers who is behind a dead broker's other neighbours, if these are dead as well."""
+    asked = [_opinion(place, neighbour) for neighbour, places in kin.beyond.items() for place in places]
+    return any(await asyncio.gather(*asked))
+
+
+async def _opinion(admin: str, broker: Node) -> Opinion | None:
+    """None where nobody answers who could know."""
+    if not admin:
+        return None
+    try:
+        answer = await ask(admin, "/overlay/opinion", {"broker": broker}, seconds_max=ASK_SECONDS_MAX)
+        return msgspec.convert(answer.value, Opinion) if answer.is_ok else None
+    except (UnreachableError, msgspec.ValidationError):
+        return None

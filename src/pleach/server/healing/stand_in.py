@@ -1,0 +1,52 @@
+"""The process of a stand-in: `python -m pleach.server.healing.stand_in`, as a host starts it (stand_in_host.py).
+
+It is what `pleach broker --config SETTINGS` would be, without what only people need: a place in the tree is empty while
+this is being loaded. Which settings, it is told on its standard input, in a line: until then it can wait.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from pleach.errors import PleachError
+from pleach.net.loops import relax_collector, run_loop
+from pleach.server.daemon import Daemon, Ready
+from pleach.server.healing.stand_in_host import READY
+from pleach.server.logs import set_up_logs
+from pleach.server.settings import load_settings
+
+EXIT_UNUSABLE = 2
+
+
+def main() -> int:
+    try:
+        file = Path(sys.stdin.readline().rstrip("\n"))
+    except KeyboardInterrupt:
+        return 0
+    return stand_in(file) if file.name else 0  # nobody has died after all
+
+
+def stand_in(file: Path) -> int:
+    try:
+        settings = load_settings(file, {}, {})
+        set_up_logs(settings.name, settings.log_level, as_json=settings.json_logs)
+        relax_collector()
+
+        def announce(ready: Ready) -> None:
+            line = msgspec.json.encode({"ready": True, **ready._asdict()})
+            (file.parent / READY).write_bytes(line + b"\n")
+
+        async def run() -> int:
+            return await Daemon(settings, reload=lambda: load_settings(file, {}, {}), on_ready=announce).run()
+
+        return run_loop(run())
+    except PleachError as error:
+        sys.stderr.write(f"{error}\n")
+        return EXIT_UNUSABLE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

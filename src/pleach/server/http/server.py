@@ -1,0 +1,181 @@
+"""A small HTTP/1.1 server for operators: bounded requests, one request per connection.
+
+/healthz   the process is alive                /metrics   Prometheus text
+/readyz    200 or 503, with reasons            /status    everything, as JSON
+/overlay/… reconfigurations: http/operations.py       /glance    what moves, as JSON: glance.py
+           stand-ins: http/healing.py
+/traffic/N, /distances: telemetry.py           /components who lives in the broker: http/components.py
+/debug/…   faults on purpose, where they are allowed: http/faults.py
+
+Whoever reaches this port may reconfigure the tree; but not a web page that somebody has open. A body must say that it
+is JSON, which no page can have said to another site without asking first; who asks for an action must come from no page
+of another site; and who asks for anything must use a name of ours (allowed_hosts.py), except for monitoring: they come
+by names that nobody has told us, and learn of no client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from http import HTTPStatus
+
+from pleach.net.allowed_hosts import Hosts, why_foreign
+from pleach.server.http.components import Lodgings
+from pleach.server.http.faults import Striking
+from pleach.server.http.glance import glance
+from pleach.server.http.healing import Mending
+from pleach.server.http.operations import Steering
+from pleach.server.http.page import JSON, Asked, Flow, Mount, Page, Site, failure, json_page
+from pleach.server.http.status import metrics, status, unready
+from pleach.server.http.telemetry import Telemetry
+from pleach.server.metrics import render
+from pleach.server.node import BrokerNode
+from pleach.server.settings import host_names
+
+REQUEST_BYTES_MAX = 8_192  # of a head, and of a body
+REQUEST_SECONDS_MAX = 5.0  # to be heard, and again to take the answer
+CONNECTIONS_MAX = 64
+FOR_MONITORS = ("/healthz", "/readyz", "/metrics")
+
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, Mount] | None = None) -> Site:
+    """`refresh`: brings the counters up to date that are not counted one by one."""
+
+    def ready() -> Page:
+        reasons = unready(node)
+        code = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
+        return json_page(code, {"ready": not reasons, "reasons": reasons})
+
+    def numbers() -> Page:
+        refresh()
+        return Page(HTTPStatus.OK, PROMETHEUS, render(metrics(node)).encode())
+
+    def everything() -> Page:
+        refresh()
+        return json_page(HTTPStatus.OK, status(node))
+
+    def what_moves() -> Page:
+        refresh()
+        return json_page(HTTPStatus.OK, glance(node))
+
+    pages = {
+        "/healthz": lambda: json_page(HTTPStatus.OK, {"alive": True}),
+        "/readyz": ready,
+        "/metrics": numbers,
+        "/status": everything,
+        "/glance": what_moves,
+    }
+    steering, telemetry = Steering(node), Telemetry(node)
+    lodgings = Lodgings(node, steering)
+    others = {**Mending(node).actions, **Striking(node).actions}
+    actions = {**steering.actions, **lodgings.actions, **telemetry.actions, **others}
+    families = {**steering.families, **telemetry.families}
+    hosts = Hosts(host_names(node.settings))
+    return Site({**pages, **steering.pages, **lodgings.pages}, families, actions, mounts or {}, hosts)
+
+
+class AdminServer:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._open = 0
+
+    async def listen(self, host: str, port: int) -> asyncio.Server:
+        return await asyncio.start_server(self._serve, host, port, limit=REQUEST_BYTES_MAX)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS_MAX):
+                asked = await self._hear(reader)
+            page = asked if isinstance(asked, Page) else await self._answer(asked)
+            if isinstance(page, Flow):
+                await _flow(writer, page)
+            async with asyncio.timeout(REQUEST_SECONDS_MAX):  # who asks and does not read is cut off
+                writer.write(b"" if isinstance(page, Flow) else _response(page))
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            writer.transport.abort()
+        finally:
+            self._open -= 1
+
+    async def _hear(self, reader: asyncio.StreamReader) -> Asked | Page:
+        if self._open > CONNECTIONS_MAX:
+            return failure(HTTPStatus.SERVICE_UNAVAILABLE, "try again with less")
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            return failure(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "try again with less")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        match first.split(" "):
+            case ["POST", target, "HTTP/1.0" | "HTTP/1.1"] if self._takes_body(path := target.partition("?")[0]):
+                body = await _body(reader, fields)
+                return body if isinstance(body, Page) else Asked("POST", path, body, fields)
+            case [method, target, "HTTP/1.0" | "HTTP/1.1"]:
+                return Asked(method, target.partition("?")[0], fields=fields)
+            case _:
+                return failure(HTTPStatus.BAD_REQUEST, "this is an HTTP/1.1 port for operators")
+
+    def _takes_body(self, path: str) -> bool:
+        return path in self._site.actions or self._site.mount_of(path) is not None
+
+    async def _answer(self, asked: Asked) -> Page | Flow:
+        site, (method, path, body, _) = self._site, asked
+        if mount := site.mount_of(path):
+            return await mount(asked)
+        if path not in FOR_MONITORS and (reason := site.hosts.why_unknown(asked.fields)):
+            remedy = "ask by an address, or by a name that the broker was given with --admin-advertise"
+            return failure(HTTPStatus.MISDIRECTED_REQUEST, remedy, reason)
+        family, _, member = path.rpartition("/")
+        match method:
+            case "GET" if path in site.pages:
+                return site.pages[path]()
+            case "GET" if family in site.families:
+                return site.families[family](member)
+            case "POST" if path in site.actions:
+                return _refused(asked.fields) or await site.actions[path](body)
+        is_known = path in site.pages or path in site.actions or family in site.families
+        code = HTTPStatus.METHOD_NOT_ALLOWED if is_known else HTTPStatus.NOT_FOUND
+        return failure(code, f"there are {site.listed}")
+
+
+def _refused(fields: Mapping[str, str]) -> Page | None:
+    if reason := why_foreign(fields):
+        return failure(HTTPStatus.FORBIDDEN, "use `pleach overlay`, or the dashboard's own page", reason)
+    return None
+
+
+async def _body(reader: asyncio.StreamReader, fields: dict[str, str]) -> bytes | Page:
+    if fields.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        return failure(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send Content-Type: {JSON}, and a JSON object")
+    length = fields.get("content-length", "")
+    if not length.isascii() or not length.isdigit():
+        return failure(HTTPStatus.LENGTH_REQUIRED, "send Content-Length: how many bytes the body has")
+    if len(length) > 6 or int(length) > REQUEST_BYTES_MAX:
+        return failure(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {REQUEST_BYTES_MAX:,} bytes")
+    return await reader.readexactly(int(length))
+
+
+def _response(page: Page) -> bytes:
+    allow = {"Allow": "GET, POST"} if page.status is HTTPStatus.METHOD_NOT_ALLOWED else {}
+    fields = {"Content-Type": page.kind, "Content-Length": str(len(page.body)), **allow, **page.fields}
+    return _head(page.status, fields) + page.body
+
+
+def _head(status: HTTPStatus, fields: Mapping[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{k}: {v}" for k, v in fields.items()), "Connection: close"]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def _flow(writer: asyncio.StreamWriter, flow: Flow) -> None:
+    """Each piece must be taken before the next one is made: a slow reader gets fewer, and nothing piles up."""
+    writer.write(_head(HTTPStatus.OK, {"Content-Type": flow.kind, **flow.fields}))
+    async with aclosing(flow.pieces) as pieces:
+        async for piece in pieces:
+            writer.write(piece)
+            async with asyncio.timeout(REQUEST_SECONDS_MAX):
+                await writer.drain()

@@ -1,0 +1,151 @@
+"""Reconfigurations that this broker was asked for: what they are, how they stand, how they ended.
+
+Who is asked is who says how an operation ends: a of a swap, the first end of the link that an exchange adds, and a
+broker that joins or leaves itself.
+The last ones are kept, so that whoever lost patience, or its connection, can ask later. After a restart they are known
+as far as the journal goes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from pleach.core.effects import Concluded, Observe, Observed
+from pleach.core.links.batch import Journalled
+from pleach.core.messages import (
+    OPERATOR,
+    HostingRequest,
+    Node,
+    OperatorRequest,
+    RequestAdd,
+    RequestExchange,
+    RequestHost,
+    RequestMove,
+    RequestRemove,
+    RequestSwap,
+    RequestUnhost,
+    decode,
+)
+from pleach.operate.operation import OperationState, OperationStatus, OperationStep, asked_name
+
+HISTORY_MAX = 256
+STEPS_MAX = 256
+
+log = logging.getLogger(__name__)
+
+Request: TypeAlias = OperatorRequest | HostingRequest
+
+
+class Operations:
+    """`ask`: gives a request to the broker; raises ProtocolError where no protocol is there for it.
+
+    `counts`: how many messages the broker has held and flooded so far.
+    """
+
+    def __init__(self, ask: Callable[[Request], None], counts: Callable[[], tuple[int, int]] = lambda: (0, 0)) -> None:
+        self._ask = ask
+        self._counts = counts
+        self.steps: deque[OperationStep] = deque(maxlen=STEPS_MAX)  # the oldest first
+        self.states_seen = 0  # in which this broker was, of whatever operation: it counts those it takes part in, too
+        self._known: dict[str, OperationStatus] = {}  # the oldest first
+        self._awaited: dict[str, asyncio.Future[Concluded]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def __getitem__(self, name: str) -> OperationStatus:
+        return self._known[name]
+
+    @property
+    def recent(self) -> Sequence[OperationStatus]:
+        """The latest first."""
+        return list(reversed(self._known.values()))
+
+    @property
+    def running(self) -> int:
+        return sum(operation.state is OperationState.RUNNING for operation in self._known.values())
+
+    def request(self, request: Request) -> asyncio.Future[Concluded]:
+        """Ask the broker for an operation; the future tells how it ended, if this process lives to see it.
+
+        Raises ProtocolError where no protocol is there for it.
+        """
+        future = self._awaited[request.operation] = asyncio.get_running_loop().create_future()
+        self._note(request)
+        try:
+            self._ask(request)
+        except BaseException:
+            del self._awaited[request.operation], self._known[request.operation]
+            raise
+        return future
+
+    async def ended(self, name: str, seconds_max: float) -> OperationStatus:
+        """An operation, once it has ended, or when the time is up."""
+        future = self._awaited.get(name)
+        if future is not None:
+            await asyncio.wait([future], timeout=seconds_max)
+        return self._known[name]
+
+    # What the node tells ---------------------------------------------------------------------------------------
+
+    def recall(self, journal: Iterable[Journalled], concluded: Sequence[Concluded]) -> None:
+        """Take over what a former process was asked for, and what came of it."""
+        for entry in journal:
+            if entry.peer == OPERATOR and entry.payload is not None:
+                message = decode(entry.payload)
+                if isinstance(message, Request):
+                    self._note(message)
+        for end in concluded:
+            self.conclude(end)
+
+    def observe(self, seen: Observe) -> None:
+        """Protocols report `KIND OPERATION: PHASE`."""
+        self.states_seen += seen.kind is Observed.STATE
+        head, colon, phase = seen.detail.partition(": ")
+        name = asked_name(head.rpartition(" ")[2])
+        if not colon or seen.kind is not Observed.STATE:
+            return
+        self.steps.append(OperationStep(self.states_seen, time.time(), name, phase, *self._counts()))
+        operation = self._known.get(name)
+        if operation is not None and operation.state is OperationState.RUNNING:
+            operation.phase = phase
+
+    def conclude(self, end: Concluded) -> None:
+        log.info("operation %s: %s", end.operation, end.refusal or "done")
+        operation = self._known.get(end.operation)
+        if operation is not None and operation.state is OperationState.RUNNING:
+            operation.state = OperationState.REFUSED if end.refusal else OperationState.DONE
+            operation.reason, operation.ended_at = end.refusal, time.time()
+        future = self._awaited.pop(end.operation, None)
+        if future is not None and not future.done():
+            future.set_result(end)
+
+    def _note(self, request: Request) -> None:
+        self._known.pop(request.operation, None)
+        self._known[request.operation] = OperationStatus(request.operation, *described(request))
+        over = [name for name, known in self._known.items() if known.state is not OperationState.RUNNING]
+        for name in over[: max(0, len(self._known) - HISTORY_MAX)]:
+            del self._known[name]
+
+
+def described(request: Request) -> tuple[str, tuple[Node, ...]]:
+    match request:
+        case RequestSwap(_, a, b, c, is_published):
+            return "published swap" if is_published else "swap", (a, b, c)
+        case RequestExchange(_, path, cut, protocol):
+            return f"exchange {path[cut]}–{path[cut + 1]} by {protocol}", tuple(path)
+        case RequestAdd(_, to):
+            return "add", (to,)
+        case RequestRemove(_, broker):
+            return "remove", (broker,)
+        case RequestMove(_, client, path):
+            return f"move {client}", tuple(path)
+        case RequestHost(_, component, kind):
+            return f"host {component}, a {kind}", ()
+        case RequestUnhost(_, component):
+            return f"end {component}", ()

@@ -1,0 +1,131 @@
+"""How a broker comes in: by any member into the ring, and where the ring says into the tree.
+
+    knock at the seeds ── one answers ──▶ same terms? ──▶ nobody of my name? ──▶ RingHost.join ──▶ member
+    member ── the ring names neighbours ──▶ knock: are you in the tree? ── yes ──▶ AddBroker there ──▶ in the tree
+
+Rule 1: a broker joins the tree only at one that is in it. Two newcomers may be each other's neighbours by the ring:
+        who is not in the tree yet says so, and lets nobody in; or there would be two trees.
+Rule 2: the parent is asked first, then the children, then whoever else is known. It may be the wrong place; the steward
+        sees to that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from pleach.core.messages import Greeting, Peer, RequestAdd
+from pleach.core.ring.chord import Phase
+from pleach.errors import JoinError, SettingsError
+from pleach.net.addresses import Address, parse_address
+from pleach.operate.operation import fresh_name
+from pleach.server.node import BrokerNode
+from pleach.server.ring.datagrams import numeric
+from pleach.server.ring.driver import RingDriver
+
+FINDS_MAX: Final = 3  # messages may be lost, and who has my name must be found if it is there
+PAUSE_SECONDS: Final = 0.2
+LOG_SECONDS: Final = 10.0
+
+log = logging.getLogger(__name__)
+
+
+async def numeric_address(text: str, *, key: str) -> str:
+    """An address as hosts of a ring tell it: numbers, that others can reach. Raises SettingsError."""
+    address = parse_address(text, key=key)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port)
+    except OSError as error:
+        raise SettingsError(key, f"{text}: {error.strerror}", "an address that can be resolved") from None
+    made = str(Address(str(found[0][4][0]), address.port))
+    if numeric(made) is None:
+        raise SettingsError(key, f"{text} is no address that others could reach", "give one with --advertise")
+    return made
+
+
+# The ring --------------------------------------------------------------------------------------------------------
+
+
+async def enter_ring(driver: RingDriver, seeds: Sequence[str], terms: dict[str, str], seconds_max: float) -> None:
+    """Through those of the seeds that answer. Raises JoinError."""
+    me = driver.me
+    members = [greeting.peer for greeting in await _greetings(driver, seeds, terms, seconds_max)]
+    for number in range(FINDS_MAX):
+        owner = await driver.find(me.key, members[number % len(members)])
+        if owner is not None:
+            _check_name(me, owner.owner)
+            break
+    if refusal := await driver.join(members):
+        raise JoinError(me.name, refusal, "try again, or another member")
+
+
+async def _greetings(
+    driver: RingDriver, seeds: Sequence[str], terms: dict[str, str], seconds_max: float
+) -> list[Greeting]:
+    """Those that are going to stay first: others may be gone before they are asked for more."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + seconds_max
+    places = [await numeric_address(seed, key="ring.join") for seed in seeds]
+    while clock() < deadline:
+        answers = await asyncio.gather(*map(driver.knock, places))
+        if greetings := [greeting for greeting in answers if greeting is not None]:
+            for greeting in greetings:
+                _check_name(driver.me, greeting.peer)
+                _check_terms(driver.me, greeting, terms)
+            return sorted(greetings, key=lambda greeting: not greeting.is_open)
+    reason = f"no member of a ring answers at {', '.join(seeds)} within {seconds_max:g} s"
+    remedy = "is that where a broker listens for brokers (`peer` in its ready line), and was it started with --ring?"
+    raise JoinError(driver.me.name, reason, remedy)
+
+
+def _check_name(me: Peer, other: Peer) -> None:
+    if other.name == me.name:
+        raise JoinError(me.name, f"a broker {me.name} is in it, at {other.address}", "take another name, or stop that")
+    if other.key == me.key:
+        raise JoinError(me.name, f"{other.name} has the same key", "take another name, or keys with more bits")
+
+
+def _check_terms(me: Peer, greeting: Greeting, terms: dict[str, str]) -> None:
+    for key, value in sorted(terms.items()):
+        theirs = greeting.terms.get(key, "unknown")
+        if theirs != value:
+            reason = f"{key} is {value} here, and {theirs} at {greeting.peer.name}"
+            raise JoinError(me.name, reason, "all brokers of a network have the same")
+
+
+# The tree ----------------------------------------------------------------------------------------------------------
+
+
+async def enter_tree(node: BrokerNode, driver: RingDriver) -> None:
+    """Until this broker is in the tree; it goes on trying for as long as it takes."""
+    clock = asyncio.get_running_loop().time
+    told_at = clock()
+    while not node.broker.router.neighbours:
+        for peer in _candidates(driver):
+            if await _entered_at(node, driver, peer):
+                return
+        if clock() - told_at > LOG_SECONDS:
+            told_at = clock()
+            log.warning("%s is in the ring, and not in the tree yet: nobody that it knows lets it in", node.name)
+        await driver.change(PAUSE_SECONDS)
+
+
+def _candidates(driver: RingDriver) -> list[Peer]:
+    """Nobody as long as the ring has not said who the neighbours are: that is a matter of few messages."""
+    host = driver.host
+    if host.phase is not Phase.MEMBER or not host.neighbourhood.all:
+        return []
+    known = (*host.neighbourhood.all, host.view.predecessor, *host.view.successors)
+    return list(dict.fromkeys(peer for peer in known if peer != driver.me))
+
+
+async def _entered_at(node: BrokerNode, driver: RingDriver, peer: Peer) -> bool:
+    greeting = await driver.knock(peer.address, peer.name)
+    if greeting is None or not greeting.is_open:
+        return False
+    end = await node.operations.request(RequestAdd(fresh_name(), peer.name, peer.address))
+    if end.refusal:
+        log.info("%s does not take %s into the tree: %s", peer.name, node.name, end.refusal)
+    return not end.refusal

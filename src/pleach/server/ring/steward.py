@@ -1,0 +1,132 @@
+"""The steward makes the tree of brokers follow the ring: one link at a time, by exchanges that lose nothing.
+
+There is one at a time: the broker that all members of the ring have for the root of the ring's tree. It walks the tree,
+reads off whom each member has for a neighbour, and exchanges a link that the ring does not want for one that it misses,
+on the shortest cycle that there is. Each exchange brings the two trees one link nearer; so it ends.
+
+Rule 1: it changes nothing where brokers do not answer or disagree, an operation is under way, somebody is about to
+        leave, or a member is not in the tree yet.
+Rule 2: nor what somebody else has just changed: but for its own work it must have seen the same tree twice. So it comes
+        not between the steps of an operator's plan.
+Rule 3: where it is refused it waits, longer each time. Brokers lock themselves: two stewards would be slow, not wrong.
+Rule 4: brokers that are in no ring keep their place, at one of the members or between them as long as nobody wants the
+        link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import StrEnum
+from typing import Final
+
+from pleach.core.messages import Node
+from pleach.core.overlay.choice import AT_ONCE, AUTO, planned_exchange
+from pleach.core.overlay.plans import Plan, Topology
+from pleach.core.overlay.plans.transform import exchanges_towards
+from pleach.core.ring.chord import Phase
+from pleach.errors import InvalidInputError, SurveyError
+from pleach.operate.apply import Directory, apply_plan
+from pleach.operate.ring_seats import Seat, Wish, wish_of
+from pleach.operate.survey import Survey, survey
+from pleach.server.node import BrokerNode
+from pleach.server.ring.driver import RingDriver
+
+LOOK_SECONDS: Final = 1.0
+BROKERS_PER_SECOND: Final = 20.0  # asked, at most, where there is nothing to do
+REFUSED_SECONDS_MAX: Final = 16.0
+STEP_SECONDS_MAX: Final = 60.0
+
+log = logging.getLogger(__name__)
+
+
+class Sight(StrEnum):
+    """What came of a look at the tree."""
+
+    NOT_MINE = "another broker is the steward"
+    UNCERTAIN = "the tree or the ring is changing, or not all of it answers"
+    MOVING = "it is not as it was a moment ago"
+    RIGHT = "the tree is that of the ring"
+    CHANGED = "a link was exchanged"
+    REFUSED = "an exchange was not carried out"
+
+
+class Steward:
+    def __init__(self, node: BrokerNode, driver: RingDriver) -> None:
+        self.sight = Sight.NOT_MINE
+        self.exchanged = 0
+        self._node = node
+        self._driver = driver
+        self._brokers = 1
+        self._refusals = 0
+        self._seen: Topology | None = None  # at the last look, or what has become of it by an exchange since
+
+    async def run(self) -> None:
+        while True:
+            self.sight = await self._look() if self._is_root else Sight.NOT_MINE
+            await asyncio.sleep(self._pause())
+
+    @property
+    def _is_root(self) -> bool:
+        host = self._driver.host
+        return host.phase is Phase.MEMBER and host.neighbourhood.parent is None and bool(host.neighbourhood.children)
+
+    def _pause(self) -> float:
+        match self.sight:
+            case Sight.CHANGED:
+                return 0.0
+            case Sight.REFUSED:
+                return min(REFUSED_SECONDS_MAX, LOOK_SECONDS * 2.0**self._refusals)
+            case Sight.NOT_MINE | Sight.UNCERTAIN | Sight.MOVING | Sight.RIGHT:
+                return max(LOOK_SECONDS, self._brokers / BROKERS_PER_SECOND)
+
+    async def _look(self) -> Sight:
+        found = await survey([self._node.roads.places.admin], "/glance")
+        self._brokers = len(found.found)
+        try:
+            tree = found.topology()
+        except (SurveyError, InvalidInputError):
+            return Sight.UNCERTAIN
+        wish = wanted_in(found)
+        if wish.tree is None or wish.root != self._node.name or is_unsettled(found):
+            return Sight.UNCERTAIN
+        before, self._seen = self._seen, tree
+        plan = next_exchange(tree, wish.tree, found)
+        if plan is None:
+            return Sight.RIGHT
+        return await self._carry_out(plan, found) if tree == before else Sight.MOVING
+
+    async def _carry_out(self, plan: Plan, found: Survey) -> Sight:
+        outcome = await apply_plan(plan, Directory.of(found), seconds_max=STEP_SECONDS_MAX)
+        self._seen = outcome.reached
+        if not outcome.complete:
+            self._refusals += 1
+            log.info("not woven, to be tried again: %s", "; ".join(map(str, outcome.unfinished)))
+            return Sight.REFUSED
+        self._refusals = 0
+        self.exchanged += 1
+        log.info("woven: %s", outcome.plan.result)
+        return Sight.CHANGED
+
+
+def seats_in(found: Survey) -> dict[Node, Seat]:
+    return {name: status.ring for name, status in found.found.items() if status.ring is not None}
+
+
+def wanted_in(found: Survey) -> Wish:
+    return wish_of(seats_in(found))
+
+
+def is_unsettled(found: Survey) -> bool:
+    """Whether somebody else is at work: an operator, or a broker that goes."""
+    is_busy = any(status.operation or status.leaving.waits_for for status in found.found.values())
+    return is_busy or any(seat.is_leaving for seat in seats_in(found).values())
+
+
+def next_exchange(tree: Topology, wanted: Topology, found: Survey) -> Plan | None:
+    """One link that the ring wants for one that it does not; None where all that it wants are there."""
+    exchanges = exchanges_towards(tree, wanted.links, AT_ONCE)
+    if not exchanges:
+        return None
+    first = exchanges[0]
+    return planned_exchange(tree, remove=first.remove, add=first.add, protocol=AUTO, circumstances=found.circumstances)

@@ -1,0 +1,213 @@
+"""S1 §4.5.3: from any damage the network is correct again within the bound, for every policy and ordering.
+
+`long_run.py` runs the same 500 times for each.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pleach.core.messages import Forward, Install, Layer, Move, Recolour, Stage, pack, unpack
+from pleach.core.overlay.coloured.bounds import stabilisation
+from pleach.core.overlay.coloured.broker import ColouredBroker, ColouredState
+from pleach.core.overlay.coloured.keeper import Keeper, Phase, Reaction, Standing
+from pleach.core.overlay.coloured.planes import Plane
+from pleach.errors import ProtocolError
+from pleach.faults.coloured_damage import COLOURED_PARTS
+from pleach.scenario.colouring import colouring_of
+from pleach.scenario.steps import Corrupt
+from pleach.sim.run import ScenarioRun
+from support.contract.thorough import FACTOR
+from support.overlay.coloured import tinted
+from support.overlay.coloured.directed import client, directed
+from support.overlay.coloured.tinted import BY_NAME, SETTINGS, flaws_of_tree, judge_struck, replay, running, struck
+
+SEEDS_APART = 1_000  # settings meet different networks
+CASES = [(s, SEEDS_APART * (1 + i) + n) for i, s in enumerate(SETTINGS) for n in range(FACTOR)]
+COVERING = BY_NAME["covering/none"]
+MUTANT_SEEDS = (5, 6, 10)  # of networks in which the tree itself is damaged
+
+
+def named(value):
+    return value.name if isinstance(value, tinted.Setting) else str(value)
+
+
+@pytest.mark.parametrize(("setting", "seed"), CASES, ids=named)
+def test_it_finds_back_within_the_bound_from_any_damage(setting, seed):
+    judgement = judge_struck(seed, setting)
+    assert not judgement.flaws, replay(judgement)
+    assert judgement.faults
+
+
+# Mutants: the checks see what they are there for ----------------------------------------------------------------
+
+
+def flaws(seeds=MUTANT_SEEDS):
+    return [flaw for seed in seeds for flaw in judge_struck(seed, COVERING).flaws]
+
+
+def test_the_faults_do_damage():
+    judged = [judge_struck(seed, COVERING) for seed in MUTANT_SEEDS[:2]]
+    assert sum(j.set_aside for j in judged), "something broke meanwhile"
+
+
+def test_much_less_time_than_stated_is_not_enough():
+    wrong = 0
+    for seed in MUTANT_SEEDS:
+        scenario = struck(seed, COVERING)
+        run = running(scenario, seed)
+        fault_at = next(step.at for step in scenario.steps if isinstance(step, Corrupt))
+        run.advance(fault_at + 0.2 * stabilisation(colouring_of(scenario)))
+        wrong += len(flaws_of_tree(run))
+    assert wrong
+
+
+def test_a_network_in_which_nobody_joins_again_is_seen(monkeypatch):
+    monkeypatch.setattr(Keeper, "_seek", lambda keeper, _, now: Reaction(keeper._reset(now)))
+    assert flaws()
+
+
+def test_a_network_that_keeps_its_tables_is_seen(monkeypatch):
+    """Planes that do not begin anew keep what a fault has put into them."""
+
+    def kept(planes, parent, children):
+        former = planes._planes[planes.colour]
+        fresh = Plane(planes._config, parent, children)
+        for source, entry in former.router._subscriptions.entries():
+            fresh.router.add(Layer.SUBSCRIPTIONS, source, entry, None)
+        planes._planes[planes.colour] = fresh
+
+    monkeypatch.setattr("pleach.core.overlay.coloured.planes.Planes.begin", kept)
+    assert flaws()
+
+
+# Single faults --------------------------------------------------------------------------------------------------
+
+LINKS = [("a", "b"), ("a", "c"), ("b", "d"), ("b", "e")]
+
+
+def healthy(**more):
+    run = ScenarioRun(directed(LINKS, clients=client("s", "d", more="subscribe = ['x = 1']"), **more), 1)
+    run.advance(4.5)
+    return run
+
+
+@pytest.mark.parametrize("part", COLOURED_PARTS)
+def test_every_part_can_be_damaged_and_mends(part):
+    steps = [f'at = 4.4\ndo = "corrupt"\nbroker = "{name}"\nwhat = "{part}"\nshare = 1.0' for name in "abde"]
+    run = healthy(steps=steps, duration=16.0)
+    result = run.finish()
+    assert not result.refusals
+    assert not flaws_of_tree(run)
+    assert run.brokers["d"].sessions.subscriptions("s")
+
+
+def test_a_part_that_a_coloured_broker_does_not_have_is_refused():
+    run = healthy(steps=['at = 4.4\ndo = "corrupt"\nbroker = "b"\nwhat = "flags"'])
+    assert "colours, pointers, table" in run.finish().refusals[0].reason
+
+
+def test_a_child_that_does_not_answer_is_dropped_after_a_second_chance():
+    run = healthy()
+    b = run.brokers["b"]
+    b.planes.of(Stage.NEW).children = ["c", "d", "e"]  # c is a child of a
+    b._keeper._state.standing["c"] = Standing.FRESH
+    run.sim.perform("b", b.resume(now=run.sim.now))
+    run.advance(5.5)
+    assert "c" in b.planes.of(Stage.CURRENT).children, "it was asked"
+    run.advance(6.5)
+    assert "c" not in b.planes.of(Stage.CURRENT).children, "and has not answered"
+    assert run.brokers["c"].planes.of(Stage.CURRENT).parent == "a"
+
+
+def test_a_broker_whose_parent_has_forgotten_it_joins_again():
+    run = healthy()
+    run.brokers["b"].planes.of(Stage.NEW).children = ["e"]
+    run.advance(6.5)
+    assert run.brokers["d"].phase is Phase.MEMBER
+    run.advance(8.5)
+    assert not flaws_of_tree(run)
+    assert run.brokers["d"].planes.of(Stage.CURRENT).parent == "a", "there is room at the root"
+
+
+def test_whoever_is_full_sends_joiners_on_to_confirmed_children():
+    run = healthy(stabilise="degree = 2")
+    run.brokers["b"].planes.of(Stage.NEW).children = ["e"]
+    run.advance(8.5)
+    assert not flaws_of_tree(run)
+    assert run.brokers["d"].planes.of(Stage.CURRENT).parent in ("c", "b")
+
+
+@pytest.mark.parametrize("due", [float("nan"), float("inf"), -1.0, 1e300, 4.6])
+def test_a_damaged_clock_is_late_by_one_period_at_most(due):
+    run = healthy()
+    for name, phase in (("a", Phase.ROOT), ("b", Phase.MEMBER)):
+        broker = run.brokers[name]
+        broker._keeper._state.due = due
+        timer = broker.resume(now=4.5)[-1]
+        limit = colouring_of(run.scenario).period if phase is Phase.ROOT else colouring_of(run.scenario).timeout
+        assert 0 <= timer.after <= limit
+
+
+def test_state_survives_a_restart_byte_for_byte():
+    run = healthy()
+    for name, broker in run.brokers.items():
+        data = broker.capture()
+        twin = run.operations._around.make_broker(name)
+        twin.restore(data)
+        assert twin.capture() == data
+        assert unpack(pack(unpack(data, ColouredState)), ColouredState)
+
+
+def test_who_cannot_be_root_does_not_take_itself_for_it():
+    run = healthy()
+    state = run.brokers["b"]._keeper.capture()
+    state.phase = Phase.ROOT
+    run.brokers["b"]._keeper.restore(state)
+    assert run.brokers["b"].phase is Phase.SEEKING
+
+
+def test_nobody_leaves_unasked():
+    """A recolouring that a fault has altered takes a broker out of the tree: it comes back by itself."""
+    run = healthy()
+    c = run.brokers["c"]
+    turn = Recolour(c.planes.colour + 1, "a", 1, is_changed=False, moves=[Move("c", "")])
+    run.sim.perform("c", c.handle("a", turn, now=4.5))
+    assert c.phase is Phase.MEMBER
+    assert c.planes.of(Stage.NEW).parent is None
+    run.advance(4.5 + stabilisation(colouring_of(run.scenario)))
+    assert not flaws_of_tree(run)
+
+
+def test_nobody_is_taken_in_too_far_from_the_root():
+    """All brokers are full; d would be sent down the chain for ever, if h did not end it."""
+    chain = ScenarioRun(directed([("a", "b"), ("b", "c"), ("a", "d")], stabilise="height = 2\ndegree = 1"), 1)
+    chain.advance(4.5)
+    chain.brokers["a"].planes.of(Stage.NEW).children = ["b"]
+    chain.advance(8.5)
+    assert not flaws_of_tree(chain)
+    assert chain.brokers["d"].planes.of(Stage.CURRENT).parent == "b"
+
+
+def test_messages_without_a_colour_are_not_legal():
+    broker = healthy().brokers["b"]
+    assert isinstance(broker, ColouredBroker)
+    with pytest.raises(ProtocolError, match="no part of a coloured broker"):
+        broker.handle("a", Install(Layer.SUBSCRIPTIONS, 1, "", next(iter(_filters(broker)))), now=0.0)
+
+
+def _filters(broker):
+    return [entry.filter for _, entry in broker.router._subscriptions.entries()]
+
+
+def test_an_event_on_a_cycle_ends():
+    """A parent and a child that take each other for their parent: the direction says that one of them is wrong."""
+    run = healthy()
+    for x, y in (("b", "d"), ("d", "b")):
+        for stage in Stage:
+            run.brokers[x].planes.of(stage).children = []
+            run.brokers[x].planes.of(stage).parent = y
+    hops = run.sim.hops
+    run.advance(4.9)
+    assert run.sim.hops - hops < 50
+    assert not any(r.message == Forward.__name__ for r in run.recorder.records)

@@ -1,0 +1,303 @@
+"""Carrying plans out: what may start when, what a refusal stops, and what is said at the end."""
+
+from random import Random
+
+import pytest
+
+from pleach.core.overlay.plans import Phase, Plan, PlanRun, SwapStep, Topology, transform
+from pleach.core.overlay.plans.run import (
+    ATTEMPTS_MAX,
+    DELAY_SECONDS_MAX,
+    DELAY_SECONDS_MIN,
+    TRANSITIONS,
+    Told,
+    delay_seconds,
+)
+from pleach.errors import PlanError, PlanRunError
+from support.overlay.labelled_trees import FACTOR, names_of, random_tree, replayed
+
+# a–b–c and d–e–f swap side by side, then c–d–e over both
+CHAIN = Topology.of([("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f")])
+PLAN = Plan.of(CHAIN, [SwapStep("a", "b", "c"), SwapStep("f", "e", "d"), SwapStep("b", "c", "d")])
+NOW = 100.0
+
+
+def start_all(run, now=NOW):
+    names = [operation.name for operation in run.startable(now)]
+    for name in names:
+        run.started(name)
+    return names
+
+
+class Network:
+    """Brokers that answer as a seed says, one at a time, each after a while; they check what they are asked."""
+
+    def __init__(self, plan, seed, *, attempts_max=ATTEMPTS_MAX):
+        self.random = Random(seed)
+        self.run = PlanRun(plan, "p", attempts_max=attempts_max)
+        self.brokers, self.links = frozenset(plan.start.brokers), frozenset(plan.start.links)
+        self.now = 0.0
+        self.running = {}
+        self.attempts = {}
+
+    def go(self, *, steps_max=10_000, refusals=0.3, final=0.0, silent=0.0):
+        for _ in range(steps_max):
+            if self.run.is_over:
+                assert not self.running
+                return self.run.outcome()
+            self.start()
+            if self.running:
+                self.answer(refusals, final, silent)
+            else:
+                self.now = max(self.now, self.run.next_start())
+        raise AssertionError("a run without an end")
+
+    def start(self):
+        for operation in self.run.startable(self.now):
+            if self.random.random() < 0.2:  # a driver may be slow to start
+                continue
+            busy = {broker for other in self.running.values() for broker in other.brokers}
+            assert busy.isdisjoint(operation.brokers)
+            self.run.started(operation.name)
+            self.running[operation.name] = operation
+            self.attempts[operation.name] = self.attempts.get(operation.name, 0) + 1
+
+    def answer(self, refusals, final, silent):
+        name = self.random.choice(sorted(self.running))
+        operation = self.running.pop(name)
+        self.now += self.random.random()
+        draw = self.random.random()
+        if draw < final:
+            self.run.refused(name, "never", retry=False, now=self.now)
+        elif draw < final + silent:
+            self.run.unanswered(name, "no answer")
+        elif draw < final + silent + refusals:
+            self.run.refused(name, "busy", retry=True, now=self.now)
+        else:
+            self.brokers, self.links = replayed(self.brokers, self.links, operation.step)
+            self.run.done(name)
+
+
+def random_plan(seed):
+    random = Random(seed)
+    names = names_of(24)
+    return transform(*(random_tree(random, random.sample(names, 20)) for _ in range(2)), width=1)
+
+
+def test_steps_start_in_parallel_and_in_order():
+    run = PlanRun(PLAN, "p")
+    assert [operation.name for operation in run.startable(NOW)] == ["p.1", "p.2"]
+    assert run.startable(NOW)[0].step == SwapStep("a", "b", "c")
+    assert run.startable(NOW)[1].brokers == ("f", "e", "d")
+    assert start_all(run) == ["p.1", "p.2"]
+    run.done("p.2")
+    assert run.startable(NOW) == []
+    assert run.next_start() is None
+    assert not run.is_over
+    run.done("p.1")
+    assert start_all(run) == ["p.3"]
+    run.done("p.3")
+    assert run.is_over
+    assert run.outcome().complete
+    assert run.outcome().reached == PLAN.result
+    assert run.outcome().lines() == ["done: the tree is as planned"]
+    assert run.outcome().brokers_not_as_planned == ()
+
+
+def test_with_patience_every_plan_is_carried_out():
+    for seed in range(20 * FACTOR):
+        network = Network(random_plan(seed), seed, attempts_max=1_000)
+        outcome = network.go()
+        assert outcome.complete
+        assert (frozenset(outcome.reached.brokers), frozenset(outcome.reached.links)) == (
+            network.brokers,
+            network.links,
+        )
+        assert outcome.reached == network.run.plan.result
+
+
+def test_whatever_fails_the_outcome_tells_the_truth():
+    failed = 0
+    for seed in range(40 * FACTOR):
+        network = Network(random_plan(seed), seed, attempts_max=3)
+        outcome = network.go(final=0.03, silent=0.02)  # a step without an answer has not happened, here
+        failed += not outcome.complete
+        assert (frozenset(outcome.reached.brokers), frozenset(outcome.reached.links)) == (
+            network.brokers,
+            network.links,
+        )
+        assert max(network.attempts.values()) <= 3
+        assert outcome.rest.start == outcome.reached
+        assert outcome.rest.result == network.run.plan.result
+        check_brokers(outcome, network)
+        check_that_only_dependents_wait(outcome, network)
+    assert failed > 20
+
+
+def check_brokers(outcome, network):
+    planned, found = outcome.plan.result.around, outcome.reached.around
+    unknown = {b for left in outcome.unfinished if left.phase is Phase.UNKNOWN for b in left.brokers}
+    assert set(outcome.brokers_as_planned) == {b for b in found if found[b] == planned.get(b)} - unknown
+    assert {*outcome.brokers_as_planned, *outcome.brokers_not_as_planned} == {*planned, *found} | unknown
+    assert {*outcome.difference.links_missing} == {*outcome.plan.result.links} - network.links
+    assert {*outcome.difference.links_extra} == network.links - {*outcome.plan.result.links}
+
+
+def check_that_only_dependents_wait(outcome, network):
+    """Rule 2: what waits at the end depends on something that failed; all else is done."""
+    left = {int(left.operation.removeprefix("p.")) - 1: left for left in outcome.unfinished}
+    for index, unfinished in left.items():
+        assert unfinished.phase in {Phase.WAITING, Phase.REFUSED, Phase.UNKNOWN}
+        if unfinished.phase is Phase.WAITING:
+            assert any(other in left for other in outcome.plan.dependencies[index])
+            assert unfinished.operation not in network.attempts
+
+
+def test_the_rest_of_a_plan_can_be_carried_out_later():
+    run = PlanRun(PLAN, "p")
+    start_all(run)
+    run.done("p.2")
+    run.refused("p.1", "a is being moved", retry=False, now=NOW)
+    assert run.is_over
+    outcome = run.outcome()
+    assert outcome.lines() == [
+        "1 of 3 steps done; planned and not there: link a–c, link b–d; there and not planned: link a–b, link b–c",
+        "  p.1 (swap a, b, c) is refused: a is being moved",
+        "  p.3 (swap b, c, d) is waiting: waits for p.1",
+    ]
+    assert outcome.brokers_as_planned == ("e", "f")
+    assert outcome.brokers_not_as_planned == ("a", "b", "c", "d")
+    again = PlanRun(outcome.rest, "q")
+    for name in ("q.1", "q.2"):
+        assert start_all(again) == [name]
+        again.done(name)
+    assert again.outcome().reached == PLAN.result
+
+
+def test_a_step_refused_for_now_starts_again_later_and_not_for_ever():
+    run = PlanRun(PLAN, "p", attempts_max=3)
+    run.started("p.1")
+    now = NOW
+    for attempt in (1, 2):
+        run.refused("p.1", "b is busy", retry=True, now=now)
+        assert [operation.name for operation in run.startable(now)] == ["p.2"]
+        now += delay_seconds("p.1", attempt)
+        assert [operation.name for operation in run.startable(now)] == ["p.1", "p.2"]
+        run.started("p.1")
+    run.refused("p.1", "b is busy", retry=True, now=now)
+    assert [operation.name for operation in run.startable(now + 3_600)] == ["p.2"]
+    start_all(run, now)
+    run.done("p.2")
+    assert run.is_over
+    assert str(run.outcome().unfinished[0]) == "p.1 (swap a, b, c) is refused: b is busy (3 attempts)"
+
+
+def test_delays_grow_are_bounded_and_differ():
+    for attempt in range(1, 30):
+        longest = min(DELAY_SECONDS_MAX, DELAY_SECONDS_MIN * 2**attempt)
+        delays = [delay_seconds(f"p.{i}", attempt) for i in range(100)]
+        assert all(longest / 2 <= delay <= longest for delay in delays)
+        assert len(set(delays)) > 90
+        assert max(delays) - min(delays) > 0.4 * longest
+    assert delay_seconds("p.1", 1) == delay_seconds("p.1", 1)
+
+
+def test_a_late_answer_is_welcome():
+    run = PlanRun(PLAN, "p")
+    start_all(run)
+    run.done("p.2")
+    run.unanswered("p.1", "no answer for 30 s")
+    assert run.is_over
+    assert run.outcome().brokers_as_planned == ("e", "f")
+    assert str(run.outcome().unfinished[0]) == "p.1 (swap a, b, c) is unknown: no answer for 30 s"
+    run.done("p.1")
+    assert not run.is_over
+    assert start_all(run) == ["p.3"]
+
+
+def test_brokers_of_a_step_that_runs_are_not_as_planned_even_if_their_links_look_so():
+    """There and back: while the first step runs, all links look as planned, and are not known to be there."""
+    plan = Plan.of(CHAIN, [SwapStep("a", "b", "c"), SwapStep("a", "c", "b")])
+    run = PlanRun(plan, "p")
+    start_all(run)
+    assert run.outcome().brokers_not_as_planned == ("a", "b", "c")
+    assert run.outcome().difference.links_missing == ()
+
+
+def test_a_run_that_is_stopped_starts_nothing_more():
+    run = PlanRun(PLAN, "p")
+    run.started("p.1")
+    run.stop("interrupted")
+    assert run.startable(NOW) == []
+    assert not run.is_over
+    run.refused("p.1", "busy", retry=True, now=NOW)
+    assert run.is_over
+    assert [(left.phase, left.reason) for left in run.outcome().unfinished] == [
+        (Phase.REFUSED, "busy"),
+        (Phase.WAITING, "interrupted"),
+        (Phase.WAITING, "waits for p.1, p.2"),
+    ]
+
+
+def tell(run, told):
+    match told:
+        case Told.STARTED:
+            run.started("p.1")
+        case Told.DONE:
+            run.done("p.1")
+        case Told.RETRY | Told.REFUSED:
+            run.refused("p.1", "why", retry=told is Told.RETRY, now=NOW)
+        case Told.UNANSWERED:
+            run.unanswered("p.1", "why")
+
+
+PATHS = {
+    Phase.WAITING: [],
+    Phase.RUNNING: [Told.STARTED],
+    Phase.DONE: [Told.STARTED, Told.DONE],
+    Phase.REFUSED: [Told.STARTED, Told.REFUSED],
+    Phase.UNKNOWN: [Told.STARTED, Told.UNANSWERED],
+}
+
+
+@pytest.mark.parametrize("told", Told)
+@pytest.mark.parametrize("phase", Phase)
+def test_every_phase_takes_what_the_table_says_and_nothing_else(phase, told):
+    run = PlanRun(PLAN, "p")
+    for before in PATHS[phase]:
+        tell(run, before)
+    if (phase, told) in TRANSITIONS:
+        tell(run, told)
+        left = {unfinished.operation: unfinished.phase for unfinished in run.outcome().unfinished}
+        assert left.get("p.1", Phase.DONE) is TRANSITIONS[phase, told]
+    else:
+        state = run.outcome()
+        with pytest.raises(PlanRunError, match=rf"p\.1: '{told}' is not possible now \(it is {phase}\)"):
+            tell(run, told)
+        assert run.outcome() == state
+
+
+def test_a_step_does_not_start_before_what_it_depends_on():
+    run = PlanRun(PLAN, "p")
+    with pytest.raises(PlanRunError, match=r"p\.3: 'started' is not possible now \(it waits for p\.1, p\.2\)"):
+        run.started("p.3")
+    with pytest.raises(PlanRunError, match=r"operations of this run are p\.1 to \.3"):
+        run.done("q.1")
+
+
+@pytest.mark.parametrize("name", ["", "two words", "x" * 33, "tab\t"])
+def test_names_of_runs_are_short_and_plain(name):
+    with pytest.raises(PlanError, match="is no name for a run"):
+        PlanRun(PLAN, name)
+
+
+def test_at_least_one_attempt():
+    with pytest.raises(PlanError, match="0 attempts"):
+        PlanRun(PLAN, "p", attempts_max=0)
+
+
+def test_an_empty_plan_is_over_at_once():
+    run = PlanRun(Plan.of(CHAIN, []), "p")
+    assert run.is_over
+    assert run.outcome().complete
+    assert run.next_start() is None

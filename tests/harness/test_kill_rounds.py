@@ -1,0 +1,17 @@
+"""`kill -9` of brokers under load: a sample of what `kill_rounds.py` does by the hundred."""
+
+import os
+
+from pleach.trace import explain
+from support.live.kill_rounds import run_rounds
+
+ROUNDS = 8 * int(os.environ.get("PLEACH_THOROUGH", "1"))
+
+
+def test_killed_brokers_lose_double_and_reorder_nothing(tmp_path):
+    result, verdict = run_rounds(ROUNDS, 1, tmp_path, spacing=1.5)
+    assert result.quiet
+    assert verdict.clean, explain(verdict, result.records)
+    crashes = [record for record in result.records if record.detail == "crash"]
+    assert len(crashes) >= ROUNDS
+    assert verdict.counts.deliveries > 15 * ROUNDS

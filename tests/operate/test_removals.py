@@ -1,0 +1,144 @@
+"""A broker is removed while clients of it are away: they lose nothing before it is sure, and then hold up nobody."""
+
+import json
+from http import HTTPStatus
+
+from pleach.core.messages import (
+    ClientLeft,
+    CloseAB,
+    Deliver,
+    Forward,
+    Handover,
+    Left,
+    RemoveAck,
+    RemoveNack,
+    RemoveReq,
+    RequestHost,
+    RequestSwap,
+)
+from pleach.server.http.operations import Steering
+from pleach.server.node import Door
+from support.live.timed_node import SUBSCRIBED, in_world, publish, settled
+
+
+async def ask(world):
+    """An operator asks for the removal, for now without waiting for its end."""
+    body = {"broker": "b", "detach_absent": True, "operation": "r", "timeout": 0.0}
+    page = await Steering(world.node).actions["/overlay/remove"](json.dumps(body).encode())
+    await settled(world.node)
+    return page
+
+
+async def with_absent(world):
+    """s has subscribed, and something is kept for it; returns the wire of the neighbour."""
+    a = world.come("a", epoch=7, door=Door.PEERS)
+    await world.visit("s", *SUBSCRIBED)
+    await world.tell("a", a, Forward(publish("p", 1).event))
+    return a
+
+
+async def check_unharmed(world):
+    assert "s" in world.node.broker.sessions.clients
+    again = await world.visit("s", peer_epoch=1, received=1, first=3)
+    assert again.messages()[0] == Deliver(publish("p", 1).event)
+
+
+# Refused ---------------------------------------------------------------------------------------------------------
+
+
+def test_by_a_broker_that_hosts_components():
+    async def scenario(world):
+        await with_absent(world)
+        await world.node.operations.request(RequestHost("h", "sum", "running-sum"))
+        page = await ask(world)
+        assert page.status is HTTPStatus.CONFLICT
+        await check_unharmed(world)
+
+    in_world(scenario, neighbours=["a"])
+
+
+def test_by_a_broker_that_is_busy_for_as_long_as_anybody_waits():
+    async def scenario(world):
+        await with_absent(world)
+        world.node.operations.request(RequestSwap("swap", "b", "a", "c"))
+        page = await ask(world)
+        assert page.status is HTTPStatus.GATEWAY_TIMEOUT
+        await check_unharmed(world)
+
+    in_world(scenario, neighbours=["a"])
+
+
+def test_by_its_heir(store):
+    async def scenario(world):
+        a = await with_absent(world)
+        await ask(world)
+        await world.tell("a", a, RemoveNack("r", "no"))
+        assert world.node.operations["r"].reason == "no"
+        await world.wait(1)
+        await check_unharmed(world)
+
+    in_world(scenario, store, neighbours=["a"])
+
+
+# Done ------------------------------------------------------------------------------------------------------------
+
+
+def said(wire):
+    return [message for message in wire.messages() if isinstance(message, RemoveReq | Handover | ClientLeft | Left)]
+
+
+def test_who_is_still_away_then_is_given_up_at_once(store):
+    async def scenario(world):
+        a = await with_absent(world)
+        await ask(world)
+        await world.tell("a", a, RemoveAck("r"), CloseAB("r", "h:1"))
+        assert world.node.leaving.waits_for == ["s"]
+        await world.wait(1)
+        assert said(a)[2:] == [ClientLeft("r", "s"), Left("r")]
+        assert world.node.leaving.has_left
+
+    in_world(scenario, store, neighbours=["a"])
+
+
+def test_who_is_back_by_then_is_waited_for():
+    async def scenario(world):
+        a = await with_absent(world)
+        await ask(world)
+        s = world.come("s", peer_epoch=1, received=1, first=3)
+        await world.tell("a", a, RemoveAck("r"), CloseAB("r", "h:1"))
+        await world.wait(1)
+        assert world.node.leaving.waits_for == ["s"]
+        assert s.messages()[0] == Deliver(publish("p", 1).event)
+
+    in_world(scenario, neighbours=["a"])
+
+
+def test_who_went_away_later_is_waited_for():
+    async def scenario(world):
+        a = world.come("a", epoch=7, door=Door.PEERS)
+        s = world.come("s", *SUBSCRIBED)
+        await settled(world.node)
+        await ask(world)
+        world.node.lost("s", s)
+        await world.tell("a", a, RemoveAck("r"), CloseAB("r", "h:1"))
+        await world.wait(1)
+        assert world.node.leaving.waits_for == ["s"]
+
+    in_world(scenario, neighbours=["a"])
+
+
+def test_who_is_not_waited_for_is_not_after_another_attempt_either():
+    async def scenario(world):
+        a = await with_absent(world)
+        await ask(world)
+        await world.tell("a", a, RemoveNack("r", "busy", is_busy=True))
+        world.now += 60
+        world.node.endpoint.fire(now=world.now)
+        world.node.tick()
+        await settled(world.node)
+        assert said(a) == [RemoveReq("r")] * 2
+        await world.tell("a", a, RemoveAck("r"), CloseAB("r", "h:1"))
+        await world.wait(1)
+        assert said(a)[3:] == [ClientLeft("r", "s"), Left("r")]
+
+    in_world(scenario, neighbours=["a"])

@@ -1,0 +1,195 @@
+"""The door of a broker: what peers say is checked once, before the machine sees it."""
+
+from typing import get_args
+
+import msgspec
+import pytest
+
+from pleach.core import messages
+from pleach.core.broker import Broker
+from pleach.core.events.event import Event, EventId
+from pleach.core.events.language import parse_filter
+from pleach.core.links.endpoint import Endpoint
+from pleach.core.links.frames import Data, Hello
+from pleach.core.messages import (
+    Attach,
+    Bereaved,
+    Farewell,
+    Forward,
+    Got,
+    Install,
+    Installed,
+    Kin,
+    Layer,
+    Lock,
+    Mark,
+    Marked,
+    Pooled,
+    Publish,
+    Renewed,
+    RequestSwap,
+    Round,
+    Said,
+    Sent,
+    StandFor,
+    Subscribe,
+    Swap,
+    Whereabouts,
+    encode,
+)
+from pleach.core.routing.router import RoutingConfig
+from pleach.core.stabilise.lease import Lease
+from pleach.core.stabilise.machine import RENEWAL, TICK, Leases
+from pleach.errors import EventError, ProtocolError
+from pleach.server.gate import Gate
+from pleach.server.lease_metrics import Healing
+from pleach.server.metrics import Counters
+from pleach.server.peer_directory import first_broker
+from pleach.server.settings import BrokerSettings
+
+WANTED = parse_filter("n > 0 AND topic = 'a'")
+
+
+def gate():
+    made = Gate(Broker("b", RoutingConfig(), neighbours=["n"]), Counters())
+    made.note_door("c", is_client=True)
+    made.handle("c", Attach(), now=0.0)
+    made.handle("c", Subscribe("s", WANTED), now=0.0)
+    return made
+
+
+def event(**attributes):
+    return Event(EventId("p", 0, 1), attributes)
+
+
+ODD_EVENTS = [
+    event(n=[1], topic="a"),
+    event(n={"x": 1}),
+    event(n=None),
+    event(topic=["a"]),
+    event(n=float("nan")),
+    event(**{f"k{n}": n for n in range(300)}),
+    Event(EventId("p", 0, 1), {"n": 1}, bytes(1_100_000)),
+    Event(EventId("", -1, 0), {"n": 1}),
+]
+
+
+@pytest.mark.parametrize("odd", ODD_EVENTS, ids=str)
+def test_an_event_of_a_neighbour_is_as_good_as_one_of_a_client_or_refused(odd):
+    door = gate()
+    testimony = messages.Testimony("n", "x", [], [], [], [Got(EventId("p", 0, 1)), Sent(odd)])
+    brought = (Marked("operation", Mark.FLOOD, "n", Forward(odd)), Said("c", Publish(odd)), Pooled([], [testimony]))
+    for message in (Forward(odd), testimony, *brought):
+        with pytest.raises(EventError):
+            door.handle("n", message, now=0.0)
+    assert len(door.handle("n", Forward(event(n=1, topic="a")), now=0.0)) == 1
+
+
+def test_the_connection_ends_and_the_reason_is_given():
+    endpoint = Endpoint(gate(), 1)
+    endpoint.connected("n", now=0.0)
+    endpoint.receive("n", Hello("n", 1, 0, 0, 1), now=0.0)
+    endpoint.receive("n", Data(1, encode(Forward(event(n=[1], topic="a")))), now=0.0)
+    ((peer, reason),) = endpoint.take_batch().hangups
+    assert peer == "n"
+    assert "EventError: attribute 'n' is of type list" in reason
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Forward(event(n=1)),
+        Install(Layer.SUBSCRIPTIONS, 1, "", WANTED),
+        Installed(Layer.SUBSCRIPTIONS, 1),
+        RequestSwap("operation", "a", "b", "c"),
+        Lock("operation", "a", "b", "c"),
+        Swap("operation"),
+        Marked("operation", Mark.FLOOD, "x", Forward(event(n=1))),
+        StandFor(["n"]),
+        Bereaved("n", [], []),
+        messages.Testimony("c", "b", [], [], [], []),
+        Kin(Whereabouts(), {}, "", {}, {}),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_who_came_by_the_clients_door_cannot_speak_as_a_broker_or_an_operator(message):
+    door = gate()
+    before = door.capture()
+    with pytest.raises(ProtocolError):
+        door.handle("c", message, now=0.0)
+    assert door.capture() == before
+
+
+@pytest.mark.parametrize("message", [StandFor(["n"]), Bereaved("n", [], [])], ids=lambda m: type(m).__name__)
+def test_only_its_driver_tells_a_broker_who_is_dead(message):
+    door = Gate(first_broker(BrokerSettings(name="b", neighbours=("n",))), Counters())
+    with pytest.raises(ProtocolError, match="nobody says this to another broker"):
+        door.handle("n", message, now=0.0)
+
+
+def test_what_clients_say_passes():
+    door = gate()
+    assert door.handle("c", Subscribe("t", WANTED, network_wide=False), now=0.0)
+    with pytest.raises(ProtocolError, match="no protocol here owns"):  # past the door: this broker has no protocols
+        door.handle("c", Farewell(), now=0.0)
+
+
+def test_the_gate_looks_at_every_field_that_carries_an_event():
+    """A message type that comes to carry an event has to be checked, too."""
+    kinds = [m for m in vars(messages).values() if isinstance(m, type) and issubclass(m, messages.Message)]
+    carriers = {
+        kind.__name__
+        for kind in kinds
+        for field in msgspec.structs.fields(kind)
+        if {field.type, *get_args(field.type)} & {Event, Forward, Publish}
+    }
+    simulated = {"Along", "Coloured", "OnBehalf"}
+    assert carriers - simulated == {"Publish", "Deliver", "Forward", "Marked", "Said"}
+    owned = first_broker(BrokerSettings(name="b"))._owner  # what no protocol owns is refused
+    assert not simulated & {kind.__name__ for kind in owned}
+
+
+# Leases ---------------------------------------------------------------------------------------------------------
+
+
+def leased_gate(**config):
+    broker = Broker("b", RoutingConfig(refresh=1.0, **config), neighbours=["n"], machines=[leases_of])
+    made = Gate(broker, Counters())
+    made.handle("c", Attach(), now=0.0)
+    made.handle("c", Subscribe("s", WANTED), now=0.0)
+    made.healing = Healing(broker, broker.machine(Leases), made._counters)
+    return made
+
+
+def leases_of(layers):
+    return Leases(layers, Lease(refresh=1.0, period=2.0))
+
+
+@pytest.mark.parametrize("is_tight", [False, True])
+def test_a_full_broker_takes_renewals_of_what_it_has_and_of_nothing_else(is_tight):
+    door = leased_gate()
+    door.names_max, door.is_tight = (None, True) if is_tight else (1, False)
+    known, unknown = Subscribe("s", WANTED, renews=True), Subscribe("more", WANTED, renews=True)
+    assert door.handle("c", known, now=0.0) == []
+    assert door.is_changed_by("c", known)
+    assert door.handle("c", Subscribe("s", WANTED), now=0.0) == [], "asked for again: it waits for its neighbour"
+    (refused,) = door.handle("c", unknown, now=0.0)
+    assert type(refused.message).__name__ == "Refused"
+    assert not door.is_changed_by("c", unknown)
+    assert not door.is_changed_by("stranger", known)
+    assert door.broker.sessions.subscriptions("c") == {"s": WANTED}
+
+
+def test_what_leases_do_is_counted():
+    door = leased_gate()
+    counters = door._counters
+    door.handle("c", Subscribe("s", WANTED, renews=True), now=0.0)
+    door.handle("n", Install(Layer.SUBSCRIPTIONS, 0, "", WANTED), now=0.0)
+    assert (counters.renewals_received, counters.lease_restored) == (2, 1), "the neighbour's entry was missing"
+    door.handle_timer(RENEWAL, now=0.0)
+    assert counters.renewals_sent == 1
+    door.handle_timer(TICK, now=0.0)
+    for sender, message in (("c", Attach()), ("c", Renewed()), ("n", Round(ends=False)), ("n", Round(ends=True))):
+        door.handle(sender, message, now=0.0)
+    door.handle_timer(TICK, now=0.0)
+    assert counters.lease_expired == 2

@@ -1,0 +1,31 @@
+"""A performance without processes: two acts, with trees and a trace as brokers and clients would have told them."""
+
+from pathlib import Path
+
+from pleach.core.overlay.plans import Topology
+from pleach.demo.acts import ACTS, story
+from pleach.demo.stage import Performance, Scene, Tree
+from pleach.harness.run import LiveResult
+from pleach.scenario.load import load_scenario
+from pleach.sim.run import run_scenario
+
+CHURN = Path(__file__).parents[3] / "examples" / "churn.toml"
+
+
+def tree(links, homes):
+    return Tree(Topology.of(links), homes, frozenset())
+
+
+def performance(*, refusals=()):
+    """The swap and the kill of the story, told over the trace of another run."""
+    links = list(story().links)
+    swapped = [("iad2", "iad3") if link == ("iad1", "iad3") else link for link in links]
+    before = tree(links, {"s": "iad2", "p": "fra1"})
+    after = tree(swapped, {"s": "iad3", "p": "fra1"})
+    swap, kill = (act for act in ACTS if act.name in {"swap", "kill"})
+    scenes = (
+        Scene(swap, 0.5, 1.0, 2.0, before, after, refusals),
+        Scene(kill, 2.0, 3.0, 4.0, after, after),
+    )
+    run = run_scenario(load_scenario(CHURN), 1)
+    return Performance(LiveResult(run.scenario, run.records, run.ended_at, True, tuple(refusals)), scenes)
