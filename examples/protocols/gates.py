@@ -11,8 +11,8 @@ from __future__ import annotations
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import EVENTS_TO_BROKERS, Begin, Begun, Message, Node
 from pleach.core.overlay.exchange.coordinated import Coordinated
-from pleach.core.overlay.exchange.crossing import Crossing, Ends
-from pleach.core.overlay.seam import Handled, Hold, Passing, Verdict
+from pleach.core.overlay.exchange.crossing import CrossingSeam, Ends
+from pleach.core.overlay.seam import Hold, Passing, Reaction, Verdict
 
 
 class GateEnds(Ends):
@@ -20,7 +20,7 @@ class GateEnds(Ends):
     waiting: tuple[Node, ...] = ()  # whose events are held here
 
 
-class Gate(Crossing):
+class Gate(CrossingSeam):
     keeps_causal_order = True
     ends: GateEnds
     inside: frozenset[Node]
@@ -43,17 +43,17 @@ class Gates(Coordinated):
         gate.ends, gate.inside = self.ends, frozenset(self.cycle.path)
         return gate
 
-    def begin(self, _lock_seconds: float, /) -> Handled:
-        return Handled(self._close())
+    def begin(self, _lock_seconds: float, /) -> Reaction:
+        return Reaction(self._close())
 
-    def handle(self, sender: Node, message: Message) -> Handled:
+    def handle(self, sender: Node, message: Message) -> Reaction:
         match message:
             case Begin():
-                return Handled(self._close())
+                return Reaction(self._close())
             case Begun() if self.name == self.cycle.u:
                 return super().begin(0.0)
             case Begun():
-                return Handled([Send(self._beside(-1), message)])
+                return Reaction([Send(self._beside(-1), message)])
         handled = super().handle(sender, message)
         return handled._replace(released=self.ends.waiting) if self.is_over else handled
 

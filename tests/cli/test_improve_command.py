@@ -6,12 +6,12 @@ from typer.testing import CliRunner
 
 from pleach.cli.improve import _seconds, _share, _tell, told
 from pleach.cli.main import app
-from pleach.core.optimise.improvement import Verdict
+from pleach.core.optimise.improvement import ImproveVerdict
 from pleach.errors import InvalidInputError, PriceError
-from pleach.operate.improving import Exchanged, Round, Wish
+from pleach.operate.improving import Exchanged, ImproveOptions, ImproveRound
 
-BETTER = Round(
-    3, 0.0, Verdict.IMPROVE, 1_200.0, 4, 80.0, 20.0, 91.25, (Exchanged(("a", "b"), ("a", "c")),), is_done=True
+BETTER = ImproveRound(
+    3, 0.0, ImproveVerdict.IMPROVE, 1_200.0, 4, 80.0, 20.0, 91.25, (Exchanged(("a", "b"), ("a", "c")),), is_done=True
 )
 
 
@@ -61,17 +61,17 @@ def test_people_hear_costs_exchanges_and_reasons():
     ]
     (first, *_) = told(BETTER, is_dry=True)
     assert "; would cost 20.00" in first
-    rest = Round(4, 0.0, Verdict.LITTLE, 100.0, 1, 20.0, 19.5)
+    rest = ImproveRound(4, 0.0, ImproveVerdict.LITTLE, 100.0, 1, 20.0, 19.5)
     assert list(told(rest, is_dry=False)) == [
         "00:00:00  100 events cost 20.00 each: nothing to do, it saves too little"
     ]
-    assert list(told(Round(5, 0.0, "not seen", trouble="a is down"), is_dry=False)) == ["00:00:00  a is down"]
+    assert list(told(ImproveRound(5, 0.0, "not seen", trouble="a is down"), is_dry=False)) == ["00:00:00  a is down"]
     torn = msgspec.structs.replace(BETTER, is_done=False, trouble="0 of 1 steps done")
     assert list(told(torn, is_dry=False))[-1].strip() == "0 of 1 steps done"
 
 
 def test_programs_get_an_object_per_look(capsys):
-    _tell(BETTER, Wish(dry_run=True), as_json=True)
+    _tell(BETTER, ImproveOptions(dry_run=True), as_json=True)
     (line,) = capsys.readouterr().out.splitlines()
     said = msgspec.json.decode(line)
     assert (said["cost"], said["cost_then"], said["one_in"], said["dry_run"]) == (80.0, 20.0, 4, True)

@@ -394,8 +394,8 @@ def test_a_slow_consumer_holds_a_bounded_queue_and_nobody_else_up():
             assert session.unconfirmed >= EVENTS - queue_max - window
             waiting = session.unconfirmed
             broker.cut()  # a new connection is no way around the bound
-            await until(lambda: not slow._lifeline.is_up)
-            await until(lambda: slow._lifeline.is_up)
+            await until(lambda: not slow._driver.is_up)
+            await until(lambda: slow._driver.is_up)
             assert session.unconfirmed == waiting
             assert numbers(await take(lazy, EVENTS)) == list(range(EVENTS))
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pleach.core.links.frames import Ack, Bye, Data, Farewell, Hello, Ping, encode_frame
+from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Hello, Ping, encode_frame
 from pleach.net.connection import (
     UNGREETED_BYTES_MAX,
     WRITE_BUFFER_HIGH_BYTES,
@@ -53,7 +53,7 @@ async def end(here, connection, server):
 def test_frames_arrive_in_order_and_travel_together():
     async def scene():
         here, there, connection, server = await pair()
-        sent = [HELLO, *(Data(n, b"x" * n) for n in range(1, 100)), Ack(7), Ping(), Bye(Farewell.LEAVING, "enough")]
+        sent = [HELLO, *(Data(n, b"x" * n) for n in range(1, 100)), Ack(7), Ping(), Bye(ByeReason.LEAVING, "enough")]
         for frame in sent:
             connection.send(frame)
         await until(lambda: len(there.frames) == len(sent))

@@ -43,15 +43,15 @@ def run(coroutine):
 
 async def abandon(client):
     """What a kill leaves: the connection gone, nothing said, nothing written."""
-    strands = client._lifeline._strands
-    await strands.rest()
-    client._lifeline._error = StoreError("killed by the test")  # nothing settles from here on
-    for strand in strands.all:
-        strand._is_over = True
-        if strand._connection is not None:
-            strand._connection.abort("killed")
-    client._lifeline._cursor.close()
-    await until(lambda: not any(strand.is_connected for strand in strands.all))
+    connections = client._driver._connections
+    await connections.rest()
+    client._driver._error = StoreError("killed by the test")  # nothing settles from here on
+    for connection in connections.all:
+        connection._is_over = True
+        if connection._connection is not None:
+            connection._connection.abort("killed")
+    client._driver._cursor.close()
+    await until(lambda: not any(connection.is_connected for connection in connections.all))
 
 
 async def publish_numbers(address, low, high):
@@ -310,7 +310,7 @@ def test_an_ack_that_cannot_be_written_down_is_not_taken_for_one_that_was(tmp_pa
             sub = await client.subscribe("EXISTS n", manual_ack=True)
             await publish_numbers(broker.address, 0, 1)
             (event,) = await take(sub, 1)
-            client._lifeline._cursor._db.execute("PRAGMA query_only = ON")  # a disk that takes nothing any more
+            client._driver._cursor._db.execute("PRAGMA query_only = ON")  # a disk that takes nothing any more
             with pytest.raises(SessionLostError, match="cannot be written"):
                 await sub.ack(event)
             await client.close()
@@ -329,8 +329,8 @@ def test_a_new_connection_confirms_no_more_than_what_is_consumed(tmp_path):
             assert numbers(await take(sub, 2)) == [0, 1]
             await until(lambda: sub.queued == 3)
             broker.cut()
-            await until(lambda: not client._lifeline.is_up)
-            await until(lambda: client._lifeline.is_up)
+            await until(lambda: not client._driver.is_up)
+            await until(lambda: client._driver.is_up)
             await abandon(client)
             async with pleach.connect(broker.address, name="s", state_dir=tmp_path) as client:
                 again = await client.subscribe("EXISTS n")

@@ -71,7 +71,7 @@ class Sub:
 
 
 def test_a_script_publishes_and_reads(broker):
-    with blocking.Client(broker.ready["client"], name="c") as client:
+    with blocking.BlockingClient(broker.ready["client"], name="c") as client:
         sub = client.subscribe("n > 1")
         ids = [client.publish({"n": n}) for n in range(4)]
         assert [event.id for event in (sub.next(timeout=PATIENCE_SECONDS) for _ in range(2))] == ids[2:]
@@ -91,13 +91,13 @@ def test_a_script_publishes_and_reads(broker):
 def test_a_script_whose_broker_is_not_there_is_told_so():
     address = "127.0.0.1:1"
     with pytest.raises(ConnectError, match=address):
-        blocking.Client(address, connect_timeout=0.0)
+        blocking.BlockingClient(address, connect_timeout=0.0)
 
 
 def test_a_script_advertises_where_that_is_wanted(tmp_path):
     with processes() as start:
         broker = start("b", tmp_path, "--advertisements")
-        with blocking.Client(broker.ready["client"]) as client:
+        with blocking.BlockingClient(broker.ready["client"]) as client:
             with pytest.raises(PublishRefusedError):
                 client.publish({"n": 1})
             name = client.advertise("EXISTS n")
@@ -108,7 +108,7 @@ def test_a_script_advertises_where_that_is_wanted(tmp_path):
 def test_a_durable_broker_that_is_killed_loses_nothing_of_a_client_that_waits_for_it(tmp_path):
     with processes() as start:
         broker = start("b", tmp_path, durable=True)
-        with blocking.Client(broker.ready["client"], name="c") as client:
+        with blocking.BlockingClient(broker.ready["client"], name="c") as client:
             sub = client.subscribe("EXISTS n")
             for n in range(3):
                 client.publish({"n": n})

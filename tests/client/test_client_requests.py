@@ -4,17 +4,17 @@ import asyncio
 
 import pytest
 
-from pleach.client.requests import Requests
+from pleach.client.requests import PendingRequests
 from pleach.core.messages import Advertised, Layer, Subscribed, Unadvertised, Unsubscribed
 from pleach.errors import AdvertiseRefusedError, ClientClosedError, SubscribeRefusedError
-from pleach.net.turn import Turn, tell
+from pleach.net.turn import LoopTurn, tell
 
 CLOSED = ClientClosedError("closed")
 
 
 def test_who_asks_for_the_same_gets_the_same_answer():
     async def story():
-        requests = Requests()
+        requests = PendingRequests()
         first, again, other = (requests.asked(Subscribed, name) for name in ("s", "s", "t"))
         requests.answer(Subscribed, "s")
         assert first is again
@@ -42,7 +42,7 @@ def test_a_refusal_is_for_whatever_was_asked_under_that_name(kind, error, layer,
     layer = layer if is_layer_said else None
 
     async def story():
-        requests = Requests()
+        requests = PendingRequests()
         refused, other = requests.asked(kind, "n"), requests.asked(kind, "m")
         requests.refuse("n", "too wide", layer)
         with pytest.raises(error, match="too wide"):
@@ -54,7 +54,7 @@ def test_a_refusal_is_for_whatever_was_asked_under_that_name(kind, error, layer,
 
 def test_a_refused_subscription_says_nothing_of_an_advertisement_of_its_name():
     async def story():
-        requests = Requests()
+        requests = PendingRequests()
         refused, other = requests.asked(Subscribed, "n"), requests.asked(Advertised, "n")
         requests.refuse("n", "too wide", Layer.SUBSCRIPTIONS)
         assert refused.done()
@@ -65,7 +65,7 @@ def test_a_refused_subscription_says_nothing_of_an_advertisement_of_its_name():
 
 def test_all_of_some_kinds_are_answered_and_all_others_fail():
     async def story():
-        requests = Requests()
+        requests = PendingRequests()
         gone, kept = requests.asked(Unadvertised, "a"), requests.asked(Subscribed, "s")
         requests.answer_all(Unsubscribed, Unadvertised)
         assert gone.result() is None
@@ -86,7 +86,7 @@ def test_a_turn_ends_once_and_who_waits_for_it_hears_how(error):
             ends.append(turn.end())
             tell(ends[-1], error)
 
-        turn = Turn(settle)
+        turn = LoopTurn(settle)
         turn.end_soon()
         turn.end_soon()
         answers = await asyncio.gather(turn.ended(), turn.ended(), return_exceptions=True)

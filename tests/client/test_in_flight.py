@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pleach.client.in_flight import Underway
+from pleach.client.in_flight import InFlight
 from pleach.core.events.event import EventId
 from pleach.errors import UnknownOutcomeError
 
@@ -16,7 +16,7 @@ async def turns(count=5):
 
 def test_who_waits_is_served_in_turn():
     async def scene():
-        window, order = Underway(2), []
+        window, order = InFlight(2), []
         assert window.try_enter()
         assert window.try_enter()
         assert not window.try_enter()
@@ -43,7 +43,7 @@ def test_who_waits_is_served_in_turn():
 
 def test_who_gives_up_takes_no_room_along():
     async def scene():
-        window = Underway(1)
+        window = InFlight(1)
         await window.enter()
         early, late = (asyncio.create_task(window.enter()) for _ in range(2))
         await turns()
@@ -61,7 +61,7 @@ def test_who_gives_up_takes_no_room_along():
 
 def test_a_confirmation_answers_all_that_it_stands_for_and_gives_their_room_back():
     async def scene():
-        underway = Underway(3)
+        underway = InFlight(3)
         ids = [EventId("p", 7, n) for n in (1, 2, 3)]
         futures = []
         for event_id in ids:

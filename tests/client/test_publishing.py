@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pleach
-from pleach.client.publish_once import Ledger, publish_once
+from pleach.client.publish_once import PublishLedger, publish_once
 from pleach.client.visit import Identity
 from pleach.core.events.event import Event, EventId
 from pleach.core.messages import Attached, Published, PublishRefused, encode
@@ -123,7 +123,7 @@ def test_answers_that_were_given_up_are_an_error_and_no_new_beginning(tmp_path):
 def test_an_answer_that_leaves_it_in_doubt_is_an_error_and_no_reason_to_publish_again():
     answer = encode(PublishRefused(EventId("sink", 1, 1), "passed on", is_in_doubt=True))
     with pytest.raises(SessionLostError, match="whether sink/1/1 was published is not known: passed on"):
-        Ledger().note(1, answer)
+        PublishLedger().note(1, answer)
 
 
 def test_a_broker_that_loses_its_memory_meanwhile_is_an_error(tmp_path):
@@ -165,12 +165,12 @@ def test_a_ledger_knows_all_from_the_answers_that_are_left(counts, data):
             answers.append(encode(PublishRefused(EventId("sink", 1, done + 1), "full")))
         done += count
         answers.append(encode(Published(EventId("sink", 1, done), count)))
-    whole = Ledger()
+    whole = PublishLedger()
     for number, answer in enumerate(answers, 1):
         whole.note(number, answer)
     assert (whole.done, whole.refused) == (done, {})
     confirmed = data.draw(st.sampled_from([0, whole.confirmable]))
-    rest = Ledger()
+    rest = PublishLedger()
     for number, answer in enumerate(answers[confirmed:], confirmed + 1):
         rest.note(number, answer)
     assert rest.done == done

@@ -8,7 +8,7 @@ from test_publishing import events, numbers, publish, run
 
 import pleach
 from pleach.client.publish_once import publish_once
-from pleach.client.visit import Identity, Visit
+from pleach.client.visit import Identity, ShortConnection
 from pleach.core.messages import Farewell, Publish, RequestAdd, Unsubscribe, encode
 from pleach.core.messages.runs import encode_event, encode_run
 from pleach.errors import SessionLostError
@@ -77,7 +77,7 @@ async def say(running, broker, payload):
     """A process that says something, and is killed before it hears what becomes of it."""
 
     def visit():
-        with Visit(one_address(running.ready[broker].client), Identity("sink", 1), 10.0) as visit:
+        with ShortConnection(one_address(running.ready[broker].client), Identity("sink", 1), 10.0) as visit:
             number = visit.taken + 1
             visit.say(number, payload)
             visit.until_taken(number)

@@ -10,7 +10,7 @@ from pleach.client.reader import Reader
 from pleach.core.events.language import parse_filter
 from pleach.errors import ClientFencedError, ConnectError, SessionLostError, SubscribeRefusedError
 from pleach.net.addresses import parse_addresses
-from pleach.server.settings import Limits
+from pleach.server.settings import BrokerLimits
 from support.live.daemons import Running, chain
 from support.live.tiny_broker import until
 
@@ -138,7 +138,7 @@ def test_a_broker_that_leaves_sends_the_reader_on_and_nothing_is_lost(tmp_path):
 
 def test_a_broker_that_left_without_us_is_an_error(tmp_path):
     async def story():
-        async with chain(tmp_path, limits=Limits(leave_seconds=1)) as running:
+        async with chain(tmp_path, limits=BrokerLimits(leave_seconds=1)) as running:
             place = await asyncio.to_thread(reader_at(running, "c", "b").subscribe, EVERYTHING, epoch())
             reader = reader_at(running, "c", "b", patience=0.5)
             await publish(running, "a", 0, 10)
@@ -185,7 +185,7 @@ def test_a_broker_without_memory_is_an_error_and_no_silent_beginning(tmp_path):
 
 def test_a_reader_that_let_too_much_pile_up_is_told(tmp_path):
     async def story():
-        async with chain(tmp_path, limits=Limits(outbox_bytes_per_client=20_000)) as running:
+        async with chain(tmp_path, limits=BrokerLimits(outbox_bytes_per_client=20_000)) as running:
             reader = reader_at(running, "c")
             place = await asyncio.to_thread(reader.subscribe, EVERYTHING, epoch())
             await publish(running, "c", 0, 2_000)
@@ -197,7 +197,7 @@ def test_a_reader_that_let_too_much_pile_up_is_told(tmp_path):
 
 def test_a_reader_is_not_forgotten_while_it_reads_and_is_afterwards(tmp_path):
     async def story():
-        async with chain(tmp_path, limits=Limits(client_absence_seconds=1)) as running:
+        async with chain(tmp_path, limits=BrokerLimits(client_absence_seconds=1)) as running:
             reader, place = reader_at(running, "c"), None
             while place is None:
                 place = await read_for(2.5, reader, absence_max=1.0)
@@ -230,7 +230,7 @@ def test_nobody_answers(tmp_path):
 
 def test_a_refused_subscription_says_why(tmp_path):
     async def story():
-        async with chain(tmp_path, limits=Limits(subscriptions=1)) as running:
+        async with chain(tmp_path, limits=BrokerLimits(subscriptions=1)) as running:
             await asyncio.to_thread(reader_at(running, "c", name="q").subscribe, EVERYTHING, epoch())
             with pytest.raises(SubscribeRefusedError, match="its limit"):
                 await asyncio.to_thread(reader_at(running, "c").subscribe, EVERYTHING, epoch())

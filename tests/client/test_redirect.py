@@ -7,7 +7,7 @@ from test_client_library_durable import abandon
 
 import pleach
 from pleach.errors import ClientError
-from pleach.server.settings import Limits
+from pleach.server.settings import BrokerLimits
 from support.live.daemons import chain
 from support.live.following import EVENTS, address, numbers, publish, run
 from support.live.tiny_broker import take, until
@@ -64,7 +64,7 @@ def test_one_that_was_sent_on_twice_and_back_again_goes_on(tmp_path):
                     assert await running.ended(name) == 0
                     await load
                 await running.start("c")
-                running.node("a").roads.expect("c")
+                running.node("a").directory.expect("c")
                 await running.add("c", "a")
                 await publish(publisher, 30, 10)
                 assert await numbers(mine, 40) == list(range(40))
@@ -116,7 +116,7 @@ def test_a_process_that_dies_on_the_way_is_succeeded_by_one_that_says_farewell(t
                 for number in range(50):
                     await client.publish_windowed({"n": number})
                 removal = asyncio.create_task(running.remove("c"))
-                await until(lambda: client._lifeline.machine.broker == "b")
+                await until(lambda: client._driver.machine.broker == "b")
                 await abandon(client)
                 async with pleach.connect(at_c, name="w", state_dir=state) as successor:
                     await successor.publish({"n": 50})
@@ -129,7 +129,7 @@ def test_a_process_that_dies_on_the_way_is_succeeded_by_one_that_says_farewell(t
 
 def test_one_that_has_vanished_is_given_up_in_time_and_the_broker_ends(tmp_path):
     async def story():
-        async with chain(tmp_path, limits=Limits(leave_seconds=1)) as running:
+        async with chain(tmp_path, limits=BrokerLimits(leave_seconds=1)) as running:
             at_c = address(running, "c")
             state = tmp_path / "state"
             async with pleach.connect(at_c, name="s", state_dir=state) as subscriber:

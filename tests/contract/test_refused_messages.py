@@ -53,8 +53,8 @@ def seen(scenario, monkeypatch):
             messages[sender, encode(message)] = message
         return inner(broker, sender, message, now=now)
 
-    with monkeypatch.context() as watching:
-        watching.setattr(Broker, "handle", handle)
+    with monkeypatch.context() as traffic_notes:
+        traffic_notes.setattr(Broker, "handle", handle)
         run.finish()
     return states, [(sender, message) for (sender, _), message in messages.items()]
 

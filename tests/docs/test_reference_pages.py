@@ -8,7 +8,7 @@ import pytest
 import reference
 import rooms
 from pleach import errors
-from pleach.core.links.frames import FRAME_BYTES_MAX, PROTOCOL_VERSION, Farewell, Kind
+from pleach.core.links.frames import FRAME_BYTES_MAX, PROTOCOL_VERSION, ByeReason, FrameKind
 from pleach.core.messages.runs import RUN_EVENTS_MAX
 from pleach.server.metrics import Counters
 from pleach.server.settings import TABLES, BrokerSettings
@@ -74,7 +74,7 @@ def test_every_error_is_there_with_what_it_is_and_what_to_do():
 
 def test_every_frame_and_farewell_is_there():
     page = (PAGES / "wire.md").read_text()
-    for member in (*Kind, *Farewell):
+    for member in (*FrameKind, *ByeReason):
         assert f"| {member.value} | {member.name} |" in page
     assert f"Version {PROTOCOL_VERSION}." in page
     assert f"9 bytes to {FRAME_BYTES_MAX // 2**20} MB" in page

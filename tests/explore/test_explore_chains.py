@@ -12,7 +12,7 @@ from pleach.core.messages import Forward
 from pleach.core.routing.policies import POLICIES
 from pleach.errors import LivenessError, ScenarioError
 from pleach.explore import search
-from pleach.explore.search import Outcome, explore
+from pleach.explore.search import ExploreOutcome, explore
 from pleach.scenario import load_scenario
 from pleach.scenario.plants import PlantedBroker
 from pleach.scenario.schedule import Act, HandOver
@@ -41,7 +41,7 @@ def network(chain, policy, hierarchical, advertisements):
 @pytest.mark.parametrize("chain", [WITHDRAWAL, ADVERTISING, ANSWERING], ids=["withdrawal", "advertising", "answering"])
 def test_nothing_fails_in_any_order(chain, policy, hierarchical, advertisements):
     found = explore(network(chain, policy, hierarchical, advertisements))
-    assert found.outcome is Outcome.CLEAN
+    assert found.outcome is ExploreOutcome.CLEAN
     assert found.failing == 0
     assert found.quiet > 1
     assert found.schedules > found.states > 100
@@ -51,14 +51,14 @@ def test_nothing_fails_in_any_order(chain, policy, hierarchical, advertisements)
 def test_nothing_fails_wherever_the_middle_broker_crashes(policy, hierarchical, advertisements):
     chain = WITHDRAWAL.but(steps=(*WITHDRAWAL.steps, crash("b"), restart("b")))
     found = explore(network(chain, policy, hierarchical, advertisements))
-    assert found.outcome is Outcome.CLEAN
+    assert found.outcome is ExploreOutcome.CLEAN
     assert found.quiet == 3 * 23  # what is quiet without a crash is so before, during and after it
 
 
 @pytest.mark.parametrize("policy", POLICIES if FACTOR > 1 else ["covering"])
 def test_a_subscription_an_unsubscription_and_two_events(policy):
     found = explore(CHURN.but(routing=policy).scenario())
-    assert found.outcome is Outcome.CLEAN
+    assert found.outcome is ExploreOutcome.CLEAN
     if policy == "covering":
         assert (found.states, found.transitions, found.quiet) == (159_610, 637_247, 159)
         assert (found.shortest, found.longest) == (24, 32)
@@ -67,7 +67,7 @@ def test_a_subscription_an_unsubscription_and_two_events(policy):
 def test_the_example_has_the_counts_that_the_reference_page_gives():
     found = explore(load_scenario(EXAMPLES / "chain-of-three.toml"))
     assert (found.states, found.transitions, found.schedules, found.quiet) == (7_634, 25_334, 6_363_219_110, 23)
-    assert found.outcome is Outcome.CLEAN
+    assert found.outcome is ExploreOutcome.CLEAN
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_the_example_has_the_counts_that_the_reference_page_gives():
 )
 def test_planted_bugs_are_found(chain, plant, kind):
     found = explore(chain.scenario(), plant=plant)
-    assert found.outcome is Outcome.FAILING
+    assert found.outcome is ExploreOutcome.FAILING
     assert found.failing > 0
     assert kind in found.kinds
     assert kind in found.finding.kinds
@@ -93,7 +93,7 @@ def test_a_bug_that_no_client_has_seen_yet_shows_in_the_tables():
     """Without any event the forgotten export costs nobody anything, but the two ends of a link disagree."""
     chain = TINY.but(steps=TINY.steps[1:])
     found = explore(chain.scenario(), plant="forgotten-reexport")
-    assert found.outcome is Outcome.FAILING
+    assert found.outcome is ExploreOutcome.FAILING
     assert found.finding.verdict is None
     assert found.finding.kinds == ("tables disagree", "never answered")
     assert "a does not know price > 50" in found.finding.reason
@@ -134,7 +134,7 @@ def test_an_unknown_plant_is_refused():
 
 def test_where_the_bound_comes_first_the_outcome_is_unknown():
     found = explore(WITHDRAWAL.scenario(), states_max=100)
-    assert found.outcome is Outcome.UNKNOWN
+    assert found.outcome is ExploreOutcome.UNKNOWN
     assert not found.complete
     assert found.states == 101
 
@@ -142,7 +142,7 @@ def test_where_the_bound_comes_first_the_outcome_is_unknown():
 def test_what_was_found_before_the_bound_is_reported():
     whole = explore(WITHDRAWAL.scenario(), plant="overtaking-unsubscription")
     part = explore(WITHDRAWAL.scenario(), plant="overtaking-unsubscription", states_max=whole.states - 1)
-    assert part.outcome is Outcome.FAILING
+    assert part.outcome is ExploreOutcome.FAILING
     assert not part.complete
     assert part.finding.verdict.violations
     assert len(part.finding.schedule.steps) >= len(whole.finding.schedule.steps)

@@ -8,17 +8,17 @@ import pytest
 from pleach.core.messages import RequestExchange, RequestSwap
 from pleach.core.overlay.registry import CYCLES, SWAPS, WAITING
 from pleach.errors import ScenarioError, ScheduleError
-from pleach.explore.search import Outcome, explore
+from pleach.explore.search import ExploreOutcome, explore
 from pleach.scenario.load import load_scenario
 from pleach.scenario.schedule import Schedule, Step
-from pleach.scenario.script import Options, Requests, describe, script_of
+from pleach.scenario.script import ExploreOptions, ScriptedRequests, describe, script_of
 from pleach.sim.replay import replay
 from pleach.trace import judge
 from support.explore.chains import Chain, advertise, client, crash, publish, restart, unsubscribe
 from support.explore.cycles import AGAIN, LEFT_TO_RIGHT, RIGHT_TO_LEFT, cycle, explored, length, one_event
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-TIMERS = Options(instant_clients=True, timers=True)
+TIMERS = ExploreOptions(instant_clients=True, timers=True)
 CORRECTED = "advanced-coordinated"
 PRINTED = "advanced-coordinated-printed"
 
@@ -33,7 +33,7 @@ def example(name, exchange=""):
 
 def test_an_exchange_along_the_cycle_is_one_request():
     script = script_of(cycle())
-    assert script.actions == {"1": (Requests(RequestExchange("1.1", ["1", "2", "3", "4"], 1, CORRECTED)),)}
+    assert script.actions == {"1": (ScriptedRequests(RequestExchange("1.1", ["1", "2", "3", "4"], 1, CORRECTED)),)}
     assert describe(script.actions["1"][0]) == "operation 1.1: exchange 2-3 for 1-4"
     assert {("1", "4"), ("4", "1")} <= set(script.links)
 
@@ -41,21 +41,23 @@ def test_an_exchange_along_the_cycle_is_one_request():
 def test_an_exchange_by_swaps_is_a_plan_whose_steps_wait_for_each_other():
     actions = script_of(cycle(exchange="swaplink")).actions
     assert actions == {
-        "1": (Requests(RequestSwap("1.2", "1", "3", "4"), after=("1.1",)),),
-        "3": (Requests(RequestSwap("1.1", "3", "2", "1")),),
+        "1": (ScriptedRequests(RequestSwap("1.2", "1", "3", "4"), after=("1.1",)),),
+        "3": (ScriptedRequests(RequestSwap("1.1", "3", "2", "1")),),
     }
 
 
 def test_a_swap_is_asked_for_in_the_words_of_the_protocol():
     chain = Chain(steps=("do = 'swap'\nbrokers = ['a', 'b', 'c']",))
     scenario = msgspec.structs.replace(chain.scenario(), exchange=CORRECTED)
-    assert script_of(scenario).actions == {"a": (Requests(RequestExchange("1", ["a", "b", "c"], 0, CORRECTED)),)}
+    assert script_of(scenario).actions == {
+        "a": (ScriptedRequests(RequestExchange("1", ["a", "b", "c"], 0, CORRECTED)),)
+    }
 
 
 def test_an_exchange_is_planned_for_the_tree_that_earlier_steps_leave():
     back = "do = 'exchange'\nremove = ['1', '4']\nadd = ['2', '3']"
     script = script_of(cycle(back))
-    assert script.actions["2"] == (Requests(RequestExchange("2.1", ["2", "1", "4", "3"], 1, CORRECTED)),)
+    assert script.actions["2"] == (ScriptedRequests(RequestExchange("2.1", ["2", "1", "4", "3"], 1, CORRECTED)),)
 
 
 def test_an_exchange_that_leaves_no_tree_is_refused():
@@ -83,7 +85,7 @@ def test_a_schedule_that_asks_for_a_step_of_a_plan_too_early_is_an_error():
 @pytest.mark.parametrize("protocol", sorted({*SWAPS, *CYCLES} - {PRINTED, f"{PRINTED}-begin", f"{PRINTED}-unlock"}))
 def test_the_exchange_ends_in_every_order(protocol):
     result = explored(cycle(exchange=protocol))
-    assert result.outcome is Outcome.CLEAN, result.finding
+    assert result.outcome is ExploreOutcome.CLEAN, result.finding
     assert result.complete
 
 
@@ -102,7 +104,7 @@ def test_the_exchange_ends_whenever_a_broker_crashes_and_returns(protocol, broke
     """At whatever moment: also before a timer, whose delay is nothing where all are locked in no time."""
     subscriber = client("s", "3", "price > 50")
     result = explored(cycle(crash(broker), restart(broker), clients=(subscriber,), exchange=protocol))
-    assert result.outcome is Outcome.CLEAN, result.finding
+    assert result.outcome is ExploreOutcome.CLEAN, result.finding
     assert result.complete
 
 
@@ -155,7 +157,7 @@ def test_the_printed_algorithm_has_all_errors_and_the_corrected_one_none(name):
     found = explored(example(name, PRINTED)).kinds
     assert kinds <= set(found)
     assert "raised" not in found  # it goes wrong as S1 has it, and not by an exception of ours
-    assert explored(example(name, CORRECTED)).outcome is Outcome.CLEAN
+    assert explored(example(name, CORRECTED)).outcome is ExploreOutcome.CLEAN
 
 
 @pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, kind, _ in MISPRINTS if kind in ("lost", "causal")])
@@ -180,7 +182,7 @@ def test_the_path_as_printed_forgets_who_subscribes_again():
 
 def test_our_path_does_not():
     result = explored(cycle(*AGAIN, clients=(client("p", "1"), client("s", "4", "price > 50")), exchange="path"))
-    assert result.outcome is Outcome.CLEAN, result.finding
+    assert result.outcome is ExploreOutcome.CLEAN, result.finding
 
 
 # The corrected one -----------------------------------------------------------------------------------------------
@@ -209,8 +211,8 @@ CHANGING = {
 
 @pytest.mark.parametrize("case", CHANGING)
 def test_the_corrected_one_holds_in_every_order(case):
-    result = explore(CHANGING[case], options=Options(instant_clients=True))
-    assert result.outcome is Outcome.CLEAN, result.finding
+    result = explore(CHANGING[case], options=ExploreOptions(instant_clients=True))
+    assert result.outcome is ExploreOutcome.CLEAN, result.finding
     assert result.complete
 
 
@@ -220,5 +222,5 @@ def test_opposed_exchanges_are_locked_out_in_every_order():
     scenario = cycle(other)
     at_once = tuple(msgspec.structs.replace(step, at=1.0) for step in scenario.steps)
     result = explore(msgspec.structs.replace(scenario, steps=at_once))
-    assert result.outcome is Outcome.CLEAN, result.finding
+    assert result.outcome is ExploreOutcome.CLEAN, result.finding
     assert result.complete

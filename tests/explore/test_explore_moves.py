@@ -3,13 +3,13 @@
 import pytest
 
 from pleach.core.messages import RequestMove
-from pleach.core.mobility.target import Target
+from pleach.core.mobility.target import MovementTarget
 from pleach.errors import ScenarioError
-from pleach.explore.search import Outcome, explore
-from pleach.scenario.script import Options, Requests, describe, script_of
+from pleach.explore.search import ExploreOutcome, explore
+from pleach.scenario.script import ExploreOptions, ScriptedRequests, describe, script_of
 from support.explore.chains import Chain, client, crash, publish, restart, subscribe, unsubscribe
 
-TIMERS = Options(timers=True)
+TIMERS = ExploreOptions(timers=True)
 ANSWERS = "\nreply = { to = 'price > 50', with = { answer = { sequence = true } } }"
 
 
@@ -47,30 +47,30 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_in_every_order(name):
     result = explore(CASES[name].scenario())
-    assert result.outcome is Outcome.CLEAN, result.finding
+    assert result.outcome is ExploreOutcome.CLEAN, result.finding
     assert result.complete
 
 
 def test_the_source_may_give_up_at_any_time():
     """Where nobody knows of a bound on delays, its patience may end at any moment before the state has gone."""
     result = explore(TWO.but(steps=(move("m", "b"), publish("p", 60), publish("p", 70))).scenario(), options=TIMERS)
-    assert result.outcome is Outcome.CLEAN, result.finding
+    assert result.outcome is ExploreOutcome.CLEAN, result.finding
     assert result.complete
 
 
 def test_a_target_that_does_not_know_what_was_delivered_is_caught(monkeypatch):
-    take = Target._take
-    monkeypatch.setattr(Target, "_take", lambda self, client, _: take(self, client, []))
+    take = MovementTarget._take
+    monkeypatch.setattr(MovementTarget, "_take", lambda self, client, _: take(self, client, []))
     result = explore(ASKING.scenario())
-    assert result.outcome is Outcome.FAILING
+    assert result.outcome is ExploreOutcome.FAILING
     assert "duplicate" in result.finding.kinds
 
 
 def test_the_request_goes_to_where_the_client_is_by_then():
     script = script_of(ASKING.but(steps=(move("m", "c"), move("m", "b"))).scenario())
     assert script.actions == {
-        "a": (Requests(RequestMove("1", "m", ["a", "b", "c"])),),
-        "c": (Requests(RequestMove("2", "m", ["c", "b"])),),
+        "a": (ScriptedRequests(RequestMove("1", "m", ["a", "b", "c"])),),
+        "c": (ScriptedRequests(RequestMove("2", "m", ["c", "b"])),),
     }
     assert describe(script.actions["a"][0]) == "operation 1: move_client m to c"
     assert {("m", "a"), ("m", "b"), ("m", "c")} <= set(script.links)
@@ -78,4 +78,4 @@ def test_the_request_goes_to_where_the_client_is_by_then():
 
 def test_instant_clients_are_refused():
     with pytest.raises(ScenarioError, match="without instant clients"):
-        script_of(ASKING.scenario(), Options(instant_clients=True))
+        script_of(ASKING.scenario(), ExploreOptions(instant_clients=True))

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from pleach.core.messages import RequestExchange
-from pleach.explore.search import Outcome
-from pleach.scenario.script import Requests, script_of
+from pleach.explore.search import ExploreOutcome
+from pleach.scenario.script import ScriptedRequests, script_of
 from support.explore.chains import Chain, advertise, client, publish, unsubscribe
 from support.explore.cycles import AGAIN, explored
 
@@ -42,7 +42,7 @@ def at(shape, place):
 
 def check(scenario):
     result = explored(scenario)
-    assert result.outcome is Outcome.CLEAN, result.finding
+    assert result.outcome is ExploreOutcome.CLEAN, result.finding
     assert result.complete
 
 
@@ -52,7 +52,7 @@ def check(scenario):
 @pytest.mark.parametrize(("shape", "cut"), [*zip(SHAPES, (0, 1, 0, 2), strict=True)])
 def test_the_shapes_are_what_they_are_called(shape, cut):
     request = RequestExchange("1.1", [*SHAPES[shape][0]], cut, CORRECTED)
-    assert script_of(shaped(shape)).actions == {"1": (Requests(request),)}
+    assert script_of(shaped(shape)).actions == {"1": (ScriptedRequests(request),)}
 
 
 @pytest.mark.parametrize("shape", SHAPES)

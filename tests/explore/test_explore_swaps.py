@@ -7,15 +7,15 @@ from pleach.core.messages import RequestAdd, RequestRemove, RequestSwap
 from pleach.errors import ScenarioError
 from pleach.explore.invariants import NEVER_ENDED, STILL_LOCKED, check
 from pleach.explore.reactions import BrokenError
-from pleach.explore.search import Outcome, explore
+from pleach.explore.search import ExploreOutcome, explore
 from pleach.explore.world import World
 from pleach.scenario.schedule import Ring, load_schedule, schedule_text
-from pleach.scenario.script import Options, Requests, describe, script_of
+from pleach.scenario.script import ExploreOptions, ScriptedRequests, describe, script_of
 from pleach.sim.replay import replay
 from pleach.trace import judge
 from support.explore.chains import Chain, client, crash, publish, restart
 
-INSTANT = Options(instant_clients=True)
+INSTANT = ExploreOptions(instant_clients=True)
 SWAP = "do = 'swap'\nbrokers = ['a', 'b', 'c']"
 LEAVE = "do = 'remove_broker'\nbroker = 'b'"
 JOIN = "do = 'add_broker'\nbroker = 'd'\nto = 'b'"
@@ -46,9 +46,9 @@ def test_what_an_operator_asks_for_is_an_action_of_the_broker_that_is_asked():
     chain = Chain(brokers="abc", clients=(client("x", "b"),), steps=(SWAP, JOIN, LEAVE))
     script = script_of(chain.scenario())
     assert script.actions == {
-        "a": (Requests(RequestSwap("1", "a", "b", "c")),),
-        "b": (Requests(RequestRemove("3", "b")),),
-        "d": (Requests(RequestAdd("2", "b")),),
+        "a": (ScriptedRequests(RequestSwap("1", "a", "b", "c")),),
+        "b": (ScriptedRequests(RequestRemove("3", "b")),),
+        "d": (ScriptedRequests(RequestAdd("2", "b")),),
     }
     assert describe(script.actions["a"][0]) == "operation 1: swap a b c"
     assert script.brokers == ("a", "b", "c", "d")
@@ -84,15 +84,15 @@ def test_a_broker_that_is_down_cannot_be_asked():
 # Swaps -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [Options(), INSTANT], ids=["links", "instant"])
+@pytest.mark.parametrize("options", [ExploreOptions(), INSTANT], ids=["links", "instant"])
 @pytest.mark.parametrize("chain", [ONE, ASKING], ids=["one", "asking"])
 def test_the_corrected_swap_holds_in_every_order(chain, options):
     result = explore(chain.scenario(), options=options)
-    assert result.outcome is Outcome.CLEAN, result.finding
+    assert result.outcome is ExploreOutcome.CLEAN, result.finding
     assert result.complete
 
 
-@pytest.mark.parametrize("options", [Options(), INSTANT], ids=["links", "instant"])
+@pytest.mark.parametrize("options", [ExploreOptions(), INSTANT], ids=["links", "instant"])
 def test_the_published_swap_breaks_causal_order_and_both_worlds_agree_on_it(options, tmp_path):
     scenario = exchanged(ASKING, PUBLISHED)
     result = explore(scenario, options=options)
@@ -106,7 +106,7 @@ def test_the_published_swap_breaks_causal_order_and_both_worlds_agree_on_it(opti
 def test_instant_clients_find_what_slow_ones_find():
     """The same failures, at fewer states: nothing that a client can see depends on how long its own link takes."""
     for exchange in ("swaplink", PUBLISHED):
-        slow, instant = (explore(exchanged(ASKING, exchange), options=each) for each in (Options(), INSTANT))
+        slow, instant = (explore(exchanged(ASKING, exchange), options=each) for each in (ExploreOptions(), INSTANT))
         assert set(slow.kinds) == set(instant.kinds)
         assert slow.states > 3 * instant.states
 
@@ -115,12 +115,12 @@ def test_joining_and_leaving_hold_in_every_order():
     joining = Chain(brokers="ab", clients=(client("p", "a"), client("s", "b", "price > 50")), steps=(JOIN,))
     for steps in ((JOIN, publish("p", 60)), (LEAVE, publish("p", 60))):
         result = explore(joining.but(steps=steps).scenario())
-        assert result.outcome is Outcome.CLEAN, result.finding
+        assert result.outcome is ExploreOutcome.CLEAN, result.finding
 
 
 def test_a_swap_during_which_a_broker_crashes_holds_in_every_order():
     result = explore(ONE.but(steps=(SWAP, publish("p", 60), crash("b"), restart("b"))).scenario(), options=INSTANT)
-    assert result.outcome is Outcome.CLEAN, result.finding
+    assert result.outcome is ExploreOutcome.CLEAN, result.finding
 
 
 # Timers ----------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def moves_named(world, state):
 
 
 def test_a_timer_fires_only_if_it_may_and_only_once():
-    for options, may_ring in ((Options(), False), (Options(timers=True), True)):
+    for options, may_ring in ((ExploreOptions(), False), (ExploreOptions(timers=True), True)):
         world = World(script_of(Chain(steps=(SWAP,)).scenario(), options))
         state = world.start
         for _ in range(2):  # the request, and Lock from a to b, who sets its lease
@@ -147,7 +147,7 @@ def test_a_timer_fires_only_if_it_may_and_only_once():
 
 def test_a_crash_forgets_timers_and_a_restart_sets_them_again():
     chain = Chain(steps=(SWAP, crash("b"), restart("b")))
-    world = World(script_of(chain.scenario(), Options(timers=True)))
+    world = World(script_of(chain.scenario(), ExploreOptions(timers=True)))
     state = world.start
     for wanted in ("Act(actor='a')", "HandOver(sender='a', receiver='b')"):
         state = world.take(state, moves_named(world, state)[wanted])

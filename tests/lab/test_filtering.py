@@ -28,7 +28,7 @@ from pleach.lab.filtering import (
 )
 from pleach.lab.relayed_renewals import Lease, relayed
 from pleach.lab.spans import SECOND, places_of, times_of
-from pleach.scenario.model import Client, Ordering, PerLink, Routing, Scenario, Stabilise, Stabiliser
+from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, ScenarioClient, Stabilise, Stabiliser
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
 
@@ -44,8 +44,10 @@ NAME = "classes"
 
 def scenario(setting, subscriptions, renewal):
     links = tuple((f"b{(b - 1) // setting.fanout}", f"b{b}") for b in range(1, setting.brokers))
-    subscribers = [Client(id=f"s{i}", broker=f"b{leaf}") for i, leaf in enumerate(subscriptions.leaf)]
-    publishers = [Client(id=f"p{leaf}", broker=f"b{leaf}") for leaf in range(setting.first_leaf, setting.brokers)]
+    subscribers = [ScenarioClient(id=f"s{i}", broker=f"b{leaf}") for i, leaf in enumerate(subscriptions.leaf)]
+    publishers = [
+        ScenarioClient(id=f"p{leaf}", broker=f"b{leaf}") for leaf in range(setting.first_leaf, setting.brokers)
+    ]
     ends = [(client.id, client.broker, Span(0.0, 0.0)) for client in (*subscribers, *publishers)]
     leases = Stabilise(
         kind=Stabiliser.LEASES, refresh=REFRESH / SECOND, period=PERIOD / SECOND, renewal=renewal or Renewal.HOP_BY_HOP

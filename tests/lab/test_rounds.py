@@ -14,7 +14,7 @@ from pleach.errors import LivenessError
 from pleach.lab import rounds as module
 from pleach.lab.rounds import Publisher, Rounds, exchange_on_cycle, hops_from, undisturbed
 from pleach.lab.waxman import random_tree
-from pleach.scenario.model import Client, PerLink, Routing, Scenario
+from pleach.scenario.model import PerLink, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Swap
 from pleach.scenario.values import Span
 
@@ -26,7 +26,7 @@ CHAIN = Scenario(
     brokers=("a", "b", "c", "d"),
     duration=1.0,
     latency=PerLink(Span(0.01, 0.01)),
-    clients=(Client(id="p", broker="a"), Client(id="s", broker="d", subscribe=("x = 1",))),
+    clients=(ScenarioClient(id="p", broker="a"), ScenarioClient(id="s", broker="d", subscribe=("x = 1",))),
 )
 
 

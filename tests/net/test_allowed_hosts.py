@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from pleach.net.allowed_hosts import Hosts, names_of, why_foreign
+from pleach.net.allowed_hosts import Hosts, why_foreign
 from pleach.net.http_client import ask
-from pleach.server.settings import BrokerSettings
+from pleach.server.settings import BrokerSettings, host_names
 from support.live.daemons import chain
 from support.web.http_talk import Talk
 
@@ -24,16 +24,16 @@ SWAP = {"a": "a", "b": "b", "c": "c"}
     ["127.0.0.1:7300", "[::1]:7300", "10.0.0.2", "LOCALHOST:1", "desk.example:7300", "b.example", "peer.example:7300"],
 )
 def test_addresses_and_names_that_an_operator_has_configured_are_known(host):
-    assert Hosts(names_of(NAMED)).why_unknown({"host": host}) == ""
+    assert Hosts(host_names(NAMED)).why_unknown({"host": host}) == ""
 
 
 def test_the_machine_has_a_name_too():
-    assert Hosts(names_of(BrokerSettings("b"))).why_unknown({"host": f"{socket.gethostname()}:7300"}) == ""
+    assert Hosts(host_names(BrokerSettings("b"))).why_unknown({"host": f"{socket.gethostname()}:7300"}) == ""
 
 
 @pytest.mark.parametrize("host", ["evil.example:7300", "", ":7300", "127.0.0.1.evil.example", "b.example.evil.example"])
 def test_a_name_that_was_pointed_at_us_is_not(host):
-    assert "nothing here is called" in Hosts(names_of(NAMED)).why_unknown({"host": host})
+    assert "nothing here is called" in Hosts(host_names(NAMED)).why_unknown({"host": host})
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:99999", "[::1", "::1]:80", "localhost:x", "me@localhost"])

@@ -10,7 +10,7 @@ import pleach
 from pleach.cli.main import app
 from pleach.errors import InvalidInputError, SurveyError, TopologyError
 from pleach.operate.draining import Draining
-from pleach.operate.survey import Client, Status, Survey
+from pleach.operate.survey import BrokerStatus, ClientStatus, Survey
 from pleach.trace import RecordKind, judge
 from support.live.broker_process import chain, processes
 from support.live.fleet import Witness
@@ -120,13 +120,13 @@ def test_what_makes_no_sense_is_refused(brokers, arguments, error, says):
 
 
 def alone(clients):
-    status = Status("a", ready=True, durable=False, reasons=[], neighbours={}, clients=clients)
+    status = BrokerStatus("a", ready=True, durable=False, reasons=[], neighbours={}, clients=clients)
     return Survey({"a": status}, {"a": "127.0.0.1:1"})
 
 
 def test_a_broker_without_neighbours_has_nowhere_to_send_its_clients():
     with pytest.raises(InvalidInputError, match="nowhere to go; add one first"):
-        Draining.planned(alone({"k": Client(up=True, queued=0, subscriptions_count=1)}), "a")
+        Draining.planned(alone({"k": ClientStatus(up=True, queued=0, subscriptions_count=1)}), "a")
 
 
 def test_where_nobody_answers_nothing_is_planned():

@@ -4,7 +4,7 @@ import asyncio
 
 from pleach.core.optimise.conduct import Conduct
 from pleach.core.optimise.prices import Prices
-from pleach.operate.improving import Wish
+from pleach.operate.improving import ImproveOptions
 from support.live.improve_rounds import FALL_MIN, FAR, NEAR_SECONDS, Stage, improve_rounds, told
 
 SECONDS_MAX = 120.0  # ten or so where nothing else runs: it ends when the tree has followed
@@ -29,7 +29,7 @@ def followed(place, stage):
 
 def test_the_tree_follows_its_traffic_and_nothing_is_lost_doubled_or_reordered(tmp_path):
     """Six brokers, on a tree that suits the first half: what it saves is saved after the change."""
-    wish = Wish(every=1.5, prices=prices(), starts=4, actions_per_minute_max=20)
+    wish = ImproveOptions(every=1.5, prices=prices(), starts=4, actions_per_minute_max=20)
     stage = Stage(SECONDS_MAX, CHANGE_AT, brokers_per_zone=2, window=1.0, wish=wish, is_chain=False, goes_on=2.5)
     result = followed(tmp_path, stage)
     assert result.verdict.counts.deliveries > 200

@@ -16,22 +16,22 @@ from pleach.core.messages import (
     RequestHost,
     RequestSwap,
 )
-from pleach.server.http.operations import Steering
-from pleach.server.node import Door
+from pleach.server.http.operations import OperationPages
+from pleach.server.node import Port
 from support.live.timed_node import SUBSCRIBED, in_world, publish, settled
 
 
 async def ask(world):
     """An operator asks for the removal, for now without waiting for its end."""
     body = {"broker": "b", "detach_absent": True, "operation": "r", "timeout": 0.0}
-    page = await Steering(world.node).actions["/overlay/remove"](json.dumps(body).encode())
+    page = await OperationPages(world.node).actions["/overlay/remove"](json.dumps(body).encode())
     await settled(world.node)
     return page
 
 
 async def with_absent(world):
     """s has subscribed, and something is kept for it; returns the wire of the neighbour."""
-    a = world.come("a", epoch=7, door=Door.PEERS)
+    a = world.come("a", epoch=7, door=Port.PEERS)
     await world.visit("s", *SUBSCRIBED)
     await world.tell("a", a, Forward(publish("p", 1).event))
     return a
@@ -115,7 +115,7 @@ def test_who_is_back_by_then_is_waited_for():
 
 def test_who_went_away_later_is_waited_for():
     async def scenario(world):
-        a = world.come("a", epoch=7, door=Door.PEERS)
+        a = world.come("a", epoch=7, door=Port.PEERS)
         s = world.come("s", *SUBSCRIBED)
         await settled(world.node)
         await ask(world)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pleach.scenario import load_scenario, parse_scenario
-from pleach.scenario.model import Ordering, Publish, Reply, Routing
+from pleach.scenario.model import Ordering, PublishLoad, Reply, Routing
 from pleach.scenario.steps import PublishStep, Swap, UnsubscribeStep
 from pleach.scenario.values import Span, Uniform
 
@@ -70,7 +70,7 @@ def test_the_design_example_says_what_it_says():
     (client,) = scenario.clients
     price = Uniform(0, 100)
     assert client.publish == (
-        Publish(every=Span(0.01, 0.01), start=0.0, until=10.0, attributes={"price": price, "topic": "t1"}),
+        PublishLoad(every=Span(0.01, 0.01), start=0.0, until=10.0, attributes={"price": price, "topic": "t1"}),
     )
     assert client.reply == (Reply(to="topic = 'q'", attributes={"topic": "r"}, probability=0.5, delay=Span(0.0, 0.01)),)
     assert client.subscribe == ("topic = 't1' AND price > 50",)

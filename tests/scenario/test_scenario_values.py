@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pleach.core.events.language import parse_filter
 from pleach.scenario import load_scenario, parse_scenario, scenario_digest
 from pleach.scenario.advertisements import derived_advertisements, initial_advertisements, subscription_names
-from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.read import READERS
 from pleach.scenario.steps import STEP_KINDS, Crash, Drain, Restart, Slow
 from pleach.scenario.values import Choice, Sequence, Span, Uniform
@@ -29,7 +29,7 @@ duration = 10
 """
 
 
-def client(text: str) -> Client:
+def client(text: str) -> ScenarioClient:
     return parse_scenario(f'{TREE}[[clients]]\nid = "p"\nbroker = "a"\n{text}').clients[0]
 
 
@@ -63,7 +63,7 @@ def test_listed_brokers_come_first():
 
 def test_every_field_has_a_reader():
     by_hand = {"latency", "loss"}  # their keys need the nodes
-    for kind in (Scenario, Client, Publish, Reply, *STEP_KINDS.values()):
+    for kind in (Scenario, ScenarioClient, PublishLoad, Reply, *STEP_KINDS.values()):
         for field in msgspec.structs.fields(kind):
             assert field.type in READERS or field.name in by_hand, (kind, field.name)
 
@@ -80,7 +80,9 @@ def test_one_table_or_a_list_of_them():
 def test_a_load_in_full():
     times = "every = [1, 2], from = 1, until = 9, count = 5"
     text = f"publish = {{ {times}, payload_bytes = 10, attributes = {{ a = true }} }}"
-    expected = Publish(every=Span(1.0, 2.0), start=1.0, until=9.0, count=5, attributes={"a": True}, payload_bytes=10)
+    expected = PublishLoad(
+        every=Span(1.0, 2.0), start=1.0, until=9.0, count=5, attributes={"a": True}, payload_bytes=10
+    )
     assert client(text).publish == (expected,)
 
 
@@ -212,8 +214,8 @@ def test_what_a_client_advertises_at_the_start():
 def test_whatever_is_published_was_advertised(data):
     values = st.text(max_size=5) | st.integers(-(2**63), 2**63 - 1) | st.floats(-1e9, 1e9) | st.booleans()
     attributes = data.draw(st.dictionaries(st.text(min_size=1, max_size=5), values, max_size=4))
-    load = Publish(every=Span(1, 1), attributes=attributes)
-    (text,) = derived_advertisements(Client(id="p", broker="a", publish=(load,)))
+    load = PublishLoad(every=Span(1, 1), attributes=attributes)
+    (text,) = derived_advertisements(ScenarioClient(id="p", broker="a", publish=(load,)))
     assert parse_filter(text).matches(attributes)
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from pleach.core.effects import Observed
 from pleach.core.events.language import parse_filter
-from pleach.core.links.frames import Farewell, Hello
+from pleach.core.links.frames import ByeReason, Hello
 from pleach.core.messages import Attach, Deliver, Detach, Published, Refused, Subscribe, Unsubscribe
-from pleach.server.node import Door
+from pleach.server.node import Port
 from pleach.server.store import Store
 from support.live.broker_process import RawClient, clients, eventually, processes
 from support.live.timed_node import ABSENCE_SECONDS, SUBSCRIBED, Wire, in_world, publish
@@ -57,7 +57,7 @@ def test_when_it_comes_back_it_is_told_and_can_start_anew(store, received):
         await world.visit("s", *SUBSCRIBED)
         await world.wait(ABSENCE_SECONDS + 1)
         back = await world.visit("s", peer_epoch=1, received=received, first=3)
-        assert [bye.why for bye in back.byes()] == [Farewell.BROKEN]
+        assert [bye.why for bye in back.byes()] == [ByeReason.BROKEN]
         anew = await world.visit("s", *SUBSCRIBED, publish("s", 1), epoch=6)
         assert [type(message).__name__ for message in anew.messages()] == [
             "Attached",
@@ -81,7 +81,7 @@ def test_a_restart_gives_everybody_the_whole_time_again_and_remembers_whom_it_fo
         await world.wait(ABSENCE_SECONDS)
         assert world.known == ["late"]
         back = await world.visit("early", peer_epoch=1, received=0, first=3)
-        assert [bye.why for bye in back.byes()] == [Farewell.BROKEN]
+        assert [bye.why for bye in back.byes()] == [ByeReason.BROKEN]
         await world.wait(1)
         assert world.known == ["early"]  # as somebody that has asked for nothing
 
@@ -114,7 +114,7 @@ def test_the_vacant_take_nobodys_place():
         for n in range(5):
             await world.visit(f"idle-{n}", Attach())
         await world.visit("second", *SUBSCRIBED)
-        refusal = world.node.accept(Wire(), Hello("third", 5, 0, 0, 1), Door.CLIENTS)
+        refusal = world.node.accept(Wire(), Hello("third", 5, 0, 0, 1), Port.CLIENTS)
         assert refusal == "b has 2 clients, its limit"
 
     in_world(scenario, clients=2)
@@ -196,7 +196,7 @@ def test_a_durable_broker_forgets_and_says_so(tmp_path):
             assert "pleach_expired_total 1" in broker.get("/metrics")[1]
             assert "pleach_sessions 0" in broker.get("/metrics")[1]
             eventually(lambda: s.byes, pumping=[s])
-            assert s.byes[0].why is Farewell.BROKEN
+            assert s.byes[0].why is ByeReason.BROKEN
         broker.kill()
         broker.start()
         assert broker.status()["clients"] == {}

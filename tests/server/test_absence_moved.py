@@ -16,7 +16,7 @@ from pleach.core.messages import (
     RequestMove,
     Resume,
 )
-from pleach.server.node import Door
+from pleach.server.node import Port
 from pleach.server.store import Store
 from support.live.timed_node import ABSENCE_SECONDS, SUBSCRIBED, in_world, publish, settled
 
@@ -25,7 +25,7 @@ WANTED = parse_filter("n >= 0")
 
 async def move_away(world, *said, brought=()):
     """c moves from b to a, after what a has brought, and is told; returns its wire."""
-    a = world.come("a", epoch=7, door=Door.PEERS)
+    a = world.come("a", epoch=7, door=Port.PEERS)
     c = world.come("c", *said)
     await world.tell("a", a, *brought)
     world.node.operations.request(RequestMove("m", "c", ["b", "a"]))
@@ -75,7 +75,7 @@ def test_after_a_restart_it_is_still_a_client_and_no_broker(tmp_path):
 
     async def after(world):
         assert world.node.endpoint.upkeep.phase("c") is LinkPhase.RETIRING
-        assert not world.node.roads.is_broker("c")
+        assert not world.node.directory.is_broker("c")
         assert world.node.absence.clients == 1
         await world.wait(ABSENCE_SECONDS + 1)
         assert world.known == ["a"]
@@ -111,7 +111,7 @@ MOVED = HandedClient("c", own_events=True, subscriptions={"s": WANTED}, advertis
 
 async def move_here(world):
     """c moves from a to b."""
-    a = world.come("a", epoch=7, door=Door.PEERS)
+    a = world.come("a", epoch=7, door=Port.PEERS)
     await world.tell("a", a, Negotiate("m", MOVED, ["a", "b"]))
     await world.tell("a", a, MoveState("m", MOVED))
     await world.tell("a", a, MoveCommit("m"))

@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from pleach.core.effects import Observed
-from pleach.core.links.frames import Ack, Bye, Data, Farewell, FrameReader, Hello, encode_frame
+from pleach.core.links.frames import Ack, Bye, ByeReason, Data, FrameReader, Hello, encode_frame
 from support.live.broker_process import RawClient, address, clients, eventually, processes, pump
 
 EPOCH = 1_700_000_000_000_000_000
@@ -79,7 +79,7 @@ def test_a_hundred_garbage_connections_leave_it_healthy(broker):
 def test_a_name_that_does_not_belong_to_the_port_is_refused_and_told(expectant, door, name):
     before = closed_strangers(expectant)
     (bye,) = answer(expectant.ready[door], hello(name))
-    assert bye.why is Farewell.REFUSED
+    assert bye.why is ByeReason.REFUSED
     assert bye.reason
     eventually(lambda: closed_strangers(expectant) == before + 1)
 
@@ -89,7 +89,7 @@ def test_numbers_that_no_store_can_keep_are_refused(broker, changes):
     before = closed_strangers(broker)
     (bye,) = answer(broker.ready["client"], hello("absurd", **changes))
     assert isinstance(bye, Bye)
-    assert bye.why is Farewell.REFUSED
+    assert bye.why is ByeReason.REFUSED
     eventually(lambda: closed_strangers(broker) == before + 1)
 
 
@@ -114,7 +114,7 @@ def test_frames_out_of_place_end_that_connection_only(broker):
 
 
 def test_a_client_cannot_tell_a_broker_that_it_is_a_ghost(broker):
-    answer(broker.ready["client"], hello("joker") + encode_frame(Bye(Farewell.FENCED, "ha")))
+    answer(broker.ready["client"], hello("joker") + encode_frame(Bye(ByeReason.FENCED, "ha")))
     with clients(RawClient("joker", broker)) as (s,):
         eventually(s.is_up, pumping=[s])
 
@@ -141,7 +141,7 @@ def test_a_client_of_the_same_name_and_a_newer_epoch_wins(broker):
         new.publish(two=1)
         eventually(lambda: len(new.delivered()) == 1, pumping=[new])
         ghost = answer(broker.ready["client"], hello("two", EPOCH - 1))
-        assert [frame.why for frame in ghost] == [Farewell.FENCED]
+        assert [frame.why for frame in ghost] == [ByeReason.FENCED]
         new.publish(two=2)
         eventually(lambda: len(new.delivered()) == 2, pumping=[new])
 
@@ -175,7 +175,7 @@ def test_a_slow_consumer_is_sent_away_and_the_others_do_not_notice(tmp_path):
             assert "slow" not in status["clients"]
             assert status["outbox_bytes"] < 1_000_000
             eventually(lambda: slow.byes, pumping=[slow])
-            assert slow.byes[0].why is Farewell.BROKEN
+            assert slow.byes[0].why is ByeReason.BROKEN
 
 
 def test_a_client_that_was_sent_away_while_absent_cannot_resume_in_silence(tmp_path):
@@ -192,7 +192,7 @@ def test_a_client_that_was_sent_away_while_absent_cannot_resume_in_silence(tmp_p
             broker.kill()
             broker.start()
             eventually(lambda: away.byes, pumping=[away])
-            assert away.byes[0].why is Farewell.BROKEN
+            assert away.byes[0].why is ByeReason.BROKEN
 
 
 def test_publishers_are_not_read_from_while_too_much_waits(tmp_path):
@@ -275,7 +275,7 @@ def test_too_many_clients_are_refused_and_told(tmp_path):
         with clients(*(RawClient(name, broker) for name in ("s", "t"))) as (s, t):
             eventually(lambda: len(broker.status()["clients"]) == 2, pumping=[s, t])
             (bye,) = answer(broker.ready["client"], hello("u"))
-            assert bye == Bye(Farewell.REFUSED, "b has 2 clients, its limit")
+            assert bye == Bye(ByeReason.REFUSED, "b has 2 clients, its limit")
             s.do(s.machine.detach())
             eventually(lambda: len(broker.status()["clients"]) == 1, pumping=[s, t])
             s.disconnect()
@@ -319,7 +319,7 @@ def test_stop_says_goodbye(tmp_path):
             eventually(s.is_up, pumping=[s])
             broker.signal(signal.SIGTERM)
             eventually(lambda: s.byes, pumping=[s])
-            assert s.byes[0].why is Farewell.LEAVING
+            assert s.byes[0].why is ByeReason.LEAVING
         assert broker.wait() == 0
 
 

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 import pleach
-from pleach.core.links.frames import Data, Farewell, Hello
+from pleach.core.links.frames import ByeReason, Data, Hello
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Attach, Connect, Lock, RemoveReq, RequestAdd, RequestRemove, RequestSwap, encode
-from pleach.server.admission import Door, Doorkeeper
+from pleach.server.admission import Admission, Port
 from pleach.server.node import BrokerNode
 from pleach.server.settings import BrokerSettings
 from support.live.daemons import chain
@@ -117,12 +117,12 @@ def test_a_broker_joins_where_it_is_welcome_and_leaves_again(tmp_path):
     run(story())
 
 
-@pytest.mark.parametrize(("door", "is_refused"), [(Door.PEERS, True), (Door.CLIENTS, False)])
+@pytest.mark.parametrize(("door", "is_refused"), [(Port.PEERS, True), (Port.CLIENTS, False)])
 def test_a_stranger_comes_in_as_a_client_only(door, is_refused):
     node = BrokerNode(BrokerSettings("b"), None, 1, clock=lambda: 0.0, on_fatal=lambda *_: None)
-    why, reason = Doorkeeper(node).why_not(Hello("x", 1, 0, 0, 1), door)
+    why, reason = Admission(node).why_not(Hello("x", 1, 0, 0, 1), door)
     assert bool(reason) == is_refused
-    assert not reason or why is Farewell.REFUSED
+    assert not reason or why is ByeReason.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_client_cannot_speak_for_brokers_or_operators(message, welcome):
         settings = BrokerSettings("b", neighbours=("a", "c"), welcome=welcome)
         node = BrokerNode(settings, None, 1, clock=lambda: 0.0, on_fatal=lambda *_: None)
         wire = Wire()
-        assert node.accept(wire, Hello("x", 1, 0, 0, 1), Door.CLIENTS) == ""
+        assert node.accept(wire, Hello("x", 1, 0, 0, 1), Port.CLIENTS) == ""
         node.receive("x", wire, Data(1, encode(Attach())))
         node.receive("x", wire, Data(2, encode(message)))
         await until(lambda: wire.closed)

@@ -12,7 +12,7 @@ from pleach.core.messages import Attach, Deliver, Publish, Published, PublishRef
 from pleach.core.messages.runs import decode_all
 from pleach.errors import StoreBrokenError, StoreFullError
 from pleach.server.committer import Committed, Durable, shortage
-from pleach.server.node import EXIT_DISK, BrokerNode, Door
+from pleach.server.node import EXIT_DISK, BrokerNode, Port
 from pleach.server.settings import BrokerSettings
 from pleach.server.store import Store
 
@@ -68,7 +68,7 @@ def node_with(store, fatal=None):
 
 def greet(node, name, epoch=5, received=0):
     wire = Wire()
-    refusal = node.accept(wire, Hello(name, epoch, 1 if received else 0, received, 1), Door.CLIENTS)
+    refusal = node.accept(wire, Hello(name, epoch, 1 if received else 0, received, 1), Port.CLIENTS)
     assert not refusal
     return wire
 

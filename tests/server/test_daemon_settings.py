@@ -7,7 +7,7 @@ import pytest
 
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import SettingsError
-from pleach.server.settings import Limits, LogLevel, load_settings
+from pleach.server.settings import BrokerLimits, LogLevel, load_settings
 from pleach.server.stabilise_settings import LeaseSettings, mends_within
 from support.live.broker_process import ENVIRONMENT, PLEACH, chain, processes
 
@@ -36,7 +36,7 @@ def test_flags_win_over_the_environment_which_wins_over_the_file(tmp_path):
     }
     settings = load_settings(file, environment, {"heartbeat": 4.0})
     assert (settings.name, settings.heartbeat, settings.routing) == ("f", 4.0, "simple")
-    assert settings.limits == Limits(clients=7, strangers=6)
+    assert settings.limits == BrokerLimits(clients=7, strangers=6)
     assert settings.json_logs
     assert settings.log_level is LogLevel.INFO
 

@@ -1,4 +1,4 @@
-"""Whom a broker dials: everybody that its roads name, whoever is gone for a while only, and then whoever is wanted."""
+"""Whom a broker dials: all that its directory names, who is gone for a while only, and then who is wanted."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ class Party:
     def __init__(self, gone_seconds=0.0):
         self.node = BrokerNode(BrokerSettings("b"), None, 1, clock=lambda: 0.0, on_fatal=lambda *_: None)
         self.links, self.here, self.attempts = set(), set(), []
-        self.dialling = Dialling(self.node.roads, self.links, self._dial, gone_seconds=gone_seconds)
+        self.dialling = Dialling(self.node.directory, self.links, self._dial, gone_seconds=gone_seconds)
 
     async def _dial(self, peer, address):
         await asyncio.sleep(0)

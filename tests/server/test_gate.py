@@ -19,11 +19,12 @@ from pleach.core.messages import (
     Got,
     Install,
     Installed,
-    Kin,
     Layer,
     Lock,
     Mark,
     Marked,
+    NeighbourAddress,
+    NeighbourReport,
     Pooled,
     Publish,
     Renewed,
@@ -34,7 +35,6 @@ from pleach.core.messages import (
     StandFor,
     Subscribe,
     Swap,
-    Whereabouts,
     encode,
 )
 from pleach.core.routing.router import RoutingConfig
@@ -42,7 +42,7 @@ from pleach.core.stabilise.lease import Lease
 from pleach.core.stabilise.machine import RENEWAL, TICK, Leases
 from pleach.errors import EventError, ProtocolError
 from pleach.server.gate import Gate
-from pleach.server.lease_metrics import Healing
+from pleach.server.lease_metrics import LeaseMetrics
 from pleach.server.metrics import Counters
 from pleach.server.peer_directory import first_broker
 from pleach.server.settings import BrokerSettings
@@ -108,7 +108,7 @@ def test_the_connection_ends_and_the_reason_is_given():
         StandFor(["n"]),
         Bereaved("n", [], []),
         messages.Testimony("c", "b", [], [], [], []),
-        Kin(Whereabouts(), {}, "", {}, {}),
+        NeighbourReport(NeighbourAddress(), {}, "", {}, {}),
     ],
     ids=lambda message: type(message).__name__,
 )
@@ -157,7 +157,7 @@ def leased_gate(**config):
     made = Gate(broker, Counters())
     made.handle("c", Attach(), now=0.0)
     made.handle("c", Subscribe("s", WANTED), now=0.0)
-    made.healing = Healing(broker, broker.machine(Leases), made._counters)
+    made.healing = LeaseMetrics(broker, broker.machine(Leases), made._counters)
     return made
 
 

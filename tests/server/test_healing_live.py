@@ -9,9 +9,9 @@ import pytest
 from test_client_library_durable import abandon
 
 import pleach
-from pleach.core.messages import Whereabouts, pack
-from pleach.core.overlay.healing.neighbour_info import Kinship, KinshipState
-from pleach.core.overlay.healing.stand_in import Phase
+from pleach.core.messages import NeighbourAddress, pack
+from pleach.core.overlay.healing.neighbour_info import NeighbourInfo, NeighbourInfoState
+from pleach.core.overlay.healing.stand_in import StandInPhase
 from pleach.server.healing.settings import HealSettings, StandInSettings
 from pleach.server.node import EXIT_FENCED
 from support.live.daemons import Running, chain
@@ -35,12 +35,12 @@ def peers(running):
 
 def phase(running):
     """How far a stand-in for b is; IDLE once it has ended."""
-    return running.node("b").kinsfolk.phase if "b" in running.daemons else Phase.IDLE
+    return running.node("b").neighbour_reports.phase if "b" in running.daemons else StandInPhase.IDLE
 
 
 def serves(running):
     """And has not been told to end."""
-    return phase(running) is Phase.SERVING and not running.daemons["b"]._stop.is_set()
+    return phase(running) is StandInPhase.SERVING and not running.daemons["b"]._stop.is_set()
 
 
 @contextlib.asynccontextmanager
@@ -74,7 +74,7 @@ async def end_of_b(running):
 
 async def bury(running):
     """b stops, and is not seen again. Returns an epoch for a stand-in."""
-    await until(lambda: all(running.node(name).kinsfolk.of("b") for name in "ac"))
+    await until(lambda: all(running.node(name).neighbour_reports.of("b") for name in "ac"))
     life = life_of(running, "b")
     await running.stop("b")
     return life + 10
@@ -95,12 +95,12 @@ def test_a_stand_in_takes_the_place_and_clients_return_to_it(tmp_path):
             mine = await subscriber.subscribe("n >= 0")
             await publish(publisher, 0, 10)
             assert await numbers(mine, 10) == list(range(10))
-            await until(lambda: other._lifeline._strands.current.refuge)
+            await until(lambda: other._driver._connections.current.refuge)
             epoch = await bury(running)
             late = asyncio.ensure_future(other.publish({"n": 1_000}))
             await publish(publisher, 10, 10)
             async with place_of_b(tmp_path, running, epoch) as place:
-                await until(lambda: phase(place) is Phase.SERVING)
+                await until(lambda: phase(place) is StandInPhase.SERVING)
                 assert await numbers(mine, 11) in _orders([*range(10, 20)], 1_000)
                 await late
                 await publish(publisher, 20, 10)
@@ -121,7 +121,7 @@ def test_of_two_stand_ins_one_serves_and_the_older_is_fenced(tmp_path, newer_fir
             epoch = await bury(running)
             first, second = (epoch + 5, epoch) if newer_first else (epoch, epoch + 5)
             async with place_of_b(tmp_path, running, first) as one:
-                await until(lambda: phase(one) is Phase.SERVING)
+                await until(lambda: phase(one) is StandInPhase.SERVING)
                 async with place_of_b(tmp_path, running, second) as two:
                     older, newer = (two, one) if newer_first else (one, two)
                     while older.daemons:
@@ -129,7 +129,7 @@ def test_of_two_stand_ins_one_serves_and_the_older_is_fenced(tmp_path, newer_fir
                         if older._tasks["b"].done():
                             assert await end_of_b(older) == EXIT_FENCED
                         await asyncio.sleep(0.005)
-                    await until(lambda: phase(newer) is Phase.SERVING)
+                    await until(lambda: phase(newer) is StandInPhase.SERVING)
                     assert all(running.node(name).is_up("b") for name in "ac")
 
     run(story())
@@ -151,11 +151,11 @@ def test_one_that_gathers_while_the_other_is_cut_off_does_not_serve(tmp_path):
                 await two.start("b", **settings, peers=at_c, stand_in=StandInSettings(epoch + 1))
                 await until(lambda: running.node("a").is_up("b") and running.node("c").is_up("b"))
                 await asyncio.sleep(0.3)  # what is not to happen has time to
-                assert (phase(one), phase(two)) == (Phase.GATHERING, Phase.GATHERING)
+                assert (phase(one), phase(two)) == (StandInPhase.GATHERING, StandInPhase.GATHERING)
                 await two.stop("b")
                 await two.start("b", **settings, peers=peers(running), stand_in=StandInSettings(epoch + 1))
                 assert await end_of_b(one) == EXIT_FENCED
-                await until(lambda: phase(two) is Phase.SERVING)
+                await until(lambda: phase(two) is StandInPhase.SERVING)
             finally:
                 await one.stop_all()
                 await two.stop_all()
@@ -169,12 +169,12 @@ def test_the_dead_broker_is_fenced_when_it_returns(tmp_path, has_memory):
         async with chain(tmp_path, heal=HEAL) as running:
             epoch = await bury(running)
             async with place_of_b(tmp_path, running, epoch) as place:
-                await until(lambda: phase(place) is Phase.SERVING)
-                await until(lambda: running.node("a").kinsfolk.stand_of("b"))
+                await until(lambda: phase(place) is StandInPhase.SERVING)
+                await until(lambda: running.node("a").neighbour_reports.stand_of("b"))
                 settings = {} if has_memory else {"data_dir": ""}
                 await running.start("b", heal=HEAL, peers={n: running.ready[n].peer for n in "ac"}, **settings)
                 assert await end_of_b(running) == EXIT_FENCED
-                assert phase(place) is Phase.SERVING
+                assert phase(place) is StandInPhase.SERVING
 
     run(story())
 
@@ -191,7 +191,7 @@ def test_one_that_is_back_in_time_goes_on_as_ever(tmp_path):
             await publish(publisher, 0, 10)
             await running.start("b", heal=HEAL, peers={n: running.ready[n].peer for n in "ac"})
             assert await numbers(mine, 10) == list(range(10))
-            assert phase(running) is Phase.IDLE
+            assert phase(running) is StandInPhase.IDLE
             assert running.node("a").counters.bereavements == 0
 
     run(story())
@@ -213,7 +213,7 @@ def test_a_client_with_a_disk_keeps_what_it_has_got_through_a_death_of_its_broke
                 epoch = await bury(running)
                 await publish(publisher, 10, 5)
                 async with place_of_b(tmp_path, running, epoch) as place:
-                    await until(lambda: phase(place) is Phase.SERVING)
+                    await until(lambda: phase(place) is StandInPhase.SERVING)
                     async with pleach.connect(places, name="s", state_dir=tmp_path / "s") as again:
                         (restored,) = again.restored
                         rest = await numbers(await again.subscribe(restored.filter), 13)
@@ -233,7 +233,7 @@ def test_a_broker_that_hears_nobody_sends_its_clients_away_until_it_does(tmp_pat
             await running.start("a", neighbours=("b",), heal=quick)
             await running.start("b", peers={"a": running.ready["a"].peer}, heal=quick)
             node = running.node("a")
-            await until(lambda: (kin := node.kinsfolk.of("b")) and kin.is_complete)
+            await until(lambda: (kin := node.neighbour_reports.of("b")) and kin.is_complete)
             async with pleach.connect(address(running, "a"), name="p", connect_timeout=WAIT_SECONDS_MAX) as publisher:
                 await until(lambda: node.is_up("p"))
                 forget(node, told)
@@ -252,11 +252,11 @@ def test_a_broker_that_hears_nobody_sends_its_clients_away_until_it_does(tmp_pat
 
 def forget(node, told):
     """What a knows of b, as if b had not come to say more; it does not say it twice."""
-    kinship = node.broker.machine(Kinship)
+    neighbour_info = node.broker.machine(NeighbourInfo)
     match told:
         case Told.PART:
-            kin = msgspec.structs.replace(kinship.of("b"), neighbours={"a": Whereabouts()})
-            kinship.restore(pack(KinshipState({"b": kin})))
+            kin = msgspec.structs.replace(neighbour_info.of("b"), neighbours={"a": NeighbourAddress()})
+            neighbour_info.restore(pack(NeighbourInfoState({"b": kin})))
         case Told.NOTHING:
-            kinship.restore(pack(KinshipState()))
-    assert bool(kinship.of("b")) == (told is not Told.NOTHING)
+            neighbour_info.restore(pack(NeighbourInfoState()))
+    assert bool(neighbour_info.of("b")) == (told is not Told.NOTHING)

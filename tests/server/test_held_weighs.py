@@ -13,9 +13,9 @@ from pleach.core.messages import (
     encode,
 )
 from pleach.core.mobility.machine import Mobility
-from pleach.core.mobility.moving import Moving
+from pleach.core.mobility.moving import MovementSeam
 from pleach.core.overlay.seam import Seam
-from pleach.server.node import Door
+from pleach.server.node import Port
 from pleach.server.pressure import BREATH_SECONDS
 from support.live.timed_node import SUBSCRIBED, in_world, publish, settled
 
@@ -47,7 +47,7 @@ def test_what_is_held_slows_publishers_down_until_it_is_released():
         assert not p.is_paused  # it breathes: what all wait for may come from it
         await world.wait(2 * BREATH_SECONDS)
         assert p.is_paused
-        a = world.come("a", epoch=7, door=Door.PEERS)
+        a = world.come("a", epoch=7, door=Port.PEERS)
         await world.tell("a", a, ConnectNack("add", "no"))
         world.hear("p", p)
         await settled(world.node)
@@ -60,7 +60,7 @@ def test_what_is_held_slows_publishers_down_until_it_is_released():
 
 def test_what_is_kept_for_a_client_on_its_way_counts_as_well():
     async def scenario(world):
-        a = world.come("a", epoch=7, door=Door.PEERS)
+        a = world.come("a", epoch=7, door=Port.PEERS)
         c, p = world.come("c", *SUBSCRIBED), world.come("p", Attach(), publish("p", 1))
         await settled(world.node)
         world.node.operations.request(RequestMove("m", "c", ["b", "a"]))
@@ -70,7 +70,7 @@ def test_what_is_kept_for_a_client_on_its_way_counts_as_well():
         await world.tell("a", a, *map(Forward, events))
         kept = sum(len(encode(Deliver(event))) for event in events)
         assert world.node.gate.held_bytes == kept > TIGHT["outbox_bytes_high"]
-        assert Moving(world.node.broker.machine(Mobility).movements).kept_bytes == kept  # as after a restart
+        assert MovementSeam(world.node.broker.machine(Mobility).movements).kept_bytes == kept  # as after a restart
         assert p.is_paused
         assert not a.is_paused
         await world.tell("a", a, MoveAck("m"))

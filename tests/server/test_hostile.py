@@ -9,11 +9,11 @@ import pytest
 
 from pleach.core.effects import Observed
 from pleach.core.events.language import parse_filter
-from pleach.core.links.frames import Ack, Bye, Farewell, FrameReader, encode_frame
+from pleach.core.links.frames import Ack, Bye, ByeReason, FrameReader, encode_frame
 from pleach.core.links.session import Session, SessionState
 from pleach.core.messages import Advertise, Subscribe, decode, encode
 from pleach.net.connection import Connection, Handlers
-from pleach.server.stalled_consumers import SECONDS_MAX, Standstill
+from pleach.server.stalled_consumers import SECONDS_MAX, StalledConsumers
 from support.live import hostile
 from support.live.broker_process import RawClient, address, clients, eventually, processes
 from support.live.hostile_acts import ACTS
@@ -195,11 +195,11 @@ def test_who_takes_nothing_for_long_is_found_the_fullest_first():
     for name, count in (("a", 1), ("neighbour", 9), ("full", 5), ("moves", 7)):
         for _ in range(count):
             sessions[name].send(b"x", now=0.0)
-    standstill = Standstill()
-    standstill.begin(sessions, ["neighbour"], 100.0)
+    stalled_consumers = StalledConsumers()
+    stalled_consumers.begin(sessions, ["neighbour"], 100.0)
     sessions["moves"].first += 1
-    assert standstill.idle(sessions, 100.0 + SECONDS_MAX) == []
-    assert standstill.idle(sessions, 100.1 + SECONDS_MAX) == ["full", "a"]
+    assert stalled_consumers.idle(sessions, 100.0 + SECONDS_MAX) == []
+    assert stalled_consumers.idle(sessions, 100.1 + SECONDS_MAX) == ["full", "a"]
 
 
 @pytest.mark.slow
@@ -229,7 +229,7 @@ def test_publishers_do_not_wait_for_ever_for_clients_that_are_gone(tmp_path):
 def test_what_strangers_say_forges_no_lines(broker):
     reason = "bye\n2026-01-01 INFO b: all is well\x1b[2J" + "x" * 100_000
     with stranger(broker.ready["client"]) as connection:
-        connection.sendall(greeting_of("hostile") + encode_frame(Bye(Farewell.LEAVING, reason)))
+        connection.sendall(greeting_of("hostile") + encode_frame(Bye(ByeReason.LEAVING, reason)))
         while _received(connection):
             pass
     eventually(lambda: "bye" in broker.log())

@@ -10,7 +10,7 @@ from pleach.core.events.language import parse_filter
 from pleach.core.messages import Layer
 from pleach.core.routing.entries import Entry
 from pleach.net.http_client import ask
-from pleach.server.settings import Limits
+from pleach.server.settings import BrokerLimits
 from pleach.server.stabilise_settings import LeaseSettings
 from support.live.daemons import chain
 from support.live.tiny_broker import take, until
@@ -89,12 +89,12 @@ def test_a_client_that_stays_away_keeps_what_it_has_until_its_session_expires(tm
         async with chain(tmp_path / "brokers", **LEASED) as running:
             async with connect(running, "a", "s", state_dir=tmp_path) as client:
                 await client.subscribe("x > 0")
-            await until(lambda: "s" in running.node("a").attendance.away)
+            await until(lambda: "s" in running.node("a").presence.away)
             await periods_pass(running, "a")
             assert entries(running, "a", "s") == ["x > 0"]
             assert entries(running, "c", "b") == ["x > 0"]
             node = running.node("a")
-            node.apply(msgspec.structs.replace(node.settings, limits=Limits(client_absence_seconds=1)))
+            node.apply(msgspec.structs.replace(node.settings, limits=BrokerLimits(client_absence_seconds=1)))
             await until(lambda: not entries(running, "a", "s") and not entries(running, "c", "b"))
             assert node.counters.expired == 1
 
@@ -129,7 +129,7 @@ def test_a_neighbour_that_is_away_for_periods_misses_nothing(tmp_path):
             await running.stop("b")
             await p.publish({"x": 1})
             node = running.node("c")
-            await until(lambda: "b" in node.attendance.away)
+            await until(lambda: "b" in node.presence.away)
             node.broker.router.add(Layer.SUBSCRIPTIONS, "p", GHOST, None)
             await until(lambda: not entries(running, "c", "p"))
             assert node.counters.lease_expired == 1
@@ -271,7 +271,7 @@ def test_faults_that_are_not_allowed_are_refused(tmp_path, settings, strikes):
     async def scene():
         async with chain(tmp_path, **settings) as running:
             node = running.node("b")
-            await until(lambda: not node.attendance.away)
+            await until(lambda: not node.presence.away)
             before = node.broker.router.capture().subscriptions.received
             for action, body, code, says in strikes:
                 answer = await strike(running, "b", action, **body)

@@ -59,7 +59,7 @@ def test_to_and_fro(tmp_path):
             assert await numbers(mine, 300) == list(range(300))
             for node in map(running.node, "abc"):
                 await until(lambda node=node: "s" not in node.endpoint.upkeep.links)
-                assert not node.roads.is_broker("s"), "to whom it has been, it is a client"
+                assert not node.directory.is_broker("s"), "to whom it has been, it is a client"
 
     run(story())
 

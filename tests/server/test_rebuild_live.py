@@ -14,11 +14,11 @@ from pleach.errors import SettingsError
 from pleach.net.http_client import ask
 from pleach.server.http.status import metrics
 from pleach.server.settings import load_settings
-from pleach.server.stabilise_settings import LeaseSettings, Mending, mends_within
+from pleach.server.stabilise_settings import LeaseSettings, StabiliseKind, mends_within
 from support.live.daemons import Running
 from support.live.tiny_broker import take, until
 
-REBUILD = LeaseSettings(refresh=0.15, period=0.5, kind=Mending.REBUILD)
+REBUILD = LeaseSettings(refresh=0.15, period=0.5, kind=StabiliseKind.REBUILD)
 REBUILT = {"stabilise": REBUILD, "debug_faults": True, "heartbeat": 0.15}
 PERIODS_OF_ASKING = 8  # refreshes: more than two periods
 WHILE = 30.0  # on a machine that has much else to do
@@ -116,7 +116,7 @@ def test_a_client_that_is_away_for_rounds_is_spoken_for(tmp_path):
         async with line(tmp_path / "brokers") as running, connect(running, "c", "p") as p:
             async with connect(running, "a", "s", state_dir=tmp_path) as client:
                 await client.subscribe("x > 0", name="all")
-            await until(lambda: "s" in running.node("a").attendance.away)
+            await until(lambda: "s" in running.node("a").presence.away)
             await rounds_pass(running, 3)
             assert ["x > 0"] in entries(running, "c", "b")
             assert machine(running, "a").vouched >= 3
@@ -140,7 +140,7 @@ def test_a_broker_that_is_away_for_periods_is_waited_for(tmp_path, broker):
             await rounds_pass(running)
             await running.stop(broker)
             root = machine(running, "a")
-            await until(lambda: broker in running.node("a" if broker == "b" else "b").attendance.away)
+            await until(lambda: broker in running.node("a" if broker == "b" else "b").presence.away)
             asked, begun = root.musters, root.rounds
             await until(lambda: root.musters >= asked + PERIODS_OF_ASKING)
             assert root.rounds <= begun + 1, "one may have been whole before"
@@ -172,7 +172,7 @@ def test_rounds_go_on_after_a_restart_of_the_root(tmp_path):
 
 def test_the_status_and_the_metrics_tell_of_rounds(tmp_path):
     async def scene():
-        known = {"stabilise": LeaseSettings(0.15, 2.0, diameter=3, kind=Mending.REBUILD)}
+        known = {"stabilise": LeaseSettings(0.15, 2.0, diameter=3, kind=StabiliseKind.REBUILD)}
         async with line(tmp_path, **known) as running:
             await rounds_pass(running, 1)
             told = (await ask(running.ready["b"].admin, "/status")).value["leases"]

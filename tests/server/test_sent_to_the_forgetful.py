@@ -64,7 +64,7 @@ def test_one_that_moved(tmp_path, state):
         ):
             mine = await client.subscribe("n >= 0")
             assert not (await running.node("c").operations.request(RequestMove("m", "s", ["c", "a"]))).refusal
-            await until(lambda: client._lifeline.machine.broker == "a")
+            await until(lambda: client._driver.machine.broker == "a")
             lost = await client.publish_windowed({"m": 1})
             await begin_anew(running, way, ("c",))
             with pytest.raises(UnknownOutcomeError, match="lost its memory"):
@@ -82,7 +82,7 @@ def test_a_process_that_comes_later_has_it_on_its_disk_where_it_was_sent_to(tmp_
             async with pleach.connect(address(running, "c"), name="s", state_dir=state) as client:
                 await client.subscribe("n >= 0", name="numbers")
                 assert not (await running.node("c").operations.request(RequestMove("m", "s", ["c", "a"]))).refusal
-                await until(lambda: client._lifeline.machine.broker == "a")
+                await until(lambda: client._driver.machine.broker == "a")
             await begin_anew(running, way, ("c",))
             async with pleach.connect(address(running, "c"), name="s", state_dir=state) as client:
                 await check(running, await client.subscribe("n >= 0", name="numbers"))
@@ -113,7 +113,7 @@ def test_what_a_leaving_broker_has_passed_on_to_an_heir_that_forgot_is_in_doubt(
                 tiny.endpoint.request(RemoveAck("1"), now=0.0, sender="a")
                 doubtful = await client.publish_windowed({"n": 1})
                 await until(lambda: tiny.endpoint.sessions["a"].unconfirmed == 3)  # with the request, and the handover
-                tiny.endpoint.perform(leaving.peer_reborn("a"), now=0.0)
+                tiny.endpoint.perform(leaving.peer_reset("a"), now=0.0)
                 tiny.settle()
                 with pytest.raises(UnknownOutcomeError, match=r"b passed it on to a.*publish it again"):
                     await doubtful

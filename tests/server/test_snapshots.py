@@ -6,7 +6,7 @@ from pleach.core.broker import BrokerState
 from pleach.core.links.upkeep import EndpointState
 from pleach.core.messages import Attach, Withdraw, decode, unpack
 from pleach.server import node as node_module
-from pleach.server.node import Door
+from pleach.server.node import Port
 from pleach.server.store import Store
 from support.live.timed_node import SUBSCRIBED, in_world, publish, settled
 
@@ -53,7 +53,7 @@ def test_who_is_sent_away_is_gone_from_state_session_and_neighbour_in_one_commit
 
 def test_nothing_is_captured_ahead_of_its_batch(store):
     async def scenario(world):
-        a = world.come("a", epoch=7, door=Door.PEERS)
+        a = world.come("a", epoch=7, door=Port.PEERS)
         await world.tell("a", a)
         world.come("p", Attach())
         with pytest.raises(AssertionError, match="ahead of its batch"):

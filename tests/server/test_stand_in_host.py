@@ -4,7 +4,7 @@ import tomllib
 
 import msgspec
 
-from pleach.core.messages import Kin, Whereabouts
+from pleach.core.messages import NeighbourAddress, NeighbourReport
 from pleach.server.healing.stand_in_host import _toml, stand_in_settings
 from pleach.server.settings import BrokerSettings
 
@@ -21,9 +21,9 @@ def test_the_settings_of_a_stand_in_are_the_hosts_but_for_its_place(tmp_path):
         data_dir=str(tmp_path),
         zone='north "1"',
     )
-    kin = Kin(
-        Whereabouts(),
-        {"b": Whereabouts(peer="127.0.0.1:3"), "q\t": Whereabouts(peer="127.0.0.1:5")},
+    kin = NeighbourReport(
+        NeighbourAddress(),
+        {"b": NeighbourAddress(peer="127.0.0.1:3"), "q\t": NeighbourAddress(peer="127.0.0.1:5")},
         "b",
         {"b": ["127.0.0.1:4"]},
         {},

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from pleach.core.broker import Broker
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.events.language import parse_filter
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.session import SessionConfig
@@ -54,7 +54,7 @@ class Story:
         self.counts = dict.fromkeys(("compared", "crashes", "rebirths", "expelled", "outbox", "journal"), 0)
 
     def make_peer(self, name, epoch):
-        machine = Broker(name, RoutingConfig(), neighbours=[HUB]) if name in BROKERS else Client(name, HUB)
+        machine = Broker(name, RoutingConfig(), neighbours=[HUB]) if name in BROKERS else ClientMachine(name, HUB)
         endpoint = Endpoint(machine, epoch)
         if name in CLIENTS:
             endpoint.perform(machine.attach(), now=0.0)
@@ -94,7 +94,7 @@ class Story:
                 effects = client.unsubscribe(subscription)
             case "neighbour":
                 name = self.stream.choice(BROKERS)
-                guest = Client("guest", name)
+                guest = ClientMachine("guest", name)
                 broker = self.peers[name].machine
                 asked = [*guest.attach(), *guest.subscribe(subscription, wanted)]
                 effects = [effect for send in asked if hasattr(send, "to") for effect in self.local(broker, send)]

@@ -21,11 +21,11 @@ from pleach.core.overlay.plans import Topology
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import InvalidInputError, SurveyError
 from pleach.net.http_client import ask
-from pleach.operate.improving import Wish, improve
+from pleach.operate.improving import ImproveOptions, improve
 from pleach.operate.observing import Observer, measured
 from pleach.server.gate import Gate
 from pleach.server.metrics import Counters
-from pleach.server.traffic_notes import WATCHED_SECONDS, Watching
+from pleach.server.traffic_notes import WATCHED_SECONDS, TrafficNotes
 from support.live.daemons import chain
 from support.live.tiny_broker import until
 
@@ -50,13 +50,13 @@ def event(publisher, sequence, **attributes):
 
 
 def noted(made):
-    report, _ = made.watching.look("b", 0)
+    report, _ = made.traffic_notes.look("b", 0)
     return sorted((note.event, note.seen.value) for note in report.notes)
 
 
 def test_nothing_is_noted_until_somebody_asks_nor_long_after():
     made, now = gate(), [0.0]
-    made.watching = Watching(lambda: now[0])
+    made.traffic_notes = TrafficNotes(lambda: now[0])
     made.handle("p", Publish(event("p", 1, n=1)), now=0.0)
     assert noted(made) == []
     made.handle("p", Publish(event("p", 2, n=1)), now=0.0)
@@ -64,12 +64,12 @@ def test_nothing_is_noted_until_somebody_asks_nor_long_after():
     now[0] = WATCHED_SECONDS + 1.0
     made.handle("p", Publish(event("p", 3, n=1)), now=0.0)
     assert noted(made) == []
-    assert made.watching.is_on
+    assert made.traffic_notes.is_on
 
 
 def test_what_only_passes_through_is_not_noted_and_what_is_refused_neither():
     made = gate()
-    made.watching.look("b", 0)
+    made.traffic_notes.look("b", 0)
     made.handle("n", Forward(event("q", 1, n=0)), now=0.0)
     made.handle("n", Forward(event("q", 2, n=5)), now=0.0)
     made.closed = "no room"
@@ -83,8 +83,8 @@ def test_what_only_passes_through_is_not_noted_and_what_is_refused_neither():
 def test_runs_are_noted_as_their_events_would_be(kind, sender, seen):
     events = [event("p", number, n=number % 3) for number in range(1, 10)]
     made, alike = gate(), gate()
-    made.watching.look("b", 0)
-    alike.watching.look("b", 0)
+    made.traffic_notes.look("b", 0)
+    alike.traffic_notes.look("b", 0)
     passed = made.handle_run(sender, Run(encode_run(kind, len(events), b"".join(map(encode_event, events)))))
     assert passed is not None
     for each in events:
@@ -174,7 +174,7 @@ def test_a_loop_exchanges_links_of_running_brokers_and_then_rests(tmp_path):
     async def go():
         async with busy_chain(tmp_path) as running:
             rounds, places = [], admins(running)[:1]
-            wish = Wish(every=1.5, starts=2, prices=Prices(processing=0.5))  # hops: whatever else runs here
+            wish = ImproveOptions(every=1.5, starts=2, prices=Prices(processing=0.5))  # hops: whatever else runs here
             outcomes = []
             async with asyncio.timeout(COMMAND_SECONDS_MAX):
                 while not any(each.exchanges for each in outcomes):
@@ -215,15 +215,15 @@ def test_the_command_tells_what_it_would_do_and_changes_nothing(tmp_path):
 
 def test_a_loop_needs_brokers_that_answer_and_a_pause_that_makes_sense():
     with pytest.raises(SurveyError, match="no broker answers"):
-        asyncio.run(improve(["127.0.0.1:1"], Wish(every=1.0), rounds_max=1))
+        asyncio.run(improve(["127.0.0.1:1"], ImproveOptions(every=1.0), rounds_max=1))
     with pytest.raises(InvalidInputError, match=r"0\.5 to 30 are possible"):
-        Wish(every=0.1)
+        ImproveOptions(every=0.1)
 
 
 def test_deliveries_to_several_clients_are_one_note():
     made = gate()
     made.handle("p", Subscribe("s", parse_filter("n > 0")), now=0.0)
-    made.watching.look("b", 0)
+    made.traffic_notes.look("b", 0)
     effects = made.handle("n", Forward(event("q", 1, n=5)), now=0.0)
     assert sum(isinstance(effect.message, Deliver) for effect in effects) == 2
     assert noted(made) == [("q/1/1", "deliver")]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pleach.core.overlay.context import Layers
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.healing.stand_in import StandIn
-from pleach.core.routing.clients import Sessions
+from pleach.core.routing.clients import ClientTable
 from pleach.core.routing.router import Router, RoutingConfig
 from pleach.errors import HealingError, ScenarioError
 from pleach.scenario.load import parse_scenario
@@ -117,7 +117,7 @@ def test_deaths_that_nobody_could_heal_are_refused(made, why):
 
 def test_a_machine_without_order_is_refused_too():
     router = Router(RoutingConfig())
-    layers = Layers("x", "", router, Sessions(router), lambda: "")
+    layers = BrokerContext("x", "", router, ClientTable(router), lambda: "")
     with pytest.raises(HealingError, match="rising order"):
         StandIn(layers, ordering="none", grace=1.0)
 

@@ -7,7 +7,7 @@ import pytest
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.model import Routing, Scenario
 from pleach.scenario.steps import AddBroker, Exchange, RemoveBroker, Swap
-from pleach.sim.operations import Operations, Surroundings
+from pleach.sim.operations import SimOperations, Surroundings
 from pleach.sim.run import run_scenario
 from pleach.sim.simulator import Simulator
 from pleach.trace import judge
@@ -48,7 +48,7 @@ class World:
             refuse=lambda step, reason: self.refusals.append((step, reason)),
             note=lambda node, detail: self.notes.append((self.sim.now, node, detail)),
         )
-        self.operations = Operations(around)
+        self.operations = SimOperations(around)
         self.sim.on_concluded = lambda _at, node, end: self.operations.concluded(node, end)
 
     def make(self, name):

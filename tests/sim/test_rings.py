@@ -1,9 +1,9 @@
 """Virtual time for rings: the same run for the same seed, and nothing for those who are gone."""
 
 from pleach.core.messages import Peer
-from pleach.core.ring.chord import Phase
+from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.config import RingConfig
-from pleach.core.ring.effects import Found
+from pleach.core.ring.effects import OwnerFound
 from pleach.sim.rings import RingNetwork
 
 CONFIG = RingConfig(bits=6)
@@ -43,9 +43,9 @@ def test_latency_lies_between_its_bounds():
     network.add(peer(0))
     network.add(peer(20), [peer(0)])
     network.run(0.999)
-    assert network.hosts["h20"].phase is Phase.JOINING
+    assert network.hosts["h20"].phase is RingPhase.JOINING
     network.run(1.0)
-    assert network.hosts["h20"].phase is Phase.MEMBER
+    assert network.hosts["h20"].phase is RingPhase.MEMBER
 
 
 def test_where_all_is_lost_nobody_joins():
@@ -65,7 +65,7 @@ def test_who_has_failed_gets_nothing_and_neither_does_its_successor_in_name():
     network.fail("h20")
     network.add(peer(20), [peer(40)])
     network.run(2.5)
-    assert network.hosts["h20"].phase is Phase.JOINING
+    assert network.hosts["h20"].phase is RingPhase.JOINING
 
 
 def test_look_ups_are_answered_by_their_number_and_neighbours_are_told():
@@ -75,7 +75,7 @@ def test_look_ups_are_answered_by_their_number_and_neighbours_are_told():
     first, second = network.look_up("h0", 15), network.look_up("h0", 60)
     network.fail("h28")
     network.run(network.now + 10.0)
-    assert isinstance(network.found[first], Found)
+    assert isinstance(network.found[first], OwnerFound)
     assert (network.found[first].owner.key, network.found[second].owner.key) == (21, 0)
     assert told
     assert all(host != "h28" for host, _ in told)

@@ -9,7 +9,7 @@ import pytest
 
 from pleach.lake.arrow import arrow_type
 from pleach.spark.audit.job import audit
-from pleach.trace import Outcome, Rule, judge, read_traces
+from pleach.trace import Rule, VerdictOutcome, judge, read_traces
 from pleach.trace.departed import GIVEN_UP
 from pleach.trace.parquet import COLUMNS
 from support.spark.spoilt_traces import spoilt
@@ -52,4 +52,4 @@ def test_both_oracles_agree_on_every_run_and_violation(spark, traces):
     assert len(apart) > TRACES // 50
     assert any(reason.startswith(GIVEN_UP) for reason in apart)
     outcomes = [verdict.outcome for verdict in expected.values()]
-    assert min(outcomes.count(outcome) for outcome in Outcome) > TRACES // 50
+    assert min(outcomes.count(outcome) for outcome in VerdictOutcome) > TRACES // 50

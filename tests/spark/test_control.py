@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from pleach.core.optimise.improvement import Rules, Verdict, proposed
+from pleach.core.optimise.improvement import ImproveVerdict, Rules, proposed
 from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.sightings import Notebook, Pick, Seen, Sighting
 from pleach.core.optimise.tasks import Task
@@ -63,7 +63,7 @@ def test_both_engines_propose_the_same_on_the_same_telemetry(spark, tmp_path, no
     on_spark = asyncio.run(proposals(SparkEngine(spark, tmp_path), notes_max))
     assert [each.pick for each in on_spark] == [each.pick for each in plain]
     assert on_spark == plain
-    assert plain[0].verdict is Verdict.IMPROVE
+    assert plain[0].verdict is ImproveVerdict.IMPROVE
     assert (plain[-1].pick.one_in > 1) == (notes_max < 100)
     assert sum(each.pick.events for each in plain) > 10
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as sql
 
-from pleach.client.reader import Place
+from pleach.client.reader import ReadPosition
 from pleach.core.events.event import Event, EventId
 from pleach.errors import EventError, SettingsError
 from pleach.spark.source import offsets
@@ -141,7 +141,7 @@ def test_an_order_by_nothing_is_refused():
 
 # Offsets -------------------------------------------------------------------------------------------------------
 
-PLACES = [Place("a", "h:1", 1, 2, 3, at) for at in (4, 5)]
+PLACES = [ReadPosition("a", "h:1", 1, 2, 3, at) for at in (4, 5)]
 
 
 def test_offsets_come_back_as_they_were():

@@ -44,7 +44,7 @@ class Stream:
 
 
 def publish(broker, *numbers, **attributes):
-    with blocking.Client(broker.ready["client"]) as client:
+    with blocking.BlockingClient(broker.ready["client"]) as client:
         for n in numbers:
             client.publish({"n": n, **attributes}, b"payload")
 

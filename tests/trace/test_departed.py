@@ -4,7 +4,7 @@ import pytest
 
 from pleach.trace.departed import DIED, GIVEN_UP, HELD, linked_when_died, without_departed
 from pleach.trace.records import Record, RecordKind
-from pleach.trace.verdict import Counts, Ordering, Outcome, Rule, Verdict, Violation
+from pleach.trace.verdict import Counts, Ordering, Rule, Verdict, VerdictOutcome, Violation
 
 EVENT = "p/0/1"
 TREE = (("x", "y"), ("y", "w"), ("c", "w"), ("x", "z"), ("d", "z"), ("l", "x"))  # c is two hops behind y, l at x
@@ -50,7 +50,7 @@ def judged(records, violation):
 def test_losses_with_a_broker_are_set_apart(records, violation, reason):
     verdict = judged(records, violation)
     assert [each.reason for each in verdict.departed] == [reason]
-    assert verdict.outcome is Outcome.CLEAN
+    assert verdict.outcome is VerdictOutcome.CLEAN
     assert verdict.counts == Counts(departed=1)
 
 
@@ -72,4 +72,4 @@ def test_all_other_violations_stay(records, violation):
     verdict = judged(records, violation)
     assert verdict.violations == (violation,)
     assert verdict.departed == ()
-    assert verdict.outcome is Outcome.VIOLATED
+    assert verdict.outcome is VerdictOutcome.VIOLATED

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from pleach.trace import Outcome, explain, judge
+from pleach.trace import VerdictOutcome, explain, judge
 from support.trace.scripts import SUBSCRIBED, T1, broken, replaced, script, spelt
 
 
@@ -87,7 +87,7 @@ class TestUnusable:
         verdict = judge(spoil(script(self.GOOD)))
         assert not verdict.usable
         assert not verdict.clean
-        assert verdict.outcome is Outcome.UNUSABLE
+        assert verdict.outcome is VerdictOutcome.UNUSABLE
         assert reason in verdict.unusable
 
     @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ class TestUnusable:
         verdict = judge(script(text))
         assert spelt(verdict) == ["duplicate c p/0/1"]
         assert not verdict.usable
-        assert verdict.outcome is Outcome.VIOLATED
+        assert verdict.outcome is VerdictOutcome.VIOLATED
 
     def test_strange_acknowledgements_are_counted_not_refused(self):
         text = f"{self.GOOD}\n 6 c subscribe_ack s7\n 7 c unsubscribe s8\n 8 p publish_ack p/0/9"

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from pleach.trace import Ordering, Outcome, Rule, Verdict, explain, judge
+from pleach.trace import Ordering, Rule, Verdict, VerdictOutcome, explain, judge
 from support.trace.plants import AT_ONE_RECORD, EXACT, Plant, Planting
 from support.trace.tiny_network import clean_story
 
@@ -42,7 +42,7 @@ def test_planted_error_is_the_only_one_found(planting: Planting):
     for plant in plants_of(planting):
         verdict = judge(plant.records)
         assert found(verdict) == [(plant.rule, plant.client, plant.event)], explain(verdict, plant.records)
-        assert verdict.outcome is Outcome.VIOLATED
+        assert verdict.outcome is VerdictOutcome.VIOLATED
         check_reason(plant, verdict)
 
 

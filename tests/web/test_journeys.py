@@ -6,7 +6,7 @@ import pytest
 
 import pleach
 from pleach.errors import InvalidInputError, SurveyError, TopologyError
-from pleach.operate.survey import Client, Neighbour, Status, Survey
+from pleach.operate.survey import BrokerStatus, ClientStatus, NeighbourStatus, Survey
 from pleach.web import simulated
 from pleach.web.draft import Draft
 from pleach.web.journeys import NAMED_MAX, planned_drain, planned_move
@@ -17,9 +17,9 @@ from support.live.daemons import chain
 
 
 def broker(name, neighbours, **clients):
-    there = {client: Client(up, queued=3, subscriptions_count=2) for client, up in clients.items()}
-    links = {other: Neighbour(up=True, queued=0) for other in neighbours}
-    return Status(name, ready=True, durable=False, reasons=[], neighbours=links, clients=there)
+    there = {client: ClientStatus(up, queued=3, subscriptions_count=2) for client, up in clients.items()}
+    links = {other: NeighbourStatus(up=True, queued=0) for other in neighbours}
+    return BrokerStatus(name, ready=True, durable=False, reasons=[], neighbours=links, clients=there)
 
 
 def found(**clients):

@@ -10,7 +10,7 @@ from pleach.web import board
 from pleach.web.patch import merged
 from pleach.web.simulated import SimulatedSource
 from pleach.web.site import page_files
-from support.web.http_talk import talk, watching
+from support.web.http_talk import talk, traffic_notes
 
 PAGE = Path(__file__).parents[2] / "src/pleach/web/page"
 REFERENCES = re.compile(r"""(?:src|href|from|import)\s*[=(]?\s*["']([^"'#]+)["']""")
@@ -96,7 +96,7 @@ def test_another_name_gets_nothing():
 
 def test_a_whole_and_then_patches():
     async def test(there):
-        async with watching(there) as events:
+        async with traffic_notes(there) as events:
             whole = await events.next("whole")
             assert len(whole["brokers"]) == 30
             assert len(whole["links"]) == 29
@@ -119,7 +119,7 @@ def test_nobody_watches_and_nobody_is_asked():
     source = Counting(3, 1)
 
     async def test(there):
-        async with watching(there) as events:
+        async with traffic_notes(there) as events:
             await events.next("whole")
         async with asyncio.timeout(30):
             while there.dashboard._board.watchers:  # noqa: ASYNC110 - the server notes it when it next writes
@@ -141,7 +141,7 @@ def test_a_source_that_fails_is_said_and_comes_back():
             return await super().look()
 
     async def test(there):
-        async with watching(there) as events:
+        async with traffic_notes(there) as events:
             assert "broken on purpose" in (await events.next("whole"))["source"]["trouble"]
             there.dashboard._board.wake()
             assert (await events.next("patch"))["source"]["trouble"] == ""
@@ -153,7 +153,7 @@ def test_there_is_an_end_to_how_many_may_watch(monkeypatch):
     monkeypatch.setattr(board, "WATCHERS_MAX", 1)
 
     async def test(there):
-        async with watching(there) as events:
+        async with traffic_notes(there) as events:
             await events.next("whole")
             answer = await there.ask("GET", "/dashboard/stream")
             assert answer.code == 503
@@ -172,7 +172,7 @@ def test_a_plan_is_shown_then_carried_out_once():
         assert shown["links_removed"] == [sorted([wish["a"], wish["b"]])]
         assert shown["links_added"] == [sorted([wish["a"], wish["c"]])]
         assert "1 swap" in shown["lines"][0]
-        async with watching(there) as events:
+        async with traffic_notes(there) as events:
             whole = await events.next("whole")
             assert (await there.act("apply", {"draft": shown["draft"]})).value == {"run": shown["draft"]}
             assert "being carried out" in (await there.act("apply", {"draft": shown["draft"]})).value["error"]

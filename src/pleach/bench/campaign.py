@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pleach.bench.report import Measurement
-from pleach.scenario.model import Client, Publish, Routing, Scenario
+from pleach.scenario.model import PublishLoad, Routing, Scenario, ScenarioClient
 from pleach.scenario.values import Span
 from pleach.sim.run import run_scenario
 from pleach.spark.campaign import LIGHT_JVM, Campaign, run_campaign
@@ -62,8 +62,10 @@ def network(seed: int) -> Scenario:
     """A random tree under a little load."""
     draw = Random(seed)
     brokers = tuple(f"b{i}" for i in range(BROKERS))
-    readers = [Client(id=f"r{i}", broker=draw.choice(brokers), subscribe=(f"x > {10 * i}",)) for i in range(CLIENTS)]
-    load = Publish(every=Span(0.01, 0.02), start=0.5, count=EVENTS, attributes={"x": 75})
+    readers = [
+        ScenarioClient(id=f"r{i}", broker=draw.choice(brokers), subscribe=(f"x > {10 * i}",)) for i in range(CLIENTS)
+    ]
+    load = PublishLoad(every=Span(0.01, 0.02), start=0.5, count=EVENTS, attributes={"x": 75})
     return Scenario(
         name="campaign",
         routing=Routing.COVERING,
@@ -71,7 +73,7 @@ def network(seed: int) -> Scenario:
         brokers=brokers,
         root=brokers[0],
         duration=2.0,
-        clients=(*readers, Client(id="w", broker=brokers[0], publish=(load,))),
+        clients=(*readers, ScenarioClient(id="w", broker=brokers[0], publish=(load,))),
     )
 
 

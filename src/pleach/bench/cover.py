@@ -17,7 +17,7 @@ from pleach.bench.report import Measurement
 from pleach.bench.stopwatch import collector_paused, compare, seconds_per_item
 from pleach.bench.workloads import W1
 from pleach.core.events.algebra import covers
-from pleach.core.events.constraint import Conjunction, Constraint, Kind
+from pleach.core.events.constraint import Conjunction, Constraint, TypeConstraint
 from pleach.core.events.cover_index import CoverIndex
 from pleach.core.events.filter import Filter
 from pleach.core.events.ranges import above
@@ -117,7 +117,9 @@ def _alternating(first: list[Filter], second: list[Filter]) -> list[Filter]:
 def _narrower(member: Filter) -> Filter:
     """The member with one more attribute constrained."""
     (conjunction,) = member.conjunctions
-    return Filter([Conjunction({**conjunction.constraints, "z": Constraint(Kind.NUMBER, above(0, inclusive=True))})])
+    return Filter(
+        [Conjunction({**conjunction.constraints, "z": Constraint(TypeConstraint.NUMBER, above(0, inclusive=True))})]
+    )
 
 
 def _wider(member: Filter) -> Filter:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from time import perf_counter
 
 from pleach.bench.report import Measurement
-from pleach.scenario.model import Client, Publish, Reply, Routing, Scenario
+from pleach.scenario.model import PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Step, SubscribeStep, UnsubscribeStep
 from pleach.scenario.values import Span, Uniform
 from pleach.sim.run import run_scenario
@@ -40,11 +40,11 @@ def busy_scenario(events_per_publisher: int) -> Scenario:
     brokers = ("hub", *(f"b{i}" for i in range(4)))
     every = 0.01
     duration = 1 + events_per_publisher * every
-    load = Publish(every=Span(every, every), start=0.5, attributes={"price": Uniform(0, 99)})
-    publishers = [Client(id=f"p{i}", broker=brokers[1 + i], publish=(load,)) for i in range(PUBLISHERS)]
+    load = PublishLoad(every=Span(every, every), start=0.5, attributes={"price": Uniform(0, 99)})
+    publishers = [ScenarioClient(id=f"p{i}", broker=brokers[1 + i], publish=(load,)) for i in range(PUBLISHERS)]
     answer = Reply(to="price > 95", attributes={"answer": True})
     subscribers = [
-        Client(
+        ScenarioClient(
             id=f"s{i}",
             broker=brokers[1 + i % 4],
             subscribe=("price >= 10", "answer = TRUE"),

@@ -15,7 +15,7 @@ from time import perf_counter
 
 from pleach.bench.report import Measurement
 from pleach.bench.simpy_model import StoreAndForward
-from pleach.scenario.model import Client, PerLink, Publish, Routing, Scenario
+from pleach.scenario.model import PerLink, PublishLoad, Routing, Scenario, ScenarioClient
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
 
@@ -54,9 +54,9 @@ def tree_scenario(routing: Routing, events: int, seed: int) -> Scenario:
         links.append((parent, names[i]))
         degree[parent] += 1
         degree[names[i]] += 1
-    clients = [Client(id=f"c{i}", broker=rng.choice(names), subscribe=("x >= 0",)) for i in range(CLIENTS)]
-    load = Publish(every=Span(0.01, 0.01), start=LOAD_STARTS, count=events, attributes={"x": 1})
-    clients.append(Client(id="p", broker=names[0], publish=(load,)))
+    clients = [ScenarioClient(id=f"c{i}", broker=rng.choice(names), subscribe=("x >= 0",)) for i in range(CLIENTS)]
+    load = PublishLoad(every=Span(0.01, 0.01), start=LOAD_STARTS, count=events, attributes={"x": 1})
+    clients.append(ScenarioClient(id="p", broker=names[0], publish=(load,)))
     return Scenario(
         name="bench",
         routing=routing,

@@ -18,7 +18,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
-from pleach.core.events.constraint import ANY, Conjunction, Constraint, Kind, Pattern, Shape
+from pleach.core.events.constraint import ANY, Conjunction, Constraint, Pattern, PatternShape, TypeConstraint
 from pleach.core.events.filter import Filter
 from pleach.core.events.ranges import AFTER, BEFORE, Ranges, above, below, complement, union
 
@@ -68,7 +68,7 @@ def _value(random: Random, name: str) -> Any:
 
 
 def _equality(random: Random) -> Constraint:
-    return Constraint(Kind.STRING, _equal(word(random)))
+    return Constraint(TypeConstraint.STRING, _equal(word(random)))
 
 
 def _string_operator(random: Random) -> Constraint:
@@ -76,17 +76,19 @@ def _string_operator(random: Random) -> Constraint:
     text = word(random)
     match random.choices(operators, weights=(50, 10, 10, 10, 10, 5, 5))[0]:
         case "=":
-            return Constraint(Kind.STRING, _equal(text))
+            return Constraint(TypeConstraint.STRING, _equal(text))
         case "<>":
-            return Constraint(Kind.STRING, complement(_equal(text)))
+            return Constraint(TypeConstraint.STRING, complement(_equal(text)))
         case "prefix":
-            return Constraint(Kind.STRING, _from_to(text[:2], text[0] + chr(ord(text[1]) + 1)))
+            return Constraint(TypeConstraint.STRING, _from_to(text[:2], text[0] + chr(ord(text[1]) + 1)))
         case "suffix":
-            return Constraint(Kind.STRING, patterns=(Pattern(Shape.SUFFIX, text[-2:]),))
+            return Constraint(TypeConstraint.STRING, patterns=(Pattern(PatternShape.SUFFIX, text[-2:]),))
         case "contains":
-            return Constraint(Kind.STRING, patterns=(Pattern(Shape.CONTAINS, text[2:5]),))
+            return Constraint(TypeConstraint.STRING, patterns=(Pattern(PatternShape.CONTAINS, text[2:5]),))
         case "in":
-            return Constraint(Kind.STRING, union(_equal(text), union(_equal(word(random)), _equal(word(random)))))
+            return Constraint(
+                TypeConstraint.STRING, union(_equal(text), union(_equal(word(random)), _equal(word(random))))
+            )
         case _:
             return ANY
 
@@ -95,15 +97,15 @@ def _bound_or_interval(random: Random, name: str) -> Constraint:
     if random.random() < 0.3:
         return _interval(random, name)
     bound = above if random.random() < 0.5 else below
-    return Constraint(Kind.NUMBER, bound(_value(random, name), inclusive=random.random() < 0.5))
+    return Constraint(TypeConstraint.NUMBER, bound(_value(random, name), inclusive=random.random() < 0.5))
 
 
 def _interval(random: Random, name: str) -> Constraint:
     width = random.uniform(0.2, 0.8) * DOMAIN
     low = random.random() * (DOMAIN - width)
     if name in FLOATS:
-        return Constraint(Kind.NUMBER, _from_to(low, low + width))
-    return Constraint(Kind.NUMBER, _from_to(int(low), int(low + width)))
+        return Constraint(TypeConstraint.NUMBER, _from_to(low, low + width))
+    return Constraint(TypeConstraint.NUMBER, _from_to(int(low), int(low + width)))
 
 
 def _from_to(low: Any, high: Any) -> Ranges:

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pleach.cli.show import EXPLAINED_MAX, explaining, show_verdict
-from pleach.trace import Outcome, Verdict, judge, read_traces
+from pleach.trace import Verdict, VerdictOutcome, judge, read_traces
 from pleach.trace.store import rows_in, trace_files
 
-EXIT_CODES = {Outcome.CLEAN: 0, Outcome.VIOLATED: 1, Outcome.UNUSABLE: 2}
+EXIT_CODES = {VerdictOutcome.CLEAN: 0, VerdictOutcome.VIOLATED: 1, VerdictOutcome.UNUSABLE: 2}
 REFERENCE_ROWS_MAX = 2_000_000  # about a minute, and 2 GB; more is Spark's business
 
 
@@ -52,8 +52,8 @@ def audit(
         else:
             console.rule(verdict.run, align="left", style="dim")
             show_verdict(console, verdict, explained)
-    if Outcome.VIOLATED in outcomes:
-        raise typer.Exit(EXIT_CODES[Outcome.VIOLATED])
+    if VerdictOutcome.VIOLATED in outcomes:
+        raise typer.Exit(EXIT_CODES[VerdictOutcome.VIOLATED])
     raise typer.Exit(max(EXIT_CODES[outcome] for outcome in outcomes))
 
 

@@ -62,8 +62,8 @@ def broker(
     listens = _given(client_listen=client_listen, peer_listen=peer_listen, admin_listen=admin_listen)
     told = _given(advertise=advertise, client_advertise=client_advertise, admin_advertise=admin_advertise)
     logs = _given(log_level=log_level, json_logs=json_logs, debug_faults=debug_faults)
-    mending = _given(kind=stabilise, refresh=refresh, period=period) or None
-    tables = _given(stabilise=mending, heal=_given(after=heal_after) or None)
+    healing_pages = _given(kind=stabilise, refresh=refresh, period=period) or None
+    tables = _given(stabilise=healing_pages, heal=_given(after=heal_after) or None)
     kept = _given(data_dir=str(data_dir) if data_dir else None, heartbeat=heartbeat, zone=zone)
     routes = _given(parent=parent, routing=routing, hierarchical=hierarchical, advertisements=advertisements)
     links = _given(neighbours=neighbour or None, welcome=welcome or None)
@@ -94,7 +94,7 @@ def _validate_or_run(load: Callable[[], BrokerSettings], *, is_run: bool) -> Non
 def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     # Only a process that is to be a broker pays for loading all of one.
     from pleach.net.loops import relax_collector, run_loop  # noqa: PLC0415
-    from pleach.server.daemon import Daemon, Ready  # noqa: PLC0415
+    from pleach.server.daemon import BrokerReady, Daemon  # noqa: PLC0415
     from pleach.server.logs import set_up_logs  # noqa: PLC0415
     from pleach.server.settings import host_names  # noqa: PLC0415
     from pleach.web.site import Dashboard  # noqa: PLC0415
@@ -104,7 +104,7 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     source = LiveSource(lambda: own, f"seen from {settings.name}")
     dashboard = Dashboard(source, host_names(settings))
 
-    def announce(ready: Ready) -> None:
+    def announce(ready: BrokerReady) -> None:
         own.append(ready.admin)
         line = {"ready": True, **ready._asdict()}
         typer.echo(msgspec.json.encode(line).decode())

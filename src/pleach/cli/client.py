@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from pleach.cli.reweave import EXIT_REFUSED, AsJson, Timeout, Via, places
 from pleach.operate.apply import STEP_SECONDS_MAX
-from pleach.operate.moves import Moving
+from pleach.operate.moves import ClientMove
 from pleach.operate.operation import OperationState, fresh_name
 from pleach.operate.survey import settled_survey
 
@@ -57,6 +57,6 @@ def move(
 
 async def _moved(
     via: list[str], client: str, to: str, delay_max: float, seconds: float
-) -> tuple[Moving, OperationState, str]:
-    moving = Moving.planned(await settled_survey(via), client, to, fresh_name(), round(delay_max * 1_000))
+) -> tuple[ClientMove, OperationState, str]:
+    moving = ClientMove.planned(await settled_survey(via), client, to, fresh_name(), round(delay_max * 1_000))
     return moving, *await moving.carry_out(seconds_max=seconds)

@@ -21,9 +21,9 @@ from pleach.demo.report import write_report
 from pleach.demo.stage import Performance, perform
 from pleach.scenario.load import parse_scenario
 from pleach.sim.run import run_scenario
-from pleach.trace import Outcome, judge
+from pleach.trace import VerdictOutcome, judge
 
-EXIT_CODES = {Outcome.CLEAN: 0, Outcome.VIOLATED: 1, Outcome.UNUSABLE: 2}
+EXIT_CODES = {VerdictOutcome.CLEAN: 0, VerdictOutcome.VIOLATED: 1, VerdictOutcome.UNUSABLE: 2}
 EXIT_NOT_CLEAN = 1
 EXIT_INTERRUPTED = 130
 SECONDS_PER_STEP, QUICK_SECONDS_PER_STEP = 4.0, 0.5

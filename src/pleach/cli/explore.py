@@ -16,16 +16,16 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from pleach.core.overlay.registry import EXCHANGES
 from pleach.errors import InvalidInputError, ScheduleError
 from pleach.explore import search
-from pleach.explore.search import KINDS, STATES_MAX, Exploration, Finding, Outcome
+from pleach.explore.search import KINDS, STATES_MAX, Exploration, ExploreOutcome, Finding
 from pleach.scenario.load import load_scenario
 from pleach.scenario.plants import PLANTS
 from pleach.scenario.read import instead
 from pleach.scenario.schedule import schedule_text
-from pleach.scenario.script import Options
+from pleach.scenario.script import ExploreOptions
 from pleach.trace import explain
 
-EXIT_CODES = {Outcome.CLEAN: 0, Outcome.FAILING: 1, Outcome.UNKNOWN: 2}
-COLOURS = {Outcome.CLEAN: "green", Outcome.FAILING: "red", Outcome.UNKNOWN: "yellow"}
+EXIT_CODES = {ExploreOutcome.CLEAN: 0, ExploreOutcome.FAILING: 1, ExploreOutcome.UNKNOWN: 2}
+COLOURS = {ExploreOutcome.CLEAN: "green", ExploreOutcome.FAILING: "red", ExploreOutcome.UNKNOWN: "yellow"}
 SCHEDULE_FILE = "schedule.json"  # in the hint, where no --out was given
 
 
@@ -56,7 +56,7 @@ def explore(
     if only and only not in KINDS:
         raise InvalidInputError(f"--only: unknown kind of failure {only!r}{instead(only, KINDS)}")
     with _progress(quiet=as_json) as on_progress:
-        options = Options(instant_clients=instant_clients, timers=timers)
+        options = ExploreOptions(instant_clients=instant_clients, timers=timers)
         result = search.explore(
             scenario, plant=plant, options=options, states_max=states, only=only, on_progress=on_progress
         )

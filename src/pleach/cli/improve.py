@@ -29,10 +29,10 @@ from pleach.operate.improving import (
     ACTIONS_PER_MINUTE_MAX,
     EVERY_SECONDS,
     STARTS,
-    Engine,
+    ImproveEngine,
+    ImproveOptions,
+    ImproveRound,
     PlainEngine,
-    Round,
-    Wish,
     improve,
 )
 
@@ -74,19 +74,25 @@ def improve_tree(
     check_protocol(protocol)
     rules = Rules(_share(saving_min), degree_max)
     prices = prices_in(costs) if costs else None
-    wish = Wish(_seconds(every), rules, actions, prices, protocol, starts, seed, dry_run)
-    seen: list[Round] = []
+    wish = ImproveOptions(_seconds(every), rules, actions, prices, protocol, starts, seed, dry_run)
+    seen: list[ImproveRound] = []
     where = places([*(brokers or []), *(via or [])])
-    with _engine(engine, telemetry, master) as chosen, _watching(wish, is_shown=once and not as_json):
+    with _engine(engine, telemetry, master) as chosen, _traffic_notes(wish, is_shown=once and not as_json):
         run_until_interrupted(_improved(where, wish, chosen, seen, once=once, as_json=as_json))
     if seen and seen[-1].trouble:
         raise typer.Exit(EXIT_TROUBLE)
 
 
 async def _improved(
-    where: list[str], wish: Wish, engine: Engine, seen: list[Round], *, once: bool, as_json: bool
+    where: list[str],
+    wish: ImproveOptions,
+    engine: ImproveEngine,
+    seen: list[ImproveRound],
+    *,
+    once: bool,
+    as_json: bool,
 ) -> None:
-    def tell(done: Round) -> None:
+    def tell(done: ImproveRound) -> None:
         seen[:] = [done]
         _tell(done, wish, as_json=as_json)
 
@@ -94,7 +100,7 @@ async def _improved(
 
 
 @contextmanager
-def _engine(name: EngineName, telemetry: Path | None, master: str) -> Iterator[Engine]:
+def _engine(name: EngineName, telemetry: Path | None, master: str) -> Iterator[ImproveEngine]:
     if name is EngineName.PLAIN:
         yield PlainEngine()
         return
@@ -111,17 +117,17 @@ def _engine(name: EngineName, telemetry: Path | None, master: str) -> Iterator[E
 
 
 @contextmanager
-def _watching(wish: Wish, *, is_shown: bool) -> Iterator[None]:
+def _traffic_notes(wish: ImproveOptions, *, is_shown: bool) -> Iterator[None]:
     columns = (TextColumn("{task.description}"), BarColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_shown) as progress:
-        progress.add_task(f"watching events for {wish.every:g} s", total=None)
+        progress.add_task(f"traffic_notes events for {wish.every:g} s", total=None)
         yield
 
 
 # What is told --------------------------------------------------------------------------------------------------------
 
 
-def _tell(done: Round, wish: Wish, *, as_json: bool) -> None:
+def _tell(done: ImproveRound, wish: ImproveOptions, *, as_json: bool) -> None:
     if as_json:
         typer.echo(msgspec.json.encode(msgspec.to_builtins(done) | {"dry_run": wish.dry_run}).decode())
         return
@@ -130,7 +136,7 @@ def _tell(done: Round, wish: Wish, *, as_json: bool) -> None:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def told(done: Round, *, is_dry: bool) -> Iterator[str]:
+def told(done: ImproveRound, *, is_dry: bool) -> Iterator[str]:
     """A line for people, and one for each exchange."""
     head = f"{datetime.fromtimestamp(done.at, UTC):%H:%M:%S} "
     if not done.cost:

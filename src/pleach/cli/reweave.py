@@ -22,12 +22,12 @@ from pleach.cli.tree import picture
 from pleach.core.messages import Node
 from pleach.core.overlay.choice import AUTO, CHOICES, ONE_SWAP, check_fits, check_plan, planned_exchange, recommended
 from pleach.core.overlay.plans import (
-    Difference,
-    Operation,
-    Outcome,
     Plan,
+    PlannedOperation,
+    PlanOutcome,
     SwapStep,
     Topology,
+    TreeDifference,
     add_broker,
     decode_plan,
     describe,
@@ -156,7 +156,7 @@ def apply(
     def checked(found: Survey) -> Plan:
         tree = found.topology()
         if tree != made.start:
-            difference = Difference.of(planned=made.start, found=tree)
+            difference = TreeDifference.of(planned=made.start, found=tree)
             raise PlanError(f"{file}: it is a plan for another tree ({difference}); make the plan anew")
         try:
             check_plan(made, found.circumstances)
@@ -214,10 +214,10 @@ def _setting(found: Survey, broker: Node) -> str:
     return status.exchange if status else ""
 
 
-async def _applied(made: Plan, found: Survey, wish: Wish, console: Console, ends: list[StepEnd]) -> Outcome:
+async def _applied(made: Plan, found: Survey, wish: Wish, console: Console, ends: list[StepEnd]) -> PlanOutcome:
     total, started = len(made.steps), 0
 
-    def begin(operation: Operation) -> None:
+    def begin(operation: PlannedOperation) -> None:
         nonlocal started
         started += 1
         console.print(f"[dim]{started}/{total}[/] {escape(spelled(operation.step))} [dim]{operation.name} …[/]")
@@ -243,8 +243,8 @@ def explain(console: Console, made: Plan) -> None:
     console.print(Columns([before, after]))
 
 
-def _report(console: Console, outcome: Outcome, ends: list[StepEnd], *, as_json: bool) -> None:
-    changed = Difference.of(planned=outcome.plan.start, found=outcome.reached)
+def _report(console: Console, outcome: PlanOutcome, ends: list[StepEnd], *, as_json: bool) -> None:
+    changed = TreeDifference.of(planned=outcome.plan.start, found=outcome.reached)
     if as_json:
         typer.echo(msgspec.json.encode(_summary(outcome, changed, ends)).decode())
         return
@@ -258,7 +258,7 @@ def _report(console: Console, outcome: Outcome, ends: list[StepEnd], *, as_json:
             console.print(f"  {sign} link {x}–{y}", highlight=False, markup=False)
 
 
-def _summary(outcome: Outcome, changed: Difference, ends: list[StepEnd]) -> dict[str, object]:
+def _summary(outcome: PlanOutcome, changed: TreeDifference, ends: list[StepEnd]) -> dict[str, object]:
     return {
         "complete": outcome.complete,
         "steps": [

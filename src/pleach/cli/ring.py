@@ -13,10 +13,10 @@ from rich.table import Table
 
 from pleach.cli.tree import picture
 from pleach.core.messages import Node
-from pleach.core.overlay.plans import Difference, Link, Topology
+from pleach.core.overlay.plans import Link, Topology, TreeDifference
 from pleach.core.ring.keys import Arc, Circle
 from pleach.errors import InvalidInputError, SurveyError
-from pleach.operate.ring_seats import Seat
+from pleach.operate.ring_seats import RingSeat
 from pleach.operate.survey import Survey
 from pleach.server.ring.steward import seats_in, wanted_in
 
@@ -27,7 +27,7 @@ ARC, TOPMOST, ELSEWHERE = "━", "◆", "·"
 class RingReport(msgspec.Struct, frozen=True):
     """`is_followed`: the tree of brokers is that of the ring. `doubts`: why that cannot be said just now."""
 
-    members: dict[Node, Seat]  # in ring order
+    members: dict[Node, RingSeat]  # in ring order
     is_followed: bool
     root: Node
     doubts: tuple[str, ...]
@@ -42,7 +42,7 @@ def report_of(found: Survey) -> RingReport:
     if wish.tree is None or tree is None:
         wanted = wish.tree.links if wish.tree else ()
         return RingReport(members, False, wish.root, (*wish.doubts, *doubts), wanted, (), ())
-    difference = Difference.of(planned=wish.tree, found=tree)
+    difference = TreeDifference.of(planned=wish.tree, found=tree)
     extra = tuple(link for link in difference.links_extra if {*link} <= {*members})
     missing = difference.links_missing
     return RingReport(members, not missing, wish.root, (), wish.tree.links, missing, extra)
@@ -66,7 +66,7 @@ def _tree_of(found: Survey) -> tuple[Topology | None, tuple[str, ...]]:
         return None, (str(error),)
 
 
-def _table(members: Mapping[Node, Seat]) -> Table:
+def _table(members: Mapping[Node, RingSeat]) -> Table:
     table = Table("key", "broker", "owns", "", "topmost", "by the ring", box=None, header_style="bold")
     for name, seat in members.items():
         arc = Arc(Circle(seat.bits), seat.low, seat.key)

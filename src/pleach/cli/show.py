@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from pleach.core.overlay.coloured import bounds
-from pleach.core.overlay.coloured.bounds import Colouring
+from pleach.core.overlay.coloured.bounds import ColouredConfig
 from pleach.scenario.assemble import tree_of
 from pleach.scenario.colouring import colouring_of, is_coloured
 from pleach.scenario.model import Scenario, Stabiliser
@@ -65,7 +65,7 @@ def show_leases(console: Console, scenario: Scenario) -> None:
     )
 
 
-def _show_colouring(console: Console, colouring: Colouring) -> None:
+def _show_colouring(console: Console, colouring: ColouredConfig) -> None:
     console.print(
         f"coloured: refresh {colouring.refresh:g} s, period {colouring.period:g} s (above"
         f" {bounds.period_min(colouring):g} s), up to {colouring.height} links of {colouring.low:g} to"

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from pleach.core.overlay.plans import Topology
-from pleach.operate.survey import Client, Neighbour, Status, Survey
+from pleach.operate.survey import BrokerStatus, ClientStatus, NeighbourStatus, Survey
 
 
 def draw_survey(console: Console, survey: Survey) -> None:
@@ -21,7 +21,7 @@ def draw_survey(console: Console, survey: Survey) -> None:
         console.print(f"[red]{escape(who)} does not answer[/]: {escape(reason)}", soft_wrap=True)
 
 
-def _grow(branch: Tree, name: str, found: dict[str, Status], seen: set[str]) -> None:
+def _grow(branch: Tree, name: str, found: dict[str, BrokerStatus], seen: set[str]) -> None:
     seen.add(name)
     if name not in found:
         return
@@ -35,7 +35,7 @@ def _grow(branch: Tree, name: str, found: dict[str, Status], seen: set[str]) -> 
         _grow(branch.add(_label(neighbour, found) + queues), neighbour, found, seen)
 
 
-def _label(name: str, found: dict[str, Status]) -> str:
+def _label(name: str, found: dict[str, BrokerStatus]) -> str:
     if name not in found:
         return f"[dim]{escape(name)} (does not answer)[/]"
     status = found[name]
@@ -48,7 +48,7 @@ def _label(name: str, found: dict[str, Status]) -> str:
     )
 
 
-def _queue(link: Neighbour | Client, arrow: str = "") -> str:
+def _queue(link: NeighbourStatus | ClientStatus, arrow: str = "") -> str:
     waiting = f" {arrow}{link.queued:,} queued" if link.queued else ""
     return waiting + ("" if link.up else " [red]down[/]")
 

@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 
 from pleach.client import client as asynchronous
 from pleach.client.connect import connect
-from pleach.client.subscription import Subscription as AsyncSubscription
+from pleach.client.subscription import Subscription
 from pleach.core.events.event import Event, EventId, Value
 from pleach.core.events.filter import Filter
 from pleach.errors import ClientClosedError
@@ -28,7 +28,7 @@ from pleach.errors import ClientClosedError
 Answer = TypeVar("Answer")
 
 
-class Client:
+class BlockingClient:
     """Takes what `pleach.connect` takes. Connects when it is made; `close` it, or use it in a `with` block."""
 
     def __init__(self, addresses: str, **options: Any) -> None:
@@ -55,8 +55,8 @@ class Client:
     ) -> EventId:
         return self.call(self._client.publish(attributes, payload), timeout)
 
-    def subscribe(self, wanted: str | Filter, *, timeout: float | None = None, **options: Any) -> Subscription:
-        return Subscription(self, self.call(self._client.subscribe(wanted, **options), timeout))
+    def subscribe(self, wanted: str | Filter, *, timeout: float | None = None, **options: Any) -> BlockingSubscription:
+        return BlockingSubscription(self, self.call(self._client.subscribe(wanted, **options), timeout))
 
     def advertise(self, advertised: str | Filter, *, timeout: float | None = None) -> str:
         return self.call(self._client.advertise(advertised), timeout)
@@ -90,10 +90,10 @@ class Client:
         self._loop.close()
 
 
-class Subscription:
+class BlockingSubscription:
     """An iterator of events. An event is consumed when the next one is asked for."""
 
-    def __init__(self, client: Client, inner: AsyncSubscription) -> None:
+    def __init__(self, client: BlockingClient, inner: Subscription) -> None:
         self.name = inner.name
         self.filter = inner.filter
         self._client = client

@@ -26,19 +26,19 @@ STABLE_SECONDS_MIN = 1.0  # a connection that held this long was a good one: the
 log = logging.getLogger(__name__)
 
 
-class Owner(msgspec.Struct, frozen=True):
-    """What the owner of a strand is told; the strand is always the first argument."""
+class ConnectionOwner(msgspec.Struct, frozen=True):
+    """What the owner of a connection is told; the connection is always the first argument."""
 
-    made: Callable[[Strand], None]
-    frame: Callable[[Strand, Frame], None]
-    data: Callable[[Strand, list[Data]], None]
-    lost: Callable[[Strand], None]
+    made: Callable[[BrokerConnection], None]
+    frame: Callable[[BrokerConnection, Frame], None]
+    data: Callable[[BrokerConnection, list[Data]], None]
+    lost: Callable[[BrokerConnection], None]
 
 
-class Strand:
+class BrokerConnection:
     """`peer`: the broker at its other end; None until whoever answers has said its name."""
 
-    def __init__(self, client: Node, peer: Node | None, addresses: Sequence[Address], owner: Owner) -> None:
+    def __init__(self, client: Node, peer: Node | None, addresses: Sequence[Address], owner: ConnectionOwner) -> None:
         self.peer = peer
         self.addresses = addresses
         self.refuge: Sequence[Address] = ()  # where to ask for the peer, once it answers nowhere

@@ -8,12 +8,12 @@ import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from pleach.client.broker_connection import Owner, Strand
+from pleach.client.broker_connection import BrokerConnection, ConnectionOwner
 from pleach.core.events.event import Event
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import Frame, Ping
 from pleach.core.links.upkeep import LinkPhase
-from pleach.core.messages import Message, Node, Refuge
+from pleach.core.messages import FallbackBrokers, Message, Node
 from pleach.errors import AddressError
 from pleach.net.addresses import ADDRESSES_MAX, Address, parse_addresses
 
@@ -23,32 +23,32 @@ FAREWELL_SECONDS_MAX = 2.0  # for it to hear that, when the client is closed
 log = logging.getLogger(__name__)
 
 
-class Strands:
-    def __init__(self, client: Node, addresses: Sequence[Address], owner: Owner) -> None:
+class BrokerConnections:
+    def __init__(self, client: Node, addresses: Sequence[Address], owner: ConnectionOwner) -> None:
         self._client = client
         self._addresses = tuple(addresses)  # where to look for a broker, besides where it was said to be
         self._owner = owner
-        self.current = Strand(client, None, self._addresses, owner)
-        self.formers: dict[Node, Strand] = {}
+        self.current = BrokerConnection(client, None, self._addresses, owner)
+        self.formers: dict[Node, BrokerConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
-    def all(self) -> list[Strand]:
+    def all(self) -> list[BrokerConnection]:
         return [self.current, *self.formers.values()]
 
-    def to(self, peer: Node) -> Strand | None:
+    def to(self, peer: Node) -> BrokerConnection | None:
         return self.current if self.is_current(peer) else self.formers.get(peer)
 
     def is_current(self, peer: Node) -> bool:
         return self.current.peer == peer
 
     def send(self, peer: Node, frame: Frame) -> None:
-        if strand := self.to(peer):
-            strand.send(frame)
+        if connection := self.to(peer):
+            connection.send(frame)
 
     def hear(self, what: Message | list[Event]) -> None:
         """Our broker may say where to ask for it, should it die."""
-        if isinstance(what, Refuge):
+        if isinstance(what, FallbackBrokers):
             self.current.refuge = [address for text in what.addresses for address in read_told(text)][:ADDRESSES_MAX]
 
     # Whom there is to reach ----------------------------------------------------------------------------------
@@ -75,44 +75,44 @@ class Strands:
                 self._remember(peer, note.address)
 
     def _remember(self, former: Node, told: str) -> None:
-        strand = self.formers[former] = self._made(former, told)
-        strand.patience = FORMER_SECONDS_MAX
-        self.keep(strand)
+        connection = self.formers[former] = self._made(former, told)
+        connection.patience = FORMER_SECONDS_MAX
+        self.keep(connection)
 
     def let_go(self, formers: Sequence[Node]) -> None:
         for peer in formers:
-            strand = self.formers.pop(peer, None)
-            if strand is not None:
-                strand.end("all is said")
+            connection = self.formers.pop(peer, None)
+            if connection is not None:
+                connection.end("all is said")
 
-    def _made(self, broker: Node, told: str) -> Strand:
+    def _made(self, broker: Node, told: str) -> BrokerConnection:
         """Where it was said to be comes first, and is where to look for the next ones, too."""
         self._addresses = tuple(dict.fromkeys((*read_told(told), *self._addresses)))[:ADDRESSES_MAX]
-        return Strand(self._client, broker, self._addresses, self._owner)
+        return BrokerConnection(self._client, broker, self._addresses, self._owner)
 
     # Keeping them --------------------------------------------------------------------------------------------
 
-    def keep(self, strand: Strand) -> None:
-        self.spawn(self._keep(strand))
+    def keep(self, connection: BrokerConnection) -> None:
+        self.spawn(self._keep(connection))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _keep(self, strand: Strand) -> None:
-        if not await strand.keep_connected() and strand.peer is not None:
-            log.warning("%s: %s is gone; whether it has all that we sent is not known", self._client, strand.peer)
-            self.let_go([strand.peer])
+    async def _keep(self, connection: BrokerConnection) -> None:
+        if not await connection.keep_connected() and connection.peer is not None:
+            log.warning("%s: %s is gone; whether it has all that we sent is not known", self._client, connection.peer)
+            self.let_go([connection.peer])
 
     def ping(self) -> None:
-        for strand in self.all:
-            if strand.is_greeted:
-                strand.send(Ping())
+        for connection in self.all:
+            if connection.is_greeted:
+                connection.send(Ping())
 
     def end(self, reason: str) -> None:
-        for strand in self.all:
-            strand.end(reason)
+        for connection in self.all:
+            connection.end(reason)
 
     async def say_farewells(self) -> None:
         deadline = time.monotonic() + FAREWELL_SECONDS_MAX

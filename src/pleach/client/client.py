@@ -22,13 +22,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from pleach.client.callbacks import Callback, call_for_each
-from pleach.client.in_flight import Underway
-from pleach.client.listener import Options
+from pleach.client.in_flight import InFlight
+from pleach.client.listener import ClientOptions
 from pleach.client.receipts import Receipt, Receipts
-from pleach.client.requests import Requests
-from pleach.client.session_driver import Lifeline
+from pleach.client.requests import PendingRequests
+from pleach.client.session_driver import SessionDriver
 from pleach.client.subscription import Subscription
-from pleach.core.client.machine import Client as Machine
+from pleach.core.client.machine import ClientMachine as Machine
 from pleach.core.client.state import ClientMachineState
 from pleach.core.effects import Effect
 from pleach.core.events.event import Event, EventId, Value
@@ -64,14 +64,14 @@ CLOSE_SECONDS_MAX = 5.0  # for answers that are still to come when a client is c
 class Client:
     """Made by `pleach.connect`. One event loop, one session, one name in the network."""
 
-    def __init__(self, options: Options, *, window: int, queue_max: int) -> None:
+    def __init__(self, options: ClientOptions, *, window: int, queue_max: int) -> None:
         self.name = options.name
         self._is_durable = options.state_dir is not None
         self._queue_max = queue_max
-        self._lifeline = Lifeline(options, self)
-        self._underway = Underway(window)
+        self._driver = SessionDriver(options, self)
+        self._underway = InFlight(window)
         self._published = 0
-        self._requests = Requests()
+        self._requests = PendingRequests()
         self._subscriptions: dict[str, Subscription] = {}
         self._index = MatchingIndex()
         self._restored: dict[str, Subscription] = {}  # of a former process, not yet asked for by this one
@@ -84,10 +84,10 @@ class Client:
 
     async def __aenter__(self) -> Self:
         try:
-            self._restore(*self._lifeline.recall())
-            await self._lifeline.start()
+            self._restore(*self._driver.recall())
+            await self._driver.start()
         except BaseException:
-            await self._lifeline.stop("no connection")
+            await self._driver.stop("no connection")
             raise
         return self
 
@@ -109,7 +109,7 @@ class Client:
             await self._underway.enter()
         try:
             self._check_open()
-            event = self._lifeline.publish(attributes, payload)
+            event = self._driver.publish(attributes, payload)
         except BaseException:
             self._underway.leave()
             raise
@@ -123,18 +123,18 @@ class Client:
         """Announce what will be published; returns the advertisement's name once it is in effect."""
         self._check_open()
         chosen = name or self._next_name("a", self._state().advertisements)
-        machine = self._lifeline.machine
+        machine = self._driver.machine
         try:
             await self._request(Advertised, chosen, machine.advertise(chosen, _filter(advertised)))
         except asyncio.CancelledError:
             if name is None:  # the application, which has given up, has no name to take it back by
-                self._lifeline.perform(machine.unadvertise(chosen))
+                self._driver.perform(machine.unadvertise(chosen))
             raise
         return chosen
 
     async def unadvertise(self, name: str) -> None:
         self._check_open()
-        await self._request(Unadvertised, name, self._lifeline.machine.unadvertise(name))
+        await self._request(Unadvertised, name, self._driver.machine.unadvertise(name))
 
     # Subscribing ---------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class Client:
         self._check_open()
         subscription = self._claim(_filter(wanted), name)
         subscription.manual_ack = manual_ack
-        machine = self._lifeline.machine
+        machine = self._driver.machine
         effects = machine.subscribe(subscription.name, subscription.filter, network_wide=network_wide)
         try:
             await self._request(Subscribed, subscription.name, effects)
@@ -165,7 +165,7 @@ class Client:
             raise  # whoever took it back has let go of it
         except BaseException:  # refused, or given up by the application, which has no hold of it
             if subscription.name not in self._restored:
-                self._lifeline.perform(machine.unsubscribe(subscription.name))
+                self._driver.perform(machine.unsubscribe(subscription.name))
                 self._let_go(subscription)
             raise
         self._restored.pop(subscription.name, None)
@@ -184,7 +184,7 @@ class Client:
             return
         self._requests.answer(Subscribed, name, WithdrawnError(name))
         self._let_go(subscription)  # at once: the name may be subscribed to again from here on
-        await self._request(Unsubscribed, name, self._lifeline.machine.unsubscribe(name))
+        await self._request(Unsubscribed, name, self._driver.machine.unsubscribe(name))
 
     def _let_go(self, subscription: Subscription) -> None:
         if self._subscriptions.pop(subscription.name, None) is not None:
@@ -229,9 +229,9 @@ class Client:
             for subscription in self._subscriptions.values():
                 subscription.close()
         if not self._is_durable and self._error is None:
-            self._lifeline.perform(self._lifeline.machine.detach())
+            self._driver.perform(self._driver.machine.detach())
         self.hear_end(ClientClosedError(f"client {self.name!r} is closed"))
-        await self._lifeline.stop("the client is closed")
+        await self._driver.stop("the client is closed")
 
     # What subscriptions do -----------------------------------------------------------------------------------
 
@@ -240,12 +240,12 @@ class Client:
         self._waiting -= 1
         if self._receipts.consumed(receipt) and receipt.is_kept:
             self._forgotten.append(receipt.number)
-        self._lifeline.settle_soon()
+        self._driver.settle_soon()
 
     async def settled(self) -> None:
-        await self._lifeline.settled()
+        await self._driver.settled()
 
-    # What the lifeline does ----------------------------------------------------------------------------------
+    # What the driver does ----------------------------------------------------------------------------------
 
     def hear(self, what: Message | list[Event], sequence: int) -> None:
         if isinstance(what, list):
@@ -271,7 +271,7 @@ class Client:
             case Refused(name, reason, layer):
                 self._requests.refuse(name, reason, layer)
 
-    def hear_birth(self, received: int) -> None:
+    def on_broker_reset(self, received: int) -> None:
         """What was sent to the former life and not confirmed is void; requests were made again by the machine."""
         self.hear_move(received)
         self.hear_doubt("the broker lost its memory before it confirmed the event")
@@ -326,7 +326,7 @@ class Client:
     @property
     def _takes_all(self) -> bool:
         """While a call waits for its answer; and always, where the broker may die and take along what it keeps."""
-        return bool(self._underway or self._requests) or (self._is_durable and self._lifeline.returns)
+        return bool(self._underway or self._requests) or (self._is_durable and self._driver.returns)
 
     def _deliver(self, event: Event) -> None:
         """One delivery of the broker goes to every subscription that it matches."""
@@ -350,11 +350,11 @@ class Client:
 
     def _restore(self, kept: Sequence[tuple[int, Event]], skip: int) -> None:
         """Take up the subscriptions of the former process, and the events that it had not consumed."""
-        if not self._lifeline.has_session:
+        if not self._driver.has_session:
             return
         for name, wanted in self._state().subscriptions.items():
             self._restored[name] = self._add(name, wanted)
-        self._receipts = Receipts(self._lifeline.session.received, skip)
+        self._receipts = Receipts(self._driver.session.received, skip)
         for number, event in kept:
             takers = self._takers(event)
             if takers:
@@ -363,11 +363,11 @@ class Client:
                 self._forgotten.append(number)
 
     def _state(self) -> ClientMachineState:
-        return unpack(Machine.capture(self._lifeline.machine), ClientMachineState)
+        return unpack(Machine.capture(self._driver.machine), ClientMachineState)
 
     async def _request(self, kind: type[Message], name: str, effects: Sequence[Effect]) -> None:
         future = self._requests.asked(kind, name)
-        self._lifeline.perform(effects)
+        self._driver.perform(effects)
         await asyncio.shield(future)
 
     def _check_open(self) -> None:

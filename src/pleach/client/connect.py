@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from pleach.client.client import Client
-from pleach.client.listener import Options
+from pleach.client.listener import ClientOptions
 from pleach.core.effects import Observe
 from pleach.core.events.event import Event, EventId, checked
 from pleach.errors import InvalidInputError
@@ -44,5 +44,5 @@ def connect(
     checked(Event(EventId(name, 0, 1), {}))
     places = parse_addresses(addresses)
     memory = Path(state_dir) if state_dir is not None else None
-    options = Options(places, name, memory, own_events, connect_timeout, heartbeat, patience, observer)
+    options = ClientOptions(places, name, memory, own_events, connect_timeout, heartbeat, patience, observer)
     return Client(options, window=window, queue_max=queue_max)

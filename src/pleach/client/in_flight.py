@@ -10,7 +10,7 @@ from pleach.core.events.event import EventId
 from pleach.errors import ClientError
 
 
-class Underway:
+class InFlight:
     """A window, and a future for each event in it. Who waits for room is served in turn."""
 
     def __init__(self, window: int) -> None:

@@ -1,4 +1,4 @@
-"""What a client and its lifeline know of each other: options, what is heard, and who listens."""
+"""What a client and its driver know of each other: options, what is heard, and who listens."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Protocol
 
 import msgspec
 
-from pleach.core.client.machine import Client as Machine
+from pleach.core.client.machine import ClientMachine as Machine
 from pleach.core.client.returning import ReturningClient
 from pleach.core.effects import Effect, Observe, Observed, Passed
 from pleach.core.events.event import Event
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.session import Phase
-from pleach.core.messages import Deliver, Message, Node, Refuge
+from pleach.core.links.session import SessionPhase
+from pleach.core.messages import Deliver, FallbackBrokers, Message, Node
 from pleach.core.messages.runs import Run
 from pleach.errors import ClientError
 from pleach.net.addresses import Address
@@ -24,7 +24,7 @@ from pleach.trace.departed import HELD
 log = logging.getLogger(__name__)
 
 
-class Options(msgspec.Struct, frozen=True):
+class ClientOptions(msgspec.Struct, frozen=True):
     addresses: tuple[Address, ...]
     name: Node
     state_dir: Path | None
@@ -44,13 +44,13 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Hearer(Protocol):
-    """The client, as its lifeline sees it."""
+    """The client, as its driver sees it."""
 
     def hear(self, what: Message | list[Event], sequence: int) -> None:
         """The broker said something, or delivered a run; the payload has this number in the session."""
         ...
 
-    def hear_birth(self, received: int) -> None:
+    def on_broker_reset(self, received: int) -> None:
         """The broker has lost its memory; its new life counts on from this number."""
         ...
 
@@ -104,26 +104,26 @@ class Listener:
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         is_known = isinstance(self.inner, ReturningClient) and self.inner.has_had(sender, message)
-        effects = self.inner.handle(sender, message, now=now) if not isinstance(message, Refuge) else ()
+        effects = self.inner.handle(sender, message, now=now) if not isinstance(message, FallbackBrokers) else ()
         assert self.endpoint is not None
         if not is_known:
             self.heard.append((message, self.endpoint.sessions[sender].received))
         return effects
 
-    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
+    def peer_reset(self, peer: Node) -> Sequence[Effect]:
         """A stand-in is told all; a broker that only lost its memory is asked anew."""
         if not isinstance(self.inner, ReturningClient):
-            return self.inner.peer_reborn(peer)
+            return self.inner.peer_reset(peer)
         if not self.is_stand_in:
             return self.inner.start_over(peer)
         held = [Observe(Observed.STATE, event_id=str(event), detail=HELD) for event in self.inner.unconfirmed]
-        return [*held, *self.inner.peer_reborn(peer)]
+        return [*held, *self.inner.peer_reset(peer)]
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         """Renewals that the broker cannot hear would only pile up: they wait until it can."""
         assert self.endpoint is not None
         session = self.endpoint.sessions.get(self.inner.broker)
-        if session is None or session.phase is not Phase.UP:
+        if session is None or session.phase is not SessionPhase.UP:
             return self.inner.put_off()
         return self.inner.handle_timer(name, now=now)
 
@@ -136,7 +136,7 @@ class Listener:
         return Passed([], [])
 
 
-def made_machine(options: Options, broker: Node, epoch: int, *, returns: bool) -> Machine:
+def made_machine(options: ClientOptions, broker: Node, epoch: int, *, returns: bool) -> Machine:
     """`returns`: it shall be able to come back to a stand-in, and so has to see each event that comes and goes."""
     make = ReturningClient if returns else Machine
     machine = make(options.name, broker, own_events=options.own_events, incarnation=epoch)

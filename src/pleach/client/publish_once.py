@@ -26,8 +26,8 @@ from functools import partial
 
 import msgspec
 
-from pleach.client.reader import Place, Reader
-from pleach.client.visit import Identity, Visit
+from pleach.client.reader import Reader, ReadPosition
+from pleach.client.visit import Identity, ShortConnection
 from pleach.core.events.event import Event
 from pleach.core.messages import (
     Attach,
@@ -51,7 +51,7 @@ CONFIRMED_TOGETHER = 64  # answers; fewer are not worth a connection
 BROKERS_MAX = 16  # that one piece of work is done at, as one after the other leaves the tree
 
 
-class Ledger:
+class PublishLedger:
     """What the answers tell: which events are published, which were refused, how far the answers may be confirmed.
 
     `done`: of the work that began elsewhere, how far it had come there.
@@ -100,13 +100,13 @@ class Ledger:
 class _Stop:
     """A broker that the work is done at: the one that was named, or the heir of one that has left the tree."""
 
-    def __init__(self, addresses: Sequence[Address], heir: Place | None = None, done: int | None = None) -> None:
+    def __init__(self, addresses: Sequence[Address], heir: ReadPosition | None = None, done: int | None = None) -> None:
         self.addresses = addresses
         self.broker = heir.broker if heir else ""  # empty: whoever is there
         self.done = done  # before, elsewhere
         self._life = heir.life if heir else 0
 
-    def met(self, visit: Visit) -> None:
+    def met(self, visit: ShortConnection) -> None:
         if self._life not in (0, visit.life):
             raise SessionLostError(f"{visit.broker} has lost its memory: what it had published is not known")
         self._life = visit.life
@@ -115,11 +115,13 @@ class _Stop:
 class _Work:
     """One process at work on it, over one connection."""
 
-    def __init__(self, visit: Visit, who: Identity, address: Address, events: Sequence[Event], ledger: Ledger) -> None:
+    def __init__(
+        self, visit: ShortConnection, who: Identity, address: Address, events: Sequence[Event], ledger: PublishLedger
+    ) -> None:
         self._visit = visit
         self._events = events
         since = visit.first - 1
-        self._place = Place(visit.broker, str(address), visit.life, who.epoch, since, since)
+        self._place = ReadPosition(visit.broker, str(address), visit.life, who.epoch, since, since)
         self._reader = Reader(who.name, (address,), patience=ATTEMPT_SECONDS_MAX)
         self._confirmed = since
         self._said = visit.taken
@@ -234,9 +236,9 @@ def publish_once(addresses: Sequence[Address], who: Identity, events: Sequence[E
 
 def _work_at(stop: _Stop, who: Identity, events: Sequence[Event], patience: float, address: Address) -> _Stop | None:
     """Returns where the work goes on, if anywhere."""
-    with Visit(address, who, ATTEMPT_SECONDS_MAX, broker=stop.broker) as visit:
+    with ShortConnection(address, who, ATTEMPT_SECONDS_MAX, broker=stop.broker) as visit:
         stop.met(visit)
-        work = _Work(visit, who, address, events, Ledger(stop.done))
+        work = _Work(visit, who, address, events, PublishLedger(stop.done))
         _do(work, who, patience)
         visit.leave()
     return None if work.is_done else work.follow()

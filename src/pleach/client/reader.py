@@ -19,7 +19,7 @@ from functools import partial
 
 import msgspec
 
-from pleach.client.visit import Identity, Standing, Visit
+from pleach.client.visit import Identity, SessionPosition, ShortConnection
 from pleach.core.events.event import Event
 from pleach.core.events.filter import Filter
 from pleach.core.links.frames import Ack, Data, Extent, Hello, Read
@@ -50,7 +50,7 @@ POLL_SECONDS = 0.02  # between looks for a confirmation that is still on its way
 log = logging.getLogger(__name__)
 
 
-class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+class ReadPosition(msgspec.Struct, frozen=True, omit_defaults=True):
     """A place in what one broker has for one client: all up to `at` is behind it."""
 
     broker: Node
@@ -74,7 +74,7 @@ class Reader:
 
     # Beginning -----------------------------------------------------------------------------------------------
 
-    def subscribe(self, wanted: Filter, epoch: int, *, own_events: bool = True) -> Place:
+    def subscribe(self, wanted: Filter, epoch: int, *, own_events: bool = True) -> ReadPosition:
         """A new life of the client, with one subscription; returns once the whole network knows it.
 
         What was kept for a former life of that name is void. Raises ConnectError, ClientFencedError,
@@ -83,20 +83,20 @@ class Reader:
         who = Identity(self.name, epoch)
         requests = [encode(Attach(own_events)), encode(Subscribe(SUBSCRIPTION, wanted))]
 
-        def ask(address: Address) -> Place:
-            with Visit(address, who, ATTEMPT_SECONDS_MAX) as visit:
+        def ask(address: Address) -> ReadPosition:
+            with ShortConnection(address, who, ATTEMPT_SECONDS_MAX) as visit:
                 for number, payload in enumerate(requests[visit.taken :], visit.taken + 1):
                     visit.say(number, payload)
                 visit.until_taken(len(requests))
                 visit.leave()
                 since = visit.first - 1
-                return Place(visit.broker, str(address), visit.life, epoch, since, since, len(requests))
+                return ReadPosition(visit.broker, str(address), visit.life, epoch, since, since, len(requests))
 
         place = retried(self._addresses, self._patience, ask)
         self._await_confirmation(place)
         return place
 
-    def _await_confirmation(self, place: Place) -> None:
+    def _await_confirmation(self, place: ReadPosition) -> None:
         """Look for it without taking anything: what was delivered before it belongs to the stream."""
         deadline = time.monotonic() + self._patience
         while time.monotonic() < deadline:
@@ -115,12 +115,12 @@ class Reader:
 
     # Going on ------------------------------------------------------------------------------------------------
 
-    def reach(self, place: Place, *, messages_max: int = 0) -> Place:
+    def reach(self, place: ReadPosition, *, messages_max: int = 0) -> ReadPosition:
         """How far one can read from a place: as far as there is something, or some messages."""
         if place.next_broker:
             return place
 
-        def ask(address: Address) -> Place:
+        def ask(address: Address) -> ReadPosition:
             with self._opened(place, address) as wire:
                 extent = _extent(wire, Read(place.at, messages_max=messages_max, is_survey=True))
                 if extent.upto == place.at:
@@ -128,14 +128,14 @@ class Reader:
                 further = msgspec.structs.replace(place, at=extent.upto, address=str(address))
                 return _ending(wire, further) if extent.upto == extent.last else further
 
-        return retried(self._roads(place), self._patience, ask)
+        return retried(self._directory(place), self._patience, ask)
 
-    def payloads(self, place: Place, after: int, upto: int) -> Iterator[Data]:
+    def payloads(self, place: ReadPosition, after: int, upto: int) -> Iterator[Data]:
         """All payloads of a range, each once, over as many connections as it takes."""
         deadline = time.monotonic() + self._patience
         while after < upto:
             try:
-                with retried(self._roads(place), self._patience, partial(self._opened, place)) as wire:
+                with retried(self._directory(place), self._patience, partial(self._opened, place)) as wire:
                     for data in _read(wire, after, upto):
                         yield data
                         after, deadline = data.sequence, time.monotonic() + self._patience
@@ -143,7 +143,7 @@ class Reader:
                 if time.monotonic() > deadline:
                     raise ConnectError({place.address: why(error)}) from error
 
-    def events(self, place: Place, after: int, upto: int) -> Iterator[list[Event]]:
+    def events(self, place: ReadPosition, after: int, upto: int) -> Iterator[list[Event]]:
         """The events of a range, in order."""
         for _, payload in self.payloads(place, after, upto):
             if is_run(payload):
@@ -151,7 +151,7 @@ class Reader:
             elif isinstance(message := decode(payload), Deliver):
                 yield [message.event]
 
-    def confirm(self, place: Place) -> None:
+    def confirm(self, place: ReadPosition) -> None:
         """The broker need not keep what is behind a place any longer."""
 
         def say(address: Address) -> None:
@@ -160,49 +160,49 @@ class Reader:
                 _next_extent(wire)
 
         if not place.next_broker:  # a farewell says so, too
-            retried(self._roads(place), self._patience, say)
+            retried(self._directory(place), self._patience, say)
 
-    def follow(self, place: Place) -> Place:
+    def follow(self, place: ReadPosition) -> ReadPosition:
         """On to the broker that we are sent to. All up to the place must have been consumed. May be done again."""
         assert place.next_broker, "nobody has sent us anywhere"
         self._say_farewell(place)
         return self._introduce(place)
 
-    def _introduce(self, place: Place) -> Place:
+    def _introduce(self, place: ReadPosition) -> ReadPosition:
         who = Identity(self.name, place.epoch)
 
-        def introduce(address: Address) -> Place:
-            with Visit(address, who, ATTEMPT_SECONDS_MAX, broker=place.next_broker) as visit:
+        def introduce(address: Address) -> ReadPosition:
+            with ShortConnection(address, who, ATTEMPT_SECONDS_MAX, broker=place.next_broker) as visit:
                 visit.leave()
                 since = visit.first - 1
-                return Place(visit.broker, str(address), visit.life, place.epoch, since, since)
+                return ReadPosition(visit.broker, str(address), visit.life, place.epoch, since, since)
 
         told = parse_addresses(place.next_address) if place.next_address else ()
         return retried(tuple(dict.fromkeys((*told, *self._addresses))), self._patience, introduce)
 
-    def _say_farewell(self, place: Place) -> None:
+    def _say_farewell(self, place: ReadPosition) -> None:
         """So that the broker can go. One that has gone without it has given us up, and needs none."""
         who = Identity(self.name, place.epoch)
-        standing, number = Standing(place.life, place.at, place.said), place.said + 1
+        standing, number = SessionPosition(place.life, place.at, place.said), place.said + 1
 
         def say(address: Address) -> None:
-            with Visit(address, who, ATTEMPT_SECONDS_MAX, standing=standing, broker=place.broker) as visit:
+            with ShortConnection(address, who, ATTEMPT_SECONDS_MAX, standing=standing, broker=place.broker) as visit:
                 if visit.taken < number:
                     visit.say(number, encode(Farewell()))
                     visit.until_taken(number)
                 visit.leave()
 
         try:
-            retried(self._roads(place), FAREWELL_SECONDS_MAX, say)
+            retried(self._directory(place), FAREWELL_SECONDS_MAX, say)
         except ClientError as error:
             log.info("%s: no farewell to %s: %s", self.name, place.broker, error)
 
     # Connections ---------------------------------------------------------------------------------------------
 
-    def _roads(self, place: Place) -> tuple[Address, ...]:
+    def _directory(self, place: ReadPosition) -> tuple[Address, ...]:
         return tuple(dict.fromkeys((*parse_addresses(place.address), *self._addresses)))
 
-    def _opened(self, place: Place, address: Address) -> PlainWire:
+    def _opened(self, place: ReadPosition, address: Address) -> PlainWire:
         hello = Hello(self.name, place.epoch, place.life, place.at, 1, role=READER)
         return greet(address, hello, ATTEMPT_SECONDS_MAX, broker=place.broker).wire
 
@@ -234,7 +234,7 @@ def _next_extent(wire: PlainWire) -> Extent:
     return frame
 
 
-def _ending(wire: PlainWire, place: Place) -> Place:
+def _ending(wire: PlainWire, place: ReadPosition) -> ReadPosition:
     """The place, with where to go from there if its last payload says so."""
     for _, payload in _read(wire, place.at - 1, place.at):
         match _message(payload):

@@ -20,7 +20,7 @@ LAYERS: dict[type[RefusedError], Layer] = {
 }
 
 
-class Requests:
+class PendingRequests:
     """Whoever asks for the same while the first still waits gets the same answer."""
 
     def __init__(self) -> None:

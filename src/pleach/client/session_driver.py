@@ -7,8 +7,8 @@ Everything that happens in one turn of the event loop is one batch: requests, re
 A client that starts does not know its broker's name: it greets whoever answers, and learns the name from the answer.
 From then on the session belongs to that broker, and an address where another one answers is passed over.
 
-A broker that leaves the tree sends the client to another one. There is a strand to that one from then on; the strand to
-the former one stays until it has confirmed what was sent to it. What it delivered is ours alone, and is confirmed at
+A broker that leaves the tree sends the client to another one, to which there is a connection from then on; the one to
+the former broker stays until that has confirmed what was sent. What it delivered is ours alone, and is confirmed at
 once: a client with a disk has written it down.
 """
 
@@ -21,42 +21,42 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from pleach.client.broker_connection import Owner, Strand
-from pleach.client.broker_connections import Strands, read_told
-from pleach.client.listener import Hearer, Listener, Options, made_machine
-from pleach.client.state_file import Change, Cursor
-from pleach.core.client.machine import Client as Machine
+from pleach.client.broker_connection import BrokerConnection, ConnectionOwner
+from pleach.client.broker_connections import BrokerConnections, read_told
+from pleach.client.listener import ClientOptions, Hearer, Listener, made_machine
+from pleach.client.state_file import StateChange, StateFile
+from pleach.core.client.machine import ClientMachine as Machine
 from pleach.core.client.returning import is_of_returning
 from pleach.core.effects import Effect
 from pleach.core.events.event import Event, Value
 from pleach.core.links.endpoint import Batch, Endpoint, Progress, Saved
-from pleach.core.links.frames import CLIENT, GUARDED, STAND_IN, Ack, Bye, Data, Farewell, Frame, Hello
-from pleach.core.links.session import HEARTBEATS_MISSED_MAX, Phase, Session, SessionConfig
+from pleach.core.links.frames import CLIENT, GUARDED, STAND_IN, Ack, Bye, ByeReason, Data, Frame, Hello
+from pleach.core.links.session import HEARTBEATS_MISSED_MAX, Session, SessionConfig, SessionPhase
 from pleach.core.links.upkeep import EndpointState
 from pleach.core.messages import Node, unpack
 from pleach.errors import ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
 from pleach.net.addresses import backoff
 from pleach.net.alarm import Alarm
-from pleach.net.turn import Turn, tell
+from pleach.net.turn import LoopTurn, tell
 
 log = logging.getLogger(__name__)
 
 
-class Lifeline:
-    def __init__(self, options: Options, hearer: Hearer) -> None:
+class SessionDriver:
+    def __init__(self, options: ClientOptions, hearer: Hearer) -> None:
         self._options = options
         self._hearer = hearer
-        self._cursor: Cursor | None = None
+        self._cursor: StateFile | None = None
         self._listener: Listener | None = None
         self._endpoint: Endpoint | None = None
         self._alarm: Alarm | None = None  # of the machine's timers
         self._epoch = time.time_ns()
         self._confirmed = 0  # how far the broker was told that we have got
         self._skip = 0  # messages of the next payload that are consumed, as our disk has it
-        owner = Owner(self._on_made, self._on_frame, self._on_data, self._on_lost)
-        self._strands = Strands(options.name, options.addresses, owner)
+        owner = ConnectionOwner(self._on_made, self._on_frame, self._on_data, self._on_lost)
+        self._connections = BrokerConnections(options.name, options.addresses, owner)
         self._error: ClientError | None = None
-        self._turn = Turn(self.settle)
+        self._turn = LoopTurn(self.settle)
 
     @property
     def machine(self) -> Machine:
@@ -83,7 +83,7 @@ class Lifeline:
 
     @property
     def is_up(self) -> bool:
-        return self._endpoint is not None and self.session.phase is Phase.UP
+        return self._endpoint is not None and self.session.phase is SessionPhase.UP
 
     # What the client does ------------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class Lifeline:
         """Take over what a former process left; returns the events that it kept, and what to skip (state_file.py)."""
         if self._options.state_dir is None:
             return [], 0
-        self._cursor = Cursor(self._options.state_dir, self._options.name)
+        self._cursor = StateFile(self._options.state_dir, self._options.name)
         remembered = self._cursor.load()
         if remembered is None:
             return [], 0
@@ -100,14 +100,14 @@ class Lifeline:
         endpoint = self._make_endpoint(remembered.broker, returns=returns)
         endpoint.recover(Saved(remembered.state, [], remembered.sessions), now=time.monotonic())
         self._confirmed, self._skip = self.session.received, remembered.skip
-        self._strands.begin_at(remembered.broker, self._told(remembered.broker))
+        self._connections.begin_at(remembered.broker, self._told(remembered.broker))
         return remembered.kept, remembered.skip
 
     async def start(self) -> None:
         """Connect; raises ConnectError when no address has led anywhere in time."""
         deadline = time.monotonic() + self._options.connect_timeout
         for pause in backoff():
-            attempts = await self._strands.current.dial_all()
+            attempts = await self._connections.current.dial_all()
             if self._error is not None:
                 raise self._error
             if not attempts:
@@ -115,22 +115,22 @@ class Lifeline:
             if time.monotonic() + pause > deadline:
                 raise ConnectError(attempts)
             await asyncio.sleep(pause)
-        self._strands.keep(self._strands.current)
-        self._strands.spawn(self._keep_ticking())
-        self._strands.recall_formers(self.endpoint)
+        self._connections.keep(self._connections.current)
+        self._connections.spawn(self._keep_ticking())
+        self._connections.recall_formers(self.endpoint)
 
     async def stop(self, reason: str) -> None:
         """Say goodbye and end. Unless this is called, the session waits for us to come back."""
         if self._error is None:
-            await self._strands.say_farewells()
-        await self._strands.rest()
+            await self._connections.say_farewells()
+        await self._connections.rest()
         self.settle()
         if self._endpoint is not None:
             self._endpoint.leave(reason)
             self.settle()
         self._silence()
-        for strand in self._strands.all:
-            await strand.ended(reason)
+        for connection in self._connections.all:
+            await connection.ended(reason)
         if self._cursor is not None:
             self._cursor.close()
 
@@ -184,17 +184,17 @@ class Lifeline:
         self._alarm.set()
         for peer, reason in batch.hangups:
             log.info("%s leaves the connection: %s", self._options.name, reason)
-            if strand := self._strands.to(peer):
-                strand.close(reason)
+            if connection := self._connections.to(peer):
+                connection.close(reason)
         for peer, reason in batch.fenced:
-            if self._strands.is_current(peer):
+            if self._connections.is_current(peer):
                 self._end(ClientFencedError(f"client {self._options.name!r} is fenced: {reason}"))
         for peer in batch.up:
-            if strand := self._strands.to(peer):
-                strand.greeted()
+            if connection := self._connections.to(peer):
+                connection.greeted()
             if peer == self.machine.broker:
                 self.perform(self.machine.reconnected())
-        self._strands.let_go(batch.retired)
+        self._connections.let_go(batch.retired)
 
     def _remember(self, batch: Batch, position: int) -> None:
         kept, consumed = self._hearer.changes()
@@ -208,24 +208,24 @@ class Lifeline:
         session, broker = self.session, self.machine.broker
         own = Progress(self._epoch, session.peer_epoch, position, session.first)
         state, progress = self._endpoint.capture(), {**batch.progress, broker: own}
-        self._cursor.commit(Change(broker, state, progress, skip, batch.queued, kept, consumed))
+        self._cursor.commit(StateChange(broker, state, progress, skip, batch.queued, kept, consumed))
         self._skip = skip
 
     def _transmit(self, batch: Batch, position: int) -> None:
         for peer, frame in batch.transmits:
-            is_current = self._strands.is_current(peer)
+            is_current = self._connections.is_current(peer)
             match frame:
                 case Ack() if is_current:
                     continue  # the session confirms what arrived; we confirm what may be forgotten, below
                 case Hello():
-                    self._strands.send(peer, self._as_client(frame, peer, is_current=is_current))
-                case Bye(Farewell.BROKEN, reason) if is_current:
-                    self._strands.send(peer, frame)
+                    self._connections.send(peer, self._as_client(frame, peer, is_current=is_current))
+                case Bye(ByeReason.BROKEN, reason) if is_current:
+                    self._connections.send(peer, frame)
                     self._give_up(f"the session of {self._options.name!r} cannot go on: {reason}")
                 case _:
-                    self._strands.send(peer, frame)
-        if self.is_up and (self._strands.current.peer in batch.up or position > self._confirmed):
-            self._strands.current.send(Ack(position))
+                    self._connections.send(peer, frame)
+        if self.is_up and (self._connections.current.peer in batch.up or position > self._confirmed):
+            self._connections.current.send(Ack(position))
         self._confirmed = position  # where we are not connected, the next Hello says so
 
     def _as_client(self, hello: Hello, wants: Node, *, is_current: bool) -> Hello:
@@ -246,7 +246,7 @@ class Lifeline:
             return
         self._error = error
         self._silence()
-        self._strands.end(str(error))
+        self._connections.end(str(error))
         self._hearer.hear_end(error)
 
     def _silence(self) -> None:
@@ -260,17 +260,17 @@ class Lifeline:
             if self._endpoint is not None:
                 self._endpoint.tick(now=time.monotonic())
                 self.settle()
-            self._strands.ping()
+            self._connections.ping()
 
     # Being sent elsewhere ------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
         """The machine has said farewell to its broker, if it was told to: on to the next."""
-        broker, former = self.machine.broker, self._strands.current.peer
+        broker, former = self.machine.broker, self._connections.current.peer
         if former in (broker, None):
             return
         log.info("%s is sent from %s to %s", self._options.name, former, broker)
-        self._strands.go_to(broker, self._told(broker))
+        self._connections.go_to(broker, self._told(broker))
         self._confirmed = self.session.received
         self._hearer.hear_move(self._confirmed)
 
@@ -279,69 +279,73 @@ class Lifeline:
         note = self.endpoint.upkeep.links.get(broker)
         return note.address if note is not None else ""
 
-    # What strands tell ---------------------------------------------------------------------------------------
+    # What connections tell ---------------------------------------------------------------------------------------
 
-    def _on_made(self, strand: Strand) -> None:
+    def _on_made(self, connection: BrokerConnection) -> None:
         self.settle()  # what was meant for the former connection goes nowhere: the session sends it again
         if self._endpoint is None:
-            strand.send(Hello(self._options.name, self._epoch, 0, 0, 1, role=CLIENT))
-        elif strand.peer is not None:
-            self._endpoint.connected(strand.peer, now=time.monotonic())
+            connection.send(Hello(self._options.name, self._epoch, 0, 0, 1, role=CLIENT))
+        elif connection.peer is not None:
+            self._endpoint.connected(connection.peer, now=time.monotonic())
             self.settle()
 
-    def _on_frame(self, strand: Strand, frame: Frame) -> None:
+    def _on_frame(self, connection: BrokerConnection, frame: Frame) -> None:
         if self._error is not None:
             return
-        if isinstance(frame, Bye) and frame.why is Farewell.BROKEN:
-            self._broken(strand, frame.reason)
+        if isinstance(frame, Bye) and frame.why is ByeReason.BROKEN:
+            self._broken(connection, frame.reason)
             return
-        if isinstance(frame, Bye) and frame.why is Farewell.ELSEWHERE:
-            strand.told(read_told(frame.address))
-        if self._endpoint is None and not self._meet(strand, frame):
+        if isinstance(frame, Bye) and frame.why is ByeReason.ELSEWHERE:
+            connection.told(read_told(frame.address))
+        if self._endpoint is None and not self._meet(connection, frame):
             return
         assert self._endpoint is not None
-        assert strand.peer is not None
-        session = self._endpoint.sessions[strand.peer]
+        assert connection.peer is not None
+        session = self._endpoint.sessions[connection.peer]
         life, known = session.peer_epoch, session.known_epoch
         if isinstance(frame, Hello) and self._listener is not None:
             self._listener.is_stand_in = frame.role == STAND_IN
-        self._endpoint.receive(strand.peer, frame, now=time.monotonic())
+        self._endpoint.receive(connection.peer, frame, now=time.monotonic())
         if session.peer_epoch != life:
-            self._new_life(strand, is_first=known in (0, session.peer_epoch))
+            self._new_life(connection, is_first=known in (0, session.peer_epoch))
         self._tell_what_was_heard()
         self.settle_soon()
 
-    def _on_data(self, strand: Strand, frames: list[Data]) -> None:
+    def _on_data(self, connection: BrokerConnection, frames: list[Data]) -> None:
         if self._error is not None:
             return
         if self._endpoint is None:
-            self._meet(strand, frames[0])
+            self._meet(connection, frames[0])
             return
-        assert strand.peer is not None
-        self._endpoint.receive_data(strand.peer, frames, now=time.monotonic())
+        assert connection.peer is not None
+        self._endpoint.receive_data(connection.peer, frames, now=time.monotonic())
         self._tell_what_was_heard()
         self.settle_soon()
 
-    def _on_lost(self, strand: Strand) -> None:
-        if self._endpoint is None or strand.peer is None or self._strands.to(strand.peer) not in (strand, None):
+    def _on_lost(self, connection: BrokerConnection) -> None:
+        if (
+            self._endpoint is None
+            or connection.peer is None
+            or self._connections.to(connection.peer) not in (connection, None)
+        ):
             return  # there is another one to that broker by now
-        self._endpoint.disconnected(strand.peer)
+        self._endpoint.disconnected(connection.peer)
         self.settle()
-        if strand is not self._strands.current and not self._endpoint.sessions[strand.peer].unconfirmed:
-            self._strands.let_go([strand.peer])
+        if connection is not self._connections.current and not self._endpoint.sessions[connection.peer].unconfirmed:
+            self._connections.let_go([connection.peer])
 
     # The broker ----------------------------------------------------------------------------------------------
 
-    def _meet(self, strand: Strand, frame: Frame) -> bool:
+    def _meet(self, connection: BrokerConnection, frame: Frame) -> bool:
         """The first answer of the first broker: from here on there is a session."""
         match frame:
             case Hello(node=broker, role=role):
-                strand.peer = broker
-            case Bye(Farewell.FENCED, reason):
+                connection.peer = broker
+            case Bye(ByeReason.FENCED, reason):
                 self._end(ClientFencedError(f"client {self._options.name!r} is fenced: {reason}"))
                 return False
             case _:
-                strand.close(frame.reason if isinstance(frame, Bye) else "no Hello")
+                connection.close(frame.reason if isinstance(frame, Bye) else "no Hello")
                 return False
         endpoint = self._make_endpoint(broker, returns=role in (GUARDED, STAND_IN))
         endpoint.connected(broker, now=time.monotonic())
@@ -356,9 +360,9 @@ class Lifeline:
         self._alarm = Alarm(self._endpoint, time.monotonic, self.settle_soon)
         return self._endpoint
 
-    def _new_life(self, strand: Strand, *, is_first: bool) -> None:
+    def _new_life(self, connection: BrokerConnection, *, is_first: bool) -> None:
         """A broker that we meet for the first time, or that has lost its memory since we met it, or were sent to it."""
-        if strand is not self._strands.current:
+        if connection is not self._connections.current:
             self._hearer.hear_doubt("the broker that it was sent to lost its memory")
             return
         self._confirmed = self.session.received
@@ -368,20 +372,20 @@ class Lifeline:
         elif self._listener.returns and self._listener.is_stand_in:
             self._hearer.hear_return(self._confirmed)
         else:
-            self._hearer.hear_birth(self._confirmed)
+            self._hearer.on_broker_reset(self._confirmed)
 
-    def _broken(self, strand: Strand, reason: str) -> None:
+    def _broken(self, connection: BrokerConnection, reason: str) -> None:
         """A former broker has given us up: what it had not passed on, it will not."""
-        if strand is self._strands.current:
+        if connection is self._connections.current:
             self._give_up(f"the broker gave up {self._options.name!r}: {reason}")
-        elif strand.peer is not None:
-            self._hearer.hear_doubt(f"{strand.peer} gave this client up: {reason}")
-            self._strands.let_go([strand.peer])
+        elif connection.peer is not None:
+            self._hearer.hear_doubt(f"{connection.peer} gave this client up: {reason}")
+            self._connections.let_go([connection.peer])
 
     def _tell_what_was_heard(self) -> None:
         assert self._listener is not None
         heard, self._listener.heard = self._listener.heard, []
         for what, sequence in heard:
-            self._strands.hear(what)
+            self._connections.hear(what)
             self._hearer.hear(what, sequence)
         self._follow()

@@ -49,7 +49,7 @@ class Remembered(msgspec.Struct, frozen=True):
     kept: Sequence[tuple[int, Event]]
 
 
-class Change(msgspec.Struct, frozen=True):
+class StateChange(msgspec.Struct, frozen=True):
     """What is to be on disk before the next frame leaves."""
 
     broker: Node
@@ -61,7 +61,7 @@ class Change(msgspec.Struct, frozen=True):
     consumed: Iterable[int] = ()  # numbers of kept events
 
 
-class Cursor:
+class StateFile:
     def __init__(self, directory: Path, name: Node) -> None:
         self._name = name
         self._file = directory / FILE
@@ -94,7 +94,7 @@ class Cursor:
             for peer, peer_epoch, received, first in rows
         }
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: StateChange) -> None:
         db, progress = self._db, change.progress
         row = (self._name, change.broker, progress[change.broker].epoch, change.state, change.skip)
         sessions = [(peer, each.peer_epoch, each.received, each.first) for peer, each in progress.items()]

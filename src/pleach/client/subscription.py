@@ -15,7 +15,7 @@ from pleach.errors import ClientError, InvalidInputError
 TURN_EVENTS_MAX = 128  # handed out at a stretch; then the event loop gets its turn, and with it the connection
 
 
-class Owner(Protocol):
+class SubscriptionOwner(Protocol):
     """The client, as its subscriptions see it."""
 
     def consume(self, receipt: Receipt) -> None: ...
@@ -33,7 +33,7 @@ class Subscription:
     An event is consumed when the next one is asked for; with `manual_ack`, when `ack(event)` is called.
     """
 
-    def __init__(self, name: str, wanted: Filter, owner: Owner) -> None:
+    def __init__(self, name: str, wanted: Filter, owner: SubscriptionOwner) -> None:
         self.name = name
         self.filter = wanted
         self.manual_ack = False

@@ -11,7 +11,7 @@ import contextlib
 import time
 from typing import NamedTuple, Self
 
-from pleach.core.links.frames import Ack, Bye, Data, Farewell, Hello, Ping
+from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Hello, Ping
 from pleach.core.messages import Node
 from pleach.net.addresses import Address
 from pleach.net.blocking_connection import greet
@@ -24,7 +24,7 @@ class Identity(NamedTuple):
     epoch: int
 
 
-class Standing(NamedTuple):
+class SessionPosition(NamedTuple):
     """What a client knows of its session with a broker: the broker's life, and up to where it has consumed."""
 
     life: int = 0  # 0: never met
@@ -32,14 +32,20 @@ class Standing(NamedTuple):
     said: int = 0  # what it will not say again
 
 
-STRANGER = Standing()
+STRANGER = SessionPosition()
 
 
-class Visit:
+class ShortConnection:
     """Raises OSError where the connection breaks: come again. Raises ClientFencedError, SessionLostError."""
 
     def __init__(
-        self, address: Address, who: Identity, seconds: float, *, standing: Standing = STRANGER, broker: Node = ""
+        self,
+        address: Address,
+        who: Identity,
+        seconds: float,
+        *,
+        standing: SessionPosition = STRANGER,
+        broker: Node = "",
     ) -> None:
         hello = Hello(who.name, who.epoch, standing.life, standing.received, standing.said + 1, role="client")
         self._seconds = seconds
@@ -77,4 +83,4 @@ class Visit:
                 self._wire.receive(left)
 
     def leave(self) -> None:
-        self._wire.send(Bye(Farewell.LEAVING, "all is said"))
+        self._wire.send(Bye(ByeReason.LEAVING, "all is said"))

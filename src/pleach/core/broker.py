@@ -37,18 +37,18 @@ from pleach.core.messages import (
     unpack,
 )
 from pleach.core.messages.runs import Run
-from pleach.core.overlay.context import Layers, RouterMaker
-from pleach.core.overlay.remote_requests import Courier
-from pleach.core.overlay.seam import Drop, Handled, HeldState, Machine, Pass, Passing, Seam, join
+from pleach.core.overlay.context import BrokerContext, RouterMaker
+from pleach.core.overlay.remote_requests import RemoteRequests
+from pleach.core.overlay.seam import Drop, HeldState, Pass, Passing, ProtocolMachine, Reaction, Seam, join
 from pleach.core.routing.captured import RouterState
-from pleach.core.routing.clients import ClientState, Sessions
+from pleach.core.routing.clients import ClientState, ClientTable
 from pleach.core.routing.passage import Passage
 from pleach.core.routing.router import Router, RoutingConfig
 from pleach.errors import ProtocolError
 
 NO_COMPONENTS: Mapping[str, Factory] = MappingProxyType({})
 MachineKind = TypeVar("MachineKind")
-MachineMaker: TypeAlias = Callable[[Layers], Machine]
+MachineMaker: TypeAlias = Callable[[BrokerContext], ProtocolMachine]
 
 
 class BrokerState(msgspec.Struct, frozen=True, array_like=True):
@@ -82,12 +82,12 @@ class Broker:
         self.name = name
         self.seam = Seam()
         router = make_router(config, parent=parent)
-        self._layers = Layers(name, address, router, Sessions(router), self._locked_for, make_router)
+        self._context = BrokerContext(name, address, router, ClientTable(router), self._locked_for, make_router)
         self._passage = Passage(self.sessions)
-        self._courier = Courier(self._layers)
-        self.hosting = self._layers.residency = Hosting(self._layers, components)
+        self._remote_requests = RemoteRequests(self._context)
+        self.hosting = self._context.component_host = Hosting(self._context, components)
         self._residents = self.hosting.here
-        made: list[Machine] = [self._courier, self.hosting, *(make(self._layers) for make in machines)]
+        made: list[ProtocolMachine] = [self._remote_requests, self.hosting, *(make(self._context) for make in machines)]
         self._machines = {machine.name: machine for machine in made}
         self._owner = {kind: machine for machine in self._machines.values() for kind in machine.accepts}
         assert len(self._machines) == len(made), "two machines have the same name"
@@ -98,19 +98,19 @@ class Broker:
 
     @property
     def router(self) -> Router:
-        return self._layers.router
+        return self._context.router
 
     @property
-    def sessions(self) -> Sessions:
-        return self._layers.sessions
+    def sessions(self) -> ClientTable:
+        return self._context.sessions
 
     @property
     def address(self) -> str:
-        return self._layers.address
+        return self._context.address
 
     def listens_at(self, address: str, client_address: str, life: int = 0) -> None:
         """Where other brokers and clients find this one, and which of its lives, in the words of the driver."""
-        self._layers.address, self._layers.client_address, self._layers.life = address, client_address, life
+        self._context.address, self._context.client_address, self._context.life = address, client_address, life
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         """Take in one message; returns what to do about it, in order."""
@@ -118,7 +118,7 @@ class Broker:
             effects: Sequence[Effect] = self.sessions.forward(message, sender)
         else:
             effects = self._handle(sender, message, now)
-        return self._at_home(effects, now) if self._residents else effects
+        return self._deliver_local(effects, now) if self._residents else effects
 
     def _handle(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
         kind = message.__class__
@@ -132,7 +132,7 @@ class Broker:
         if machine is None:
             raise ProtocolError(self.name, sender, message, "no protocol here owns this message")
         if isinstance(message, SoughtRequest) and message.begins_at != self.name:
-            return self._settle(self._courier.seek(sender, message), now)
+            return self._settle(self._remote_requests.seek(sender, message), now)
         return self._settle(machine.handle(sender, message, now=now), now)
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:
@@ -150,7 +150,7 @@ class Broker:
         """A timer is due; the name of the machine that set it stands before the first colon."""
         machine = self._machines[name.partition(":")[0]]
         effects = self._settle(machine.handle_timer(name, now=now), now)
-        return self._at_home(effects, now) if self._residents else effects
+        return self._deliver_local(effects, now) if self._residents else effects
 
     def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
         """To be called once at the start, or after `restore` and what followed it: what goes by a clock goes (on)."""
@@ -158,7 +158,7 @@ class Broker:
 
     # Components ----------------------------------------------------------------------------------------------
 
-    def _at_home(self, effects: Sequence[Effect], now: float) -> Sequence[Effect]:
+    def _deliver_local(self, effects: Sequence[Effect], now: float) -> Sequence[Effect]:
         """Components hear at once what is for them, and are heard; returns what is for others.
 
         Behind what led to it: on every link the cause of what a component publishes comes first.
@@ -172,7 +172,7 @@ class Broker:
         return [*left, SetTimer(GO_ON, 0.0)] if self.hosting.is_waiting else left
 
     def _told_at_home(self, effects: Sequence[Effect]) -> Sequence[Effect]:
-        """As `_at_home`, for what no message has led to: confirmations are not answered."""
+        """As `_deliver_local`, for what no message has led to: confirmations are not answered."""
         return self.hosting.taken(effects) if self._residents else effects
 
     def _is_for_residents(self, passed: Passed) -> bool:
@@ -206,7 +206,7 @@ class Broker:
             self._passage.forget()
         if message.__class__ in CLIENT_REQUESTS:
             return self.sessions.handle(sender, message)  # type: ignore[arg-type]
-        return self._layers.answered(self.router.handle(sender, message))  # type: ignore[arg-type]
+        return self._context.answered(self.router.handle(sender, message))  # type: ignore[arg-type]
 
     # Reconfigurations ----------------------------------------------------------------------------------------
 
@@ -222,14 +222,14 @@ class Broker:
     def _locked_for(self) -> str:
         return next((m.operation for m in self._machines.values() if m.operation), "")
 
-    def _settle(self, handled: Handled, now: float) -> Sequence[Effect]:
+    def _settle(self, handled: Reaction, now: float) -> Sequence[Effect]:
         """Carry out what a machine answered, and what it asks for in turn."""
         effects = self._carry_out(handled)
         if handled.request is not None:
             effects += self._handle(OPERATOR, handled.request, now)
         return effects
 
-    def _carry_out(self, handled: Handled) -> list[Effect]:
+    def _carry_out(self, handled: Reaction) -> list[Effect]:
         """Its effects first, then what its released links held."""
         self._join_seam()
         if handled.forsaken is not None:
@@ -253,24 +253,24 @@ class Broker:
     def links(self) -> dict[Node, str]:
         """The brokers that this one has links to just now, with their addresses as far as they are known."""
         linked = sorted({*self.router.neighbours, *self.seam.peers} - {*self.sessions.clients})
-        return {node: self._layers.addresses.get(node, "") for node in linked}
+        return {node: self._context.addresses.get(node, "") for node in linked}
 
     # Neighbours ----------------------------------------------------------------------------------------------
 
     def connect(self, neighbour: Node) -> Sequence[Effect]:
         """A link to a new neighbour is up."""
         self._passage.forget()
-        return self._told_at_home(self._layers.answered(self.router.connect(neighbour)))
+        return self._told_at_home(self._context.answered(self.router.connect(neighbour)))
 
     def disconnect(self, neighbour: Node) -> Sequence[Effect]:
         """The link to a neighbour is gone for good, and with it what the neighbour had asked for."""
         self._passage.forget()
-        return self._told_at_home(self._layers.answered(self.router.disconnect(neighbour)))
+        return self._told_at_home(self._context.answered(self.router.disconnect(neighbour)))
 
-    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
+    def peer_reset(self, peer: Node) -> Sequence[Effect]:
         """A neighbour has lost its memory: start over with it. A client has: it starts anew, without subscriptions."""
         was_neighbour = peer in self.router.neighbours
-        settled = self._carry_out(join(*(each.reborn(peer) for each in self._layers.survivors)))
+        settled = self._carry_out(join(*(each.peer_reset(peer) for each in self._context.reset_hooks)))
         if was_neighbour and peer in self.router.neighbours:
             return [*self._told_at_home(settled), *self.disconnect(peer), *self.connect(peer)]
         if peer in self.sessions:
@@ -287,15 +287,15 @@ class Broker:
 
     def capture(self) -> bytes:
         machines = {name: machine.capture() for name, machine in self._machines.items()}
-        addresses = dict(sorted(self._layers.addresses.items()))
+        addresses = dict(sorted(self._context.addresses.items()))
         router, clients, held = self.router.capture(), self.sessions.capture(), self.seam.capture()
         return pack(BrokerState(router, clients, held, machines, addresses))
 
     def restore(self, data: bytes) -> None:
         """Take over a captured state, into a broker made with the same configuration and machines."""
         state = unpack(data, BrokerState)
-        self._layers.reset()
-        self._layers.addresses = dict(state.addresses)
+        self._context.reset()
+        self._context.addresses = dict(state.addresses)
         self._passage = Passage(self.sessions)
         self.router.restore(state.router)
         self.sessions.restore(state.clients)

@@ -42,7 +42,7 @@ class LinkUp(msgspec.Struct, frozen=True, gc=False):
     """Open a link to another node; messages to it may follow at once. `address`: where it listens, if that is known.
 
     `is_client`: the node is a client of the machine that says so, and comes by itself. `life`: that of the node which
-    knows this machine; if a later one answers, `peer_reborn` is called, as of any node that has lost its memory.
+    knows this machine; if a later one answers, `peer_reset` is called, as of any node that has lost its memory.
     """
 
     to: Node

@@ -16,7 +16,7 @@ import msgspec
 from pleach.core.messages import Node
 from pleach.scenario import steps
 from pleach.scenario.load import parse_scenario
-from pleach.scenario.model import Client, PerLink, Scenario
+from pleach.scenario.model import PerLink, Scenario, ScenarioClient
 from pleach.scenario.values import Span
 
 ZONES = {"fra": "Frankfurt", "iad": "Virginia", "nrt": "Tokyo"}  # by the first letters of a broker's name
@@ -130,7 +130,7 @@ def _brokers(scenario: Scenario, taken: Sequence[steps.Step]) -> list[Node]:
     return [*scenario.brokers, *(step.broker for step in taken if isinstance(step, steps.AddBroker))]
 
 
-def _endless(client: Client) -> Client:
+def _endless(client: ScenarioClient) -> ScenarioClient:
     loads = tuple(msgspec.structs.replace(load, until=None) for load in client.publish)
     return msgspec.structs.replace(client, publish=loads)
 

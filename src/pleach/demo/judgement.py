@@ -11,7 +11,7 @@ from pleach.demo.gaps import Gap, gaps, longest, longest_of_all
 from pleach.demo.stage import Performance
 from pleach.errors import MissingPartError, SparkError
 from pleach.scenario.outline import OUTLINE, outline
-from pleach.trace import Outcome, Record, RecordKind, Verdict, judge, write_trace
+from pleach.trace import Record, RecordKind, Verdict, VerdictOutcome, judge, write_trace
 from pleach.trace.store import About
 
 MASTER = "local[*]"
@@ -45,7 +45,7 @@ class Judgement:
 
     @property
     def is_clean(self) -> bool:
-        return self.verdict.outcome is Outcome.CLEAN and not self.shortcomings
+        return self.verdict.outcome is VerdictOutcome.CLEAN and not self.shortcomings
 
 
 def judgement(

@@ -20,7 +20,7 @@ from pleach.demo.acts import Act, story, zones
 from pleach.errors import LiveError
 from pleach.harness.network import LiveNetwork
 from pleach.harness.run import LiveResult, LiveRun, run_live
-from pleach.operate.improving import Wish, improve
+from pleach.operate.improving import ImproveOptions, improve
 from pleach.operate.survey import Survey, settled_survey
 
 TICK_SECONDS = 0.2
@@ -122,7 +122,7 @@ async def _played(run: LiveRun, act: Act, before: Tree, seconds: float) -> Scene
 
 async def _improved(run: LiveRun, looks: int) -> tuple[str, ...]:
     """What the brokers measured is an average over pairs of zones, so a look or two are enough."""
-    wish = Wish(every=LOOK_SECONDS, actions_per_minute_max=EXCHANGES_MAX)
+    wish = ImproveOptions(every=LOOK_SECONDS, actions_per_minute_max=EXCHANGES_MAX)
     outcome = await improve(list(run.network.directory.admin.values()), wish, rounds_max=looks)
     for trouble in outcome.troubles:
         run.refusals.append(f"improve: {trouble}")

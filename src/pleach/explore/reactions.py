@@ -16,7 +16,7 @@ from pleach.errors import LinkError
 from pleach.explore.interning import Interner
 from pleach.scenario.plants import BrokerMachine
 from pleach.scenario.schedule import Act, Answer, HandOver
-from pleach.scenario.script import Action, Crashes, Requests, Restarts, ScriptedClient
+from pleach.scenario.script import Action, Crashes, Restarts, ScriptedClient, ScriptedRequests
 
 Machine: TypeAlias = BrokerMachine | ScriptedClient
 
@@ -31,7 +31,7 @@ class RingAt(NamedTuple):
 Move: TypeAlias = HandOver | Act | Answer | RingAt
 
 
-class Reaction(NamedTuple):
+class Transition(NamedTuple):
     """What a machine makes of a move: its next state, and what it wants done."""
 
     node: int
@@ -73,7 +73,7 @@ class Reactions:
         self._nodes: dict[Node, Interner[bytes]] = {name: Interner() for name in machines}
         self._messages: Interner[bytes] = Interner()
         self._timers: Interner[tuple[str, ...]] = Interner()
-        self._known: dict[tuple[int, int, int], Reaction] = {}
+        self._known: dict[tuple[int, int, int], Transition] = {}
         self.no_timers = self._timers.number(())
 
     # Numbers -------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class Reactions:
 
     # Reactions -----------------------------------------------------------------------------------------------
 
-    def of(self, number: int, move: Move, node: int, what: int) -> Reaction:
+    def of(self, number: int, move: Move, node: int, what: int) -> Transition:
         """The reaction to the move of this number; `what`: the message, the place in the script, or the timers."""
         key = (number, node, what)
         reaction = self._known.get(key)
@@ -119,15 +119,15 @@ class Reactions:
             reaction = self._known[key] = self._react(move, node, what)
         return reaction
 
-    def _react(self, move: Move, node: int, what: int) -> Reaction:
+    def _react(self, move: Move, node: int, what: int) -> Transition:
         name = subject_of(move)
         machine = self.restored(name, node)
         if isinstance(move, Act) and isinstance(self._actions[name][what], Crashes):
-            return Reaction(node, is_crash=True, has_more=True)  # all that a broker knows is on its disk
+            return Transition(node, is_crash=True, has_more=True)  # all that a broker knows is on its disk
         try:
             return self.noted(name, self._perform(move, machine, what))
         except Exception as error:  # noqa: BLE001 whatever a machine raises is a finding
-            return Reaction(node, error=error)
+            return Transition(node, error=error)
 
     def _perform(self, move: Move, machine: Machine, what: int) -> Sequence[Effect]:
         match move:
@@ -142,7 +142,7 @@ class Reactions:
                 assert not isinstance(machine, ScriptedClient)
                 return machine.handle_timer(self._timers.value(what)[place], now=0.0)
 
-    def noted(self, name: Node, effects: Sequence[Effect]) -> Reaction:
+    def noted(self, name: Node, effects: Sequence[Effect]) -> Transition:
         """The state that the machine is in now, with these effects."""
         sends: list[tuple[int, int]] = []
         seen: list[Observe] = []
@@ -164,17 +164,17 @@ class Reactions:
                     pass  # links that may be are there from the beginning
         has_more = bool(timers or concluded)
         node = self.capture(name)
-        return Reaction(node, tuple(sends), tuple(seen), tuple(timers), tuple(concluded), has_more=has_more)
+        return Transition(node, tuple(sends), tuple(seen), tuple(timers), tuple(concluded), has_more=has_more)
 
 
 def _act(machine: Machine, action: Action) -> Sequence[Effect]:
     if isinstance(machine, ScriptedClient):
-        assert not isinstance(action, Crashes | Restarts | Requests)
+        assert not isinstance(action, Crashes | Restarts | ScriptedRequests)
         return machine.perform(action)
     match action:
         case Restarts():
             return machine.resume(now=0.0)
-        case Requests(request):
+        case ScriptedRequests(request):
             return machine.handle(OPERATOR, request, now=0.0)
         case _:
             raise AssertionError(f"{machine.name} is no client, and cannot {action}")

@@ -24,7 +24,7 @@ from pleach.explore.invariants import FLAWS, check
 from pleach.explore.world import BrokenError, State, World
 from pleach.scenario.model import Scenario
 from pleach.scenario.schedule import Schedule
-from pleach.scenario.script import Options, script_of
+from pleach.scenario.script import ExploreOptions, script_of
 from pleach.trace import Record, Rule, Verdict, judge
 
 STATES_MAX = 2_000_000
@@ -37,7 +37,7 @@ FAR = 1 << 30  # a distance: there is none
 OnProgress = Callable[[int, int], None]  # states so far, present depth
 
 
-class Outcome(StrEnum):
+class ExploreOutcome(StrEnum):
     CLEAN = "clean"
     FAILING = "failing"
     UNKNOWN = "unknown"  # the bound came before the end, and nothing had failed by then
@@ -72,10 +72,10 @@ class Exploration:
     finding: Finding | None = None
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ExploreOutcome:
         if self.finding:
-            return Outcome.FAILING
-        return Outcome.CLEAN if self.complete else Outcome.UNKNOWN
+            return ExploreOutcome.FAILING
+        return ExploreOutcome.CLEAN if self.complete else ExploreOutcome.UNKNOWN
 
 
 class Tally(NamedTuple):
@@ -96,7 +96,7 @@ def explore(
     scenario: Scenario,
     *,
     plant: str = "",
-    options: Options | None = None,
+    options: ExploreOptions | None = None,
     states_max: int = STATES_MAX,
     only: str = "",
     on_progress: OnProgress | None = None,

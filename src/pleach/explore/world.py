@@ -20,11 +20,11 @@ from pleach.core.effects import Observe
 from pleach.core.messages import Message, Node
 from pleach.explore.interning import Interner
 from pleach.explore.past import Pasts
-from pleach.explore.reactions import BrokenError, Machine, Move, Reaction, Reactions, RingAt, subject_of
+from pleach.explore.reactions import BrokenError, Machine, Move, Reactions, RingAt, Transition, subject_of
 from pleach.scenario.assemble import make_broker, tree_of
 from pleach.scenario.plants import BrokerMachine, plant
 from pleach.scenario.schedule import Act, Answer, HandOver
-from pleach.scenario.script import Action, Crashes, Requests, Restarts, Script, ScriptedClient
+from pleach.scenario.script import Action, Crashes, Restarts, Script, ScriptedClient, ScriptedRequests
 
 __all__ = ["BrokenError", "State", "World"]
 
@@ -82,7 +82,9 @@ class World:
         self._subjects = [self._slot_of[subject_of(move)] for move in self._moves]
         self._down = [self._down_at(receiver) for _, receiver in links]
         self._crashing = [each for each in map(self._down_at, brokers) if each[1]]
-        self._has_plans = any(isinstance(a, Requests) and a.after for a in chain(*self._script.actions.values()))
+        self._has_plans = any(
+            isinstance(a, ScriptedRequests) and a.after for a in chain(*self._script.actions.values())
+        )
         self._all_quiet = (NOTHING_QUEUED,) * len(links)
         self._packed = Struct(f"<{self._past_slot + 1}I")
         between_brokers = sum(a not in self._clients and b not in self._clients for a, b in links)
@@ -132,7 +134,7 @@ class World:
             action.request.operation
             for number, actions in enumerate(self._script.actions.values())
             for action in actions[: state[self._first_actor + number]]
-            if isinstance(action, Requests)
+            if isinstance(action, ScriptedRequests)
         ]
         return sorted(set(asked) - {name for name, _ in self._ended.value(state[self._ended_slot])})
 
@@ -164,7 +166,7 @@ class World:
 
     def _waits(self, action: Action, state: State) -> bool:
         """Whether it is asked for only after operations that are not done yet."""
-        after = action.after if isinstance(action, Requests) else ()
+        after = action.after if isinstance(action, ScriptedRequests) else ()
         return bool(after) and not {(name, True) for name in after} <= self._ended.value(state[self._ended_slot])
 
     def _is_down(self, link: int, state: Sequence[int]) -> bool:
@@ -262,12 +264,12 @@ class World:
             case RingAt(node):
                 return state[self._timers_of[node]]
 
-    def _apply(self, state: list[int], subject: int, reaction: Reaction) -> None:
+    def _apply(self, state: list[int], subject: int, reaction: Transition) -> None:
         state[subject] = reaction.node
         for slot, message in reaction.sends:
             state[slot] = self._queues.number((*self._queues.value(state[slot]), message))
 
-    def _apply_more(self, state: list[int], move: Move, reaction: Reaction) -> None:
+    def _apply_more(self, state: list[int], move: Move, reaction: Transition) -> None:
         if reaction.concluded:
             ends = ((each.operation, not each.refusal) for each in reaction.concluded)
             ended = self._ended.value(state[self._ended_slot]) | {*ends}

@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from pleach.core.messages import Move, Node, pack, unpack
+from pleach.core.messages import Node, ParentChange, pack, unpack
 from pleach.core.overlay.coloured.broker import ColouredState
 from pleach.core.overlay.coloured.guests import TURNS_MAX, GuestsState
 from pleach.core.overlay.coloured.holding import HoldingState
-from pleach.core.overlay.coloured.keeper import KeeperState, Phase, Standing
+from pleach.core.overlay.coloured.keeper import ChildState, ColouredPhase, KeeperState
 from pleach.core.overlay.coloured.planes import COLOURS, PlaneState
 from pleach.core.overlay.coloured.requests import CensusState, RequestsState
 from pleach.faults.damage import Hand, any_time, damaged_clients, damaged_entries
@@ -36,7 +36,7 @@ def colours(state: ColouredState, hand: Hand) -> ColouredState:
 def pointers(state: ColouredState, hand: Hand) -> ColouredState:
     """Parents and children, in every colour: none, or any broker; and what is known of the children."""
     struck = _each_plane(state, lambda plane: _pointed_anywhere(plane, hand))
-    known = {child: hand.stream.choice(tuple(Standing)) for child in hand.brokers if hand.strikes}
+    known = {child: hand.stream.choice(tuple(ChildState)) for child in hand.brokers if hand.strikes}
     keeper = replace(struck.keeper, standing={**struck.keeper.standing, **known})
     return replace(struck, keeper=keeper)
 
@@ -74,7 +74,7 @@ def duties(state: ColouredState, hand: Hand) -> ColouredState:
     """What a broker takes itself for, whom it takes for the root, and what it has collected or holds."""
     former = state.keeper
     keeper = KeeperState(
-        phase=former.phase if former.phase is Phase.OUTSIDE else hand.stream.choice(tuple(Phase)[1:]),
+        phase=former.phase if former.phase is ColouredPhase.OUTSIDE else hand.stream.choice(tuple(ColouredPhase)[1:]),
         root=_somebody(hand),
         depth=hand.stream.randrange(-1, 9),
         due=former.due,
@@ -83,7 +83,7 @@ def duties(state: ColouredState, hand: Hand) -> ColouredState:
         lost=_somebody(hand),
         standing=former.standing,
         census=former.census if hand.strikes else CensusState({_somebody(hand): [(_somebody(hand), _somebody(hand))]}),
-        requests=RequestsState(moves=[Move(_somebody(hand), _somebody(hand)) for _ in hand.some()]),
+        requests=RequestsState(moves=[ParentChange(_somebody(hand), _somebody(hand)) for _ in hand.some()]),
     )
     held = [item for item in state.holding.published if not hand.strikes]
     holding = HoldingState(hand.strikes, held, [item for item in state.holding.sends if not hand.strikes])

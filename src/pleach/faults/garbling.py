@@ -17,6 +17,7 @@ from pleach.core.messages import (
     Anew,
     Census,
     Coloured,
+    ColourStage,
     Deliver,
     Forward,
     Install,
@@ -25,14 +26,13 @@ from pleach.core.messages import (
     JoinTree,
     Layer,
     Message,
-    Move,
     Muster,
     Node,
+    ParentChange,
     PubSub,
     Recolour,
     RecolourAck,
     Settle,
-    Stage,
     Subscribe,
     Subscribed,
     Switch,
@@ -85,9 +85,11 @@ def _struck(message: Message, hand: Hand) -> list[Message]:
             return [message, message]
 
 
-def _move(hand: Hand) -> Move:
+def _move(hand: Hand) -> ParentChange:
     """Anybody gets any parent, or none."""
-    return Move(hand.stream.choice(hand.brokers), hand.stream.choice(("", *hand.brokers)), hand.stream.random() < 0.2)
+    return ParentChange(
+        hand.stream.choice(hand.brokers), hand.stream.choice(("", *hand.brokers)), hand.stream.random() < 0.2
+    )
 
 
 def _inner(message: PubSub, hand: Hand) -> PubSub:
@@ -152,7 +154,7 @@ def coloured_ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
         return plain
     draw, anybody = hand.stream, hand.stream.choice(hand.brokers)
     colour = draw.randrange(COLOURS)
-    tinted = Coloured(colour, draw.choice(tuple(Stage)), draw.random() < 0.5, draw.randrange(9), plain)
+    tinted = Coloured(colour, draw.choice(tuple(ColourStage)), draw.random() < 0.5, draw.randrange(9), plain)
     moves = [_move(hand)]
     others = (
         Recolour(colour, anybody, draw.randrange(9), draw.random() < 0.5, moves),

@@ -28,7 +28,7 @@ from pleach.scenario import steps
 from pleach.scenario.assemble import Tree, tree_of
 from pleach.scenario.model import Scenario
 from pleach.server.settings import TABLES
-from pleach.server.stabilise_settings import Mending
+from pleach.server.stabilise_settings import StabiliseKind
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 15.0
@@ -183,7 +183,7 @@ class LiveNetwork:
         stabilise = self.scenario.stabilise
         if stabilise is None:
             return []
-        kind = Mending.REBUILD if stabilise.kind.rebuilds else Mending.LEASES
+        kind = StabiliseKind.REBUILD if stabilise.kind.rebuilds else StabiliseKind.LEASES
         flags = ["--stabilise", kind.value, "--refresh", str(stabilise.refresh), "--period", str(stabilise.period)]
         is_struck = any(isinstance(step, steps.Corrupt | steps.Garble) for step in self.scenario.steps)
         return [*flags, *(["--debug-faults"] if is_struck else [])]

@@ -24,8 +24,8 @@ from pleach.core.messages import Node
 from pleach.errors import ClientError
 from pleach.harness.network import NO_ZONES, LiveNetwork
 from pleach.harness.quiet import Quiet
-from pleach.harness.scenario_faults import StateFaults, lived
-from pleach.harness.timeline import Operations
+from pleach.harness.scenario_faults import LiveStateFaults, lived
+from pleach.harness.timeline import LiveOperations
 from pleach.scenario import model, steps
 from pleach.scenario.acting import act
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
@@ -100,8 +100,8 @@ class LiveRun:
         self.subscriptions: dict[tuple[Node, str], Any] = {}
         self.under_way: set[asyncio.Task[Any]] = set()
         self.loads: list[asyncio.Task[None]] = []
-        self.operations = Operations(self.network, self.refuse, self._note)
-        self.faults = StateFaults(self)
+        self.operations = LiveOperations(self.network, self.refuse, self._note)
+        self.faults = LiveStateFaults(self)
         self.may_act = asyncio.Event()  # cleared while a drain waits
         self.may_act.set()
 
@@ -133,7 +133,7 @@ class LiveRun:
 
     # Clients -------------------------------------------------------------------------------------------------
 
-    def _connect(self, client: model.Client) -> Client:
+    def _connect(self, client: model.ScenarioClient) -> Client:
         def observe(seen: Observe) -> None:
             self._observe(client.id, seen)
 
@@ -151,13 +151,13 @@ class LiveRun:
         """All at once: after Ctrl-C brokers may be gone, and whoever has asked them something waits for the answer."""
         await asyncio.gather(*(client.close() for client in self.clients.values()))
 
-    def _introduce(self, client: model.Client) -> None:
+    def _introduce(self, client: model.ScenarioClient) -> None:
         for text in initial_advertisements(self.scenario, client):
             self.advertise(client.id, text)
         for text in client.subscribe:
             self.subscribe(client.id, text)
 
-    async def _publish_load(self, client: model.Client, index: int) -> None:
+    async def _publish_load(self, client: model.ScenarioClient, index: int) -> None:
         for publication in publications(client, index, self.scenario.duration, self.stream):
             await self._sleep_until(publication.at)
             await self.may_act.wait()

@@ -85,7 +85,7 @@ def _refuse_healing(scenario: Scenario) -> None:
         )
 
 
-class Run(Protocol):
+class FaultTarget(Protocol):
     """The run that faults happen to."""
 
     scenario: Scenario
@@ -97,8 +97,8 @@ class Run(Protocol):
     def record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None: ...
 
 
-class StateFaults:
-    def __init__(self, run: Run) -> None:
+class LiveStateFaults:
+    def __init__(self, run: FaultTarget) -> None:
         self._run = run
         self._count = 0
 

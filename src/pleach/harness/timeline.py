@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from pleach.core.messages import Node
 from pleach.core.mobility.resettling import MoveProtocol
-from pleach.core.overlay.plans import AddStep, Operation, Outcome, RemoveStep, Step, Topology, asked
+from pleach.core.overlay.plans import AddStep, PlannedOperation, PlanOutcome, RemoveStep, Step, Topology, asked
 from pleach.core.overlay.plans.steps import spelled
 from pleach.errors import PleachError
 from pleach.harness.network import LiveNetwork
 from pleach.operate.apply import Directory, StepEnd, apply_plan, carry_out
-from pleach.operate.moves import Moving
+from pleach.operate.moves import ClientMove
 from pleach.operate.operation import OperationState
 from pleach.operate.survey import settled_survey
 from pleach.scenario import steps
@@ -23,7 +23,7 @@ from pleach.scenario.reweaving import TreeStep, planned, single
 STEP_SECONDS_MAX = 60.0
 
 
-class Operations:
+class LiveOperations:
     """`refuse`, `note`: for the trace: why a step was not carried out; what a broker was asked for, and what came."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Operations:
             return
         try:
             found = await settled_survey(list(self._network.directory.admin.values()))
-            moving = Moving.planned(found, step.client, step.to, name, round(step.delay_max * 1_000))
+            moving = ClientMove.planned(found, step.client, step.to, name, round(step.delay_max * 1_000))
             self._note(moving.path[0], f"operation {name}: move_client {step.client} to {step.to}")
             state, reason = await moving.carry_out(seconds_max=STEP_SECONDS_MAX)
             self._note(moving.path[0], f"operation {name}: {reason or state}")
@@ -83,7 +83,7 @@ class Operations:
         if broker not in self._network.running:
             return f"broker {broker} is down"
         neighbours = (await self._network.status(broker))["neighbours"]
-        operation = Operation(name, only, (broker, *neighbours))
+        operation = PlannedOperation(name, only, (broker, *neighbours))
         end = await carry_out(operation, self._network.directory, seconds_max=STEP_SECONDS_MAX)
         self._note(broker, f"operation {name}: {end.reason or end.state}")
         await self._settle(end)
@@ -96,7 +96,7 @@ class Operations:
             case AddStep(broker, _), OperationState.REFUSED:
                 await self._network.discard(broker)
 
-    async def _see_off(self, outcome: Outcome) -> None:
+    async def _see_off(self, outcome: PlanOutcome) -> None:
         for broker in sorted({*outcome.plan.start.brokers} - {*outcome.reached.brokers}):
             await self._network.see_off(broker)
 

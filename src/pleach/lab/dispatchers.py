@@ -16,7 +16,7 @@ from random import Random
 
 from pleach.lab.consequences import costs, run_exchange
 from pleach.lab.experiment import Sample
-from pleach.scenario.model import Client, Ordering, PerLink, Publish, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, PublishLoad, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Exchange
 from pleach.scenario.values import Choice, Span
 
@@ -108,9 +108,9 @@ def _latency(stream: Random) -> Span:
     return Span(seconds, seconds)
 
 
-def _client(stream: Random, setting: Dispatchers, broker: str, *, is_subscriber: bool) -> Client:
+def _client(stream: Random, setting: Dispatchers, broker: str, *, is_subscriber: bool) -> ScenarioClient:
     gap = 1.0 / setting.events_per_second
-    load = Publish(
+    load = PublishLoad(
         every=Span(0.2 * gap, 1.8 * gap),
         start=LOAD_FROM + gap * stream.random(),
         until=LOAD_UNTIL,
@@ -118,4 +118,4 @@ def _client(stream: Random, setting: Dispatchers, broker: str, *, is_subscriber:
     )
     wanted = stream.sample(range(PATTERNS), PATTERNS_EACH) if is_subscriber else ()
     subscribe = tuple(f"pattern = {pattern}" for pattern in wanted)
-    return Client(id=f"client-{broker}", broker=broker, publish=(load,), subscribe=subscribe)
+    return ScenarioClient(id=f"client-{broker}", broker=broker, publish=(load,), subscribe=subscribe)

@@ -15,7 +15,7 @@ from itertools import combinations, pairwise
 from random import Random
 
 from pleach.core.overlay.plans import Topology
-from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Drain, Exchange, Step, SubscribeStep, UnsubscribeStep
 from pleach.scenario.values import Attributes, Choice, Span
 
@@ -128,7 +128,7 @@ def _latency(stream: Random) -> Span:
     return Span(seconds, seconds)
 
 
-def _client_latencies(stream: Random, clients: Iterable[Client]) -> list[tuple[str, str, Span]]:
+def _client_latencies(stream: Random, clients: Iterable[ScenarioClient]) -> list[tuple[str, str, Span]]:
     drawn = [(client, stream.uniform(0.0, LATENCY_CLIENT_MAX)) for client in clients]
     return [(client.id, client.broker, Span(seconds, seconds)) for client, seconds in drawn]
 
@@ -136,40 +136,41 @@ def _client_latencies(stream: Random, clients: Iterable[Client]) -> list[tuple[s
 # Clients ----------------------------------------------------------------------------------------------------
 
 
-def _clients(stream: Random, workload: Workload, brokers: Sequence[str]) -> list[Client]:
+def _clients(stream: Random, workload: Workload, brokers: Sequence[str]) -> list[ScenarioClient]:
     topics = range(workload.publishers)
     lanes = tuple(f"lane{i}" for i in range(workload.listeners))
     publishers = [_publisher(stream, workload, i, stream.choice(brokers), lanes) for i in topics]
     answering = [_answering(i, stream.choice(brokers)) for i in topics]
     observers = [
-        Client(id=f"observer{i}", broker=stream.choice(brokers), subscribe=(f"of = {i}", f"re = {i}")) for i in topics
+        ScenarioClient(id=f"observer{i}", broker=stream.choice(brokers), subscribe=(f"of = {i}", f"re = {i}"))
+        for i in topics
     ]
     listeners = [
-        Client(id=f"listener{i}", broker=stream.choice(brokers), subscribe=(f"lane = '{lane}'",))
+        ScenarioClient(id=f"listener{i}", broker=stream.choice(brokers), subscribe=(f"lane = '{lane}'",))
         for i, lane in enumerate(lanes)
     ]
     return [*publishers, *answering, *observers, *listeners]
 
 
-def _publisher(stream: Random, workload: Workload, topic: int, broker: str, lanes: tuple[str, ...]) -> Client:
+def _publisher(stream: Random, workload: Workload, topic: int, broker: str, lanes: tuple[str, ...]) -> ScenarioClient:
     gap = 1.0 / workload.events_per_second
     attributes: Attributes = {"of": topic, "lane": Choice(lanes)}
     loads = [
-        Publish(
+        PublishLoad(
             every=Span(0.2 * gap, 1.8 * gap), start=start + gap * stream.random(), until=until, attributes=attributes
         )
         for start, until in ((LOAD_FROM, LOAD_UNTIL), AFTERWARDS)
     ]
-    return Client(id=f"publisher{topic}", broker=broker, publish=tuple(loads))
+    return ScenarioClient(id=f"publisher{topic}", broker=broker, publish=tuple(loads))
 
 
-def _answering(topic: int, broker: str) -> Client:
+def _answering(topic: int, broker: str) -> ScenarioClient:
     """Answers are of no topic themselves, so that nobody answers them."""
     reply = Reply(to=f"of = {topic}", attributes={"re": topic}, probability=0.5, delay=Span(0.0, 0.002))
-    return Client(id=f"answering{topic}", broker=broker, reply=(reply,), subscribe=(f"of = {topic}",))
+    return ScenarioClient(id=f"answering{topic}", broker=broker, reply=(reply,), subscribe=(f"of = {topic}",))
 
 
-def _changes(stream: Random, workload: Workload, clients: Iterable[Client]) -> list[Step]:
+def _changes(stream: Random, workload: Workload, clients: Iterable[ScenarioClient]) -> list[Step]:
     """Every other listener takes a break; the rest want a topic, or all of them, for a while."""
     wider = ("EXISTS of", *(f"of = {i}" for i in range(workload.publishers)))
     steps: list[Step] = []

@@ -15,7 +15,7 @@ from typing import Any
 from pleach.lab.experiment import Case, Experiment, Figure, Sample, Size, Summary, select
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.look import curve
-from pleach.scenario.model import Client, Publish, Routing, Scenario
+from pleach.scenario.model import PublishLoad, Routing, Scenario, ScenarioClient
 from pleach.scenario.values import Choice, Span
 from pleach.sim.run import run_scenario
 from pleach.trace import RecordKind
@@ -55,16 +55,18 @@ def scenario_of(case: Case, seed: int) -> Scenario:
     brokers = tuple(f"b{i}" for i in range(count))
     wanting = draw.sample(brokers, max(1, round(count * share)))
     readers = [
-        Client(id=f"reader-{broker}", broker=broker, subscribe=(f"topic = {draw.randrange(TOPICS)}",))
+        ScenarioClient(id=f"reader-{broker}", broker=broker, subscribe=(f"topic = {draw.randrange(TOPICS)}",))
         for broker in wanting
     ]
-    load = Publish(
+    load = PublishLoad(
         every=Span(EVERY_SECONDS, EVERY_SECONDS),
         start=LOAD_STARTS,
         count=EVENTS_PER_PUBLISHER,
         attributes={"topic": Choice(tuple(range(TOPICS)))},
     )
-    writers = [Client(id=f"writer-{i}", broker=draw.choice(brokers), publish=(load,)) for i in range(PUBLISHERS)]
+    writers = [
+        ScenarioClient(id=f"writer-{i}", broker=draw.choice(brokers), publish=(load,)) for i in range(PUBLISHERS)
+    ]
     return Scenario(
         name="hops",
         routing=Routing(str(case["routing"])),

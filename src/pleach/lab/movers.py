@@ -25,7 +25,7 @@ from random import Random
 
 from pleach.core.messages import Node
 from pleach.core.mobility.resettling import MoveProtocol
-from pleach.scenario.model import Client, Ordering, PerLink, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, ScenarioClient
 from pleach.scenario.values import Span
 
 FAMILY = 10  # S4 Fig. 7
@@ -137,11 +137,11 @@ def route_of(client: Node) -> tuple[Node, Node]:
     return ROUTES[int(client[1:]) % 2]
 
 
-def _client(number: int, size: int, shapes: list[Workload]) -> Client:
+def _client(number: int, size: int, shapes: list[Workload]) -> ScenarioClient:
     family, place = divmod(number, size)
     low, high = interval(shapes[family], place, size)
     wanted = f"family = {family} AND x >= {low} AND x <= {high}"
-    return Client(id=f"k{number}", broker=ROUTES[number % 2][0], subscribe=(wanted,))
+    return ScenarioClient(id=f"k{number}", broker=ROUTES[number % 2][0], subscribe=(wanted,))
 
 
 def interval(shape: Workload, place: int, size: int) -> tuple[int, int]:

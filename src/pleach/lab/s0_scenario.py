@@ -38,7 +38,7 @@ from pleach.lab.experiment import Case
 from pleach.lab.rounds import Publisher
 from pleach.lab.waxman import random_tree
 from pleach.scenario import steps
-from pleach.scenario.model import Client, Ordering, PerLink, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, ScenarioClient
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
 
@@ -76,10 +76,10 @@ def scenario_of(case: Case, seed: int) -> Scenario:
     )
 
 
-def _client(index: int, broker: Node, subscriptions: int, seed: int) -> Client:
+def _client(index: int, broker: Node, subscriptions: int, seed: int) -> ScenarioClient:
     """Who has more subscriptions has those of who has fewer, too."""
     kinds = Random(f"s0/{seed}/kinds/{index}").sample(range(KINDS), KINDS)[:subscriptions]
-    return Client(id=f"c{index}", broker=broker, subscribe=tuple(map(wanted_text, kinds)))
+    return ScenarioClient(id=f"c{index}", broker=broker, subscribe=tuple(map(wanted_text, kinds)))
 
 
 def wanted_text(kind: int) -> str:

@@ -22,7 +22,7 @@ from pleach.lab.queues import Queues
 from pleach.lab.rounds import Publisher, Rounds, exchange_on_cycle
 from pleach.lab.waxman import TABLE_A1, Brokers, Waxman, brokers_of
 from pleach.lab.witness import Traffic
-from pleach.scenario.model import Client, Ordering, PerLink, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, ScenarioClient
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind, Rule, judge
@@ -134,11 +134,11 @@ def _brokers(case: Case, seed: int) -> Brokers:
     return brokers_of(seed, int(case["brokers"]), parameters)
 
 
-def _clients(stream: Random, brokers: Sequence[str], publishers: int) -> Iterator[Client]:
+def _clients(stream: Random, brokers: Sequence[str], publishers: int) -> Iterator[ScenarioClient]:
     for i in range(publishers):
-        yield Client(id=f"p{i}", broker=stream.choice(brokers))
+        yield ScenarioClient(id=f"p{i}", broker=stream.choice(brokers))
         for j in range(SUBSCRIBERS_PER_PUBLISHER):
-            yield Client(id=f"s{i}-{j}", broker=stream.choice(brokers), subscribe=(f"of = {i}",))
+            yield ScenarioClient(id=f"s{i}-{j}", broker=stream.choice(brokers), subscribe=(f"of = {i}",))
 
 
 def _publisher(index: int, seed: int) -> Publisher:

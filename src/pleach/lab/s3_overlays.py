@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 from pleach.core.messages import Peer
 from pleach.core.ring.keys import Arc, Circle
 from pleach.core.ring.reference_tree import ReferenceTree
-from pleach.core.ring.survey import Holding, Neighbourhood, survey
+from pleach.core.ring.survey import HostArc, Neighbourhood, survey
 from pleach.core.ring.whole import parents_of
 
 Parents = Mapping[int, int]
@@ -98,7 +98,7 @@ class ReferenceOverlay:
         """Messages until a host knows its neighbours."""
         ring, known, messages = self._ring, dict[int, Arc](), 0
         while True:
-            holdings = [Holding(Peer(key, ""), arc) for key, arc in known.items()]
+            holdings = [HostArc(Peer(key, ""), arc) for key, arc in known.items()]
             found = survey(self._tree, ring.arc(host), holdings)
             if isinstance(found, Neighbourhood):
                 return messages

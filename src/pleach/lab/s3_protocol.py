@@ -7,7 +7,7 @@ from random import Random
 
 from pleach.core.messages import Peer
 from pleach.core.ring.config import RingConfig
-from pleach.core.ring.effects import Found
+from pleach.core.ring.effects import OwnerFound
 from pleach.core.ring.lookups import Mode
 from pleach.core.ring.reference_tree import reference_tree
 from pleach.core.ring.whole import parents_of
@@ -88,7 +88,7 @@ def look_ups(hosts: int, bits: int, seed: int) -> Iterator[Sample]:
     network.run(network.now + LOOKUP_SECONDS)
     ring = Ring(grown.config.circle, [peer.key for peer in grown.members()])
     for metric, numbers in asked.items():
-        answers = [answer for number in numbers if isinstance(answer := network.found.get(number), Found)]
+        answers = [answer for number in numbers if isinstance(answer := network.found.get(number), OwnerFound)]
         yield from (Sample(metric, float(answer.hops)) for answer in answers)
         right = sum(answer.owner.key == ring.owner(answer.key) for answer in answers)
         yield Sample(WRONG_OWNER, float(LOOKUPS - right))

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self, TypeVar
 
-from pleach.core.links.frames import Bye, Farewell, Frame, FrameReader, Hello, Ping, encode_frame
+from pleach.core.links.frames import Bye, ByeReason, Frame, FrameReader, Hello, Ping, encode_frame
 from pleach.errors import ClientFencedError, ConnectError, FrameError, SessionLostError
 from pleach.net.addresses import Address, backoff, why
 
@@ -121,9 +121,9 @@ def retried(addresses: Sequence[Address], seconds: float, attempt: Callable[[Add
 
 def _meaning(bye: Bye) -> Exception:
     match bye.why:
-        case Farewell.FENCED:
+        case ByeReason.FENCED:
             return ClientFencedError(f"another of this name has come since: {bye.reason}")
-        case Farewell.BROKEN:
+        case ByeReason.BROKEN:
             return SessionLostError(f"the session cannot go on: {bye.reason}")
         case _:
             return ConnectionError(bye.reason)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pleach.errors import ClientError
 
 
-class Turn:
+class LoopTurn:
     def __init__(self, settle: Callable[[], None]) -> None:
         self._settle = settle
         self._due: asyncio.Handle | None = None

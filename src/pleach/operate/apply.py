@@ -16,9 +16,9 @@ from pleach.core.messages import Node
 from pleach.core.overlay.plans import (
     AddStep,
     ExchangeStep,
-    Operation,
-    Outcome,
     Plan,
+    PlannedOperation,
+    PlanOutcome,
     PlanRun,
     RemoveStep,
     SwapStep,
@@ -38,7 +38,7 @@ PAUSE_SECONDS = 0.2
 class StepEnd(NamedTuple):
     """How a step ended, for whoever watches."""
 
-    operation: Operation
+    operation: PlannedOperation
     state: OperationState  # RUNNING: nobody knows
     reason: str
     seconds: float
@@ -47,7 +47,7 @@ class StepEnd(NamedTuple):
 class Watch(NamedTuple):
     """Called as steps start and end."""
 
-    started: Callable[[Operation], None] = lambda _: None
+    started: Callable[[PlannedOperation], None] = lambda _: None
     ended: Callable[[StepEnd], None] = lambda _: None
 
 
@@ -73,7 +73,7 @@ def check_newcomers(plan: Plan, found: Survey) -> None:
 
 
 async def carry_out(
-    operation: Operation,
+    operation: PlannedOperation,
     directory: Directory,
     *,
     detach_absent: bool = False,
@@ -92,7 +92,7 @@ async def apply_plan(
     detach_absent: bool = False,
     seconds_max: float = STEP_SECONDS_MAX,
     watch: Watch | None = None,
-) -> Outcome:
+) -> PlanOutcome:
     """`name`: of the run, else a fresh one. `seconds_max`: for each step."""
     watch = watch or Watch()
     run = PlanRun(plan, name or fresh_name())
@@ -125,7 +125,9 @@ def _tell(run: PlanRun, end: StepEnd, now: float) -> None:
 
 
 class _CarriedStep:
-    def __init__(self, operation: Operation, directory: Directory, deadline: float, *, detach_absent: bool) -> None:
+    def __init__(
+        self, operation: PlannedOperation, directory: Directory, deadline: float, *, detach_absent: bool
+    ) -> None:
         self._operation = operation
         self._directory = directory
         self._deadline = deadline

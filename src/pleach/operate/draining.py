@@ -16,7 +16,7 @@ from pleach.core.messages import Node
 from pleach.core.overlay.plans import Topology
 from pleach.errors import InvalidInputError, UnreachableError
 from pleach.net.http_client import ask
-from pleach.operate.moves import Moving
+from pleach.operate.moves import ClientMove
 from pleach.operate.operation import OperationState, fresh_name
 from pleach.operate.survey import Survey
 
@@ -42,7 +42,7 @@ class Draining:
 
     broker: Node
     admin: str
-    moves: tuple[Moving, ...]
+    moves: tuple[ClientMove, ...]
     absent: tuple[Node, ...]
 
     @classmethod
@@ -56,7 +56,7 @@ class Draining:
         clients = found.found[broker].clients
         present = [name for name in sorted(clients) if clients[name].up]
         moves = [
-            Moving(fresh_name(), client, paths[target], (found.admin[broker], found.admin[target]))
+            ClientMove(fresh_name(), client, paths[target], (found.admin[broker], found.admin[target]))
             for client, target in zip(present, cycle(paths), strict=False)
         ]
         absent = tuple(name for name in sorted(clients) if not clients[name].up)
@@ -100,7 +100,7 @@ def _targets(tree: Topology, broker: Node, to: Sequence[Node]) -> Sequence[Node]
 
 
 async def _moved(
-    moving: Moving, seconds_max: float, free: asyncio.Semaphore, ended: Callable[[MoveEnd], None]
+    moving: ClientMove, seconds_max: float, free: asyncio.Semaphore, ended: Callable[[MoveEnd], None]
 ) -> MoveEnd:
     clock = asyncio.get_running_loop().time
     started = clock()

@@ -3,7 +3,7 @@
     look ──▶ sightings ──engine──▶ flows ──▶ search ──▶ proposal ──rules──▶ plan ──▶ apply
       ╰───── every few seconds ◀──────────────────────────────────────────────────────╯
 
-What is decided, and why, is in `optimise/improvement.py`; nothing here knows of costs. An `Engine` turns sightings into
+Decisions are made in `optimise/improvement.py`; nothing here knows of costs. An `ImproveEngine` turns sightings into
 flows: in memory here, or on Spark (`spark/control/`). Events go on while links are exchanged, and nothing is lost; and
 whatever the loop misjudges costs time, never events.
 """
@@ -24,7 +24,7 @@ import msgspec
 
 from pleach.core.optimise.cost import Costs
 from pleach.core.optimise.distances import Distances
-from pleach.core.optimise.improvement import Proposal, Rules, Verdict, proposed
+from pleach.core.optimise.improvement import ImproveVerdict, Proposal, Rules, proposed
 from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.sightings import NOTE_SECONDS_MAX, Pick, Sighting, picked, seconds_taken
 from pleach.core.optimise.tasks import End, Task, searched
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Wish:
+class ImproveOptions:
     every: float = EVERY_SECONDS  # between looks; each judges the events since the one before
     rules: Rules = field(default_factory=Rules)
     actions_per_minute_max: int = ACTIONS_PER_MINUTE_MAX  # exchanges of a link
@@ -71,7 +71,7 @@ class Exchanged(msgspec.Struct, frozen=True):
     add: Link
 
 
-class Round(msgspec.Struct, frozen=True):
+class ImproveRound(msgspec.Struct, frozen=True):
     """One look, and what came of it. Costs are per event, in milliseconds unless somebody gave prices."""
 
     number: int
@@ -88,7 +88,7 @@ class Round(msgspec.Struct, frozen=True):
 
     @property
     def is_worth_it(self) -> bool:
-        return self.verdict == Verdict.IMPROVE
+        return self.verdict == ImproveVerdict.IMPROVE
 
     @property
     def share_saved(self) -> float:
@@ -96,10 +96,10 @@ class Round(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ImproveOutcome:
     """The last rounds, if there were many."""
 
-    rounds: tuple[Round, ...]
+    rounds: tuple[ImproveRound, ...]
 
     @property
     def exchanges(self) -> int:
@@ -110,7 +110,7 @@ class Outcome:
         return tuple(each.trouble for each in self.rounds if each.trouble)
 
 
-class Engine(Protocol):
+class ImproveEngine(Protocol):
     """Turns what brokers have seen into flows, and flows into the ends of a search; the same on every engine."""
 
     async def pick(self, sightings: Sequence[Sighting], since: float, until: float) -> Pick:
@@ -136,7 +136,7 @@ class PlainEngine:
 class Improver:
     """`engine`: plain, unless told otherwise."""
 
-    def __init__(self, places: Sequence[str], wish: Wish, engine: Engine | None = None) -> None:
+    def __init__(self, places: Sequence[str], wish: ImproveOptions, engine: ImproveEngine | None = None) -> None:
         self._wish = wish
         self._observer = Observer(places)
         self._engine = engine or PlainEngine()
@@ -157,15 +157,15 @@ class Improver:
         await self._costs(look)
         self._since = time.time()
 
-    async def round(self) -> Round:
+    async def round(self) -> ImproveRound:
         """Whatever goes wrong is part of the answer: brokers that start again are there the next time."""
         self._number += 1
         try:
             return await self._round()
         except PleachError as error:
-            return Round(self._number, time.time(), "not seen", trouble=str(error))
+            return ImproveRound(self._number, time.time(), "not seen", trouble=str(error))
 
-    async def _round(self) -> Round:
+    async def _round(self) -> ImproveRound:
         look = await self._observer.look()
         since, until = self._since or look.at - self._wish.every, look.at - LAG_SECONDS
         self._since = max(since, until)
@@ -173,7 +173,7 @@ class Improver:
         pick = await self._engine.pick(look.sightings, since, until)
         proposal = await self._proposed(look, pick)
         taken = seconds_taken(self._recent, since, until)
-        seen = Round(
+        seen = ImproveRound(
             self._number,
             look.at,
             proposal.verdict,
@@ -207,7 +207,7 @@ class Improver:
             self._acted.popleft()
         return self._wish.actions_per_minute_max - len(self._acted)
 
-    async def _acted_on(self, seen: Round, proposal: Proposal, look: Look) -> Round:
+    async def _acted_on(self, seen: ImproveRound, proposal: Proposal, look: Look) -> ImproveRound:
         if not proposal.is_worth_it or self._wish.dry_run:
             return seen
         plan = self._plan(proposal, look)
@@ -222,20 +222,20 @@ class Improver:
 
 async def improve(
     places: Sequence[str],
-    wish: Wish | None = None,
+    wish: ImproveOptions | None = None,
     *,
     rounds_max: int | None = None,
-    on_round: Callable[[Round], None] = lambda _: None,
-    engine: Engine | None = None,
-) -> Outcome:
+    on_round: Callable[[ImproveRound], None] = lambda _: None,
+    engine: ImproveEngine | None = None,
+) -> ImproveOutcome:
     """Improve the tree of these brokers (admin addresses), for so many looks, or until cancelled.
 
     Raises PleachError where they cannot be seen at all; what happens later is told round by round.
     """
-    wish = wish or Wish()
+    wish = wish or ImproveOptions()
     improver = Improver(places, wish, engine)
     await improver.first_look()
-    rounds: deque[Round] = deque(maxlen=ROUNDS_KEPT)
+    rounds: deque[ImproveRound] = deque(maxlen=ROUNDS_KEPT)
     clock = asyncio.get_running_loop().time
     due = clock()
     for _ in count() if rounds_max is None else range(rounds_max):
@@ -245,4 +245,4 @@ async def improve(
         log.info("round %s: %s", done.number, done.verdict)
         rounds.append(done)
         on_round(done)
-    return Outcome(tuple(rounds))
+    return ImproveOutcome(tuple(rounds))

@@ -14,7 +14,7 @@ from pleach.operate.survey import Survey
 
 
 @dataclass(frozen=True)
-class Moving:
+class ClientMove:
     """`path`: from the client's broker to the one where it shall go. `admin`: where the two ends answer operators."""
 
     operation: str
@@ -24,7 +24,7 @@ class Moving:
     delay_ms_max: int = 0
 
     @classmethod
-    def planned(cls, found: Survey, client: Node, to: Node, operation: str, delay_ms_max: int = 0) -> Moving:
+    def planned(cls, found: Survey, client: Node, to: Node, operation: str, delay_ms_max: int = 0) -> ClientMove:
         """Raises SurveyError where nobody knows the client, TopologyError where there is no such broker."""
         places = [broker for broker in sorted(found.found) if client in found.found[broker].clients]
         tree = found.topology()

@@ -11,17 +11,17 @@ import msgspec
 
 from pleach.core.messages import Node
 from pleach.core.overlay.plans import Topology
-from pleach.core.ring.chord import Phase
+from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.host import RingHost
 from pleach.core.ring.reference_tree import reference_tree
 from pleach.core.ring.topmost import topmost
 from pleach.errors import TopologyError
 
 
-class Seat(msgspec.Struct, frozen=True):
+class RingSeat(msgspec.Struct, frozen=True):
     """A member has the keys behind `low`, up to `key`; it sits at `topmost`, the first of them in the common tree."""
 
-    phase: Phase
+    phase: RingPhase
     bits: int
     key: int
     low: int
@@ -33,9 +33,9 @@ class Seat(msgspec.Struct, frozen=True):
     is_leaving: bool = False
 
 
-def seat_of(host: RingHost, *, is_leaving: bool) -> Seat:
+def seat_of(host: RingHost, *, is_leaving: bool) -> RingSeat:
     view, around, config = host.view, host.neighbourhood, host.config
-    return Seat(
+    return RingSeat(
         host.phase,
         config.bits,
         view.me.key,
@@ -49,7 +49,7 @@ def seat_of(host: RingHost, *, is_leaving: bool) -> Seat:
     )
 
 
-class Wish(msgspec.Struct, frozen=True):
+class WantedTree(msgspec.Struct, frozen=True):
     """The tree of the ring, and who is at its root; or why it is not known just now."""
 
     tree: Topology | None
@@ -57,23 +57,23 @@ class Wish(msgspec.Struct, frozen=True):
     doubts: tuple[str, ...] = ()
 
 
-def wish_of(seats: Mapping[Node, Seat]) -> Wish:
+def wish_of(seats: Mapping[Node, RingSeat]) -> WantedTree:
     """`seats`: of the brokers that answer and are in the ring."""
-    members = {name: seat for name, seat in sorted(seats.items()) if seat.phase is Phase.MEMBER}
+    members = {name: seat for name, seat in sorted(seats.items()) if seat.phase is RingPhase.MEMBER}
     roots = [name for name, seat in members.items() if not seat.parent]
     doubts = [*_disagreements(members)]
     if len(roots) != 1:
         doubts.append(f"{', '.join(roots) or 'nobody'} would be the root")
     if doubts or not members:
-        return Wish(None, doubts=tuple(doubts))
+        return WantedTree(None, doubts=tuple(doubts))
     try:
         links = [(seat.parent, name) for name, seat in members.items() if seat.parent]
-        return Wish(Topology.of(links, members), roots[0])
+        return WantedTree(Topology.of(links, members), roots[0])
     except TopologyError as error:
-        return Wish(None, doubts=(str(error),))
+        return WantedTree(None, doubts=(str(error),))
 
 
-def _disagreements(members: Mapping[Node, Seat]) -> Iterator[str]:
+def _disagreements(members: Mapping[Node, RingSeat]) -> Iterator[str]:
     for name, seat in members.items():
         for other in filter(None, (seat.parent, *seat.children)):
             if other not in members:

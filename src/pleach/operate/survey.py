@@ -20,63 +20,63 @@ from pleach.core.overlay.plans.topology import BROKERS_MAX
 from pleach.errors import InvalidInputError, SurveyError, UnreachableError
 from pleach.net.addresses import BrokerAddresses
 from pleach.net.http_client import ask
-from pleach.operate.ring_seats import Seat
+from pleach.operate.ring_seats import RingSeat
 
 ASKED_AT_ONCE_MAX = 64
 SETTLE_SECONDS_MAX = 15.0  # for neighbours to agree: a swap takes less
 SETTLE_PAUSE_SECONDS = 0.1
 
 
-class Neighbour(msgspec.Struct):
+class NeighbourStatus(msgspec.Struct):
     up: bool
     queued: int
     admin: str = ""
 
 
-class Client(msgspec.Struct):
+class ClientStatus(msgspec.Struct):
     up: bool
     queued: int
     subscriptions_count: int
 
 
-class Component(msgspec.Struct):
+class ComponentStatus(msgspec.Struct):
     kind: str
     failed: bool = False
     complaint: str = ""
 
 
-class Leaving(msgspec.Struct):
+class LeavingStatus(msgspec.Struct):
     waits_for: list[Node] = []
     has_left: bool = False
 
 
-class Heal(msgspec.Struct):
+class HealStatus(msgspec.Struct):
     stand_in: str = ""
 
 
-class Routing(msgspec.Struct):
+class RoutingStatus(msgspec.Struct):
     hierarchical: bool = False
 
 
-class Status(msgspec.Struct):
+class BrokerStatus(msgspec.Struct):
     """What /status says, as far as it is needed here; `raw` is all of it."""
 
     name: Node
     ready: bool
     durable: bool
     reasons: list[str]
-    neighbours: dict[Node, Neighbour]
-    clients: dict[Node, Client]
-    components: dict[Node, Component] = {}
+    neighbours: dict[Node, NeighbourStatus]
+    clients: dict[Node, ClientStatus]
+    components: dict[Node, ComponentStatus] = {}
     addresses: BrokerAddresses = BrokerAddresses()
     operation: str = ""
     zone: str = ""
-    leaving: Leaving = msgspec.field(default_factory=Leaving)
-    routing: Routing = msgspec.field(default_factory=Routing)
-    heal: Heal | None = None
+    leaving: LeavingStatus = msgspec.field(default_factory=LeavingStatus)
+    routing: RoutingStatus = msgspec.field(default_factory=RoutingStatus)
+    heal: HealStatus | None = None
     ordering: str = "causal"
     exchange: str = "swaplink"
-    ring: Seat | None = None
+    ring: RingSeat | None = None
     raw: Any = None
 
 
@@ -84,7 +84,7 @@ class Status(msgspec.Struct):
 class Survey:
     """`admin`: where each broker answered. `unreachable`: by name, where it is known, else by address."""
 
-    found: dict[Node, Status] = field(default_factory=dict)
+    found: dict[Node, BrokerStatus] = field(default_factory=dict)
     admin: dict[Node, str] = field(default_factory=dict)
     unreachable: dict[str, str] = field(default_factory=dict)
 
@@ -187,10 +187,10 @@ def _elsewhere(result: Survey, answered: dict[str, Node]) -> dict[str, str]:
     }
 
 
-async def _status(address: str, page: str) -> Status | str:
+async def _status(address: str, page: str) -> BrokerStatus | str:
     try:
         answer = await ask(address, page)
-        status = msgspec.convert(answer.value, Status)
+        status = msgspec.convert(answer.value, BrokerStatus)
     except UnreachableError as error:
         return error.reason
     except msgspec.ValidationError as error:

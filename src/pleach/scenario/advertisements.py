@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pleach.core.events.constraint import ANY, KIND_OF, Conjunction, Constraint, Kind
+from pleach.core.events.constraint import ANY, KIND_OF, Conjunction, Constraint, TypeConstraint
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter
 from pleach.core.events.ranges import Ranges, above, below, intersection, point, union
-from pleach.scenario.model import Client, Scenario
+from pleach.scenario.model import Scenario, ScenarioClient
 from pleach.scenario.steps import PublishStep, SubscribeStep
 from pleach.scenario.values import Attribute, Attributes, Choice, Constant, Sequence, Uniform
 
 
-def derived_advertisements(client: Client) -> tuple[str, ...]:
+def derived_advertisements(client: ScenarioClient) -> tuple[str, ...]:
     """One filter text for each different kind of event that the client publishes or replies with."""
     specifications = [
         *(load.attributes for load in client.publish),
@@ -29,11 +29,13 @@ def _advertisement(attributes: Attributes) -> Filter:
 def _constraint(attribute: Attribute) -> Constraint:
     match attribute:
         case Uniform(low, high):
-            return Constraint(Kind.NUMBER, intersection(above(low, inclusive=True), below(high, inclusive=True)))
+            return Constraint(
+                TypeConstraint.NUMBER, intersection(above(low, inclusive=True), below(high, inclusive=True))
+            )
         case Choice(values):
             return _any_of(values)
         case Sequence():
-            return Constraint(Kind.NUMBER, above(1, inclusive=True))
+            return Constraint(TypeConstraint.NUMBER, above(1, inclusive=True))
         case _:
             return _any_of((attribute,))
 
@@ -47,7 +49,7 @@ def _any_of(values: tuple[Constant, ...]) -> Constraint:
     return Constraint(kinds.pop(), reduce(union, ranges))
 
 
-def subscription_names(scenario: Scenario, client: Client) -> dict[Filter, str]:
+def subscription_names(scenario: Scenario, client: ScenarioClient) -> dict[Filter, str]:
     """The name of each filter that the client ever subscribes to: `s1`, `s2`, … in order of appearance.
 
     By filter, not by text: subscribing twice to the same is subscribing once, however it is spelled.
@@ -57,7 +59,7 @@ def subscription_names(scenario: Scenario, client: Client) -> dict[Filter, str]:
     return {wanted: f"s{number}" for number, wanted in enumerate(distinct, start=1)}
 
 
-def initial_advertisements(scenario: Scenario, client: Client) -> tuple[str, ...]:
+def initial_advertisements(scenario: Scenario, client: ScenarioClient) -> tuple[str, ...]:
     """What the client advertises at the start: what the file says, or what follows from all its events."""
     if not scenario.advertisements:
         return ()

@@ -21,7 +21,7 @@ from pleach.core.messages import (
     RequestSwap,
 )
 from pleach.core.mobility.resettling import MoveProtocol
-from pleach.core.overlay.plans import Link, Operation, Plan, PlanRun, Step, Topology, asked, request_of
+from pleach.core.overlay.plans import Link, Plan, PlannedOperation, PlanRun, Step, Topology, asked, request_of
 from pleach.errors import PlanError, ScenarioError, StepError, TopologyError
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario
@@ -57,7 +57,7 @@ def asked_by_step(scenario: Scenario) -> dict[int, list[Asked]]:
         else:
             only = single(step, is_leaf=True)
             assert only is not None, step
-            found[index] = [Asked(asked(only), request_of(Operation(name, only, ()), scenario.exchange))]
+            found[index] = [Asked(asked(only), request_of(PlannedOperation(name, only, ()), scenario.exchange))]
             after = _then(after, [only])
     return found
 
@@ -85,7 +85,7 @@ def _by_plan(name: str, plan: Plan, protocol: str) -> Iterator[Asked]:
     """All that a plan will ask for, with what each request waits for."""
     run = PlanRun(plan, name)
     for index, step in enumerate(plan.steps):
-        request = request_of(Operation(run.operation(index), step, plan.touched[index]), protocol)
+        request = request_of(PlannedOperation(run.operation(index), step, plan.touched[index]), protocol)
         yield Asked(asked(step), request, tuple(map(run.operation, plan.dependencies[index])))
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 
 from pleach.core.broker import Broker, MachineMaker
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.client.returning import ReturningClient
 from pleach.core.client.state import RenewalClock
 from pleach.core.hosting.running_sum import BUILT_IN
@@ -28,7 +28,7 @@ from pleach.core.stabilise.paced import PacedRebuild
 from pleach.core.stabilise.paced_twin import PacedTwin
 from pleach.core.stabilise.rebuild import Rebuild
 from pleach.core.stabilise.rebuild_printed import RebuildPrinted, TwinRouterPrinted
-from pleach.core.stabilise.twin import ONLY_TREE, Branch, TwinRouter, Wiring
+from pleach.core.stabilise.twin import ONLY_TREE, TreePosition, TwinRouter, Wiring
 from pleach.scenario.colouring import colouring_of, is_coloured
 from pleach.scenario.model import Scenario, Stabilise, Stabiliser
 from pleach.scenario.plants import BrokerMachine
@@ -99,16 +99,16 @@ def router_maker(scenario: Scenario, tree: Tree, name: Node) -> RouterMaker:
         return partial(PacedTwin, tree.neighbours[name])
     twin = TwinRouter if scenario.stabilise.kind is Stabiliser.REBUILD else TwinRouterPrinted
     if not scenario.stabilise.cyclic:
-        return partial(twin, Wiring(ONLY_TREE, {ONLY_TREE: Branch(tree.parent[name], tree.neighbours[name])}))
+        return partial(twin, Wiring(ONLY_TREE, {ONLY_TREE: TreePosition(tree.parent[name], tree.neighbours[name])}))
     branches = {root: _branch(tree_of(scenario, root), name) for root in scenario.brokers}
     return partial(twin, Wiring(name, branches))
 
 
-def _branch(tree: Tree, name: Node) -> Branch:
+def _branch(tree: Tree, name: Node) -> TreePosition:
     """A broker's place in the tree of shortest ways to a root, in a network that has other links too."""
     parent = tree.parent[name]
     linked = [n for n in tree.neighbours[name] if n == parent or tree.parent[n] == name]
-    return Branch(parent, tuple(linked))
+    return TreePosition(parent, tuple(linked))
 
 
 def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
@@ -153,8 +153,8 @@ def make_brokers(scenario: Scenario) -> dict[Node, Broker]:
     return {name: make_broker(scenario, tree, name) for name in scenario.brokers}
 
 
-def make_clients(scenario: Scenario) -> dict[Node, Client]:
-    make = ReturningClient if scenario.heal else Client
+def make_clients(scenario: Scenario) -> dict[Node, ClientMachine]:
+    make = ReturningClient if scenario.heal else ClientMachine
     return {
         c.id: make(c.id, c.broker, own_events=c.own_events, lease=renewal_clock(scenario, c.id))
         for c in scenario.clients

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pleach.core.events.event import Event, Value
 from pleach.core.events.language import parse_filter
-from pleach.scenario.model import Client, Publish
+from pleach.scenario.model import PublishLoad, ScenarioClient
 from pleach.scenario.values import Attribute, Attributes, Choice, Sequence, Span, Uniform
 
 
@@ -24,7 +24,7 @@ class Publication(NamedTuple):
     payload: bytes = b""
 
 
-def publications(client: Client, index: int, duration: float, seed: str) -> Iterator[Publication]:
+def publications(client: ScenarioClient, index: int, duration: float, seed: str) -> Iterator[Publication]:
     """The events of the client's load number `index`, in order of time."""
     load = client.publish[index]
     stream = Random(f"{seed}/{client.id}/publish/{index}")
@@ -40,7 +40,7 @@ def publications(client: Client, index: int, duration: float, seed: str) -> Iter
 class Replies:
     """Decides what a client answers. It keeps count, so that answers can carry a sequence."""
 
-    def __init__(self, client: Client, seed: str) -> None:
+    def __init__(self, client: ScenarioClient, seed: str) -> None:
         self._stream = Random(f"{seed}/{client.id}/reply")
         self._rules = [(reply, parse_filter(reply.to)) for reply in client.reply]
         self._counts = [0] * len(self._rules)
@@ -75,5 +75,5 @@ def _draw(attribute: Attribute, stream: Random, number: int) -> Value:
             return attribute
 
 
-def _payload(load: Publish, stream: Random) -> bytes:
+def _payload(load: PublishLoad, stream: Random) -> bytes:
     return stream.randbytes(load.payload_bytes) if load.payload_bytes else b""

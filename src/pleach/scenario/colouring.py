@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pleach.core.overlay.coloured.bounds import Colouring, check
+from pleach.core.overlay.coloured.bounds import ColouredConfig, check
 from pleach.core.stabilise.lease import Renewal
 from pleach.errors import ColouringError
 from pleach.scenario.locate import FlawError
@@ -48,13 +48,13 @@ def _refuse_keys_of_others(stabilise: Stabilise) -> None:
         raise FlawError(("stabilise", key), f"`{key}` has no meaning with colours; leave it out")
 
 
-def colouring_of(scenario: Scenario) -> Colouring:
+def colouring_of(scenario: Scenario) -> ColouredConfig:
     """By default the tree may become a chain of all brokers, those included that are added later."""
     assert scenario.stabilise
     given = scenario.stabilise
     span = given.delay or _widest_of_any(scenario)
     brokers = len(scenario.brokers) + sum(isinstance(step, AddBroker) for step in scenario.steps)
-    return Colouring(
+    return ColouredConfig(
         period=given.period,
         refresh=given.refresh,
         low=span.low,

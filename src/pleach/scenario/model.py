@@ -49,7 +49,7 @@ class Ordering(StrEnum):
     CAUSAL = "causal"
 
 
-class Publish(msgspec.Struct, frozen=True, kw_only=True):
+class PublishLoad(msgspec.Struct, frozen=True, kw_only=True):
     """A load: an event `every` so often, the first at `start`, the last before `until` or after `count`."""
 
     every: PositiveSpan
@@ -69,11 +69,11 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     delay: Span = Span(0.0, 0.0)
 
 
-Publishes: TypeAlias = Annotated[tuple[Publish, ...], "one table or a list of them"]
+Publishes: TypeAlias = Annotated[tuple[PublishLoad, ...], "one table or a list of them"]
 Replies: TypeAlias = Annotated[tuple[Reply, ...], "one table or a list of them"]
 
 
-class Client(msgspec.Struct, frozen=True, kw_only=True):
+class ScenarioClient(msgspec.Struct, frozen=True, kw_only=True):
     """`advertise` is what the file says; where it says nothing, see `derived_advertisements`."""
 
     id: Name
@@ -122,7 +122,7 @@ class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
         return Lease(refresh=self.refresh, period=self.period, renewal=self.renewal, variant=self.variant)
 
 
-class Healing(msgspec.Struct, frozen=True, kw_only=True):
+class HealTable(msgspec.Struct, frozen=True, kw_only=True):
     """How the network goes on without brokers that are dead for good (core/overlay/healing/stand_in.py).
 
     `after`: seconds from a death to the stand-in. `grace`: seconds for which clients of the dead broker are waited for.
@@ -171,12 +171,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     service: Seconds = 0.0  # of a broker, for each message, one after the other; in `sim` only
     service_per_entry: Seconds = 0.0  # and for each subscription that one is compared with (covering, merging)
     stabilise: Stabilise | None = None
-    heal: Healing | None = None
+    heal: HealTable | None = None
     improve: Conduct | None = None  # brokers improve their tree among themselves (core/optimise/council.py)
-    clients: tuple[Client, ...] = ()
+    clients: tuple[ScenarioClient, ...] = ()
     steps: tuple[Step, ...] = ()
 
-    def client(self, client_id: str) -> Client:
+    def client(self, client_id: str) -> ScenarioClient:
         return next(client for client in self.clients if client.id == client_id)
 
 

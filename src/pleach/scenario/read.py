@@ -21,15 +21,15 @@ from pleach.errors import EventError, FilterError
 from pleach.scenario import values
 from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import (
-    Client,
-    Healing,
+    HealTable,
     Ordering,
-    Publish,
     Publishes,
+    PublishLoad,
     Replies,
     Reply,
     Routing,
     Scenario,
+    ScenarioClient,
     Stabilise,
     Stabiliser,
 )
@@ -339,7 +339,7 @@ READERS: dict[Any, Reader] = {
     Stabiliser: one_of(Stabiliser),
     Renewal: one_of(Renewal),
     Stabilise | None: struct(Stabilise),
-    Healing | None: struct(Healing),
+    HealTable | None: struct(HealTable),
     Conduct | None: struct(Conduct),
     float: number,
     int: whole(0, 10**9),
@@ -349,8 +349,8 @@ READERS: dict[Any, Reader] = {
     values.Attributes: attributes,
     Span: span,
     values.PositiveSpan: positive_span,
-    Publishes: one_or_more(Publish),
+    Publishes: one_or_more(PublishLoad),
     Replies: one_or_more(Reply),
-    tuple[Client, ...]: listed(struct(Client)),
+    tuple[ScenarioClient, ...]: listed(struct(ScenarioClient)),
     tuple[Step, ...]: listed(step),
 }

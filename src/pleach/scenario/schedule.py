@@ -19,7 +19,7 @@ import msgspec
 
 from pleach.core.messages import Node
 from pleach.errors import ScheduleError
-from pleach.scenario.script import Options
+from pleach.scenario.script import ExploreOptions
 
 SCHEDULE_BYTES_MAX = 16 * 1_048_576
 
@@ -79,7 +79,7 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scenario: str
     plant: str = ""
     steps: tuple[Step, ...] = ()
-    options: Options = Options()
+    options: ExploreOptions = ExploreOptions()
 
 
 def load_schedule(path: str | Path) -> Schedule:
@@ -100,7 +100,7 @@ def load_schedule(path: str | Path) -> Schedule:
 def schedule_text(schedule: Schedule) -> str:
     """The schedule as JSON, one step per line."""
     keys = {"scenario": schedule.scenario, "plant": schedule.plant, "options": schedule.options}
-    if schedule.options == Options():
+    if schedule.options == ExploreOptions():
         del keys["options"]
     head = msgspec.json.encode(keys).decode()
     steps = ",\n".join(f"  {msgspec.json.encode(step).decode()}" for step in schedule.steps)

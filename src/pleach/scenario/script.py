@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Effect, Observe, Observed
 from pleach.core.events.event import Event
 from pleach.core.events.filter import Filter
@@ -88,7 +88,7 @@ class Restarts(msgspec.Struct, frozen=True, tag=True):
     pass
 
 
-class Requests(msgspec.Struct, frozen=True, tag=True):
+class ScriptedRequests(msgspec.Struct, frozen=True, tag=True):
     """An operator asks the broker for an operation, once those that it depends on are done."""
 
     request: OperatorRequest
@@ -96,7 +96,7 @@ class Requests(msgspec.Struct, frozen=True, tag=True):
 
 
 ClientAction: TypeAlias = Attaches | Publishes | Subscribes | Unsubscribes | Advertises | Unadvertises
-BrokerAction: TypeAlias = Crashes | Restarts | Requests
+BrokerAction: TypeAlias = Crashes | Restarts | ScriptedRequests
 Action: TypeAlias = ClientAction | BrokerAction
 
 
@@ -112,7 +112,7 @@ def describe(action: Action) -> str:
             return f"advertise {advertised.text}"
         case Unadvertises(advertised):
             return f"unadvertise {advertised.text}"
-        case Requests(request):
+        case ScriptedRequests(request):
             return f"operation {request.operation}: {described(request)}"
         case Attaches() | Crashes() | Restarts():
             return type(action).__name__.lower().removesuffix("es").removesuffix("s")
@@ -123,7 +123,7 @@ def describe(action: Action) -> str:
 # Scripts -----------------------------------------------------------------------------------------------------
 
 
-class Options(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class ExploreOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What else is left out or let in.
 
     `instant_clients`: what a client or its broker sends to the other arrives in the same move. `timers`: a timer that
@@ -142,7 +142,7 @@ class Script:
     """
 
     scenario: model.Scenario
-    options: Options
+    options: ExploreOptions
     brokers: tuple[Node, ...]
     links: tuple[tuple[Node, Node], ...]
     prologue: tuple[tuple[Node, ClientAction], ...]
@@ -152,9 +152,9 @@ class Script:
         return {c.id: ScriptedClient(c) for c in self.scenario.clients}
 
 
-def script_of(scenario: model.Scenario, options: Options | None = None) -> Script:
+def script_of(scenario: model.Scenario, options: ExploreOptions | None = None) -> Script:
     """Raises ScenarioError for what has no meaning without a clock."""
-    options = options or Options()
+    options = options or ExploreOptions()
     _check(scenario, options)
     brokers = (*scenario.brokers, *(step.broker for step in scenario.steps if isinstance(step, steps.AddBroker)))
     timed: dict[Node, list[tuple[float, Action]]] = {}
@@ -166,10 +166,12 @@ def script_of(scenario: model.Scenario, options: Options | None = None) -> Scrip
             in_time = sorted(timed[actor], key=lambda timed_action: timed_action[0])
             actions[actor] = tuple(action for _, action in in_time)
     for broker in brokers:
-        up_or_down = [action for action in actions.get(broker, ()) if not isinstance(action, Requests)]
+        up_or_down = [action for action in actions.get(broker, ()) if not isinstance(action, ScriptedRequests)]
         if up_or_down and isinstance(up_or_down[-1], Crashes):
             raise ScenarioError(f"broker {broker!r} stays down: what is sent to it never arrives; add a `restart`")
-        if any(isinstance(x, Crashes) and isinstance(y, Requests) for x, y in pairwise(actions.get(broker, ()))):
+        if any(
+            isinstance(x, Crashes) and isinstance(y, ScriptedRequests) for x, y in pairwise(actions.get(broker, ()))
+        ):
             raise ScenarioError(f"broker {broker!r} is down when it is asked for an operation; ask it before or after")
     return Script(scenario, options, brokers, _links(scenario), tuple(_prologue(scenario)), actions)
 
@@ -189,7 +191,7 @@ def _actions(scenario: model.Scenario) -> Iterator[tuple[float, Node, Action]]:
     asked = asked_by_step(scenario)
     for index, step in enumerate(scenario.steps):
         if index in asked:
-            yield from ((step.at, broker, Requests(request, after)) for broker, request, after in asked[index])
+            yield from ((step.at, broker, ScriptedRequests(request, after)) for broker, request, after in asked[index])
         else:
             yield step.at, *_action(step, names)
     for client in scenario.clients:
@@ -273,7 +275,7 @@ def _protocol(step: steps.Step, scenario: model.Scenario) -> str:
             return ""
 
 
-def _check(scenario: model.Scenario, options: Options) -> None:
+def _check(scenario: model.Scenario, options: ExploreOptions) -> None:
     if options.instant_clients and any(
         isinstance(step, steps.RemoveBroker | steps.MoveClient) for step in scenario.steps
     ):
@@ -312,9 +314,9 @@ class ScriptedClientState(msgspec.Struct, array_like=True):
 class ScriptedClient:
     """A client with its reply rules: a machine that notes what it has to answer, and answers when told to."""
 
-    def __init__(self, described: model.Client) -> None:
+    def __init__(self, described: model.ScenarioClient) -> None:
         self.name = described.id
-        self._client = Client(described.id, described.broker, own_events=described.own_events)
+        self._client = ClientMachine(described.id, described.broker, own_events=described.own_events)
         self._rules = [(parse_filter(reply.to), reply.attributes) for reply in described.reply]
         self._counts = [0] * len(self._rules)
         self._owed: list[Publishes] = []

@@ -7,7 +7,7 @@ from collections import deque
 from pleach.core.overlay.coloured import bounds as colours
 from pleach.core.stabilise.bounds import Delays, check, flight, period_min, stabilisation
 from pleach.core.stabilise.lease import Renewal
-from pleach.core.stabilise.rounds import Rounds, check_rounds, rebuilt_within, round_min
+from pleach.core.stabilise.rounds import RebuildPeriods, check_rounds, rebuilt_within, round_min
 from pleach.errors import LeaseError
 from pleach.scenario.colouring import check_colouring, colouring_of, is_coloured, widest_latency
 from pleach.scenario.locate import FlawError
@@ -83,9 +83,9 @@ def delays_of(scenario: Scenario) -> Delays:
     return Delays(span.low, span.high, scenario.stabilise.diameter or _diameter(scenario) + 1)
 
 
-def rounds_of(scenario: Scenario) -> Rounds:
+def rounds_of(scenario: Scenario) -> RebuildPeriods:
     assert scenario.stabilise
-    return Rounds(
+    return RebuildPeriods(
         refresh=scenario.stabilise.refresh,
         period=scenario.stabilise.period,
         policy=scenario.routing.value,

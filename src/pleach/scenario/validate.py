@@ -16,7 +16,7 @@ from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.errors import FilterError
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.locate import FlawError, Path
-from pleach.scenario.model import Client, Ordering, Publish, Routing, Scenario, Stabiliser
+from pleach.scenario.model import Ordering, PublishLoad, Routing, Scenario, ScenarioClient, Stabiliser
 from pleach.scenario.read import instead
 from pleach.scenario.reweaving import circumstances_of
 
@@ -153,7 +153,7 @@ def check_clients(scenario: Scenario) -> None:
         _check_advertisements(scenario, client, path)
 
 
-def _check_load(load: Publish, duration: float, path: Path) -> None:
+def _check_load(load: PublishLoad, duration: float, path: Path) -> None:
     until = duration if load.until is None else load.until
     if until > duration:
         reason = f"`until` is {until:g} s, after `duration` = {duration:g} s; prolong that or end before"
@@ -167,7 +167,7 @@ def _check_load(load: Publish, duration: float, path: Path) -> None:
         raise FlawError((*path, "every"), reason)
 
 
-def _check_advertisements(scenario: Scenario, client: Client, path: Path) -> None:
+def _check_advertisements(scenario: Scenario, client: ScenarioClient, path: Path) -> None:
     """What is derived can be longer than a filter may be."""
     try:
         for text in initial_advertisements(scenario, client):

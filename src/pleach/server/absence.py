@@ -23,13 +23,13 @@ import math
 from collections.abc import Iterable
 
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.session import Phase
+from pleach.core.links.session import SessionPhase
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Node
 from pleach.server.gate import Gate
 from pleach.server.metrics import Counters
-from pleach.server.peer_directory import Roads
-from pleach.server.settings import Limits
+from pleach.server.peer_directory import PeerDirectory
+from pleach.server.settings import BrokerLimits
 
 FORGOTTEN_AT_ONCE_MAX = 64  # in a tick: each may take back thousands of subscriptions, and the others wait
 
@@ -37,10 +37,12 @@ log = logging.getLogger(__name__)
 
 
 class Absence:
-    def __init__(self, endpoint: Endpoint, gate: Gate, roads: Roads, counters: Counters, *, now: float) -> None:
+    def __init__(
+        self, endpoint: Endpoint, gate: Gate, directory: PeerDirectory, counters: Counters, *, now: float
+    ) -> None:
         self._endpoint = endpoint
         self._gate = gate
-        self._roads = roads
+        self._directory = directory
         self._counters = counters
         self._since: dict[Node, float] = {}  # who has something to come back to; the longest absent first
         self._vacant: dict[Node, None] = {}
@@ -63,14 +65,14 @@ class Absence:
 
     def _is_client(self, peer: Node) -> bool:
         """Brokers are never forgotten: links to them come and go, and go on where they were."""
-        return not self._roads.is_broker(peer)
+        return not self._directory.is_broker(peer)
 
     @property
     def clients(self) -> int:
         """Everybody that takes a client's place: all but brokers and the vacant."""
         sessions = self._endpoint.sessions
         linked = {*self._gate.broker.router.neighbours, *self._endpoint.upkeep.links} & sessions.keys()
-        return len(sessions) - sum(map(self._roads.is_broker, linked)) - len(self._vacant)
+        return len(sessions) - sum(map(self._directory.is_broker, linked)) - len(self._vacant)
 
     def left(self, peer: Node, now: float) -> None:
         """A client has no connection any more, or nothing to come back to."""
@@ -87,7 +89,7 @@ class Absence:
         """Links to these are wanted from now on; those to clients have nobody at the other end yet."""
         for peer in peers:
             session = self._endpoint.sessions.get(peer)
-            if session is not None and session.phase is Phase.DOWN:
+            if session is not None and session.phase is SessionPhase.DOWN:
                 self.left(peer, now)
 
     def read(self, peer: Node, now: float) -> None:
@@ -98,7 +100,7 @@ class Absence:
     def is_here(self, peer: Node, seconds: float) -> bool:
         """Connected, or read not longer ago than this."""
         session = self._endpoint.sessions.get(peer)
-        is_up = session is not None and session.phase is Phase.UP
+        is_up = session is not None and session.phase is SessionPhase.UP
         return is_up or self._now - self._read_at.get(peer, -math.inf) <= seconds
 
     def came(self, peer: Node) -> None:
@@ -106,7 +108,7 @@ class Absence:
         self._since.pop(peer, None)
         self._vacant.pop(peer, None)
 
-    def expire(self, limits: Limits, now: float) -> bool:
+    def expire(self, limits: BrokerLimits, now: float) -> bool:
         """Forget whoever is not waited for any longer; whether there was anybody. The batch must be taken then."""
         self._now = now
         surplus = max(0, len(self._vacant) - limits.vacant)

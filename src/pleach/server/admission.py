@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pleach.core.links.frames import STAND_IN, Farewell, Hello
+from pleach.core.links.frames import STAND_IN, ByeReason, Hello
 from pleach.core.messages import Node
 from pleach.server.settings import NAME_BYTES_MAX
 
@@ -20,56 +20,59 @@ if TYPE_CHECKING:
 NUMBER_MAX = 2**62  # of epochs and sequences: a store keeps 64 bits with a sign, and they only rise
 
 
-class Door(Enum):
+class Port(Enum):
     """The listener that a connection came in by."""
 
     CLIENTS = "client"
     PEERS = "peer"
 
 
-class Doorkeeper:
+class Admission:
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
 
-    def why_not(self, hello: Hello, door: Door) -> tuple[Farewell, str]:
+    def why_not(self, hello: Hello, door: Port) -> tuple[ByeReason, str]:
         """Why a peer is not let in; the reason is empty for one that is."""
         node, peer = self._node, hello.node
         if not _is_sane(hello):
-            return Farewell.REFUSED, f"a Hello that nobody sends who means it: a name of at most {NAME_BYTES_MAX} bytes"
+            return (
+                ByeReason.REFUSED,
+                f"a Hello that nobody sends who means it: a name of at most {NAME_BYTES_MAX} bytes",
+            )
         if peer == node.name or not self._is_right_door(peer, door):
-            return Farewell.REFUSED, f"{node.name} does not take {peer!r} as a {door.value}: not a name for this port"
+            return ByeReason.REFUSED, f"{node.name} does not take {peer!r} as a {door.value}: not a name for this port"
         if peer in node.broker.hosting.here:
-            return Farewell.REFUSED, f"{peer} is a component that {node.name} hosts: choose another name"
+            return ByeReason.REFUSED, f"{peer} is a component that {node.name} hosts: choose another name"
         session = node.endpoint.sessions.get(peer)
         if session is not None and hello.epoch < session.peer_epoch:
-            return Farewell.FENCED, f"a newer {peer} (epoch {session.peer_epoch}) is known to {node.name}"
+            return ByeReason.FENCED, f"a newer {peer} (epoch {session.peer_epoch}) is known to {node.name}"
         if session is not None and session.peer_epoch == hello.epoch and self._prefers_own(peer):
-            return Farewell.LEAVING, f"{node.name} has a connection to {peer} already"
-        if door is Door.PEERS and hello.role != STAND_IN and self._has_stand_in(hello):
-            return Farewell.FENCED, f"{peer} has a stand-in, which is at work; remove that one first"
-        return (Farewell.LEAVING, "") if door is Door.PEERS else self._why_no_client(hello)
+            return ByeReason.LEAVING, f"{node.name} has a connection to {peer} already"
+        if door is Port.PEERS and hello.role != STAND_IN and self._has_stand_in(hello):
+            return ByeReason.FENCED, f"{peer} has a stand-in, which is at work; remove that one first"
+        return (ByeReason.LEAVING, "") if door is Port.PEERS else self._why_no_client(hello)
 
-    def _why_no_client(self, hello: Hello) -> tuple[Farewell, str]:
+    def _why_no_client(self, hello: Hello) -> tuple[ByeReason, str]:
         node, peer = self._node, hello.node
         if hello.wants not in ("", node.name):
-            return Farewell.ELSEWHERE, f"this is {node.name}, not {hello.wants}"
+            return ByeReason.ELSEWHERE, f"this is {node.name}, not {hello.wants}"
         if node.guardian.cut_off:
-            return Farewell.REFUSED, node.guardian.cut_off
+            return ByeReason.REFUSED, node.guardian.cut_off
         if node.leaving.has_left and peer not in node.endpoint.upkeep.links:
-            return Farewell.REFUSED, f"{node.name} has been removed from the tree"
+            return ByeReason.REFUSED, f"{node.name} has been removed from the tree"
         if node.ring is not None and node.ring.is_outside:
-            return Farewell.REFUSED, f"{node.name} is not in the tree yet; come again"
+            return ByeReason.REFUSED, f"{node.name} is not in the tree yet; come again"
         is_present = peer in node.broker.sessions or peer in node.links
         if not is_present and node.absence.clients >= node.settings.limits.clients:
-            return Farewell.REFUSED, f"{node.name} has {node.settings.limits.clients} clients, its limit"
-        return Farewell.LEAVING, ""
+            return ByeReason.REFUSED, f"{node.name} has {node.settings.limits.clients} clients, its limit"
+        return ByeReason.LEAVING, ""
 
-    def _is_right_door(self, peer: Node, door: Door) -> bool:
-        return self._node.roads.is_welcome(peer) if door is Door.PEERS else not self._node.roads.is_linked(peer)
+    def _is_right_door(self, peer: Node, door: Port) -> bool:
+        return self._node.directory.is_welcome(peer) if door is Port.PEERS else not self._node.directory.is_linked(peer)
 
     def _has_stand_in(self, hello: Hello) -> bool:
         """Whether this is another life of a broker whose stand-in we hear: a broker without memory that came back."""
-        stand = self._node.kinsfolk.stand_of(hello.node)
+        stand = self._node.neighbour_reports.stand_of(hello.node)
         return stand is not None and stand.epoch != hello.epoch and self._node.is_up(hello.node)
 
     def _prefers_own(self, peer: Node) -> bool:

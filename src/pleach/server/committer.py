@@ -49,7 +49,7 @@ class Disk(Protocol):
         ...
 
 
-class Part(NamedTuple):
+class SealedBatch(NamedTuple):
     """A batch with the connections that its frames are meant for."""
 
     batch: Batch
@@ -65,7 +65,7 @@ class Committed(NamedTuple):
     full: str = ""
 
 
-def write(disk: Disk, relief: Batch | None, parts: Sequence[Part], state: bytes | None) -> Committed:
+def write(disk: Disk, relief: Batch | None, parts: Sequence[SealedBatch], state: bytes | None) -> Committed:
     """Runs in the worker thread. `state`: captured after the last part, and written with it."""
     started = time.perf_counter()
     written = 0
@@ -138,7 +138,7 @@ class Durable:
                 progress[peer] = known._replace(first=first)
         return Batch.empty()._replace(progress=progress) if progress else None
 
-    def release(self, parts: Sequence[Part]) -> list[Part]:
+    def release(self, parts: Sequence[SealedBatch]) -> list[SealedBatch]:
         """Send what is allowed of parts that are held; returns the parts with what is left of them."""
         stuck: set[Wire] = set()  # a held Hello holds all that follows it
         left = []
@@ -162,7 +162,7 @@ class Durable:
         return known.received if known is not None else 0
 
 
-def carry_out(part: Part) -> None:
+def carry_out(part: SealedBatch) -> None:
     """Transmit, then hang up: the batch is on disk, or there is no disk."""
     for peer, frame in part.batch.transmits:
         wire = part.wires.get(peer)

@@ -23,9 +23,9 @@ from pleach.core.effects import Send
 from pleach.core.links.frames import Aside
 from pleach.core.messages import CouncilMessage, Node, encode
 from pleach.core.optimise.conduct import Conduct
-from pleach.core.optimise.council import Councillor, Turn
+from pleach.core.optimise.council import Councillor, CouncilTurn
 from pleach.core.optimise.distances import KEPT, PROCESSING_MILLISECONDS, milliseconds
-from pleach.core.optimise.improvement import Verdict
+from pleach.core.optimise.improvement import ImproveVerdict
 from pleach.core.optimise.seat import Seat
 from pleach.errors import ProtocolError
 from pleach.operate.operation import fresh_name
@@ -90,7 +90,7 @@ class Council:
 
     @property
     def address(self) -> str:
-        return self._node.roads.places.peer
+        return self._node.directory.places.peer
 
     @property
     def processing(self) -> float:
@@ -124,9 +124,9 @@ class Council:
         self._measure(now)
         tally, counters = self.councillor.tally, self._node.counters
         counters.improve_bulletins, counters.improve_motions = tally["bulletins"], tally["motions"]
-        counters.improve_decisions, counters.improve_changes = tally[Verdict.IMPROVE], tally["changes"]
+        counters.improve_decisions, counters.improve_changes = tally[ImproveVerdict.IMPROVE], tally["changes"]
 
-    def _carry_out(self, turn: Turn) -> None:
+    def _carry_out(self, turn: CouncilTurn) -> None:
         self._send(turn.sends)
         if turn.judgement is None:
             return

@@ -22,13 +22,13 @@ VARIABLE = "PLEACH_DEBUG_KILL_AT"
 TAG_BYTES = 8  # at most, before the name of a message's type
 
 
-class Doom(NamedTuple):
+class CrashHook(NamedTuple):
     message: str
     nth: int
     is_before: bool
 
     @classmethod
-    def foretold(cls, environment: Mapping[str, str]) -> Doom | None:
+    def foretold(cls, environment: Mapping[str, str]) -> CrashHook | None:
         text = environment.get(VARIABLE, "")
         if not text:
             return None
@@ -39,15 +39,15 @@ class Doom(NamedTuple):
         return cls(message, int(count or "1"), when == "before")
 
 
-class DoomedStore(Store):
-    doom: Doom
+class CrashingStore(Store):
+    crash_hook: CrashHook
     _seen = 0
 
     def commit(self, batch: Batch, state: bytes | None = None) -> None:
         before = self._seen
         self._seen += sum(self._is_meant(entry) for entry in batch.journal)
-        is_here = before < self.doom.nth <= self._seen
-        if is_here and self.doom.is_before:
+        is_here = before < self.crash_hook.nth <= self._seen
+        if is_here and self.crash_hook.is_before:
             _die()
         super().commit(batch, state)
         if is_here:
@@ -55,7 +55,7 @@ class DoomedStore(Store):
 
     def _is_meant(self, entry: Journalled) -> bool:
         """Its name is within the first bytes of a message, so that not all of them have to be read."""
-        name = self.doom.message
+        name = self.crash_hook.message
         if entry.payload is None or name.encode() not in entry.payload[: len(name) + TAG_BYTES]:
             return False
         return type(decode(entry.payload)).__name__ == name

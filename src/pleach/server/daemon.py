@@ -16,13 +16,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from pleach.core.links.frames import FRAME_BYTES_MAX, Aside, Bye, Data, Farewell, Frame, Hello, Probe
+from pleach.core.links.frames import FRAME_BYTES_MAX, Aside, Bye, ByeReason, Data, Frame, Hello, Probe
 from pleach.core.links.reading import READER
 from pleach.core.messages import Node
 from pleach.errors import PleachError, SettingsError
 from pleach.net.addresses import Address, parse_address
 from pleach.net.connection import Connection, Handlers, Statistics, end_listening, listen, open_connection
-from pleach.server.admission import Door
+from pleach.server.admission import Port
 from pleach.server.bugs import end_on_bugs, watched
 from pleach.server.council import Council
 from pleach.server.dialling import Dialling
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 Listener: TypeAlias = Callable[[str, int], Awaitable[asyncio.Server]]
 
 
-class Ready(NamedTuple):
+class BrokerReady(NamedTuple):
     """Where a broker listens."""
 
     name: Node
@@ -67,7 +67,7 @@ class Daemon:
         settings: BrokerSettings,
         *,
         reload: Callable[[], BrokerSettings],
-        on_ready: Callable[[Ready], None],
+        on_ready: Callable[[BrokerReady], None],
         mounts: Mapping[str, Mount] | None = None,
     ) -> None:
         """`mounts`: what else the operators' port shows."""
@@ -90,15 +90,15 @@ class Daemon:
         self._meters: set[Connection] = set()  # of brokers that only measure how far it is to here
         self._all_gone = asyncio.Event()
         self._gone = Statistics()  # the traffic of connections that are no more
-        self._dialling = Dialling(self.node.roads, self.node.links, self._dial)
+        self._dialling = Dialling(self.node.directory, self.node.links, self._dial)
 
     async def run(self) -> int:
         """Until a signal or a failure ends it; returns the exit code."""
         end_on_bugs(asyncio.get_running_loop())
         self._install_signals()
         ready = await self._listen()
-        self.node.roads.listens_at(ready.client, ready.peer, ready.admin)
-        self.node.on_roads = self._dialling.follow
+        self.node.directory.listens_at(ready.client, ready.peer, ready.admin)
+        self.node.on_directory_change = self._dialling.follow
         self.node.leaving.on_end = self._end_removed
         self._dialling.follow()
         self.node.guardian.host.resume()
@@ -124,24 +124,24 @@ class Daemon:
 
     # Listening -----------------------------------------------------------------------------------------------
 
-    async def _listen(self) -> Ready:
+    async def _listen(self) -> BrokerReady:
         settings, node = self.node.settings, self.node
         admin = AdminServer(site_of(node, self._count_traffic, self._mounts))
-        clients = await self._open("client_listen", settings.client_listen, self._listener(Door.CLIENTS))
-        peers = await self._open("peer_listen", settings.peer_listen, self._listener(Door.PEERS))
+        clients = await self._open("client_listen", settings.client_listen, self._listener(Port.CLIENTS))
+        peers = await self._open("peer_listen", settings.peer_listen, self._listener(Port.PEERS))
         operators = await self._open("admin_listen", settings.admin_listen, admin.listen)
         if not node.is_durable:
             log.warning("in memory only: what is under way is lost when this process ends (give --data-dir to keep it)")
-        return Ready(node.name, clients, peers, operators, node.is_durable)
+        return BrokerReady(node.name, clients, peers, operators, node.is_durable)
 
-    def _listener(self, door: Door) -> Listener:
+    def _listener(self, door: Port) -> Listener:
         frame, largest = partial(self._frame, door), self._largest(door)
         handlers = Handlers(frame, self._lost, self._made, on_data=self._data, frame_bytes_max=largest)
         return lambda host, port: listen(host, port, handlers)
 
-    def _largest(self, door: Door) -> int:
+    def _largest(self, door: Port) -> int:
         is_healing = self.node.settings.heal is not None
-        return PEER_FRAME_BYTES_MAX if is_healing and door is Door.PEERS else FRAME_BYTES_MAX
+        return PEER_FRAME_BYTES_MAX if is_healing and door is Port.PEERS else FRAME_BYTES_MAX
 
     async def _open(self, key: str, text: str, listener: Listener) -> str:
         """Open a port; returns the address that it has."""
@@ -165,7 +165,7 @@ class Daemon:
             del self._strangers[oldest]
             self._send_away(oldest, "too many connections that have not said Hello")
 
-    def _frame(self, door: Door, connection: Connection, frame: Frame) -> None:
+    def _frame(self, door: Port, connection: Connection, frame: Frame) -> None:
         peer = self._known.get(connection)
         if peer is not None and isinstance(frame, Probe):
             self._probes.heard(peer, frame, time.monotonic())
@@ -176,9 +176,9 @@ class Daemon:
             self.node.receive(peer, connection, frame)
         elif connection in self._readers:
             self._readers.heard(connection, frame, time.monotonic())
-        elif isinstance(frame, Hello) and frame.role == READER and door is Door.CLIENTS:
+        elif isinstance(frame, Hello) and frame.role == READER and door is Port.CLIENTS:
             self._reader(connection, frame)
-        elif isinstance(frame, Hello) and frame.role == METER and door is Door.PEERS:
+        elif isinstance(frame, Hello) and frame.role == METER and door is Port.PEERS:
             self._meters.add(connection)
             connection.send(ANSWER)
             connection.close("measured")
@@ -194,10 +194,10 @@ class Daemon:
         else:
             self.node.receive_data(peer, connection, frames)
 
-    def _hello(self, door: Door, connection: Connection, hello: Hello) -> None:
+    def _hello(self, door: Port, connection: Connection, hello: Hello) -> None:
         reason = self._probes.why_closed(hello.node)
         if reason:
-            connection.send(Bye(Farewell.REFUSED, reason))
+            connection.send(Bye(ByeReason.REFUSED, reason))
             connection.close(reason)
         else:
             reason = self.node.accept(connection, hello, door)
@@ -253,7 +253,7 @@ class Daemon:
         try:
             address = parse_address(known, key=f"peers.{peer}")
             async with asyncio.timeout(DIAL_TIMEOUT_SECONDS):
-                frame, largest = partial(self._frame, Door.PEERS), self._largest(Door.PEERS)
+                frame, largest = partial(self._frame, Port.PEERS), self._largest(Port.PEERS)
                 handlers = Handlers(frame, self._lost, on_data=self._data, frame_bytes_max=largest)
                 connection = await open_connection(address.host, address.port, handlers)
         except (OSError, TimeoutError, SettingsError) as error:

@@ -3,7 +3,7 @@
     wanted ──▶ dialled ──▶ connected ── lost ──▶ dialled again, at growing intervals
                   └── idle, and no answer for GONE_SECONDS ──▶ given up ── wanted again ──▶ dialled
 
-Rule 1: the roads say who is to be dialled, and where, each time anew: addresses may change.
+Rule 1: the directory says who is to be dialled, and where, each time anew: addresses may change.
 Rule 2: a link that both sides are done with is not dialled. One that only we are done with is, for a while, so that the
         other side can say that it is done as well: it may be gone.
 Rule 3: a link that was given up is dialled again as soon as there is something to say on it.
@@ -19,7 +19,7 @@ from random import SystemRandom
 
 from pleach.core.messages import Node
 from pleach.server.bugs import watched
-from pleach.server.peer_directory import Roads
+from pleach.server.peer_directory import PeerDirectory
 
 DIAL_SECONDS_MIN, DIAL_SECONDS_MAX = 0.02, 2.0  # between attempts: doubled each time, and spread by chance
 GONE_SECONDS = 300.0  # a link that we have given up is not dialled for longer than this, if nobody answers
@@ -32,14 +32,14 @@ chance = SystemRandom()
 class Dialling:
     def __init__(
         self,
-        roads: Roads,
+        directory: PeerDirectory,
         links: Container[Node],
         dial: Callable[[Node, str], Awaitable[bool]],
         *,
         gone_seconds: float = GONE_SECONDS,
     ) -> None:
         """`links`: to whom there is a connection. `dial`: one attempt, at an address; whether there is one now."""
-        self._roads = roads
+        self._directory = directory
         self._links = links
         self._dial = dial
         self._gone_seconds = gone_seconds
@@ -48,7 +48,7 @@ class Dialling:
 
     def follow(self) -> None:
         """Dial whom there is to dial now, and nobody else."""
-        wanted = self._roads.to_dial()
+        wanted = self._directory.to_dial()
         for peer in [peer for peer in self._tasks if peer not in wanted or self._is_wanted_again(peer)]:
             self._tasks.pop(peer).cancel()
             del self._unlinked[peer]
@@ -59,7 +59,7 @@ class Dialling:
                 self._tasks[peer] = watched(self._keep_dialled(peer))
 
     def _is_wanted_again(self, peer: Node) -> bool:
-        return self._tasks[peer].done() and not self._roads.is_idle(peer)
+        return self._tasks[peer].done() and not self._directory.is_idle(peer)
 
     def note(self, peer: Node) -> None:
         """A connection to it has come, or gone."""
@@ -83,7 +83,7 @@ class Dialling:
             since = time.monotonic()
             if is_linked:
                 answered_at = since
-            elif self._roads.is_idle(peer) and since - answered_at > self._gone_seconds:
+            elif self._directory.is_idle(peer) and since - answered_at > self._gone_seconds:
                 log.info("%s is gone, and so is the link to it", peer)
                 return
             await self._unlinked[peer].wait()
@@ -93,5 +93,5 @@ class Dialling:
             delay = min(2 * delay, DIAL_SECONDS_MAX)
 
     async def _attempt(self, peer: Node) -> bool:
-        address = self._roads.to_dial().get(peer)
+        address = self._directory.to_dial().get(peer)
         return address is not None and await self._dial(peer, address)  # else it is given up, and so will be this

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 
-from pleach.core.links.frames import Bye, Farewell, FrameReader, Hello, encode_frame
+from pleach.core.links.frames import Bye, ByeReason, FrameReader, Hello, encode_frame
 from pleach.core.messages import Node
 from pleach.errors import FrameError, SettingsError
 from pleach.net.addresses import parse_address
 from pleach.net.concurrency import at_most
 
 METER = "meter"
-ANSWER = Bye(Farewell.LEAVING, "measured")
+ANSWER = Bye(ByeReason.LEAVING, "measured")
 TRIES = 3
 TRY_SECONDS_MAX = 3.0
 ASKED_AT_ONCE_MAX = 8  # others than these would measure each other

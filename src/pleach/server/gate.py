@@ -49,11 +49,11 @@ from pleach.core.overlay.membership.machine import Membership
 from pleach.core.routing.clients import owner, refusal
 from pleach.core.routing.entries import Entry
 from pleach.errors import ProtocolError
-from pleach.server.healing.witness import Witness
-from pleach.server.lease_metrics import Healing
+from pleach.server.healing.witness import DeathWitness
+from pleach.server.lease_metrics import LeaseMetrics
 from pleach.server.metrics import Counters
 from pleach.server.settings import NAME_BYTES_MAX
-from pleach.server.traffic_notes import Watching
+from pleach.server.traffic_notes import TrafficNotes
 
 FROM_CLIENTS: frozenset[type] = CLIENT_REQUESTS | {Farewell, Halted, Returning}
 MENDING: frozenset[type] = frozenset((Presence, Switch, Muster))  # what may lead to something that heals
@@ -82,10 +82,10 @@ class Gate:
         self._counters = counters
         self.membership = broker.machine(Membership)
         self._mobility = broker.machine(Mobility)
-        self.healing: Healing | None = None  # counts what leases do; not in a recovery
+        self.healing: LeaseMetrics | None = None  # counts what leases do; not in a recovery
         self.garblers: dict[Node, Spoiler] = {}  # by neighbour: faults on purpose (http/faults.py)
-        self.witness: Witness | None = None  # notes what comes from neighbours, where the network heals
-        self.watching = Watching()
+        self.witness: DeathWitness | None = None  # notes what comes from neighbours, where the network heals
+        self.traffic_notes = TrafficNotes()
         self.seat: Seat | None = None  # of a councillor, where brokers improve their tree among themselves
 
     @property
@@ -111,8 +111,8 @@ class Gate:
         if self.healing is not None:
             self.healing.heard(sender, message)
         effects = self._handle(sender, message, now)
-        if self.watching.is_on:
-            self.watching.saw(message, effects)
+        if self.traffic_notes.is_on:
+            self.traffic_notes.saw(message, effects)
         if self.seat is not None:
             self.seat.saw(sender, message, effects, now)
         if self.healing is not None and message.__class__ in MENDING:
@@ -189,8 +189,8 @@ class Gate:
         counters.matches += run.count
         counters.deliveries += sum((span.end - span.start) * len(span.clients) for span in passed.spans)
         counters.publishes += run.count if run.kind is Publish else 0
-        if self.watching.is_on:
-            self.watching.saw_run(run, passed)
+        if self.traffic_notes.is_on:
+            self.traffic_notes.saw_run(run, passed)
         if self.seat is not None:
             self.seat.saw_run(sender, run, passed, monotonic())
         return passed
@@ -228,8 +228,8 @@ class Gate:
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
         effects = self.broker.handle_timer(name, now=now)
-        if self.watching.is_on:
-            self.watching.saw(None, effects)
+        if self.traffic_notes.is_on:
+            self.traffic_notes.saw(None, effects)
         if self.seat is not None:
             self.seat.saw_timer(effects, now)
         if self.healing is not None:
@@ -239,10 +239,10 @@ class Gate:
     def resume(self, *, now: float) -> Sequence[Effect]:
         return self.broker.resume(now=now)
 
-    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
+    def peer_reset(self, peer: Node) -> Sequence[Effect]:
         self.publishers.pop(peer, None)
         self._note_attached(peer, is_attached=False)
-        return self.broker.peer_reborn(peer)
+        return self.broker.peer_reset(peer)
 
     def forget(self, peer: Node) -> None:
         self.publishers.pop(peer, None)

@@ -20,7 +20,7 @@ from pleach.core.stabilise.paced import PacedRebuild
 from pleach.server.metrics import Counters
 
 
-class Healing:
+class LeaseMetrics:
     """Counts for a broker that has leases, or rebuilds its tables."""
 
     def __init__(self, broker: Broker, leases: Leases | PacedRebuild, counters: Counters) -> None:

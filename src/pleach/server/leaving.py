@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.session import Phase
+from pleach.core.links.session import SessionPhase
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Farewell, Node
 from pleach.server.absence import Absence
@@ -30,19 +30,19 @@ END_SECONDS_MAX = 10.0
 log = logging.getLogger(__name__)
 
 
-class Standing(NamedTuple):
+class ClientProgress(NamedTuple):
     """How far a client was when it last took something."""
 
     confirmed: int
     since: float
 
 
-class Leaving:
+class Departure:
     def __init__(self, endpoint: Endpoint, gate: Gate, absence: Absence) -> None:
         self._endpoint = endpoint
         self._gate = gate
         self._absence = absence
-        self._standing: dict[Node, Standing] = {}
+        self._standing: dict[Node, ClientProgress] = {}
         self._left_at: float | None = None
         self._is_history = bool(self._left) and not self._unconfirmed(self._left)
         self.on_end: Callable[[], None] | None = None  # called when the process may end
@@ -80,7 +80,7 @@ class Leaving:
         confirmed = self._endpoint.admit(client).first
         standing = self._standing.get(client)
         if standing is None or standing.confirmed != confirmed:
-            self._standing[client] = Standing(confirmed, now)
+            self._standing[client] = ClientProgress(confirmed, now)
             return False
         if now - standing.since <= patience:
             return False
@@ -102,7 +102,7 @@ class Leaving:
     def _is_here(self, peer: Node) -> bool:
         """Whether there is more to say to it, or it has more to say."""
         is_retiring = self._endpoint.upkeep.phase(peer) is LinkPhase.RETIRING
-        return is_retiring and (self._unconfirmed(peer) > 0 or self._endpoint.sessions[peer].phase is Phase.UP)
+        return is_retiring and (self._unconfirmed(peer) > 0 or self._endpoint.sessions[peer].phase is SessionPhase.UP)
 
     def _unconfirmed(self, peer: Node) -> int:
         session = self._endpoint.sessions.get(peer)

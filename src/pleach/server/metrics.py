@@ -51,7 +51,7 @@ class Counters(msgspec.Struct):
     datagrams_ignored: int = 0
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     value: float
     whose: str = ""  # the value of the metric's label, where it has one
 
@@ -60,7 +60,7 @@ class Metric(NamedTuple):
     name: str
     kind: str  # counter or gauge
     help: str
-    samples: Sequence[Sample]
+    samples: Sequence[MetricSample]
     label: str = ""  # what its samples are told apart by; empty: there is one at most
 
 
@@ -105,7 +105,7 @@ COUNTER_HELP = {
 
 def counted(counters: Counters) -> list[Metric]:
     return [
-        Metric(f"pleach_{field}_total", "counter", text, [Sample(getattr(counters, field))])
+        Metric(f"pleach_{field}_total", "counter", text, [MetricSample(getattr(counters, field))])
         for field, text in COUNTER_HELP.items()
     ]
 

@@ -20,30 +20,39 @@ from typing import TYPE_CHECKING
 from pleach.core.broker import Broker
 from pleach.core.effects import Observed
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import Bye, Data, Farewell, Frame, Hello
-from pleach.core.links.session import Phase, SessionConfig
+from pleach.core.links.frames import Bye, ByeReason, Data, Frame, Hello
+from pleach.core.links.session import SessionConfig, SessionPhase
 from pleach.core.messages import HostingRequest, Node, OperatorRequest, Presence
 from pleach.core.stabilise.machine import Leases
 from pleach.core.stabilise.paced import PacedRebuild
 from pleach.net.alarm import Alarm
 from pleach.server.absence import Absence
-from pleach.server.admission import Door, Doorkeeper
+from pleach.server.admission import Admission, Port
 from pleach.server.bugs import watched
-from pleach.server.committer import JOURNAL_ENTRIES_MAX, Committed, Durable, Part, Wire, carry_out, shortage, write
+from pleach.server.committer import (
+    JOURNAL_ENTRIES_MAX,
+    Committed,
+    Durable,
+    SealedBatch,
+    Wire,
+    carry_out,
+    shortage,
+    write,
+)
 from pleach.server.gate import Gate
 from pleach.server.healing.guardian import Guardian
-from pleach.server.healing.neighbour_info import Kinsfolk
+from pleach.server.healing.neighbour_info import NeighbourReports
 from pleach.server.healing.stand_in_host import StandInHost
-from pleach.server.healing.witness import Witness
-from pleach.server.lease_metrics import Healing
-from pleach.server.leaving import Leaving
+from pleach.server.healing.witness import DeathWitness
+from pleach.server.lease_metrics import LeaseMetrics
+from pleach.server.leaving import Departure
 from pleach.server.link import Link
 from pleach.server.metrics import Counters
 from pleach.server.operations import Operations
-from pleach.server.peer_directory import Roads, first_broker
-from pleach.server.presence import Attendance
+from pleach.server.peer_directory import PeerDirectory, first_broker
+from pleach.server.presence import PeerPresence
 from pleach.server.pressure import Pressure
-from pleach.server.rebuild_metrics import Rebuilding
+from pleach.server.rebuild_metrics import RebuildMetrics
 from pleach.server.settings import BrokerSettings
 from pleach.server.store import Store
 
@@ -51,7 +60,7 @@ if TYPE_CHECKING:
     from pleach.server.council import Council
     from pleach.server.ring.member import RingMember
 
-__all__ = ["BrokerNode", "Door"]
+__all__ = ["BrokerNode", "Port"]
 
 PART_BYTES_MAX = 262_144  # taken in: what is little fits sooner where space is short
 FULL_RETRY_SECONDS = 0.25
@@ -75,16 +84,16 @@ class BrokerNode:
         broker = first_broker(settings)
         self.gate = Gate(broker, self.counters)
         self.endpoint = Endpoint(self.gate, epoch, SessionConfig(heartbeat=settings.heartbeat))
-        self.roads = Roads(broker, self.endpoint, lambda: self.settings)
-        self.roads.is_open = lambda: self.ring is not None and self.ring.is_open
-        self.on_roads: Callable[[], None] | None = None  # called when whom to dial may have changed
+        self.directory = PeerDirectory(broker, self.endpoint, lambda: self.settings)
+        self.directory.is_open = lambda: self.ring is not None and self.ring.is_open
+        self.on_directory_change: Callable[[], None] | None = None  # called when whom to dial may have changed
         self.ring: RingMember | None = None  # for a broker that is in one
         self.council: Council | None = None  # likewise
         self.links: dict[Node, Link] = {}
         self.pressure = Pressure(self)
         self.complaint = ""  # of what makes this broker unfit, besides links and disk
         self._wires: dict[Node, Wire] = {}  # never changed in place: parts keep it
-        self._parts: list[Part] = []
+        self._parts: list[SealedBatch] = []
         self._taken_bytes = 0  # since the last part was sealed
         self._store = store
         self._worker = ThreadPoolExecutor(1, "disk") if store else None
@@ -93,29 +102,29 @@ class BrokerNode:
         self._is_snapshot_due = False  # the journal does not tell how the state came about
         self._clock = clock
         self._on_fatal = on_fatal
-        self._doorkeeper = Doorkeeper(self)
+        self._admission = Admission(self)
         self.operations = Operations(self._ask, lambda: (broker.seam.held_total, broker.seam.flooded_total))
         self._alarm = Alarm(self.endpoint, clock, self._touch)
         if store is not None:
             self._recover(store)
         else:
             self.endpoint.perform(self.gate.resume(now=clock()), now=clock())
-            self.roads.take_place(clock())
-        self.kinsfolk = Kinsfolk(self)
+            self.directory.take_place(clock())
+        self.neighbour_reports = NeighbourReports(self)
         self.guardian = Guardian(self, StandInHost(lambda: self.settings))
         if settings.heal is not None:
-            self.gate.witness = Witness(self.endpoint, self.counters, store.sightings() if store else ())
+            self.gate.witness = DeathWitness(self.endpoint, self.counters, store.sightings() if store else ())
         self.rebuild = broker.machine(PacedRebuild)
         if self.rebuild is not None:
-            self.gate.healing = Rebuilding(broker, self.rebuild, self.counters)
+            self.gate.healing = RebuildMetrics(broker, self.rebuild, self.counters)
         if (leases := broker.machine(Leases)) is not None:
-            self.gate.healing = Healing(broker, leases, self.counters)
-        self.attendance = Attendance(broker, self.endpoint)
-        self.attendance.look(clock())
+            self.gate.healing = LeaseMetrics(broker, leases, self.counters)
+        self.presence = PeerPresence(broker, self.endpoint)
+        self.presence.look(clock())
         self.durable = Durable(self.endpoint)
         self.gate.names_max = settings.limits.subscriptions
-        self.absence = Absence(self.endpoint, self.gate, self.roads, self.counters, now=clock())
-        self.leaving = Leaving(self.endpoint, self.gate, self.absence)
+        self.absence = Absence(self.endpoint, self.gate, self.directory, self.counters, now=clock())
+        self.leaving = Departure(self.endpoint, self.gate, self.absence)
 
     @property
     def name(self) -> Node:
@@ -136,37 +145,37 @@ class BrokerNode:
     def is_up(self, peer: Node) -> bool:
         """Connected; components are, as long as the broker runs."""
         session = self.endpoint.sessions.get(peer)
-        return peer in self.broker.hosting.here or (session is not None and session.phase is Phase.UP)
+        return peer in self.broker.hosting.here or (session is not None and session.phase is SessionPhase.UP)
 
     def _recover(self, store: Store) -> None:
         """Take over what is on disk; a store that is empty gets what the settings say."""
         saved = store.load()
         self.endpoint.recover(saved, now=self._clock())
         if saved.state is not None:
-            self.roads.report_settings_that_lose()
+            self.directory.report_settings_that_lose()
         else:
-            self.roads.take_place(self._clock())
+            self.directory.take_place(self._clock())
         batch = self.endpoint.take_batch()
         self.operations.recall(saved.journal, batch.concluded)
-        self.roads.forget_clients()
+        self.directory.forget_clients()
         store.commit(batch, self.endpoint.capture())
         self.pressure.weigh(self.endpoint.sessions)
 
     # Connections ---------------------------------------------------------------------------------------------
 
-    def accept(self, wire: Wire, hello: Hello, door: Door) -> str:
+    def accept(self, wire: Wire, hello: Hello, door: Port) -> str:
         """Take over a connection on which a peer said Hello; returns why not (the peer is told), or nothing."""
         peer = hello.node
-        why, reason = self._doorkeeper.why_not(hello, door)
+        why, reason = self._admission.why_not(hello, door)
         if reason:
-            wire.send(Bye(why, reason, address=self.kinsfolk.address_of(hello.wants)))
+            wire.send(Bye(why, reason, address=self.neighbour_reports.address_of(hello.wants)))
             wire.close(reason)
             return reason
         session = self.endpoint.sessions.get(peer)
         if session is not None and hello.epoch > session.peer_epoch and peer in self.links:
-            self.links[peer].wire.send(Bye(Farewell.FENCED, f"a newer {peer} has come to {self.name}"))
-        self.roads.came(hello, as_client=door is Door.CLIENTS)
-        self.gate.note_door(peer, is_client=door is Door.CLIENTS)
+            self.links[peer].wire.send(Bye(ByeReason.FENCED, f"a newer {peer} has come to {self.name}"))
+        self.directory.came(hello, as_client=door is Port.CLIENTS)
+        self.gate.note_door(peer, is_client=door is Port.CLIENTS)
         self._take_over(peer, wire, is_dialled=False)
         self.receive(peer, wire, hello)
         return ""
@@ -176,7 +185,7 @@ class BrokerNode:
         if self.is_up(peer):  # it was quicker
             wire.close("connected the other way round")
             return
-        self.roads.introduce(peer)
+        self.directory.introduce(peer)
         self._take_over(peer, wire, is_dialled=True)
 
     def _take_over(self, peer: Node, wire: Wire, *, is_dialled: bool) -> None:
@@ -196,7 +205,7 @@ class BrokerNode:
             self.receive_data(peer, wire, [frame])
         elif self._wires.get(peer) is wire:  # else: the rest of a connection that was replaced
             if isinstance(frame, Hello) and self.links[peer].is_dialled:
-                self.roads.met(frame)
+                self.directory.met(frame)
             if isinstance(frame, Bye):
                 self.guardian.heard(peer, frame)
             self.endpoint.receive(peer, frame, now=self._clock())
@@ -219,7 +228,7 @@ class BrokerNode:
         self._wires = {name: kept for name, kept in self._wires.items() if name != peer}
         self.endpoint.disconnected(peer)
         self.absence.left(peer, self._clock())
-        self.roads.went(peer)
+        self.directory.went(peer)
         self._touch()
 
     def tick(self) -> None:
@@ -227,7 +236,7 @@ class BrokerNode:
         self.pressure.tick(now)
         self.endpoint.tick(now=now)
         self.pressure.send_idle_away(now)
-        self.attendance.look(now)
+        self.presence.look(now)
         self.guardian.look(now)
         self.leaving.tick(self.settings.limits.leave_seconds, now)
         if self.absence.expire(self.settings.limits, now):
@@ -274,36 +283,36 @@ class BrokerNode:
         batch = self.endpoint.take_batch()
         if self.gate.witness is not None:
             batch = batch._replace(sightings=self.gate.witness.news())
-        self._parts.append(Part(batch, self._wires))
+        self._parts.append(SealedBatch(batch, self._wires))
         for peer, reason in batch.fenced:
             self._fenced(peer, reason)
         grown = {queued.peer for queued in batch.queued}
         self.pressure.weigh(sorted(grown | batch.progress.keys() | {*batch.forgotten}))
         return sorted(grown)
 
-    def _carry_out(self, part: Part) -> None:
+    def _carry_out(self, part: SealedBatch) -> None:
         carry_out(part)
         batch = part.batch
         self.absence.sent_here((peer for peer, _ in batch.dial), self._clock())
         if batch.dial or batch.retired:
-            self.roads.forget_clients()
-        if (batch.dial or batch.retired) and self.on_roads is not None:
-            self.on_roads()
+            self.directory.forget_clients()
+        if (batch.dial or batch.retired) and self.on_directory_change is not None:
+            self.on_directory_change()
         for seen in batch.observed:
             if not seen.client:
                 self.operations.observe(seen)
             elif seen.kind is Observed.STATE:
                 log.warning("%s", seen.detail)
-            self.kinsfolk.observe(seen)
+            self.neighbour_reports.observe(seen)
         for end in batch.concluded:
             self.operations.conclude(end)
 
     def _fenced(self, peer: Node, reason: str) -> None:
         """Neighbours know which of two brokers is the ghost; from a client it is a joke in bad taste."""
-        if self.roads.is_broker(peer):
+        if self.directory.is_broker(peer):
             self._on_fatal(EXIT_FENCED, f"another {self.name} is at work: {reason}")
         else:
-            self.endpoint.sessions[peer].phase = Phase.DOWN
+            self.endpoint.sessions[peer].phase = SessionPhase.DOWN
 
     def _start_commit(self) -> None:
         assert self._store is not None

@@ -6,7 +6,7 @@ import os
 import time
 
 from pleach.errors import SettingsError
-from pleach.server.crash_hook import Doom, DoomedStore
+from pleach.server.crash_hook import CrashHook, CrashingStore
 from pleach.server.settings import BrokerSettings
 from pleach.server.store import Store
 
@@ -16,11 +16,11 @@ def open_store(settings: BrokerSettings) -> tuple[Store | None, int]:
     born = settings.stand_in.epoch if settings.stand_in else time.time_ns()
     if not settings.data_dir:
         return None, born
-    doom = Doom.foretold(os.environ)
-    kind = Store if doom is None else DoomedStore
+    crash_hook = CrashHook.foretold(os.environ)
+    kind = Store if crash_hook is None else CrashingStore
     store = kind.open(settings.data_dir, settings.name, epoch=born, bytes_max=settings.limits.data_bytes or None)
-    if doom is not None and isinstance(store, DoomedStore):
-        store.doom = doom
+    if crash_hook is not None and isinstance(store, CrashingStore):
+        store.crash_hook = crash_hook
     if settings.stand_in is not None and store.epoch != settings.stand_in.epoch:
         store.close()
         raise SettingsError("stand_in.epoch", f"{settings.data_dir} is of another life", "give an empty directory")

@@ -42,7 +42,7 @@ def decode_recipients(data: bytes) -> list[tuple[int, int]]:
     return _recipients.decode(data)
 
 
-class Change(NamedTuple):
+class OutboxChange(NamedTuple):
     """What a batch does to sessions and outbox."""
 
     sessions: list[tuple[int, Node, int, int, int]]
@@ -55,7 +55,7 @@ class Change(NamedTuple):
 
 
 @dataclass(slots=True)
-class Waiting:
+class Backlog:
     """What a peer has not confirmed: the outbox rows of sequence `first` and its successors, in order."""
 
     session: int
@@ -65,7 +65,7 @@ class Waiting:
 
 class Outboxes:
     def __init__(self) -> None:
-        self._peers: dict[Node, Waiting] = {}
+        self._peers: dict[Node, Backlog] = {}
         self._unconfirmed: Counter[int] = Counter()  # recipients of each row that have not confirmed it
         self._next_row = 1
         self._next_session = 1
@@ -74,7 +74,7 @@ class Outboxes:
     def of(cls, sessions: Iterable[tuple[int, Node, int]], rows: Iterable[tuple[int, bytes]]) -> Self:
         """As the disk has it. A row may list forgotten sessions: a later one of the same number counts from beyond."""
         outboxes = cls()
-        outboxes._peers = {peer: Waiting(session, first) for session, peer, first in sessions}
+        outboxes._peers = {peer: Backlog(session, first) for session, peer, first in sessions}
         by_session = {waiting.session: waiting for waiting in outboxes._peers.values()}
         outboxes._next_session = max(by_session, default=0) + 1
         slots: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -88,7 +88,7 @@ class Outboxes:
             outboxes._unconfirmed.update(waiting.rows)
         return outboxes
 
-    def plan(self, batch: Batch) -> Change:
+    def plan(self, batch: Batch) -> OutboxChange:
         """What the batch will change. Nothing is changed yet, since the disk may be full; but numbers stay given."""
         sessions: list[tuple[int, Node, int, int, int]] = []
         rows: list[int] = []
@@ -101,7 +101,7 @@ class Outboxes:
         rows.extend(row for peer in forgotten for row in self._peers[peer].rows)
         confirmed = Counter(rows)
         finished = [row for row, count in confirmed.items() if count == self._unconfirmed[row]]
-        return Change(sessions, confirmed, finished, *self._place(batch), forgotten, floor)
+        return OutboxChange(sessions, confirmed, finished, *self._place(batch), forgotten, floor)
 
     def _forgotten(self, batch: Batch) -> tuple[dict[Node, int], int]:
         known = {peer: self._peers[peer] for peer in batch.forgotten if peer in self._peers}
@@ -109,8 +109,8 @@ class Outboxes:
         ends = [waiting.first + len(waiting.rows) + 1 for waiting in known.values()]
         return {peer: waiting.session for peer, waiting in known.items()}, max(ends, default=1)
 
-    def _admit(self, peer: Node) -> Waiting:
-        waiting = self._peers[peer] = Waiting(self._next_session)
+    def _admit(self, peer: Node) -> Backlog:
+        waiting = self._peers[peer] = Backlog(self._next_session)
         self._next_session += 1
         return waiting
 
@@ -129,7 +129,7 @@ class Outboxes:
             queued.append((peer, row.id))
         return list(rows.values()), queued
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: OutboxChange) -> None:
         """The change is on the disk."""
         for _, peer, _, _, first in change.sessions:
             waiting = self._peers[peer]

@@ -18,8 +18,8 @@ from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Node, StandFor
 from pleach.core.mobility.admission import Admit, up_to
 from pleach.core.mobility.machine import Mobility
-from pleach.core.overlay.healing.neighbour_info import Kinship
-from pleach.core.overlay.healing.stand_in import Phase, StandIn
+from pleach.core.overlay.healing.neighbour_info import NeighbourInfo
+from pleach.core.overlay.healing.stand_in import StandIn, StandInPhase
 from pleach.core.overlay.registry import machines
 from pleach.core.routing.router import Router
 from pleach.net.addresses import BrokerAddresses
@@ -33,7 +33,7 @@ EXPECTED_MAX = 64
 log = logging.getLogger(__name__)
 
 
-class Roads:
+class PeerDirectory:
     def __init__(self, broker: Broker, endpoint: Endpoint, settings: Callable[[], BrokerSettings]) -> None:
         self._broker = broker
         self._endpoint = endpoint
@@ -74,7 +74,7 @@ class Roads:
     @property
     def _is_gathering(self) -> bool:
         stand_in = self._broker.machine(StandIn)
-        return stand_in is not None and stand_in.phase is Phase.GATHERING
+        return stand_in is not None and stand_in.phase is StandInPhase.GATHERING
 
     @property
     def _role_for_clients(self) -> str:
@@ -173,18 +173,18 @@ def _healers(settings: BrokerSettings) -> list[MachineMaker]:
     if settings.ordering == "none":
         return []
     grace = settings.heal.grace if settings.heal else GRACE_SECONDS
-    return [Kinship, partial(StandIn, ordering=settings.ordering, grace=grace)]
+    return [NeighbourInfo, partial(StandIn, ordering=settings.ordering, grace=grace)]
 
 
 def _machines(settings: BrokerSettings) -> list[MachineMaker]:
-    mending = [settings.stabilise.machine] if settings.stabilise else []
+    stabilising = [settings.stabilise.machine] if settings.stabilise else []
     if settings.stabilise and settings.stabilise.rebuilds:  # over links that stay: nothing here changes any
-        return mending
+        return stabilising
     return [
         *machines(settings.ordering),
         partial(Mobility, admit=_admission(settings)),
         *_healers(settings),
-        *mending,
+        *stabilising,
     ]
 
 

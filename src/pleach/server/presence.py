@@ -16,13 +16,13 @@ from collections.abc import Collection
 
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.session import Phase
+from pleach.core.links.session import SessionPhase
 from pleach.core.messages import Node, Presence
 from pleach.core.stabilise.machine import Leases
 from pleach.core.stabilise.paced import PacedRebuild
 
 
-class Attendance:
+class PeerPresence:
     def __init__(self, broker: Broker, endpoint: Endpoint) -> None:
         self._broker = broker
         self._endpoint = endpoint
@@ -45,4 +45,4 @@ class Attendance:
         sessions = self._endpoint.sessions
         known = (*self._broker.router.neighbours, *self._broker.sessions.clients)
         linked = (peer for peer in known if peer not in self._broker.hosting.here)
-        return {peer for peer in linked if peer not in sessions or sessions[peer].phase is not Phase.UP}
+        return {peer for peer in linked if peer not in sessions or sessions[peer].phase is not SessionPhase.UP}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pleach.core.links.frames import Ping
 from pleach.core.messages import Node
 from pleach.server.link import Link
-from pleach.server.stalled_consumers import Standstill
+from pleach.server.stalled_consumers import StalledConsumers
 
 if TYPE_CHECKING:
     from pleach.server.node import BrokerNode
@@ -33,7 +33,7 @@ class Pressure:
         self.outbox_bytes = 0  # of all links together
         self.of_peer: dict[Node, int] = {}
         self.is_tight = False
-        self._standstill = Standstill()
+        self._standstill = StalledConsumers()
 
     def weigh(self, peers: Iterable[Node]) -> None:
         for peer in peers:
@@ -46,7 +46,7 @@ class Pressure:
     def evict(self, grown: Sequence[Node]) -> bool:
         """Send clients away that have taken too little; whether there was one."""
         limit = self._node.settings.limits.outbox_bytes_per_client
-        slow = [peer for peer in grown if self.of_peer[peer] > limit and not self._node.roads.is_broker(peer)]
+        slow = [peer for peer in grown if self.of_peer[peer] > limit and not self._node.directory.is_broker(peer)]
         for peer in slow:
             self._send_away(peer, f"{limit:,} are kept for a client")
         return bool(slow)

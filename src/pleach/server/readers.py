@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pleach.core.links.frames import Ack, Bye, Extent, Farewell, Frame, Hello, Ping, Read
+from pleach.core.links.frames import Ack, Bye, ByeReason, Extent, Frame, Hello, Ping, Read
 from pleach.core.links.reading import answer, gap, refusal
 from pleach.core.links.session import Session
 from pleach.server.committer import Wire
@@ -43,7 +43,7 @@ class Readers:
     def admit(self, wire: Wire, hello: Hello, now: float) -> str:
         """A reader said Hello; returns why it is sent away (it is told), or nothing."""
         if len(self._readers) >= READERS_MAX:
-            return _end(wire, Bye(Farewell.REFUSED, f"{self._node.name} has {READERS_MAX} readers, its limit"))
+            return _end(wire, Bye(ByeReason.REFUSED, f"{self._node.name} has {READERS_MAX} readers, its limit"))
         wire.send(Hello(self._node.name, self._node.endpoint.epoch, 0, 0, 1))  # it may look for another broker
         session = self._session(wire, hello, now)
         if isinstance(session, str):
@@ -66,11 +66,11 @@ class Readers:
             case Ping():
                 pass
             case _:
-                self._send(wire, Bye(Farewell.REFUSED, f"{type(frame).__name__} of a reader"))
+                self._send(wire, Bye(ByeReason.REFUSED, f"{type(frame).__name__} of a reader"))
 
     def _confirm(self, wire: Wire, session: Session, upto: int) -> None:
         if upto > self._visible(session):
-            self._send(wire, gap(session, upto) or Bye(Farewell.REFUSED, f"{upto} confirmed, which nobody has seen"))
+            self._send(wire, gap(session, upto) or Bye(ByeReason.REFUSED, f"{upto} confirmed, which nobody has seen"))
             return
         self._node.confirm(session.peer, upto)
         self._send(wire, Extent(upto, session.first, session.last))
@@ -87,13 +87,13 @@ class Readers:
 
     def _dismiss(self, wires: Sequence[Wire], reason: str) -> None:
         for wire in wires:
-            self._send(wire, Bye(Farewell.LEAVING, reason))
+            self._send(wire, Bye(ByeReason.LEAVING, reason))
 
     def _session(self, wire: Wire, hello: Hello, now: float) -> Session | str:
         """The session that a reader may read; or why it may not, and it is told."""
         node, peer = self._node, hello.node
-        if node.roads.is_broker(peer):
-            return _end(wire, Bye(Farewell.REFUSED, f"{node.name} has no client {peer!r}"))
+        if node.directory.is_broker(peer):
+            return _end(wire, Bye(ByeReason.REFUSED, f"{node.name} has no client {peer!r}"))
         session = node.endpoint.sessions.get(peer)
         bye = refusal(session, hello, node.endpoint.epoch)
         if bye is not None:

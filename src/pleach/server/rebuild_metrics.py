@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pleach.core.broker import Broker
 from pleach.core.effects import Effect
 from pleach.core.stabilise.paced import PacedRebuild, Rivals
-from pleach.server.lease_metrics import Healing
+from pleach.server.lease_metrics import LeaseMetrics
 from pleach.server.metrics import Counters
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 COUNTED = ("rounds", "missing", "extra", "vouched", "musters")  # of the machine, and with `rebuild_` of the counters
 
 
-class Rebuilding(Healing):
+class RebuildMetrics(LeaseMetrics):
     """Counts for a broker that rebuilds its tables."""
 
     def __init__(self, broker: Broker, rebuild: PacedRebuild, counters: Counters) -> None:

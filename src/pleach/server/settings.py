@@ -49,7 +49,7 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BrokerLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a broker bears; each is refused or slowed beyond, never dropped in silence.
 
     The size of a frame is none of them: both ends of a link must agree on it (links/frames.py), or the larger one's
@@ -97,7 +97,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zone: str = ""  # where this broker stands: for people who look at the tree, and for what links between zones cost
     log_level: LogLevel = LogLevel.INFO
     json_logs: bool = False
-    limits: Limits = Limits()
+    limits: BrokerLimits = BrokerLimits()
     debug_faults: bool = False  # whether operators may damage this broker's state: for tests, and for nothing else
 
     @property
@@ -124,7 +124,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # Settings that are tables, the prefix of their keys in the environment, and what they hold.
 TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
     {
-        "limits": ("PLEACH_LIMIT_", Limits),
+        "limits": ("PLEACH_LIMIT_", BrokerLimits),
         "stabilise": ("PLEACH_STABILISE_", LeaseSettings),
         "heal": ("PLEACH_HEAL_", HealSettings),
         "stand_in": ("PLEACH_STAND_IN_", StandInSettings),
@@ -138,7 +138,7 @@ RELOADABLE = ("peers", "welcome", "exchange", "heartbeat", "zone", "log_level", 
 LASTING = ("routing", "hierarchical", "advertisements", "merge_bound", "ordering")
 
 
-class Source(NamedTuple):
+class SettingsSource(NamedTuple):
     """Where values come from, and how that place spells a key."""
 
     name: str
@@ -148,9 +148,9 @@ class Source(NamedTuple):
 def load_settings(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]) -> BrokerSettings:
     """The effective settings; raises SettingsError for the first thing that is wrong with them."""
     sources = [
-        *([Source(str(file), _read_file(file))] if file else []),
-        Source("environment", _from_environment(environment)),
-        Source("flags", dict(flags)),
+        *([SettingsSource(str(file), _read_file(file))] if file else []),
+        SettingsSource("environment", _from_environment(environment)),
+        SettingsSource("flags", dict(flags)),
     ]
     merged: dict[str, Any] = {}
     origin: dict[str, str] = {}
@@ -350,8 +350,8 @@ def _ring_complaints(settings: BrokerSettings, ring: RingSettings) -> Iterator[t
         yield "ring", f"neighbours are named besides: {', '.join(settings.all_neighbours)}", "the ring names them"
 
 
-def _limit_complaints(limits: Limits) -> Iterator[tuple[str, str, str]]:
-    for field in Limits.__struct_fields__:
+def _limit_complaints(limits: BrokerLimits) -> Iterator[tuple[str, str, str]]:
+    for field in BrokerLimits.__struct_fields__:
         value, least = getattr(limits, field), 0 if field == "data_bytes" else 1
         if value < least:
             yield f"limits.{field}", f"{value} is too small", f"{least} or more"

@@ -22,7 +22,7 @@ from pleach.core.stabilise.lease import Lease
 from pleach.core.stabilise.machine import Leases
 from pleach.core.stabilise.paced import PacedRebuild
 from pleach.core.stabilise.paced_twin import PacedTwin
-from pleach.core.stabilise.rounds import Rounds, check_rounds, rebuilt_within
+from pleach.core.stabilise.rounds import RebuildPeriods, check_rounds, rebuilt_within
 from pleach.errors import LeaseError
 
 PROCESS_SECONDS = 0.25  # that a message takes on a link, at most, besides what the network adds; on a busy machine
@@ -31,7 +31,7 @@ HOPS_MAX = 10_000
 EVERY_POLICY = "covering"  # renewals hop by hop have the same bounds in all but flooding, which has shorter ones
 
 
-class Mending(StrEnum):
+class StabiliseKind(StrEnum):
     LEASES = "leases"
     REBUILD = "rebuild"  # on links that stay: brokers and clients neither join, leave nor move while it runs
 
@@ -47,11 +47,11 @@ class LeaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     period: float
     delay: tuple[float, float] = (0.0, PROCESS_SECONDS)  # seconds that a message takes on a link: least, most
     diameter: int = 0  # links from a client to the farthest broker; with it /status says how long mending takes
-    kind: Mending = Mending.LEASES  # leases, or rebuild: two tables, built anew in turn, on links that stay
+    kind: StabiliseKind = StabiliseKind.LEASES  # leases, or rebuild: two tables, built anew in turn, on links that stay
 
     @property
     def rebuilds(self) -> bool:
-        return self.kind is Mending.REBUILD
+        return self.kind is StabiliseKind.REBUILD
 
     @property
     def lease(self) -> Lease:
@@ -68,8 +68,8 @@ class LeaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def router_for(self, neighbours: Sequence[Node]) -> RouterMaker:
         return partial(PacedTwin, neighbours) if self.rebuilds else Router
 
-    def rounds(self, routing: RoutingConfig) -> Rounds:
-        return Rounds(
+    def rounds(self, routing: RoutingConfig) -> RebuildPeriods:
+        return RebuildPeriods(
             refresh=self.refresh,
             period=self.period,
             policy=routing.policy,

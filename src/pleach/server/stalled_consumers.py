@@ -10,7 +10,7 @@ from pleach.core.messages import Node
 SECONDS_MAX = 10.0  # that publishers wait for one who takes nothing
 
 
-class Standstill:
+class StalledConsumers:
     def __init__(self) -> None:
         self._since = 0.0
         self._first: dict[Node, int] = {}  # how far each was then

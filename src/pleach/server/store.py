@@ -27,12 +27,12 @@ from typing import BinaryIO, Self
 
 import msgspec
 
-from pleach.core.links.batch import Sighting
+from pleach.core.links.batch import PublisherMark
 from pleach.core.links.endpoint import Batch, Journalled, Saved
 from pleach.core.links.session import SessionState
 from pleach.core.messages import Node
 from pleach.errors import StoreBrokenError, StoreError, StoreFullError
-from pleach.server.outboxes import Change, Outboxes, decode_recipients, encode_row
+from pleach.server.outboxes import OutboxChange, Outboxes, decode_recipients, encode_row
 
 DATABASE, LOCK = "pleach.db", "pleach.lock"
 APPLICATION = 0x504C_4348  # "PLCH" in the file's header: a store, and not some other database
@@ -140,10 +140,10 @@ class Store:
         }
         return Saved(state, journal, sessions, sequence_floor)
 
-    def sightings(self) -> list[Sighting]:
+    def sightings(self) -> list[PublisherMark]:
         """What was noted of each peer (witness.py)."""
         with self._turn, _translated(self.path):
-            return [Sighting(*row) for row in self._sql.execute("SELECT * FROM sightings ORDER BY peer, after")]
+            return [PublisherMark(*row) for row in self._sql.execute("SELECT * FROM sightings ORDER BY peer, after")]
 
     def _in_order(self, peer: Node, first: int, box: dict[int, bytes]) -> list[bytes]:
         unconfirmed = sorted(sequence for sequence in box if sequence >= first)
@@ -333,7 +333,7 @@ def _translated(path: Path) -> Iterator[None]:
         raise StoreError(f"{path} cannot be read: {error}. {REMEDY}") from error
 
 
-def _forget(sql: sqlite3.Connection, change: Change) -> None:
+def _forget(sql: sqlite3.Connection, change: OutboxChange) -> None:
     if change.forgotten:
         sql.executemany("DELETE FROM sessions WHERE id = ?", [(each,) for each in change.forgotten.values()])
         sql.execute("UPDATE forgotten SET sequence_floor = max(sequence_floor, ?)", (change.sequence_floor,))

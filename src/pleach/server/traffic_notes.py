@@ -16,7 +16,7 @@ from pleach.core.optimise.sightings import NOTE_SECONDS_MAX, EventKey, Notebook,
 WATCHED_SECONDS = NOTE_SECONDS_MAX  # after somebody has asked
 
 
-class Watching:
+class TrafficNotes:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._book = Notebook()

@@ -14,7 +14,7 @@ from typing import Final
 from pleach.core.broker import Broker
 from pleach.core.effects import Effect, Observe, Observed, SetTimer
 from pleach.core.messages import OPERATOR, Bulletin, Message, Motion, Node
-from pleach.core.optimise.council import Councillor, Turn
+from pleach.core.optimise.council import Councillor, CouncilTurn
 from pleach.core.optimise.distances import MILLISECONDS_MIN, PROCESSING_MILLISECONDS
 from pleach.core.optimise.seat import Seat
 from pleach.core.stabilise.clocks import phase_of
@@ -77,7 +77,7 @@ class Seated:
     def clock(after: float) -> SetTimer:
         return SetTimer(ROUND, after, is_upkeep=True)
 
-    def _done(self, turn: Turn, now: float) -> Sequence[Effect]:
+    def _done(self, turn: CouncilTurn, now: float) -> Sequence[Effect]:
         effects: list[Effect] = list(turn.sends)
         if turn.judgement is not None and turn.judgement.is_worth_it:
             name = turn.request.operation if turn.request else "dry-run"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pleach.core.messages import Message
-from pleach.sim.links import Link
+from pleach.sim.links import SimLink
 
 # Do this so many seconds from now.
 Later = Callable[[float, Callable[[], None]], None]
@@ -23,11 +23,11 @@ class Desk:
 
     seconds: Callable[[Message], float]
     later: Later
-    hand_over: Callable[[Link, Message], None]
-    _line: deque[tuple[Link, Message]] = field(default_factory=deque)
+    hand_over: Callable[[SimLink, Message], None]
+    _line: deque[tuple[SimLink, Message]] = field(default_factory=deque)
     _is_busy: bool = False
 
-    def take(self, link: Link, message: Message) -> None:
+    def take(self, link: SimLink, message: Message) -> None:
         self._line.append((link, message))
         if not self._is_busy:
             self._turn()
@@ -49,10 +49,10 @@ class Desk:
         else:
             self.hand_over(link, message)
 
-    def has_waiting(self, link: Link) -> bool:
+    def has_waiting(self, link: SimLink) -> bool:
         return any(over is link for over, _ in self._line)
 
-    def take_away(self, link: Link) -> list[Message]:
+    def take_away(self, link: SimLink) -> list[Message]:
         """What came over a link and still waits, in order."""
         found = [message for over, message in self._line if over is link]
         self._line = deque((over, message) for over, message in self._line if over is not link)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Protocol
 
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import Node
@@ -30,7 +30,7 @@ class Struck(Protocol):
     stream: str
     sim: Simulator
     brokers: dict[Node, BrokerMachine]
-    clients: dict[Node, Client]
+    clients: dict[Node, ClientMachine]
     disks: dict[Node, bytes]
 
     def refuse(self, step: steps.Step, reason: str) -> None: ...
@@ -38,7 +38,7 @@ class Struck(Protocol):
     def record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None: ...
 
 
-class StateFaults:
+class SimStateFaults:
     def __init__(self, run: Struck) -> None:
         self._run = run
         self._draws = Random(f"{run.stream}/faults")

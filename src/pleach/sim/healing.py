@@ -19,7 +19,7 @@ from random import Random
 from typing import Protocol
 
 from pleach.core.broker import Broker
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.client.returning import ReturningClient
 from pleach.core.effects import Effect, Send
 from pleach.core.events.event import Event, EventId
@@ -44,7 +44,7 @@ from pleach.scenario import model
 from pleach.scenario.assemble import Tree, make_broker
 from pleach.scenario.plants import BrokerMachine
 from pleach.sim.hearsay import Hearsay
-from pleach.sim.operations import Operations
+from pleach.sim.operations import SimOperations
 from pleach.sim.places import Places, is_gathering
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Recorder, RecordKind
@@ -59,16 +59,16 @@ def successor_of(broker: Node, living: Sequence[Node]) -> Node:
     return next((node for node in sorted(living) if node > broker), min(living))
 
 
-class Struck(Protocol):
+class HeldAtDeath(Protocol):
     """The run in which brokers die."""
 
     scenario: model.Scenario
     stream: str
     sim: Simulator
     brokers: dict[Node, BrokerMachine]
-    clients: dict[Node, Client]
+    clients: dict[Node, ClientMachine]
     disks: dict[Node, bytes]
-    operations: Operations
+    operations: SimOperations
     recorder: Recorder
 
 
@@ -107,7 +107,7 @@ class Attentive:
 
 
 class Healing:
-    def __init__(self, run: Struck, config: model.Healing) -> None:
+    def __init__(self, run: HeldAtDeath, config: model.HealTable) -> None:
         self._run = run
         self._config = config
         self._draws = Random(f"{run.stream}/healing")
@@ -125,7 +125,7 @@ class Healing:
         self._known[broker.name] = None
         return Witnessed(broker, self._taken_in, self._hearsay)
 
-    def attentive(self, client: Client) -> Attentive:
+    def attentive(self, client: ClientMachine) -> Attentive:
         """The client as the simulator shall have it."""
         assert isinstance(client, ReturningClient)
         return Attentive(client, self._hearsay)
@@ -360,11 +360,11 @@ class Healing:
         assert isinstance(broker, Broker), "coloured networks mend otherwise"
         sim.perform(node, self.seated(broker).handle(sender, message, now=sim.now))
 
-    def _bring_back(self, name: Node, client: Client) -> None:
+    def _bring_back(self, name: Node, client: ClientMachine) -> None:
         assert isinstance(client, ReturningClient)
         for event in client.unconfirmed:
             self._record(RecordKind.STATE, name, peer=client.broker, event=str(event), detail=HELD)
-        self._run.sim.perform(name, client.peer_reborn(client.broker))
+        self._run.sim.perform(name, client.peer_reset(client.broker))
 
     def _record(self, kind: RecordKind, node: Node, *, peer: Node = "", event: str = "", detail: str) -> None:
         self._run.recorder.add(kind, at=self._run.sim.now, node=node, peer=peer, event=event, detail=detail)

@@ -19,10 +19,10 @@ from pleach.core.messages import Message, Node
 
 AT_ONCE = (0.0, 0.0)  # the latency of a link that nobody has given one
 
-LinkListener = Callable[["Link"], None]
+LinkListener = Callable[["SimLink"], None]
 
 
-class Link:
+class SimLink:
     __slots__ = ("_draw", "_low", "_span", "blocked", "free_at", "kept", "loss", "receiver", "sender")
 
     def __init__(self, sender: Node, receiver: Node, latency: tuple[float, float], seed: str) -> None:
@@ -54,11 +54,11 @@ class Link:
 
 class Links:
     def __init__(self, seed: str) -> None:
-        self.out: dict[Node, dict[Node, Link]] = {}  # open ones, by sender and receiver
+        self.out: dict[Node, dict[Node, SimLink]] = {}  # open ones, by sender and receiver
         self.on_new: LinkListener | None = None  # called with each direction of a link that comes into being
         self.cuts: Counter[tuple[Node, ...]] = Counter()
         self._seed = seed
-        self._all: dict[tuple[Node, Node], Link] = {}  # open ones, and those that were
+        self._all: dict[tuple[Node, Node], SimLink] = {}  # open ones, and those that were
         self._down: dict[Node, None] = {}
 
     def add(self, node: Node) -> None:
@@ -80,7 +80,7 @@ class Links:
     def _furnish(self, sender: Node, receiver: Node) -> None:
         link = self._all.get((sender, receiver))
         if link is None:
-            link = self._all[sender, receiver] = Link(sender, receiver, AT_ONCE, self._seed)
+            link = self._all[sender, receiver] = SimLink(sender, receiver, AT_ONCE, self._seed)
         link.blocked = int(receiver in self._down)
         if self.on_new:
             self.on_new(link)
@@ -88,7 +88,7 @@ class Links:
     def close(self, sender: Node, receiver: Node) -> None:
         self.out[sender].pop(receiver, None)
 
-    def between(self, a: Node, b: Node) -> list[Link]:
+    def between(self, a: Node, b: Node) -> list[SimLink]:
         """Both directions, that from `a` first; empty if there never was such a link."""
         return [self._all[a, b], self._all[b, a]] if (a, b) in self._all else []
 
@@ -98,12 +98,12 @@ class Links:
 
     # Faults --------------------------------------------------------------------------------------------------
 
-    def cut(self, a: Node, b: Node) -> list[Link]:
+    def cut(self, a: Node, b: Node) -> list[SimLink]:
         """The links for the caller to block."""
         self.cuts[_pair(a, b)] += 1
         return self.between(a, b)
 
-    def heal(self, a: Node, b: Node) -> list[Link]:
+    def heal(self, a: Node, b: Node) -> list[SimLink]:
         """The links for the caller to unblock: none if they are whole."""
         if not self.cuts[_pair(a, b)]:
             return []
@@ -121,12 +121,12 @@ class Links:
         for link in self._into(node):
             link.blocked += 1
 
-    def bring_up(self, node: Node) -> list[Link]:
+    def bring_up(self, node: Node) -> list[SimLink]:
         """The links into the node, for the caller to unblock."""
         del self._down[node]
         return self._into(node)
 
-    def _into(self, node: Node) -> list[Link]:
+    def _into(self, node: Node) -> list[SimLink]:
         return [link for (_, receiver), link in self._all.items() if receiver == node]
 
 

@@ -12,13 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Concluded
 from pleach.core.messages import OPERATOR, Node, OperatorRequest, RequestAdd, RequestMove, RequestRemove
 from pleach.core.mobility.resettling import MoveProtocol
 from pleach.core.mobility.ways import way
-from pleach.core.overlay.plans import Operation as PlanOperation
-from pleach.core.overlay.plans import Plan, PlanRun, Topology, asked, request_of
+from pleach.core.overlay.plans import Plan, PlannedOperation, PlanRun, Topology, asked, request_of
 from pleach.errors import PlanError, ProtocolError, TopologyError
 from pleach.scenario import model, steps
 from pleach.scenario.asked import described
@@ -43,7 +42,7 @@ class Surroundings:
     note: Callable[[Node, str], None]  # for the trace: where, and what
 
 
-class Operation(NamedTuple):
+class SimOperation(NamedTuple):
     """`request` was, or will be, put to `broker`, who says how it ends. `step`: what the timeline wants by it."""
 
     step: TreeStep | steps.MoveClient
@@ -56,14 +55,14 @@ class Operation(NamedTuple):
         return self.request.operation
 
 
-class Operations:
+class SimOperations:
     def __init__(self, surroundings: Surroundings) -> None:
         self._around = surroundings
         self._count = 0
-        self._under_way: dict[str, Operation] = {}
+        self._under_way: dict[str, SimOperation] = {}
 
     @property
-    def under_way(self) -> list[Operation]:
+    def under_way(self) -> list[SimOperation]:
         return list(self._under_way.values())
 
     def start(self, step: TreeStep) -> None:
@@ -74,16 +73,16 @@ class Operations:
                 return
             self._bring_in(step.broker)
         if is_coloured(self._around.scenario):
-            self._ask(Operation(step, *in_colours(step, name)))
+            self._ask(SimOperation(step, *in_colours(step, name)))
             return
         is_leaf = not isinstance(step, steps.RemoveBroker) or self._is_leaf(step.broker)
         only = single(step, is_leaf=is_leaf)
         if only is not None:
-            self._ask(self._operation(step, PlanOperation(name, only, ())))
+            self._ask(self._operation(step, PlannedOperation(name, only, ())))
         elif isinstance(step, steps.Exchange | steps.RemoveBroker):
             self._start_plan(step, name)
 
-    def move(self, step: steps.MoveClient, client: Client) -> None:
+    def move(self, step: steps.MoveClient, client: ClientMachine) -> None:
         """Have a client moved, or have it move by itself."""
         if step.protocol != MoveProtocol.TRANSACTION:
             self._resettle(step, client)
@@ -94,12 +93,12 @@ class Operations:
             self._around.refuse(step, f"there is no way from {broker} to {step.to}")
             return
         request = RequestMove(self._next_name(), step.client, path, round(step.delay_max * 1_000))
-        self._ask(Operation(step, broker, request))
+        self._ask(SimOperation(step, broker, request))
 
-    def _resettle(self, step: steps.MoveClient, client: Client) -> None:
+    def _resettle(self, step: steps.MoveClient, client: ClientMachine) -> None:
         request = RequestMove(self._next_name(), step.client, [client.broker, step.to])
         self._around.note(step.client, f"operation {request.operation}: {described(request)} by {step.protocol}")
-        self._under_way[request.operation] = Operation(step, step.client, request)
+        self._under_way[request.operation] = SimOperation(step, step.client, request)
         self._around.sim.link(step.client, step.to)
         gently = step.protocol == MoveProtocol.COVERING
         self._around.sim.perform(step.client, client.resettle(request.operation, step.to, gently=gently))
@@ -122,7 +121,7 @@ class Operations:
         self._around.sim.add(broker, self._around.seated(fresh), service=service)
         self._around.sim.perform(broker, fresh.resume(now=self._around.sim.now))
 
-    def _ask(self, operation: Operation) -> None:
+    def _ask(self, operation: SimOperation) -> None:
         around, broker = self._around, operation.broker
         around.note(broker, f"operation {operation.name}: {described(operation.request)}")
         self._under_way[operation.name] = operation
@@ -164,10 +163,10 @@ class Operations:
             self._around.refuse(step, str(run.outcome().unfinished[0]))
 
     def _operation(
-        self, step: TreeStep | steps.MoveClient, operation: PlanOperation, run: PlanRun | None = None
-    ) -> Operation:
+        self, step: TreeStep | steps.MoveClient, operation: PlannedOperation, run: PlanRun | None = None
+    ) -> SimOperation:
         request = request_of(operation, self._around.scenario.exchange)
-        return Operation(step, asked(operation.step), request, run)
+        return SimOperation(step, asked(operation.step), request, run)
 
     # Ends ----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pleach.core.broker import Broker
 from pleach.core.messages import Node, StandFor
 from pleach.core.overlay.context import Between
-from pleach.core.overlay.healing.stand_in import Phase, StandIn
+from pleach.core.overlay.healing.stand_in import StandIn, StandInPhase
 from pleach.core.overlay.membership.machine import Membership
 from pleach.core.overlay.swaplink.machine import SwapLink
 from pleach.scenario.plants import BrokerMachine
@@ -94,4 +94,4 @@ class Places:
 
 def is_gathering(broker: Broker) -> bool:
     stand_in = broker.machine(StandIn)
-    return stand_in is not None and stand_in.phase is Phase.GATHERING
+    return stand_in is not None and stand_in.phase is StandInPhase.GATHERING

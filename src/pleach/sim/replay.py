@@ -17,7 +17,7 @@ from pleach.scenario.assemble import make_broker, tree_of
 from pleach.scenario.model import Scenario
 from pleach.scenario.plants import BrokerMachine, plant
 from pleach.scenario.schedule import Act, Answer, HandOver, Move, Ring, Schedule, load_schedule
-from pleach.scenario.script import Action, Crashes, Requests, Restarts, Script, describe, script_of
+from pleach.scenario.script import Action, Crashes, Restarts, Script, ScriptedRequests, describe, script_of
 from pleach.sim.run import SimResult, run_name
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Recorder, RecordKind
@@ -135,7 +135,7 @@ class _Replay:
         if position == len(actions):
             raise ScheduleError(f"step {number}: {actor!r} has nothing left to do after {len(actions)} actions")
         action = actions[position]
-        if isinstance(action, Requests) and (missing := sorted({*action.after} - self._done)):
+        if isinstance(action, ScriptedRequests) and (missing := sorted({*action.after} - self._done)):
             raise ScheduleError(f"step {number}: {actor!r} is asked only when operation {missing[0]} is done")
         self._positions[actor] = position + 1
         self._perform(actor, action)
@@ -153,7 +153,7 @@ class _Replay:
                 self._brokers[actor] = fresh
                 self._sim.restart(actor, fresh)
                 self._sim.perform(actor, fresh.resume(now=self._sim.now))
-            case Requests(request):
+            case ScriptedRequests(request):
                 self._sim.perform(actor, self._brokers[actor].handle(OPERATOR, request, now=self._sim.now))
             case _:
                 self._sim.perform(actor, self._clients[actor].perform(action))

@@ -14,9 +14,9 @@ from typing import assert_never
 
 from pleach.core.effects import SetTimer
 from pleach.core.messages import Message, Node, Peer
-from pleach.core.ring.chord import Phase
+from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.config import RingConfig
-from pleach.core.ring.effects import Cast, Found, JoinEnded, NotFound, RingEffect, TreeNeighbours
+from pleach.core.ring.effects import Cast, JoinEnded, OwnerFound, OwnerNotFound, RingEffect, TreeNeighbours
 from pleach.core.ring.host import RingHost
 from pleach.core.ring.lookups import Mode
 from pleach.errors import LivenessError
@@ -35,7 +35,7 @@ class RingNetwork:
         self.now = 0.0
         self.hosts: dict[Node, RingHost] = {}  # those that are up
         self.sent: Counter[type[Message]] = Counter()
-        self.found: dict[int, Found | NotFound] = {}  # by the number that `look_up` gave
+        self.found: dict[int, OwnerFound | OwnerNotFound] = {}  # by the number that `look_up` gave
         self.refusals: dict[Node, str] = {}
         self.loss = loss  # the share of messages that do not arrive
         self.on_cast: CastListener | None = None
@@ -72,7 +72,7 @@ class RingNetwork:
         del self.hosts[name]
 
     def members(self) -> list[RingHost]:
-        return [host for host in self.hosts.values() if host.phase is Phase.MEMBER]
+        return [host for host in self.hosts.values() if host.phase is RingPhase.MEMBER]
 
     def look_up(self, name: Node, key: int, mode: Mode = Mode.RECURSIVE) -> int:
         """Returns the number under which the answer will be in `found`."""
@@ -105,7 +105,7 @@ class RingNetwork:
                     self._cast(host, effect)
                 case SetTimer(name, after):
                     self._plan(self.now + after, host, "", name)
-                case Found() | NotFound():
+                case OwnerFound() | OwnerNotFound():
                     self.found[effect.purpose.number] = effect
                 case TreeNeighbours():
                     if self.on_neighbours:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pleach.core.broker import Broker
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Concluded, Observe, Observed
 from pleach.core.events.event import Event
 from pleach.core.events.language import parse_filter
@@ -22,10 +22,10 @@ from pleach.scenario.colouring import is_coloured
 from pleach.scenario.plants import BrokerMachine
 from pleach.scenario.stabilising import fault_detail
 from pleach.sim.councils import Councils
-from pleach.sim.faults import StateFaults
+from pleach.sim.faults import SimStateFaults
 from pleach.sim.healing import Healing
-from pleach.sim.links import Link
-from pleach.sim.operations import Operations, Surroundings
+from pleach.sim.links import SimLink
+from pleach.sim.operations import SimOperations, Surroundings
 from pleach.sim.service import service_of
 from pleach.sim.simulator import Machine, Simulator
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
@@ -91,11 +91,11 @@ class ScenarioRun:
         self.recorder = Recorder(run_name(self.scenario, self.seed), kinds=self.kinds)
         self.sim = Simulator(self.stream)
         self.brokers: dict[Node, BrokerMachine] = make_machines(self.scenario)
-        self.clients: dict[Node, Client] = make_clients(self.scenario)
+        self.clients: dict[Node, ClientMachine] = make_clients(self.scenario)
         self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
         self.subscriptions = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
-        self.operations = Operations(self._surroundings())
-        self.faults = StateFaults(self)
+        self.operations = SimOperations(self._surroundings())
+        self.faults = SimStateFaults(self)
         self.healing = Healing(self, self.scenario.heal) if self.scenario.heal else None
         self.councils = Councils(self.sim, self.scenario) if self.scenario.improve else None
         self._backups: dict[tuple[Node, float], bytes] = {}
@@ -169,7 +169,7 @@ class ScenarioRun:
         seats = self.healing or self.councils
         return seats.seated(broker) if seats else broker
 
-    def _furnish(self, link: Link) -> None:
+    def _furnish(self, link: SimLink) -> None:
         """The latency and the loss that the scenario gives to a link, of the beginning or a later one."""
         ends = (link.sender, link.receiver)
         latency = self._latencies.get(ends, self.scenario.latency.default)
@@ -204,7 +204,7 @@ class ScenarioRun:
             for index in range(len(client.publish)):
                 self._publish_next(client.id, publications(client, index, self.scenario.duration, self.stream))
 
-    def _introduce(self, client: model.Client) -> None:
+    def _introduce(self, client: model.ScenarioClient) -> None:
         """Attach a client, with what it asks for from the beginning."""
         machine = self.clients[client.id]
         self.sim.perform(client.id, machine.attach())

@@ -18,7 +18,7 @@ from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp
 from pleach.core.messages import Message, Node
 from pleach.errors import LinkError, LivenessError
 from pleach.sim.desks import Desk
-from pleach.sim.links import Link, LinkListener, Links
+from pleach.sim.links import LinkListener, Links, SimLink
 
 STEPS_MAX = 50_000_000
 FOREVER = float("inf")
@@ -53,7 +53,7 @@ class Simulator:
         self._machines: dict[Node, Machine] = {}
         self._desks: dict[Node, Desk] = {}
         self._links = Links(seed)
-        self._network: list[tuple[float, int, Link | Node | Callable[[], None], Message | str]] = []
+        self._network: list[tuple[float, int, SimLink | Node | Callable[[], None], Message | str]] = []
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._upkeep: list[tuple[float, int, Node, str]] = []
         self._timers: dict[tuple[Node, str], int] = {}
@@ -96,11 +96,11 @@ class Simulator:
             return True
         return any(item[2] in between for item in self._network)
 
-    def _is_awaited(self, link: Link) -> bool:
+    def _is_awaited(self, link: SimLink) -> bool:
         """Whether something has come over a link, and is not handled yet."""
         return link.receiver in self._desks and self._desks[link.receiver].has_waiting(link)
 
-    def links_between(self, a: Node, b: Node) -> list[Link]:
+    def links_between(self, a: Node, b: Node) -> list[SimLink]:
         """Both directions, that from `a` first."""
         return self._links.between(a, b)
 
@@ -162,7 +162,7 @@ class Simulator:
                 f"not quiet at {self.now:.3f} s: the bound on steps is used up; a protocol may be looping"
             )
         time, serial, target, what = heappop(self._network)
-        if not isinstance(target, Link):
+        if not isinstance(target, SimLink):
             self._step_aside(time, serial, target, what)  # type: ignore[arg-type]
             return
         self.now = time
@@ -175,7 +175,7 @@ class Simulator:
             receiver = target.receiver
             self.perform(receiver, self._machines[receiver].handle(target.sender, what, now=self.now))  # type: ignore[arg-type]
 
-    def hand_over(self, link: Link, message: Message) -> None:
+    def hand_over(self, link: SimLink, message: Message) -> None:
         self.hops += 1
         receiver = link.receiver
         self.perform(receiver, self._machines[receiver].handle(link.sender, message, now=self.now))
@@ -255,10 +255,10 @@ class Simulator:
         for link in self._links.heal(a, b):
             self.unblock(link)
 
-    def block(self, link: Link) -> None:
+    def block(self, link: SimLink) -> None:
         link.blocked += 1
 
-    def unblock(self, link: Link) -> None:
+    def unblock(self, link: SimLink) -> None:
         """Once nothing blocks it any more, the link sends again what it kept, in order."""
         link.blocked -= 1
         if link.blocked:
@@ -266,7 +266,7 @@ class Simulator:
         kept, link.kept = link.kept, []
         self.resend(link, [*kept, *self.take_in_flight(link)])  # what was kept before what is still under way
 
-    def take_in_flight(self, link: Link) -> list[Message]:
+    def take_in_flight(self, link: SimLink) -> list[Message]:
         """Take off the link what is under way on it, in order: what waits at its end came before all else."""
         waiting = self._desks[link.receiver].take_away(link) if link.receiver in self._desks else []
         in_flight = [item for item in self._network if item[2] is link]
@@ -275,7 +275,7 @@ class Simulator:
             heapify(self._network)
         return [*waiting, *(message for _, _, _, message in sorted(in_flight))]  # type: ignore[list-item]
 
-    def resend(self, link: Link, messages: Sequence[Message]) -> None:
+    def resend(self, link: SimLink, messages: Sequence[Message]) -> None:
         """Send these now, as if nothing had been sent before."""
         link.free_at = self.now
         for message in messages:

@@ -19,17 +19,17 @@ from pleach.trace.order import total_order
 from pleach.trace.recorder import Recorder
 from pleach.trace.records import NETWORK, Record, RecordKind, attributes_from, attributes_text
 from pleach.trace.store import read_traces, write_trace
-from pleach.trace.verdict import Ordering, Outcome, Rule, Verdict, Violation
+from pleach.trace.verdict import Ordering, Rule, Verdict, VerdictOutcome, Violation
 
 __all__ = [
     "NETWORK",
     "Ordering",
-    "Outcome",
     "Record",
     "RecordKind",
     "Recorder",
     "Rule",
     "Verdict",
+    "VerdictOutcome",
     "Violation",
     "attributes_from",
     "attributes_text",

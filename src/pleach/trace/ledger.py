@@ -25,7 +25,7 @@ NEVER: Mark = (-1, -1)
 
 
 @dataclass(slots=True, eq=False)
-class Subscription:
+class SubscriptionSpan:
     client: str
     name: str
     filter: str
@@ -53,7 +53,7 @@ class Publication:
     past: Past  # what its publisher knew when it published
     deliveries_left: int  # after the last one `past` is dropped
     got: set[str]  # clients; also those that got an earlier attempt with this id
-    owed: list[Subscription] = field(default_factory=list)
+    owed: list[SubscriptionSpan] = field(default_factory=list)
     acknowledged: bool = False
     failed: bool = False
     accepted: int | None = None  # index of its acknowledgement or first delivery: from then on the network has it
@@ -64,7 +64,7 @@ class Publication:
             self.accepted, self.accepted_at = index, at
 
 
-class Told(Protocol):
+class LedgerEntry(Protocol):
     """What a client learns of when it gets an event."""
 
     @property
@@ -81,9 +81,9 @@ class Told(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Client:
+class ClientHistory:
     name: str
-    open: dict[str, list[Subscription]] = field(default_factory=dict)  # by filter, until their unsubscribe_ack
+    open: dict[str, list[SubscriptionSpan]] = field(default_factory=dict)  # by filter, until their unsubscribe_ack
     last: dict[str, Publication] = field(default_factory=dict)  # per publisher the highest event that it got
     past: Past = field(default_factory=dict)
     learnt_from: dict[str, str] = field(default_factory=dict)  # per publisher the event that told of `past`
@@ -95,7 +95,7 @@ class Client:
             self.snapshot = self.past.copy()
         return self.snapshot
 
-    def learn(self, publication: Told) -> None:
+    def learn(self, publication: LedgerEntry) -> None:
         """The event and its causal past are now in the client's past."""
         past, publisher = self.past, publication.publisher
         if publication.past is not self.merged.get(publisher):  # a publisher that gets nothing has always the same past
@@ -114,26 +114,28 @@ class Clients:
     """All clients, and all subscriptions by where they are in their life."""
 
     def __init__(self) -> None:
-        self._clients: dict[str, Client] = {}
-        self._stretches: dict[tuple[str, str], list[Subscription]] = defaultdict(list)  # by client and id, unfinished
-        self._owing: dict[str, dict[Subscription, None]] = defaultdict(dict)  # by filter: acknowledged, not ended
+        self._clients: dict[str, ClientHistory] = {}
+        self._stretches: dict[tuple[str, str], list[SubscriptionSpan]] = defaultdict(
+            list
+        )  # by client and id, unfinished
+        self._owing: dict[str, dict[SubscriptionSpan, None]] = defaultdict(dict)  # by filter: acknowledged, not ended
         self.subscribed = 0
 
     def __len__(self) -> int:
         return len(self._clients)
 
-    def client(self, name: str) -> Client:
+    def client(self, name: str) -> ClientHistory:
         found = self._clients.get(name)
         if found is None:
-            found = self._clients[name] = Client(name)
+            found = self._clients[name] = ClientHistory(name)
         return found
 
-    def owing(self, matching: frozenset[str], publisher: str) -> Iterator[Subscription]:
+    def owing(self, matching: frozenset[str], publisher: str) -> Iterator[SubscriptionSpan]:
         """The subscriptions to which an event is owed that is published now."""
         for text in sorted(matching & self._owing.keys()):
             yield from (taken for taken in self._owing[text] if taken.wants_from(publisher))
 
-    def subscribe(self, index: int, record: Record) -> Subscription | None:
+    def subscribe(self, index: int, record: Record) -> SubscriptionSpan | None:
         """Subscribing again to the same is idempotent and begins nothing; another filter cannot be judged."""
         stretches = self._stretches[_key(record)]
         if stretches and stretches[-1].ended is None:
@@ -145,7 +147,7 @@ class Clients:
                 f"for another filter without an unsubscribe between"
             )
         own = NO_OWN not in record.detail.split()
-        taken = Subscription(record.who, record.subscription, record.filter, own, index)
+        taken = SubscriptionSpan(record.who, record.subscription, record.filter, own, index)
         stretches.append(taken)
         self.client(record.who).open.setdefault(record.filter, []).append(taken)
         self.subscribed += 1
@@ -164,7 +166,7 @@ class Clients:
                 return True
         return bool(stretches)
 
-    def _acknowledged(self, taken: Subscription, index: int) -> None:
+    def _acknowledged(self, taken: SubscriptionSpan, index: int) -> None:
         if taken.acknowledged is not None:
             return
         taken.acknowledged = index

@@ -48,7 +48,7 @@ from pleach.core.events.event import EventId
 from pleach.errors import InvalidInputError, TraceError
 from pleach.trace.candidates import Candidates
 from pleach.trace.departed import without_departed
-from pleach.trace.ledger import NEVER, Client, Clients, Past, Publication, Subscription
+from pleach.trace.ledger import NEVER, ClientHistory, Clients, Past, Publication, SubscriptionSpan
 from pleach.trace.records import Record, RecordKind, attributes_from
 from pleach.trace.survey import Survey, survey
 from pleach.trace.verdict import Counts, Ordering, Rule, Verdict, Violation
@@ -213,7 +213,7 @@ class _Oracle:
             return "its publication had failed"
         return "it was published only later" if event in self._known.published else "it was never published"
 
-    def _judge_delivery(self, index: int, record: Record, client: Client, publication: Publication) -> None:
+    def _judge_delivery(self, index: int, record: Record, client: ClientHistory, publication: Publication) -> None:
         self._judge_right(index, record, client, publication)
         if client.name in publication.got:
             self._report(Rule.DUPLICATE, index, record, "the client got it before")
@@ -225,7 +225,7 @@ class _Oracle:
         if not publication.deliveries_left:
             publication.past = NO_PAST
 
-    def _judge_right(self, index: int, record: Record, client: Client, publication: Publication) -> None:
+    def _judge_right(self, index: int, record: Record, client: ClientHistory, publication: Publication) -> None:
         """Spurious: did the client want it, and is it what was published?"""
         publisher, mark = publication.publisher, publication.mark
         wanted = False
@@ -241,7 +241,7 @@ class _Oracle:
         elif altered(publication.attributes, record.attributes):
             self._report(Rule.SPURIOUS, index, record, "its attributes are not those that were published")
 
-    def _judge_order(self, index: int, record: Record, client: Client, publication: Publication) -> None:
+    def _judge_order(self, index: int, record: Record, client: ClientHistory, publication: Publication) -> None:
         publisher, mark = publication.publisher, publication.mark
         last = client.last.get(publisher)
         if last is not None and mark < last.mark:
@@ -287,7 +287,7 @@ class _Oracle:
         else:
             self._found.extend(lost)
 
-    def _why_lost(self, publication: Publication, taken: Subscription) -> str:
+    def _why_lost(self, publication: Publication, taken: SubscriptionSpan) -> str:
         """Why the event is owed to this subscription, or the empty string if it is not."""
         name = taken.name or taken.filter
         assert publication.accepted is not None

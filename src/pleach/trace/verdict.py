@@ -38,7 +38,7 @@ TOLERATED = {
 }
 
 
-class Outcome(StrEnum):
+class VerdictOutcome(StrEnum):
     CLEAN = "clean"
     VIOLATED = "violated"
     UNUSABLE = "unusable"
@@ -101,14 +101,14 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        return self.outcome is Outcome.CLEAN
+        return self.outcome is VerdictOutcome.CLEAN
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> VerdictOutcome:
         """A violation that was found is one, however much of the trace is missing."""
         if self.violations:
-            return Outcome.VIOLATED
-        return Outcome.UNUSABLE if self.unusable else Outcome.CLEAN
+            return VerdictOutcome.VIOLATED
+        return VerdictOutcome.UNUSABLE if self.unusable else VerdictOutcome.CLEAN
 
     def count(self, rule: Rule) -> int:
         """How often a rule was broken, whether the network promises it or not."""

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.core.messages import Node
-from pleach.core.overlay.plans import Difference, Link, Operation, Outcome, Plan, describe
+from pleach.core.overlay.plans import Link, Plan, PlannedOperation, PlanOutcome, TreeDifference, describe
 from pleach.core.overlay.plans.steps import spelled
 from pleach.operate.apply import StepEnd, Watch
 from pleach.operate.operation import OperationState
@@ -42,13 +42,13 @@ class Draft:
     carry_out: Callable[[Tell], Awaitable[str]]
 
 
-def draft_of_plan(plan: Plan, apply: Callable[[Watch], Awaitable[Outcome]]) -> Draft:
+def draft_of_plan(plan: Plan, apply: Callable[[Watch], Awaitable[PlanOutcome]]) -> Draft:
     """`apply`: carries out the plan, while somebody watches."""
     steps = tuple(spelled(step) for step in plan.steps)
     number = {text: i for i, text in enumerate(steps)}
 
     async def carry_out(tell: Tell) -> str:
-        def started(operation: Operation) -> None:
+        def started(operation: PlannedOperation) -> None:
             tell(number[spelled(operation.step)], "running", "")
 
         def ended(end: StepEnd) -> None:
@@ -61,7 +61,7 @@ def draft_of_plan(plan: Plan, apply: Callable[[Watch], Awaitable[Outcome]]) -> D
 
 
 def shown_plan(plan: Plan) -> Shown:
-    changed = Difference.of(planned=plan.start, found=plan.result)
+    changed = TreeDifference.of(planned=plan.start, found=plan.result)
     return Shown(
         lines=describe(plan),
         links_removed=changed.links_missing,

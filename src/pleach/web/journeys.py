@@ -10,7 +10,7 @@ from pleach.core.messages import Node
 from pleach.errors import InvalidInputError
 from pleach.operate.apply import STEP_SECONDS_MAX
 from pleach.operate.draining import ABSENT, Draining, MoveEnd
-from pleach.operate.moves import Moving
+from pleach.operate.moves import ClientMove
 from pleach.operate.operation import OperationState, fresh_name
 from pleach.operate.survey import Survey
 from pleach.web.draft import Draft, Shown, Tell, word
@@ -26,7 +26,7 @@ class Journeys:
 
     title: str
     about: tuple[str, ...]
-    moves: tuple[Moving, ...]
+    moves: tuple[ClientMove, ...]
     absent: tuple[Node, ...] = ()
 
     @property
@@ -53,7 +53,7 @@ class Journeys:
 
 def planned_move(found: Survey, wish: Move) -> Journeys:
     """Raises PleachError where the client, or the broker, is not there, or it cannot go."""
-    moving = Moving.planned(found, wish.client, wish.to, fresh_name())
+    moving = ClientMove.planned(found, wish.client, wish.to, fresh_name())
     here = moving.path[0]
     client = found.found[here].clients[wish.client]
     if here == wish.to:

@@ -14,14 +14,14 @@ from typing import Any
 
 from pleach.core.events.filter import Filter
 from pleach.core.messages import Node
-from pleach.core.overlay.plans import Outcome, Plan, PlanRun, SwapStep, Topology
+from pleach.core.overlay.plans import Plan, PlanOutcome, PlanRun, SwapStep, Topology
 from pleach.core.overlay.plans.steps import apply, spelled
 from pleach.errors import InvalidInputError
 from pleach.operate.apply import StepEnd, Watch
 from pleach.operate.operation import OperationState, OperationStep, fresh_name
 from pleach.operate.operation import OperationStatus as Asked
-from pleach.operate.survey import Client as Session
-from pleach.operate.survey import Neighbour, Status, Survey
+from pleach.operate.survey import BrokerStatus, NeighbourStatus, Survey
+from pleach.operate.survey import ClientStatus as Session
 from pleach.web.chronicle import Chronicle
 from pleach.web.draft import Draft, Tell, draft_of_plan
 from pleach.web.journeys import Journeys, planned_drain, planned_move
@@ -134,7 +134,7 @@ class SimulatedSource:
                 plan = planned(wish, self._tree)
                 return draft_of_plan(plan, lambda watch: self._run(plan, watch))
 
-    async def _run(self, plan: Plan, watch: Watch) -> Outcome:
+    async def _run(self, plan: Plan, watch: Watch) -> PlanOutcome:
         """One step after another: it is only for show."""
         run = PlanRun(plan, fresh_name())
         while not run.is_over:
@@ -153,8 +153,8 @@ class SimulatedSource:
         """As brokers would tell it, so that what is refused of them is refused here."""
         found = {}
         for name in self._tree.brokers:
-            neighbours = {other: Neighbour(up=True, queued=0) for other in self._tree.neighbours(name)}
-            found[name] = Status(name, ready=True, durable=False, reasons=[], neighbours=neighbours, clients={})
+            neighbours = {other: NeighbourStatus(up=True, queued=0) for other in self._tree.neighbours(name)}
+            found[name] = BrokerStatus(name, ready=True, durable=False, reasons=[], neighbours=neighbours, clients={})
         for client, home in self._clients.items():
             found[home].clients[client] = Session(up=True, queued=0, subscriptions_count=1)
         return Survey(found, dict.fromkeys(found, ""))

@@ -21,7 +21,7 @@ import msgspec
 
 from pleach.core.events.language import parse_filter
 from pleach.errors import FilterError, InvalidInputError, PleachError
-from pleach.server.http.page import Asked, Flow, Mount, Page, failure, json_page
+from pleach.server.http.page import HttpRequest, HttpResponse, HttpStream, Mount, failure, json_page
 from pleach.web.board import Board
 from pleach.web.desk import Desk
 from pleach.web.guard import FIELDS, Guard
@@ -62,16 +62,16 @@ class Dashboard:
     def mounts(self) -> dict[str, Mount]:
         return {TOP: self.answer}
 
-    async def answer(self, asked: Asked) -> Page | Flow:
+    async def answer(self, asked: HttpRequest) -> HttpResponse | HttpStream:
         answered = await self._answered(asked)
         return answered._replace(fields={**FIELDS, **answered.fields})
 
-    async def _answered(self, asked: Asked) -> Page | Flow:
+    async def _answered(self, asked: HttpRequest) -> HttpResponse | HttpStream:
         if reason := self._guard.why_not_seen(asked.fields):
             remedy = "open it by its address, or tell it that name with --name"
             return failure(HTTPStatus.MISDIRECTED_REQUEST, remedy, reason)
         if asked.path == TOP:
-            return Page(HTTPStatus.MOVED_PERMANENTLY, KINDS["html"], b"", {"Location": f"{TOP}/"})
+            return HttpResponse(HTTPStatus.MOVED_PERMANENTLY, KINDS["html"], b"", {"Location": f"{TOP}/"})
         name = asked.path.removeprefix(f"{TOP}/")
         match asked.method:
             case "GET" if name == "stream":
@@ -84,20 +84,20 @@ class Dashboard:
         code = HTTPStatus.METHOD_NOT_ALLOWED if is_known else HTTPStatus.NOT_FOUND
         return failure(code, f"the dashboard is at {TOP}/")
 
-    def _file(self, name: str) -> Page:
+    def _file(self, name: str) -> HttpResponse:
         body = self._files[name]
         if name == INDEX:  # the one place that the token is given away
             body = body.replace(TOKEN_PLACE, self._guard.token.encode())
-        return Page(HTTPStatus.OK, KINDS[name.rpartition(".")[2]], body)
+        return HttpResponse(HTTPStatus.OK, KINDS[name.rpartition(".")[2]], body)
 
-    def _stream(self) -> Page | Flow:
+    def _stream(self) -> HttpResponse | HttpStream:
         if self._board.is_full:
             return failure(HTTPStatus.SERVICE_UNAVAILABLE, "close another one", "too many dashboards are open")
-        return Flow("text/event-stream", self._board.watch())
+        return HttpStream("text/event-stream", self._board.watch())
 
     # Actions ---------------------------------------------------------------------------------------------------
 
-    async def _act(self, name: str, asked: Asked) -> Page:
+    async def _act(self, name: str, asked: HttpRequest) -> HttpResponse:
         if reason := self._guard.why_not_done(asked.fields):
             return failure(HTTPStatus.FORBIDDEN, "load the dashboard again, and ask from there", reason)
         try:

@@ -15,11 +15,11 @@ from pleach.core.events.algebra import overlaps
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_internal
 from pleach.core.messages import Node
-from pleach.core.overlay.plans import Outcome
+from pleach.core.overlay.plans import PlanOutcome
 from pleach.errors import InvalidInputError
 from pleach.net.http_client import ask
 from pleach.operate.apply import Directory, Watch, apply_plan, check_newcomers
-from pleach.operate.survey import Status, Survey, settled_survey, survey
+from pleach.operate.survey import BrokerStatus, Survey, settled_survey, survey
 from pleach.web.chronicle import Chronicle, Told
 from pleach.web.draft import Draft, draft_of_plan
 from pleach.web.journeys import draft_of_drain, draft_of_move
@@ -36,7 +36,7 @@ class LiveSource:
     def __init__(self, places: Callable[[], Sequence[str]], title: str) -> None:
         self._places = places
         self._title = title
-        self._last: dict[Node, Status] = {}  # of brokers in the picture, whether they answer now or not
+        self._last: dict[Node, BrokerStatus] = {}  # of brokers in the picture, whether they answer now or not
         self._admin: dict[Node, str] = {}
         self._rates = Rates()
         self._chronicle = Chronicle()
@@ -73,12 +73,12 @@ class LiveSource:
     def _remember(self, found: Survey) -> None:
         """Who answers, and of the others whom somebody speaks of: who answers knows better than our memory."""
         spoken = {name for status in found.found.values() for name in status.neighbours}
-        kept: dict[Node, Status] = dict(found.found)
+        kept: dict[Node, BrokerStatus] = dict(found.found)
         waiting = sorted(spoken - kept.keys()) if found.found else sorted(self._last)
         while waiting:
             name = waiting.pop()
             if name not in kept:
-                kept[name] = self._last.get(name, Status(name, False, False, [], {}, {}))  # noqa: FBT003 - as on the wire
+                kept[name] = self._last.get(name, BrokerStatus(name, False, False, [], {}, {}))  # noqa: FBT003 - as on the wire
                 waiting += [n for n in kept[name].neighbours if n in self._last and n not in found.found]
         self._last = kept
         known = {**self._admin, **found.admin}
@@ -167,7 +167,7 @@ class LiveSource:
         check_newcomers(plan, found)
         detach_absent = isinstance(wish, Remove) and wish.detach_absent
 
-        async def apply(watch: Watch) -> Outcome:
+        async def apply(watch: Watch) -> PlanOutcome:
             return await apply_plan(plan, Directory.of(found), detach_absent=detach_absent, watch=watch)
 
         return draft_of_plan(plan, apply)
@@ -205,11 +205,11 @@ def _told_by(found: Survey, a: Node, b: Node) -> dict[str, Any] | None:
     return side
 
 
-def _zone(status: Status) -> str:
+def _zone(status: BrokerStatus) -> str:
     return str(status.raw["zone"]) if status.raw else ""
 
 
-def _clients(brokers: Mapping[Node, Status], found: Survey) -> dict[Node, Client]:
+def _clients(brokers: Mapping[Node, BrokerStatus], found: Survey) -> dict[Node, Client]:
     """One that moves is with two brokers for a moment: the one that it is connected to counts.
 
     Those of a broker that is silent are where they were, as far as anybody knows, and not connected.

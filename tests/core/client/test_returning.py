@@ -45,10 +45,10 @@ def test_it_says_what_it_has_and_sends_again_what_was_not_confirmed():
         machine.publish({"topic": "a"})
     tell(machine, Published(EventId("c", 0, 1)))
     tell(machine, Deliver(event(4)))
-    first, *rest = sent(machine.peer_reborn("x"))
+    first, *rest = sent(machine.peer_reset("x"))
     assert first == Returning(True, [EventId("p", 0, 4)], {"s": WANTED}, {})
     assert [message.event.id.sequence for message in rest] == [2, 3]
-    assert [message.event.id.sequence for message in sent(machine.peer_reborn("x"))[1:]] == [2, 3]
+    assert [message.event.id.sequence for message in sent(machine.peer_reset("x"))[1:]] == [2, 3]
 
 
 def test_it_says_what_it_has_heard_of():
@@ -56,7 +56,7 @@ def test_it_says_what_it_has_heard_of():
     machine.hear([EventId("p", 0, 4), EventId("p", 0, 3)])
     again = client()
     again.restore(machine.capture())
-    (said,) = sent(again.peer_reborn("x"))
+    (said,) = sent(again.peer_reset("x"))
     assert (said.marks, said.heard) == ([], [EventId("p", 0, 4)])
 
 
@@ -84,7 +84,7 @@ def test_what_came_before_is_dropped_after_a_return_only():
     machine = client()
     assert [e.kind for e in tell(machine, Deliver(event(2)))] == [Observed.DELIVER]
     assert [e.kind for e in tell(machine, Deliver(event(2)))] == [Observed.DELIVER]  # the oracle shall see it
-    machine.peer_reborn("x")
+    machine.peer_reset("x")
     assert tell(machine, Deliver(event(2))) == [Observe(Observed.STATE, detail="dropped: p/0/2 came before")]
     assert [e.kind for e in tell(machine, Deliver(event(3)))] == [Observed.DELIVER]
 
@@ -94,7 +94,7 @@ def test_publications_wait_until_the_stand_in_knows_the_advertisements():
     machine.advertise("a", WANTED)
     tell(machine, Advertised("a"))
     machine.publish({"topic": "a"})
-    assert sent(machine.peer_reborn("x")) == [Returning(True, [], {}, {"a": WANTED})]
+    assert sent(machine.peer_reset("x")) == [Returning(True, [], {}, {"a": WANTED})]
     assert [type(message) for message in sent(tell(machine, Advertised("a")))] == [Publish]
 
 
@@ -102,13 +102,13 @@ def test_a_subscription_that_was_being_ended_is_ended_at_the_stand_in():
     machine = client()
     machine.subscribe("s", WANTED)
     machine.unsubscribe("s")
-    assert sent(machine.peer_reborn("x")) == [Returning(True, [], {}, {}), Unsubscribe("s")]
+    assert sent(machine.peer_reset("x")) == [Returning(True, [], {}, {}), Unsubscribe("s")]
     tell(machine, Unsubscribed("s"))
-    assert sent(machine.peer_reborn("x")) == [Returning(True, [], {}, {})]
+    assert sent(machine.peer_reset("x")) == [Returning(True, [], {}, {})]
 
 
 def test_another_brokers_fate_does_not_concern_it():
-    assert client().peer_reborn("y") == ()
+    assert client().peer_reset("y") == ()
 
 
 def test_its_memory_survives_a_restart():
@@ -117,4 +117,4 @@ def test_its_memory_survives_a_restart():
     tell(machine, Deliver(event(4)))
     again = ReturningClient("c", "x")
     again.restore(machine.capture())
-    assert sent(again.peer_reborn("x")) == sent(machine.peer_reborn("x"))
+    assert sent(again.peer_reset("x")) == sent(machine.peer_reset("x"))

@@ -20,7 +20,7 @@ from pleach.core.events.algebra import (
     is_satisfiable,
     overlaps,
 )
-from pleach.core.events.constraint import ANY, Conjunction, Constraint, Kind, Pattern, Shape
+from pleach.core.events.constraint import ANY, Conjunction, Constraint, Pattern, PatternShape, TypeConstraint
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter as f
 from pleach.core.events.ranges import NOTHING
@@ -235,7 +235,7 @@ def test_beyond_the_bound_the_answers_are_the_safe_ones(monkeypatch):
 
 PATTERNS = [
     Pattern(shape, text, negated)
-    for shape in Shape
+    for shape in PatternShape
     for text in ["a", "b", "aa", "ab", "ba", "bb", "aba"]
     for negated in (False, True)
 ]
@@ -245,11 +245,11 @@ def test_a_pattern_that_implies_another_fits_fewer_strings():
     for a, b in product(PATTERNS, repeat=2):
         if a.implies(b):
             assert all(b.matches(word) for word in WORDS if a.matches(word)), (a, b)
-    assert Pattern(Shape.SUFFIX, "ab").implies(Pattern(Shape.CONTAINS, "b"))
+    assert Pattern(PatternShape.SUFFIX, "ab").implies(Pattern(PatternShape.CONTAINS, "b"))
 
 
 def test_what_admits_nothing_overlaps_nothing():
-    nothing = Constraint(Kind.NUMBER, NOTHING)
+    nothing = Constraint(TypeConstraint.NUMBER, NOTHING)
     assert not constraints_overlap(ANY, nothing)
     assert not constraints_overlap(nothing, nothing)
-    assert constraints_overlap(ANY, Constraint(Kind.NUMBER))
+    assert constraints_overlap(ANY, Constraint(TypeConstraint.NUMBER))

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from pleach.core.events.algebra import covers, overlaps
-from pleach.core.events.constraint import ANY, Conjunction, Constraint, Kind, Pattern, Shape
+from pleach.core.events.constraint import ANY, Conjunction, Constraint, Pattern, PatternShape, TypeConstraint
 from pleach.core.events.cover_index import CoverIndex
 from pleach.core.events.filter import Filter
 from pleach.core.events.index import column, grid
@@ -21,7 +21,7 @@ FALSE = Filter([])
 
 
 def number(**ranges) -> Filter:
-    return Filter([Conjunction({name: Constraint(Kind.NUMBER, value) for name, value in ranges.items()})])
+    return Filter([Conjunction({name: Constraint(TypeConstraint.NUMBER, value) for name, value in ranges.items()})])
 
 
 def text(constraint: Constraint) -> Filter:
@@ -136,9 +136,9 @@ def test_several_conjunctions_cover_together_what_none_covers_alone():
 
 def test_patterns_may_confine_what_ranges_leave_open():
     """'b' is in the range x <= 'b' and does not end on 'a'."""
-    ends_on_a = (Pattern(Shape.SUFFIX, "a"),)
-    patterned = text(Constraint(Kind.STRING, below("b", inclusive=True), ends_on_a))
-    plain = text(Constraint(Kind.STRING, below("b", inclusive=False)))
+    ends_on_a = (Pattern(PatternShape.SUFFIX, "a"),)
+    patterned = text(Constraint(TypeConstraint.STRING, below("b", inclusive=True), ends_on_a))
+    plain = text(Constraint(TypeConstraint.STRING, below("b", inclusive=False)))
     assert covers(plain, patterned)
     assert CoverIndex([patterned]).covered(plain) == [patterned]
     assert CoverIndex([plain]).covering(patterned) == [plain]

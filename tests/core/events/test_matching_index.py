@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pleach.core.events.constraint import ABSENT, ANY, Conjunction, Constraint, Kind, Pattern, Shape
+from pleach.core.events.constraint import ABSENT, ANY, Conjunction, Constraint, Pattern, PatternShape, TypeConstraint
 from pleach.core.events.filter import Filter
 from pleach.core.events.index import MatchingIndex, clusters, column, grid, placement
 from pleach.core.events.index.predicates import Predicate, holds, predicates_of
@@ -22,7 +22,7 @@ TRUE = Filter([Conjunction({})])
 FALSE = Filter([])
 
 
-def equals(name: str, value: Any, kind: Kind = Kind.NUMBER) -> Filter:
+def equals(name: str, value: Any, kind: TypeConstraint = TypeConstraint.NUMBER) -> Filter:
     return Filter([Conjunction({name: Constraint(kind, point(value))})])
 
 
@@ -117,8 +117,8 @@ def test_nothing_is_left_when_all_is_removed():
     [
         ("number 1", equals("x", 1)),
         ("number 0", equals("x", 0.0)),
-        ("true", equals("x", True, Kind.BOOLEAN)),
-        ("false", equals("x", False, Kind.BOOLEAN)),
+        ("true", equals("x", True, TypeConstraint.BOOLEAN)),
+        ("false", equals("x", False, TypeConstraint.BOOLEAN)),
     ],
 )
 def test_booleans_are_not_numbers(name, wanted, value):
@@ -130,7 +130,7 @@ def test_booleans_are_not_numbers(name, wanted, value):
 def test_true_and_one_live_side_by_side():
     index = MatchingIndex()
     index.add(1, equals("x", 1), "number")
-    index.add(2, equals("x", True, Kind.BOOLEAN), "boolean")
+    index.add(2, equals("x", True, TypeConstraint.BOOLEAN), "boolean")
     assert index.match({"x": 1.0}) == {"number"}
     assert index.match({"x": True}) == {"boolean"}
     index.remove(1)
@@ -147,7 +147,7 @@ def test_integers_and_floats_compare_by_value():
 
 def test_strings_and_bytes_differ():
     index = MatchingIndex()
-    index.add("k", equals("x", b"a", Kind.BYTES), "d")
+    index.add("k", equals("x", b"a", TypeConstraint.BYTES), "d")
     assert index.match({"x": "a"}) == set()
     assert index.match({"x": b"a"}) == {"d"}
 
@@ -156,7 +156,7 @@ def test_the_empty_conjunction_matches_everything_and_the_empty_filter_nothing()
     index = MatchingIndex()
     index.add("all", TRUE, "all")
     index.add("none", FALSE, "none")
-    index.add("void", Filter([Conjunction({"x": Constraint(Kind.NUMBER, NOTHING)})]), "none")
+    index.add("void", Filter([Conjunction({"x": Constraint(TypeConstraint.NUMBER, NOTHING)})]), "none")
     assert index.match({}) == {"all"}
     assert index.match({"x": 1}) == {"all"}
     assert len(index) == 3
@@ -175,7 +175,9 @@ def test_in_with_many_points(count):
     ranges = point(0)
     for value in range(1, count):
         ranges = union(ranges, point(value))
-    wanted = Conjunction({"x": Constraint(Kind.NUMBER, ranges), "y": Constraint(Kind.NUMBER, ranges)})
+    wanted = Conjunction(
+        {"x": Constraint(TypeConstraint.NUMBER, ranges), "y": Constraint(TypeConstraint.NUMBER, ranges)}
+    )
     index = MatchingIndex()
     index.add("k", Filter([wanted]), "d")
     assert all(index.match({"x": v, "y": w}) == {"d"} for v in range(count) for w in range(count))
@@ -213,19 +215,19 @@ def test_equal_filters_under_several_keys_are_removed_one_by_one():
 def test_fresh_values_leave_no_memory_behind():
     """Floats hardly ever repeat, and strings may not either: what is remembered is bounded."""
     index = MatchingIndex()
-    contains = Constraint(Kind.STRING, patterns=(Pattern(Shape.CONTAINS, "x"),))
+    contains = Constraint(TypeConstraint.STRING, patterns=(Pattern(PatternShape.CONTAINS, "x"),))
     for key in range(50):
-        above_key = Constraint(Kind.NUMBER, above(float(key), inclusive=False))
+        above_key = Constraint(TypeConstraint.NUMBER, above(float(key), inclusive=False))
         index.add(key, Filter([Conjunction({"f": above_key, "s": contains})]), "d")
     for i in range(column.PATTERN_MEMO_MAX * 3):
         index.match({"f": i / 7, "s": f"{i}"})
     (only,) = index._root.cluster.grids
     assert len(only.columns["s"]._memo) <= column.PATTERN_MEMO_MAX
-    assert len(only.columns["f"].kinds[Kind.NUMBER][1]) <= column.BUCKETS_MAX + 1
+    assert len(only.columns["f"].kinds[TypeConstraint.NUMBER][1]) <= column.BUCKETS_MAX + 1
 
 
 def test_not_equal_excludes_its_point_only():
-    wanted = Filter([Conjunction({"x": Constraint(Kind.NUMBER, complement(point(3)))})])
+    wanted = Filter([Conjunction({"x": Constraint(TypeConstraint.NUMBER, complement(point(3)))})])
     index = MatchingIndex()
     for key in range(40):
         index.add(key, wanted, "d")
@@ -238,7 +240,7 @@ def test_not_equal_excludes_its_point_only():
 @pytest.mark.parametrize("bound", [2**53, 2**53 + 1, -(2**53) - 2, 2**60])
 def test_bounds_beyond_the_integers_that_floats_can_tell_apart(bound, value):
     for ranges in (above(bound, inclusive=False), below(bound, inclusive=False)):
-        wanted = Filter([Conjunction({"x": Constraint(Kind.NUMBER, ranges)})])
+        wanted = Filter([Conjunction({"x": Constraint(TypeConstraint.NUMBER, ranges)})])
         index = MatchingIndex()
         index.add("k", wanted, "d")
         assert bool(index.match({"x": value})) == wanted.matches({"x": value})
@@ -248,7 +250,7 @@ def test_bounds_beyond_the_integers_that_floats_can_tell_apart(bound, value):
 def test_bounds_next_to_a_value(value):
     for bound in (0, 50):
         for ranges in (above(bound, inclusive=False), below(bound, inclusive=False)):
-            wanted = Filter([Conjunction({"x": Constraint(Kind.NUMBER, ranges)})])
+            wanted = Filter([Conjunction({"x": Constraint(TypeConstraint.NUMBER, ranges)})])
             index = MatchingIndex()
             index.add("k", wanted, "d")
             assert bool(index.match({"x": value})) == wanted.matches({"x": value})
@@ -256,7 +258,9 @@ def test_bounds_next_to_a_value(value):
 
 def test_remembered_patterns_learn_of_new_ones():
     def contains(text: str) -> Predicate:
-        (predicate,) = predicates_of([("s", Constraint(Kind.STRING, patterns=(Pattern(Shape.CONTAINS, text),)))])
+        (predicate,) = predicates_of(
+            [("s", Constraint(TypeConstraint.STRING, patterns=(Pattern(PatternShape.CONTAINS, text),)))]
+        )
         return predicate
 
     tested = column.Column([(1, contains("x"))])

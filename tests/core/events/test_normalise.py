@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleach.core.events import predicates as p
-from pleach.core.events.constraint import Constraint, Kind, Pattern, Shape
+from pleach.core.events.constraint import Constraint, Pattern, PatternShape, TypeConstraint
 from pleach.core.events.expression import And, Or, Predicate
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter, parse_internal
@@ -203,9 +203,9 @@ def test_filter_of_intersects_several_constraints():
 
 
 def test_canonical_of_what_admits_nothing():
-    assert canonical(Constraint(Kind.NUMBER, NOTHING)) is None
-    ends = tuple(Pattern(Shape.SUFFIX, text) for text in "ab")
-    assert canonical(Constraint(Kind.STRING, EVERYTHING, ends)) is None
+    assert canonical(Constraint(TypeConstraint.NUMBER, NOTHING)) is None
+    ends = tuple(Pattern(PatternShape.SUFFIX, text) for text in "ab")
+    assert canonical(Constraint(TypeConstraint.STRING, EVERYTHING, ends)) is None
 
 
 def test_a_filter_that_explodes_is_refused():

@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleach.core.events import text_automaton
-from pleach.core.events.constraint import Pattern, Shape
+from pleach.core.events.constraint import Pattern, PatternShape
 from pleach.core.events.ranges import EVERYTHING, above, below, intersection, prefixed
 from pleach.core.events.text_automaton import TextMatcher, explore, find_word
 from support.events.algebra_domain import NULS, WORDS, examples, patterns, string_constraints
 
 
 def contains(text, *, negated=False):
-    return Pattern(Shape.CONTAINS, text, negated)
+    return Pattern(PatternShape.CONTAINS, text, negated)
 
 
 def suffix(text, *, negated=False):
-    return Pattern(Shape.SUFFIX, text, negated)
+    return Pattern(PatternShape.SUFFIX, text, negated)
 
 
 @examples(600)

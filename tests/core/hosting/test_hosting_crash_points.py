@@ -27,7 +27,7 @@ class Removal(Journey):
     """The component goes from one end of the path to the other."""
 
     def __init__(self, mishaps=(), delay_ms_max=0, **changes):
-        super().__init__(with_amounts(route(**changes)), mishaps, watching=OneLodger)
+        super().__init__(with_amounts(route(**changes)), mishaps, traffic_notes=OneLodger)
         self.run.sim.at(0.0, partial(self.watched.host, NAME, PATH[0]))
         self.run.sim.at(MOVES_AT, partial(self.watched.move, NAME, PATH[-1], 1, delay_ms_max))
 

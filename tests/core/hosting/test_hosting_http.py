@@ -7,7 +7,7 @@ import pytest
 from pleach.core.hosting.machine import Hosting
 from pleach.core.hosting.running_sum import RunningSum
 from pleach.core.messages import Resume
-from pleach.core.mobility.source import Source
+from pleach.core.mobility.source import MovementSource
 from support.contract.thorough import FACTOR
 from support.hosting.hosted import judge_lodging
 from support.overlay.reconfigured import SETTINGS, Manner, manner_of
@@ -61,7 +61,9 @@ def test_a_component_that_stays_although_it_has_gone_is_seen(monkeypatch):
     heard = Hosting._heard
 
     def keen(self, name, message):
-        return [] if isinstance(message, Resume) and message.broker != self._layers.name else heard(self, name, message)
+        return (
+            [] if isinstance(message, Resume) and message.broker != self._context.name else heard(self, name, message)
+        )
 
     monkeypatch.setattr(Hosting, "_heard", keen)
     assert any("lives at" in flaw for flaw in flaws())
@@ -71,7 +73,7 @@ def test_a_source_that_does_not_say_how_it_ended_is_seen(monkeypatch):
     """After a refusal it has to go on."""
     monkeypatch.setattr(Hosting, "take_in", _refuses)
     assert not any(flaws(SEEDS[:1]))
-    monkeypatch.setattr(Source, "_stay", lambda _self: [])
+    monkeypatch.setattr(MovementSource, "_stay", lambda _self: [])
     assert any("halted" in flaw for flaw in flaws())
 
 

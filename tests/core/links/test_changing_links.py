@@ -8,7 +8,7 @@ import pytest
 
 from pleach.core.effects import Concluded, LinkDown, LinkUp, SetTimer
 from pleach.core.links.endpoint import Endpoint, Saved
-from pleach.core.links.frames import Ack, Bye, Data, Farewell, Hello
+from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Hello
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Subscribed, encode
 from support.links.changing_links import ChangingWorld, Linker
@@ -45,12 +45,12 @@ def test_links_that_come_and_go_lose_double_and_reorder_nothing(weather):
 
 # One endpoint ----------------------------------------------------------------------------------------------------
 
-DONE = Bye(Farewell.DONE, "a has no more for b", 0)
+DONE = Bye(ByeReason.DONE, "a has no more for b", 0)
 
 
 def done(received):
     """What b says once it has no more for a."""
-    return Bye(Farewell.DONE, "b has no more for a", received)
+    return Bye(ByeReason.DONE, "b has no more for a", received)
 
 
 def opened():
@@ -130,7 +130,7 @@ def test_what_comes_after_done_makes_it_be_said_again():
     endpoint.receive("b", Ack(2), now=0.0)
     assert transmitted(endpoint.take_batch()) == [DONE]
     endpoint.receive("b", from_b(1, "b closes late"), now=0.0)
-    assert transmitted(endpoint.take_batch()) == [Ack(1), Bye(Farewell.DONE, "a has no more for b", 1)]
+    assert transmitted(endpoint.take_batch()) == [Ack(1), Bye(ByeReason.DONE, "a has no more for b", 1)]
 
 
 def test_a_peer_that_has_not_heard_the_end_is_told_when_it_comes_again():
@@ -183,7 +183,7 @@ def test_a_peer_that_knows_nothing_of_us_has_given_the_link_up_too_unless_someth
         endpoint.receive("b", Ack(2), now=0.0) if endpoint.take_batch() else None
     endpoint.disconnected("b")
     endpoint.connected("b", now=1.0)
-    endpoint.receive("b", Bye(Farewell.REFUSED, "who are you?"), now=1.0)
+    endpoint.receive("b", Bye(ByeReason.REFUSED, "who are you?"), now=1.0)
     assert endpoint.take_batch().retired == (["b"] if is_over else [])
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pleach.core.broker import Broker
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Send
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
@@ -194,7 +194,7 @@ def test_a_client_says_honestly_what_changes_it():
     tally = {"refused": 0, "changed": 0, "same": 0, "untouched": 0}
     for seed in range(60 * FACTOR):
         stream = Random(f"honest client/{seed}")
-        client = Client("c1", "b")
+        client = ClientMachine("c1", "b")
         for number in range(1, 40):
             if stream.random() < 0.5:
                 name, wanted = stream.choice(NAMES), stream.choice(FILTERS)
@@ -324,7 +324,7 @@ def test_recovery_from_snapshot_and_journal_at_every_point():
 
 
 def test_one_message_to_many_is_encoded_once():
-    endpoint = Endpoint(Client("c", "b"), 1, CONFIG)
+    endpoint = Endpoint(ClientMachine("c", "b"), 1, CONFIG)
     message = Attach()
     endpoint.perform([Send(peer, message) for peer in ("x", "y", "z")], now=0.0)
     payloads = [q.payload for q in endpoint.take_batch().queued]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleach.core.broker import Broker
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Observe
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
@@ -199,7 +199,7 @@ def test_a_run_that_cannot_be_accepted_ends_the_connection_and_is_passed_on_to_n
 
 
 def test_a_client_hears_of_every_event_that_a_confirmation_stands_for():
-    client = Client("p", "b")
+    client = ClientMachine("p", "b")
     effects = client.handle("b", Published(event(5).id, 3), now=0.0)
     assert [effect.event_id for effect in effects if isinstance(effect, Observe)] == ["p/7/3", "p/7/4", "p/7/5"]
 
@@ -207,4 +207,4 @@ def test_a_client_hears_of_every_event_that_a_confirmation_stands_for():
 @pytest.mark.parametrize("count", [0, -1, 6, CONFIRMED_TOGETHER_MAX + 1])
 def test_a_confirmation_of_impossibly_many_events_is_refused(count):
     with pytest.raises(ProtocolError):
-        Client("p", "b").handle("b", Published(event(5).id, count), now=0.0)
+        ClientMachine("p", "b").handle("b", Published(event(5).id, count), now=0.0)

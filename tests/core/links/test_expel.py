@@ -3,8 +3,8 @@
 from pleach.core.broker import Broker
 from pleach.core.events.language import parse_filter
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import Ack, Bye, Data, Farewell, Hello
-from pleach.core.links.session import Phase, Session, SessionConfig, SessionState
+from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Hello
+from pleach.core.links.session import Session, SessionConfig, SessionPhase, SessionState
 from pleach.core.messages import Attach, Subscribe, encode
 from pleach.core.routing.router import RoutingConfig
 
@@ -13,7 +13,7 @@ def session_up(received=0):
     session = Session("b", "s", SessionState(1))
     session.connected(now=0.0)
     session.receive(Hello("s", 5, 1 if received else 0, received, 1), now=0.0)
-    assert session.phase is Phase.UP
+    assert session.phase is SessionPhase.UP
     return session
 
 
@@ -31,7 +31,7 @@ def test_given_up_it_is_told_and_keeps_nothing():
     session = session_up()
     session.send(b"xxx", now=0.0)
     told, hangup = session.give_up("too slow")
-    assert told.frame == Bye(Farewell.BROKEN, "too slow")
+    assert told.frame == Bye(ByeReason.BROKEN, "too slow")
     assert hangup.reason == "too slow"
     assert session.outbox_bytes == session.unconfirmed == 0
     assert session.receive(Data(1, b"late"), now=0.0) == []
@@ -44,7 +44,7 @@ def test_not_even_a_peer_that_has_received_all_can_resume():
         session.give_up("too slow")
         session.connected(now=1.0)
         told, _ = session.receive(Hello("s", 5, 1, received, 1), now=1.0)
-        assert told.frame.why is Farewell.BROKEN
+        assert told.frame.why is ByeReason.BROKEN
 
 
 def test_a_new_life_of_the_peer_starts_over():
@@ -53,7 +53,7 @@ def test_a_new_life_of_the_peer_starts_over():
     session.give_up("too slow")
     session.connected(now=1.0)
     session.receive(Hello("s", 6, 0, 0, 1), now=1.0)
-    assert session.phase is Phase.UP
+    assert session.phase is SessionPhase.UP
     sent = session.send(b"new", now=1.0)
     assert [effect.frame for effect in sent] == [Data(3, b"new")]
 

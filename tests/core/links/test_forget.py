@@ -6,7 +6,7 @@ from pleach.core.broker import Broker
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.links.endpoint import Endpoint, Saved
-from pleach.core.links.frames import Bye, Data, Farewell, Hello
+from pleach.core.links.frames import Bye, ByeReason, Data, Hello
 from pleach.core.links.session import SessionState
 from pleach.core.messages import Attach, Publish, Subscribe, encode
 from pleach.core.routing.router import RoutingConfig
@@ -58,7 +58,7 @@ def test_however_much_it_had_it_cannot_resume_and_is_told(received):
     forget(endpoint)
     bye = come_back(endpoint, received)[-1]
     assert isinstance(bye, Bye)
-    assert bye.why is Farewell.BROKEN
+    assert bye.why is ByeReason.BROKEN
 
 
 @pytest.mark.parametrize("received", range(5))

@@ -19,9 +19,9 @@ from pleach.core.links.frames import (
     PROTOCOL_VERSION,
     Ack,
     Bye,
+    ByeReason,
     Data,
     Extent,
-    Farewell,
     Frame,
     FrameReader,
     Hello,
@@ -40,7 +40,7 @@ FRAMES = st.one_of(
     st.builds(Data, NUMBERS, st.binary(max_size=60)),
     st.builds(Ack, st.integers(0, 2**64 - 1)),
     st.just(Ping()),
-    st.builds(Bye, st.sampled_from(Farewell), NAMES),
+    st.builds(Bye, st.sampled_from(ByeReason), NAMES),
     st.builds(Read, COUNTS, COUNTS, COUNTS, st.booleans()),
     st.builds(Extent, COUNTS, ORDINALS, COUNTS),
     st.builds(Hello, NAMES, ORDINALS, COUNTS, COUNTS, ORDINALS, st.integers(0, 9), NAMES),
@@ -71,7 +71,7 @@ def test_it_does_not_matter_how_the_stream_is_cut(frames, data):
 
 
 def test_every_way_to_cut_a_short_stream_in_three():
-    frames = [Data(1, b"ab"), Ack(7), Bye(Farewell.LEAVING, "x"), Ping()]
+    frames = [Data(1, b"ab"), Ack(7), Bye(ByeReason.LEAVING, "x"), Ping()]
     stream = b"".join(map(encode_frame, frames))
     for i in range(len(stream) + 1):
         for j in range(i, len(stream) + 1):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleach.core.events.event import Event, EventId
-from pleach.core.links.joining import Joining
+from pleach.core.links.joining import RunJoiner
 from pleach.core.messages import CONFIRMED_TOGETHER_MAX, Attached, Deliver, Forward, Published, encode
 from pleach.core.messages.runs import RUN_BYTES_MAX, RUN_EVENTS_MAX, decode_all, encode_event
 
@@ -20,7 +20,7 @@ class Peers:
 
     def __init__(self):
         self.got = {}
-        self.joining = Joining(lambda peer, payload: self.got.setdefault(peer, []).append(payload))
+        self.joining = RunJoiner(lambda peer, payload: self.got.setdefault(peer, []).append(payload))
 
     def send(self, peer, *messages):
         for message in messages:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleach.core.events.event import Event, EventId
-from pleach.core.links.frames import Bye, Data, Extent, Farewell, Hello, Read
+from pleach.core.links.frames import Bye, ByeReason, Data, Extent, Hello, Read
 from pleach.core.links.reading import ANSWER_BYTES_MAX, ANSWER_MESSAGES_MAX, READER, answer, refusal
 from pleach.core.links.session import Session, SessionState
 from pleach.core.messages import Deliver
@@ -87,23 +87,23 @@ def test_what_was_confirmed_or_never_given_out_is_a_gap(after):
     held = session(payload(1), payload(1), first=5)  # 5 and 6
     (bye,) = answer(held, Read(after), 6)
     assert isinstance(bye, Bye)
-    assert bye.why is Farewell.BROKEN
+    assert bye.why is ByeReason.BROKEN
 
 
 def test_what_was_given_up_is_a_gap_even_for_who_has_all_of_it():
     held = session(payload(1), payload(1))
     held.give_up("too much")
     (bye,) = answer(held, Read(2), 2)
-    assert bye.why is Farewell.BROKEN
+    assert bye.why is ByeReason.BROKEN
 
 
 @pytest.mark.parametrize(
     ("held", "said", "why"),
     [
-        (None, hello(), Farewell.BROKEN),
-        (session(), hello(peer_epoch=BROKER_EPOCH - 1), Farewell.BROKEN),
-        (session(), hello(epoch=EPOCH - 1), Farewell.FENCED),
-        (session(), hello(epoch=EPOCH + 1), Farewell.BROKEN),
+        (None, hello(), ByeReason.BROKEN),
+        (session(), hello(peer_epoch=BROKER_EPOCH - 1), ByeReason.BROKEN),
+        (session(), hello(epoch=EPOCH - 1), ByeReason.FENCED),
+        (session(), hello(epoch=EPOCH + 1), ByeReason.BROKEN),
     ],
 )
 def test_another_life_is_refused(held, said, why):

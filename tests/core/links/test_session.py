@@ -7,15 +7,15 @@ import itertools
 import pytest
 
 from pleach.core.events.event import Event, EventId
-from pleach.core.links.frames import PROTOCOL_VERSION, Ack, Bye, Data, Farewell, Frame, Hello, Ping
+from pleach.core.links.frames import PROTOCOL_VERSION, Ack, Bye, ByeReason, Data, Frame, Hello, Ping
 from pleach.core.links.session import (
     Arrived,
     Fenced,
     Hangup,
-    PeerReborn,
-    Phase,
+    PeerReset,
     Session,
     SessionConfig,
+    SessionPhase,
     SessionState,
     Transmit,
     Up,
@@ -31,17 +31,17 @@ def hello(epoch: int = THEIRS, peer_epoch: int = OURS, received: int = 0, first:
     return Hello("b", epoch, peer_epoch, received, first, **more)
 
 
-def session_in(phase: Phase, *, sent: int = 2, received: int = 4) -> Session:
+def session_in(phase: SessionPhase, *, sent: int = 2, received: int = 4) -> Session:
     """A session of `a` with `b`, which it knows, with `sent` payloads on their way and `received` ones here."""
     session = Session("a", "b", SessionState(OURS, THEIRS, received), CONFIG)
     for n in range(1, sent + 1):
         session.send(b"out %d" % n, now=0.0)
-    if phase is not Phase.DOWN:
+    if phase is not SessionPhase.DOWN:
         session.connected(now=0.0)
-    if phase is Phase.UP:
+    if phase is SessionPhase.UP:
         session.receive(hello(), now=0.0)
-    if phase is Phase.FENCED:
-        session.receive(Bye(Farewell.FENCED, "x"), now=0.0)
+    if phase is SessionPhase.FENCED:
+        session.receive(Bye(ByeReason.FENCED, "x"), now=0.0)
     assert session.phase is phase
     return session
 
@@ -65,7 +65,7 @@ FRAMES: dict[str, Frame] = {
     "ack of nothing": Ack(0),
     "ack of what was never sent": Ack(3),
     "ping": Ping(),
-    **{f"bye {why.name}": Bye(why, "x") for why in Farewell},
+    **{f"bye {why.name}": Bye(why, "x") for why in ByeReason},
 }
 IGNORED: list[str] = []
 GREETING = {
@@ -74,7 +74,7 @@ GREETING = {
     "hello of a stranger": ["Bye", "Hangup"],
     "hello of another version": ["Bye", "Hangup"],
     "hello of a ghost": ["Bye", "Hangup"],
-    "hello of a new life": ["Hello", "PeerReborn", "Up"],
+    "hello of a new life": ["Hello", "PeerReset", "Up"],
     "hello to our former life": IGNORED,
     "hello to our next life": IGNORED,
     "hello with too much": ["Bye", "Hangup"],
@@ -88,7 +88,7 @@ UP = {
     "ping": IGNORED,
     "bye FENCED": ["Fenced", "Hangup"],
 }
-OUTCOMES = {Phase.DOWN: {}, Phase.FENCED: {}, Phase.GREETING: GREETING, Phase.UP: UP}
+OUTCOMES = {SessionPhase.DOWN: {}, SessionPhase.FENCED: {}, SessionPhase.GREETING: GREETING, SessionPhase.UP: UP}
 
 
 def names(effects) -> list[str]:
@@ -96,11 +96,11 @@ def names(effects) -> list[str]:
     return [type(e.frame if isinstance(e, Transmit) else e).__name__ for e in effects]
 
 
-@pytest.mark.parametrize(("phase", "frame"), [*itertools.product(Phase, FRAMES)])
+@pytest.mark.parametrize(("phase", "frame"), [*itertools.product(SessionPhase, FRAMES)])
 def test_every_frame_in_every_phase_has_its_outcome(phase, frame):
     """What is listed; otherwise nothing where there is no connection, and the end of the connection where there is."""
     session = session_in(phase)
-    otherwise = ["Hangup"] if phase in (Phase.GREETING, Phase.UP) else IGNORED
+    otherwise = ["Hangup"] if phase in (SessionPhase.GREETING, SessionPhase.UP) else IGNORED
     before = session.capture()
     effects = session.receive(FRAMES[frame], now=1.0)
     assert names(effects) == OUTCOMES[phase].get(frame, otherwise)
@@ -108,10 +108,10 @@ def test_every_frame_in_every_phase_has_its_outcome(phase, frame):
         assert session.capture() == before, "a refused frame changes nothing"
 
 
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", SessionPhase)
 def test_every_call_in_every_phase_has_its_outcome(phase):
-    is_up, is_connected = phase is Phase.UP, phase in (Phase.GREETING, Phase.UP)
-    is_fenced = phase is Phase.FENCED
+    is_up, is_connected = phase is SessionPhase.UP, phase in (SessionPhase.GREETING, SessionPhase.UP)
+    is_fenced = phase is SessionPhase.FENCED
     assert names(session_in(phase).send(b"x", now=0.0)) == (["Data"] if is_up else [])
     assert names(session_in(phase).connected(now=0.0)) == (["Hangup"] if is_fenced else ["Hello"])
     assert names(session_in(phase).leave("bye")) == (["Bye", "Hangup"] if is_connected else [])
@@ -119,21 +119,21 @@ def test_every_call_in_every_phase_has_its_outcome(phase):
     assert names(session_in(phase).tick(now=3.01)) == (["Hangup"] if is_connected else [])
     session = session_in(phase)
     session.disconnected()
-    assert session.phase is (Phase.FENCED if is_fenced else Phase.DOWN)
+    assert session.phase is (SessionPhase.FENCED if is_fenced else SessionPhase.DOWN)
 
 
 # Rules 1 and 2: numbers, and where to go on ----------------------------------------------------------------------
 
 
 def test_what_is_sent_while_down_goes_out_in_order_after_the_greeting():
-    session = session_in(Phase.GREETING, sent=2)
+    session = session_in(SessionPhase.GREETING, sent=2)
     effects = session.receive(hello(), now=0.0)
     assert effects == [Up(), Transmit(Data(1, b"out 1")), Transmit(Data(2, b"out 2"))]
 
 
 @pytest.mark.parametrize("received", range(4))
 def test_a_new_connection_goes_on_after_what_the_peer_has(received):
-    session = session_in(Phase.UP, sent=3)
+    session = session_in(SessionPhase.UP, sent=3)
     session.disconnected()
     session.connected(now=1.0)
     effects = session.receive(hello(received=received), now=1.0)
@@ -142,7 +142,7 @@ def test_a_new_connection_goes_on_after_what_the_peer_has(received):
 
 
 def test_no_more_than_the_window_is_under_way():
-    session = session_in(Phase.UP, sent=0)
+    session = session_in(SessionPhase.UP, sent=0)
     sent = [names(session.send(b"x", now=0.0)) for _ in range(5)]
     assert sent == [["Data"]] * 3 + [[]] * 2
     assert session.receive(Ack(2), now=0.0) == [Transmit(Data(4, b"x")), Transmit(Data(5, b"x"))]
@@ -150,7 +150,7 @@ def test_no_more_than_the_window_is_under_way():
 
 
 def test_an_ack_is_cumulative_and_an_old_one_does_nothing():
-    session = session_in(Phase.UP, sent=3)
+    session = session_in(SessionPhase.UP, sent=3)
     session.receive(Ack(3), now=0.0)
     assert session.unconfirmed == 0
     assert not session.receive(Ack(1), now=0.0)
@@ -167,7 +167,7 @@ def sent(effects) -> list[int]:
 
 
 def test_a_window_counts_messages_and_a_run_is_several():
-    session = session_in(Phase.UP, sent=0)
+    session = session_in(SessionPhase.UP, sent=0)
     assert sent(session.send(run(2), now=0.0)) == [1]
     assert sent(session.send(run(2), now=0.0)) == []  # four would be under way
     assert sent(session.send(b"single", now=0.0)) == []  # and nothing overtakes
@@ -177,14 +177,14 @@ def test_a_window_counts_messages_and_a_run_is_several():
 
 
 def test_a_run_larger_than_the_window_goes_alone():
-    session = session_in(Phase.UP, sent=0)
+    session = session_in(SessionPhase.UP, sent=0)
     assert sent(session.send(run(5), now=0.0)) == [1]
     assert sent(session.send(b"single", now=0.0)) == []
     assert sent(session.receive(Ack(1), now=0.0)) == [2]
 
 
 def test_what_was_under_way_on_a_former_connection_takes_no_room_on_the_next():
-    session = session_in(Phase.UP, sent=0)
+    session = session_in(SessionPhase.UP, sent=0)
     session.send(run(3), now=0.0)
     session.send(run(3), now=0.0)
     session.disconnected()
@@ -196,7 +196,7 @@ def test_what_was_under_way_on_a_former_connection_takes_no_room_on_the_next():
 
 
 def test_a_restored_session_knows_how_many_messages_wait():
-    session = session_in(Phase.UP, sent=0)
+    session = session_in(SessionPhase.UP, sent=0)
     session.send(run(3), now=0.0)
     session.send(b"single", now=0.0)
     assert Session("a", "b", session.capture(), CONFIG).unconfirmed == 4
@@ -204,7 +204,7 @@ def test_a_restored_session_knows_how_many_messages_wait():
 
 def test_a_peer_that_confirms_what_waits_outside_the_window_is_hung_up_on():
     """It is in the outbox, but it was never sent on this connection."""
-    session = session_in(Phase.UP, sent=5)
+    session = session_in(SessionPhase.UP, sent=5)
     assert names(session.receive(Ack(4), now=0.0)) == ["Hangup"]
     assert session.unconfirmed == 5
 
@@ -216,7 +216,7 @@ def test_a_peer_that_claims_to_have_what_was_never_sent_or_lacks_what_is_gone_is
     bye, hangup = session.receive(hello(received=received), now=0.0)
     assert isinstance(bye, Transmit)
     assert isinstance(bye.frame, Bye)
-    assert bye.frame.why is Farewell.BROKEN
+    assert bye.frame.why is ByeReason.BROKEN
     assert isinstance(hangup, Hangup)
     assert session.unconfirmed == 3
 
@@ -225,7 +225,7 @@ def test_a_peer_that_claims_to_have_what_was_never_sent_or_lacks_what_is_gone_is
 
 
 def test_a_duplicate_is_confirmed_again_and_not_handed_over():
-    session = session_in(Phase.UP, received=4)
+    session = session_in(SessionPhase.UP, received=4)
     assert session.receive(Data(5, b"in"), now=0.0) == [Arrived(b"in"), Transmit(Ack(5))]
     assert session.receive(Data(5, b"in"), now=0.0) == [Transmit(Ack(5))]
     assert session.receive(Data(1, b"old"), now=0.0) == [Transmit(Ack(5))]
@@ -233,7 +233,7 @@ def test_a_duplicate_is_confirmed_again_and_not_handed_over():
 
 
 def test_after_a_gap_nothing_is_taken_until_the_missing_frame_comes():
-    session = session_in(Phase.UP, received=4)
+    session = session_in(SessionPhase.UP, received=4)
     for number in (6, 7, 8):
         assert names(session.receive(Data(number, b"in"), now=0.0)) == ["Hangup"]
     assert session.received == 4
@@ -242,7 +242,7 @@ def test_after_a_gap_nothing_is_taken_until_the_missing_frame_comes():
 # Heartbeats ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("phase", [Phase.GREETING, Phase.UP])
+@pytest.mark.parametrize("phase", [SessionPhase.GREETING, SessionPhase.UP])
 @pytest.mark.parametrize("tick", [0.1, 0.25, 0.5, 1.0])
 def test_a_half_open_connection_is_found_within_three_heartbeats_and_a_tick(phase, tick):
     session, now, effects = session_in(phase), 0.0, []
@@ -254,7 +254,7 @@ def test_a_half_open_connection_is_found_within_three_heartbeats_and_a_tick(phas
 
 
 def test_two_idle_sessions_keep_each_other_alive():
-    one = session_in(Phase.UP)
+    one = session_in(SessionPhase.UP)
     other = Session("b", "a", SessionState(THEIRS, OURS), CONFIG)
     other.connected(now=0.0)
     other.receive(Hello("a", OURS, THEIRS, 0, 1), now=0.0)
@@ -270,7 +270,7 @@ def test_two_idle_sessions_keep_each_other_alive():
 
 
 def test_whoever_talks_need_not_ping():
-    session = session_in(Phase.UP, sent=0)
+    session = session_in(SessionPhase.UP, sent=0)
     session.send(b"x", now=0.75)
     assert not session.tick(now=1.5)
     assert names(session.tick(now=1.75)) == ["Ping"]
@@ -280,7 +280,7 @@ def test_whoever_talks_need_not_ping():
 
 
 def test_a_ghost_is_told_and_knows_for_good():
-    knower = session_in(Phase.GREETING)
+    knower = session_in(SessionPhase.GREETING)
     bye, _ = knower.receive(hello(epoch=THEIRS - 1), now=0.0)
     assert isinstance(bye, Transmit)
     assert isinstance(bye.frame, Bye)
@@ -294,14 +294,14 @@ def test_a_ghost_is_told_and_knows_for_good():
 
 
 def test_a_ghost_that_was_up_is_fenced_too():
-    assert names(session_in(Phase.UP).receive(Bye(Farewell.FENCED, "x"), now=0.0)) == ["Fenced", "Hangup"]
+    assert names(session_in(SessionPhase.UP).receive(Bye(ByeReason.FENCED, "x"), now=0.0)) == ["Fenced", "Hangup"]
 
 
 def test_a_rebirth_is_reported_once_and_voids_what_was_for_the_former_life():
-    session = session_in(Phase.GREETING, sent=2)
+    session = session_in(SessionPhase.GREETING, sent=2)
     born = hello(epoch=THEIRS + 1, peer_epoch=0)
     second = Hello("a", OURS, THEIRS + 1, 0, 3)
-    assert session.receive(born, now=0.0) == [Transmit(second), PeerReborn(), Up()]
+    assert session.receive(born, now=0.0) == [Transmit(second), PeerReset(), Up()]
     assert session.unconfirmed == 0
     session.disconnected()
     session.connected(now=1.0)
@@ -310,9 +310,9 @@ def test_a_rebirth_is_reported_once_and_voids_what_was_for_the_former_life():
 
 def test_a_new_life_that_claims_the_impossible_is_a_new_life_all_the_same():
     """What was for the former one is void, and the machine must hear of it, whatever else is wrong."""
-    session = session_in(Phase.GREETING, sent=2)
+    session = session_in(SessionPhase.GREETING, sent=2)
     effects = session.receive(hello(epoch=THEIRS + 1, received=99), now=0.0)
-    assert names(effects) == ["Hello", "PeerReborn", "Bye", "Hangup"]
+    assert names(effects) == ["Hello", "PeerReset", "Bye", "Hangup"]
     assert session.unconfirmed == 0
 
 
@@ -335,12 +335,12 @@ def test_one_reborn_waits_for_the_greeting_that_knows_it():
 # Giving up -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("phase", [Phase.DOWN, Phase.GREETING, Phase.UP])
+@pytest.mark.parametrize("phase", [SessionPhase.DOWN, SessionPhase.GREETING, SessionPhase.UP])
 @pytest.mark.parametrize("received", range(4))
 def test_a_peer_that_was_given_up_cannot_resume_in_silence(phase, received):
     session = session_in(phase, sent=3)
     effects = session.give_up("too slow")
-    assert names(effects) == ([] if phase is Phase.DOWN else ["Bye", "Hangup"])
+    assert names(effects) == ([] if phase is SessionPhase.DOWN else ["Bye", "Hangup"])
     session.disconnected()
     session.connected(now=1.0)
     assert names(session.receive(hello(received=received), now=1.0)) == ["Bye", "Hangup"]
@@ -348,10 +348,10 @@ def test_a_peer_that_was_given_up_cannot_resume_in_silence(phase, received):
 
 
 def test_a_peer_that_was_given_up_can_begin_a_new_life():
-    session = session_in(Phase.UP, sent=3)
+    session = session_in(SessionPhase.UP, sent=3)
     session.give_up("too slow")
     session.connected(now=1.0)
-    assert names(session.receive(hello(epoch=THEIRS + 1, peer_epoch=0), now=1.0)) == ["Hello", "PeerReborn", "Up"]
+    assert names(session.receive(hello(epoch=THEIRS + 1, peer_epoch=0), now=1.0)) == ["Hello", "PeerReset", "Up"]
     assert session.send(b"new", now=1.0) == [Transmit(Data(session.last, b"new"))]
 
 
@@ -359,7 +359,7 @@ def test_a_peer_that_was_given_up_can_begin_a_new_life():
 
 
 def test_a_session_goes_on_from_its_captured_state():
-    session = session_in(Phase.UP, sent=3)
+    session = session_in(SessionPhase.UP, sent=3)
     session.receive(Ack(1), now=0.0)
     session.receive(Data(5, b"in"), now=0.0)
     again = Session("a", "b", session.capture(), CONFIG)
@@ -369,7 +369,7 @@ def test_a_session_goes_on_from_its_captured_state():
 
 
 def test_the_bytes_in_the_outbox_are_counted():
-    session = session_in(Phase.UP, sent=3)
+    session = session_in(SessionPhase.UP, sent=3)
     assert session.outbox_bytes == 3 * len(b"out 1")
     session.receive(Ack(2), now=0.0)
     assert session.outbox_bytes == len(b"out 1")

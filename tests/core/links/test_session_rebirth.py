@@ -4,7 +4,7 @@ from collections import deque
 
 import pytest
 
-from pleach.core.links.session import Arrived, Hangup, PeerReborn, Phase, Session, SessionState, Transmit
+from pleach.core.links.session import Arrived, Hangup, PeerReset, Session, SessionPhase, SessionState, Transmit
 
 
 class Line:
@@ -38,7 +38,7 @@ class Line:
                     lines[other.node].append(frame)
                 case Arrived(payload):
                     self.arrived[session.node].append(payload)
-                case PeerReborn():
+                case PeerReset():
                     self.take(session, other, session.send(b"again", now=0.0), lines)
                 case Hangup(reason):
                     self.hangups.append(reason)
@@ -88,7 +88,7 @@ def test_a_reborn_side_learns_where_its_peer_goes_on():
     line.run()
     line.run()
     assert (line.hangups, line.arrived["b"]) == ([], [b"again"])
-    assert broker.phase is Phase.DOWN
+    assert broker.phase is SessionPhase.DOWN
 
 
 # Rule 7: who was sent to a peer knows to which life of it ----------------------------------------------------------

@@ -52,7 +52,7 @@ def of_type(kind):
     if kind == Way:
         return st.lists(names, min_size=1, max_size=3)
     if kind == council.Way:
-        return st.lists(made(council.Standing), min_size=1, max_size=3)
+        return st.lists(made(council.BrokerOnPath), min_size=1, max_size=3)
     if get_origin(kind) is Annotated:
         return of_type(get_args(kind)[0]) if kind not in BOUNDED else BOUNDED[kind]
     parts = get_args(kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import LinkDown, LinkUp, Observe, Observed, Send
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
@@ -30,7 +30,7 @@ def sent(effects):
 
 @pytest.fixture
 def halted():
-    client = Client("k", "here")
+    client = ClientMachine("k", "here")
     client.attach()
     assert sent(client.handle("here", Halt("1"), now=0.0)) == [("here", Halted("1"))]
     return client
@@ -72,7 +72,7 @@ def test_one_that_is_to_halt_again_as_soon_as_it_comes_says_nothing_in_between(h
 
 def test_it_survives_a_restart(halted):
     halted.publish({"x": 1})
-    again = Client("k", "here")
+    again = ClientMachine("k", "here")
     again.restore(halted.capture())
     assert len(sent(again.handle("here", Resume("1", "here"), now=0.0))) == 1
 
@@ -82,6 +82,6 @@ def test_a_broker_that_lost_its_memory_has_forgotten_that_the_client_should_halt
     halted.advertise("a", WANTED)
     halted.subscribe("s", WANTED)
     halted.publish({"x": 2})
-    again = sent(halted.peer_reborn("here"))
+    again = sent(halted.peer_reset("here"))
     assert [type(message) for _, message in again] == [Attach, Subscribe, Advertise]
     assert not halted.may_publish

@@ -32,7 +32,7 @@ from pleach.core.messages import (
     encode,
 )
 from pleach.core.mobility.machine import TOWARDS_SOURCE, Mobility, MobilityState
-from pleach.core.mobility.movements import Entering, Leaving, Through
+from pleach.core.mobility.movements import PathMovement, SourceMovement, TargetMovement
 from pleach.core.mobility.phases import TRANSITIONS, Late, PathPhase, SourcePhase, TargetPhase
 from pleach.core.mobility.source import TIMER
 from pleach.core.routing.router import RoutingConfig
@@ -57,11 +57,11 @@ PHASES = [*SourcePhase, *TargetPhase, *PathPhase]
 def movement_in(phase):
     match phase:
         case SourcePhase():
-            return Leaving(RequestMove("1", "k", ["here", "right"]), 0, phase=phase)
+            return SourceMovement(RequestMove("1", "k", ["here", "right"]), 0, phase=phase)
         case TargetPhase():
-            return Entering("1", CLIENT, "left", 0, phase)
+            return TargetMovement("1", CLIENT, "left", 0, phase)
         case PathPhase():
-            return Through("1", "k", "left", "right", phase)
+            return PathMovement("1", "k", "left", "right", phase)
 
 
 def broker_in(phase):
@@ -202,7 +202,7 @@ def test_the_approval_follows_what_is_installed():
 def test_a_client_that_has_left_meanwhile_is_not_moved():
     broker = broker_in(SourcePhase.HALTING)
     broker.sessions.handle("k", decode(encode(Subscribe("t", WANTED))))
-    broker._layers.sessions._clients.clear()
+    broker._context.sessions._clients.clear()
     effects = broker.handle("k", Halted("1"), now=0.0)
     sent = [(e.to, type(e.message)) for e in effects if isinstance(e, Send)]
     assert sent == [("k", Resume), ("right", MoveAbort)]

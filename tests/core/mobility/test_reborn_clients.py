@@ -81,7 +81,7 @@ def to_client(effects):
 
 def test_the_new_life_does_not_wait_for_the_outcome():
     broker, _ = prepared()
-    assert to_client(broker.peer_reborn("k")) == []
+    assert to_client(broker.peer_reset("k")) == []
     assert to_client(broker.handle("k", Attach(), now=0.0))
     assert broker.handle("p", MoveAck("1"), now=0.0) == []
     effects = broker.handle("p", Reject("1", "it was given up"), now=0.0)
@@ -101,7 +101,7 @@ def test_who_has_sent_the_state_confirms_nothing_more():
     """The target does: what a neighbour owed that begins anew is not owed any more, and looks like confirmed."""
     broker, answers = prepared(others=["o"])
     assert of_subscriptions(broker.handle("p", answers["p"], now=0.0)) == []
-    assert of_subscriptions(broker.peer_reborn("o")) == []
+    assert of_subscriptions(broker.peer_reset("o")) == []
     assert of_subscriptions(broker.handle("p", MoveAck("1"), now=0.0)) == []
 
 

@@ -17,7 +17,7 @@ from pleach.core.events.language import parse_filter
 from pleach.core.messages import Layer
 from pleach.core.mobility.admission import up_to
 from pleach.core.mobility.machine import Mobility
-from pleach.core.mobility.movements import Leaving
+from pleach.core.mobility.movements import SourceMovement
 from pleach.core.mobility.phases import SourcePhase
 from pleach.core.mobility.source import TIMER
 from pleach.core.routing.clients import owner
@@ -120,7 +120,7 @@ class WatchfulTrip(Trip):
 
 def _runs_at(broker):
     """A copy whose state has gone does not run: the other one might."""
-    leaving = [m for m in broker.machine(Mobility).movements if isinstance(m, Leaving) and m.client == MOVER]
+    leaving = [m for m in broker.machine(Mobility).movements if isinstance(m, SourceMovement) and m.client == MOVER]
     return MOVER in broker.sessions and not any(m.phase is SourcePhase.PREPARED for m in leaving)
 
 

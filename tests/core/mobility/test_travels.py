@@ -9,9 +9,9 @@ import pytest
 
 from pleach.core.effects import Send
 from pleach.core.messages import Approve
-from pleach.core.mobility.source import Source
-from pleach.core.mobility.target import Target, nobody
-from pleach.core.overlay.seam import Handled
+from pleach.core.mobility.source import MovementSource
+from pleach.core.mobility.target import MovementTarget, nobody
+from pleach.core.overlay.seam import Reaction
 from pleach.scenario.model import Stabilise, Stabiliser
 from pleach.scenario.steps import MoveClient, SubscribeStep
 from pleach.scenario.timeline import check_steps
@@ -74,8 +74,8 @@ def some_seeds():
 
 
 def test_without_the_list_of_what_was_delivered_events_come_twice(monkeypatch, some_seeds):
-    take = Target._take
-    monkeypatch.setattr(Target, "_take", lambda self, client, _: take(self, client, []))
+    take = MovementTarget._take
+    monkeypatch.setattr(MovementTarget, "_take", lambda self, client, _: take(self, client, []))
     assert any(flaw.startswith("duplicate") for flaw in flaws_of(some_seeds))
 
 
@@ -86,28 +86,28 @@ def test_without_what_was_queued_events_are_lost(monkeypatch, some_seeds):
 
 def test_a_target_that_installs_only_when_the_client_comes_loses_events(monkeypatch, some_seeds):
     """There would be no second configuration beside the first."""
-    take = Target._take
+    take = MovementTarget._take
 
     def late(self, client, delivered):
         taken = take(self, client, delivered)
         return taken._replace(effects=[*self._change(nobody(client.name), client), *taken.effects])
 
     def bare(self, _):
-        return Handled([Send(self._movement.before, Approve(self._movement.operation))])
+        return Reaction([Send(self._movement.before, Approve(self._movement.operation))])
 
-    monkeypatch.setattr(Target, "_take", late)
-    monkeypatch.setattr(Target, "approve", bare)
+    monkeypatch.setattr(MovementTarget, "_take", late)
+    monkeypatch.setattr(MovementTarget, "approve", bare)
     assert any(flaw.startswith("lost") for flaw in flaws_of(some_seeds))
 
 
 def test_a_source_that_keeps_its_entries_is_seen(monkeypatch, some_seeds):
-    commit = Source._commit
+    commit = MovementSource._commit
 
     def forgetful(self):
         handled = commit(self)
         return handled._replace(effects=[e for e in handled.effects if "Withdraw" not in str(e)])
 
-    monkeypatch.setattr(Source, "_commit", forgetful)
+    monkeypatch.setattr(MovementSource, "_commit", forgetful)
     assert any("told" in flaw for flaw in flaws_of(some_seeds))
 
 
@@ -115,13 +115,13 @@ def test_a_client_that_nobody_negotiates_for_again_is_seen(monkeypatch):
     """It changes its mind while it moves, and the target goes by what it wanted before."""
     changes_its_mind = SubscribeStep(at=MOVES_AT + 0.005, client="mover", filter="said < 2")
     assert not Trip(route(MOVE, changes_its_mind)).finish()
-    halted = Source._halted
+    halted = MovementSource._halted
 
     def hasty(self):
         self._movement.is_outdated = False
         return halted(self)
 
-    monkeypatch.setattr(Source, "_halted", hasty)
+    monkeypatch.setattr(MovementSource, "_halted", hasty)
     assert Trip(route(MOVE, changes_its_mind)).finish()
 
 

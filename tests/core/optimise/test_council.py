@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from pleach.core.effects import Send
-from pleach.core.messages import Bulletin, Motion, RequestExchange, RequestSwap, Standing, decode, encode
+from pleach.core.messages import BrokerOnPath, Bulletin, Motion, RequestExchange, RequestSwap, decode, encode
 from pleach.core.optimise.conduct import Conduct
 from pleach.core.optimise.cost import Costs, Flow
-from pleach.core.optimise.improvement import Verdict
+from pleach.core.optimise.improvement import ImproveVerdict
 from pleach.core.optimise.settling import INTERVAL_MAX
 from pleach.core.overlay.choice import Circumstances
 from pleach.core.overlay.plans.topology import Topology, link
@@ -57,7 +57,7 @@ def test_a_link_that_saves_is_decided_for_at_the_end_of_the_way():
     made = busy_from_a_to_d()
     made.round(LATER)
     best = judgements(made)[0]
-    assert best.verdict is Verdict.IMPROVE
+    assert best.verdict is ImproveVerdict.IMPROVE
     assert best.add == ("a", "d")
     assert best.share_saved == pytest.approx(22 / 34)
     assert requests(made)
@@ -98,20 +98,20 @@ def test_a_dry_run_says_what_it_would_do_and_asks_for_nothing():
 def test_where_several_swaps_are_recommended_nothing_is_asked_for():
     made = busy_from_a_to_d(where=Circumstances("causal", heals=True))
     made.round(LATER)
-    assert judgements(made)[0].verdict is Verdict.SWAPS
+    assert judgements(made)[0].verdict is ImproveVerdict.SWAPS
     assert not requests(made)
 
 
 def test_few_events_may_be_chance():
     made = busy_from_a_to_d(events=8)
     made.round(LATER)
-    assert judgements(made)[0].verdict is Verdict.CHANCE
+    assert judgements(made)[0].verdict is ImproveVerdict.CHANCE
 
 
 def test_who_saves_too_little_is_left_alone():
     made = busy_from_a_to_d(msgspec.structs.replace(CONDUCT, saving_min=0.7))
     made.round(LATER)
-    assert judgements(made)[0].verdict is Verdict.LITTLE
+    assert judgements(made)[0].verdict is ImproveVerdict.LITTLE
 
 
 def test_events_that_all_brokers_of_the_way_want_change_nothing():
@@ -220,8 +220,8 @@ def test_at_rest_bulletins_become_rarer_and_a_change_brings_them_back():
         lambda b: {"links": [1.0]},
         lambda b: {"summary": b.summary[:-1]},
         lambda b: {"way": [*b.way, b.way[0]]},
-        lambda b: {"way": [Standing("b", 1.0, 1, 1.0, 0)], "links": []},
-        lambda b: {"way": [Standing("x", 1.0, 1, 1.0, 0)], "links": []},
+        lambda b: {"way": [BrokerOnPath("b", 1.0, 1, 1.0, 0)], "links": []},
+        lambda b: {"way": [BrokerOnPath("x", 1.0, 1, 1.0, 0)], "links": []},
     ],
 )
 def test_a_bulletin_that_makes_no_sense_is_ignored(spoil):
@@ -235,7 +235,7 @@ def test_a_bulletin_that_makes_no_sense_is_ignored(spoil):
 
 
 def _standing(made, broker):
-    return Standing(broker, 1.0, len(made.grounds[broker].neighbours), 1.0, 0)
+    return BrokerOnPath(broker, 1.0, len(made.grounds[broker].neighbours), 1.0, 0)
 
 
 def test_what_is_no_neighbour_is_not_heard():
@@ -255,4 +255,4 @@ def test_what_councillors_say_travels():
 
 def test_a_level_beyond_all_levels_is_no_message():
     with pytest.raises(msgspec.ValidationError):
-        decode(encode(Motion([Standing("a", 1.0, 1, 1.0, 0)], [], 1.0, 99, {})))
+        decode(encode(Motion([BrokerOnPath("a", 1.0, 1, 1.0, 0)], [], 1.0, 99, {})))

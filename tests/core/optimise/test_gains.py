@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from pleach.core.optimise.cost import tree_cost
-from pleach.core.optimise.gains import Growth, Move, Priced, View
+from pleach.core.optimise.gains import Growth, LinkMove, Priced, TreeView
 from pleach.core.optimise.ledger import gathered_along, savings, stretches
 from pleach.core.overlay.plans.cycle import links_on
 from support.optimise.priced_networks import drawn_costs, drawn_flows, drawn_tree, kept
@@ -22,7 +22,7 @@ def every_path(tree, priced):
     growth = Growth(tree, priced.names)
     for a, b in combinations(range(len(priced.names)), 2):
         if b not in growth.around[a]:
-            view = View(growth, a, priced)
+            view = TreeView(growth, a, priced)
             yield view, view.path(b)
 
 
@@ -47,7 +47,7 @@ def test_a_gain_is_what_the_tree_costs_less(seed):
     for view, path in every_path(tree, priced):
         for place, gain in enumerate(view.gains(path)):
             growth = Growth(tree, priced.names)
-            growth.exchange(Move(gain, path, place))
+            growth.exchange(LinkMove(gain, path, place))
             after = growth.topology(priced.names)
             assert before - tree_cost(flows, after, costs) == pytest.approx(gain, abs=1e-9)
 

@@ -4,8 +4,8 @@ import pytest
 
 from pleach.core.messages import RequestExchange, RequestSwap
 from pleach.core.messages.council import RADIUS_MAX
-from pleach.core.optimise.improvement import Verdict
-from pleach.core.optimise.motions import Judgement, request_for
+from pleach.core.optimise.improvement import ImproveVerdict
+from pleach.core.optimise.motions import MotionJudgement, request_for
 from pleach.core.overlay.choice import AT_ONCE, BY_SWAPS, CAUSAL_BROKERS_MAX, Circumstances, recommended
 
 WHERE = [
@@ -20,7 +20,7 @@ CAUSAL = Circumstances("causal")
 
 def decided(brokers, place):
     """For a link between the ends of a way of so many, instead of that behind `place`."""
-    return Judgement(Verdict.IMPROVE, tuple("abcdefgh"[:brokers]), place)
+    return MotionJudgement(ImproveVerdict.IMPROVE, tuple("abcdefgh"[:brokers]), place)
 
 
 @pytest.mark.parametrize("where", WHERE)

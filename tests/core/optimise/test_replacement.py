@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pleach.core.optimise.gains import Growth, Priced, View
+from pleach.core.optimise.gains import Growth, Priced, TreeView
 from pleach.core.optimise.replacement import Demand, Weights, best_replacement
 from pleach.core.overlay.plans.topology import link
 from support.optimise.priced_networks import drawn_costs, drawn_flows, drawn_tree
@@ -26,7 +26,7 @@ def by_cycles(growth, priced, degree_max):
     """For each link of the tree: what any other one in its place relieves and saves."""
     found = {gone: [] for gone in growth.links}
     for root in range(len(priced.names)):
-        view = View(growth, root, priced)
+        view = TreeView(growth, root, priced)
         for end in range(root):
             if end in growth.around[root]:
                 continue

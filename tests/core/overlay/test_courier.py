@@ -1,4 +1,4 @@
-"""The courier: requests that begin at another broker than the one that is asked."""
+"""The remote_requests: requests that begin at another broker than the one that is asked."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from functools import partial
 from pleach.core.broker import Broker
 from pleach.core.effects import CancelTimer, Concluded, Send, SetTimer
 from pleach.core.messages import OPERATOR, Lock, RequestSwap, Seek, Sought
-from pleach.core.overlay.context import Layers
-from pleach.core.overlay.remote_requests import SEARCH, SEARCH_SECONDS, TAKEN_MAX, Courier
+from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.remote_requests import SEARCH, SEARCH_SECONDS, TAKEN_MAX, RemoteRequests
 from pleach.core.overlay.swaplink.machine import SwapLink
-from pleach.core.routing.clients import Sessions
+from pleach.core.routing.clients import ClientTable
 from pleach.core.routing.router import Router, RoutingConfig
 
 SWAP = RequestSwap("op-1", "far", "b", "c")
@@ -18,32 +18,32 @@ TIMER = SEARCH + "op-1"
 DEADLINE, IN_TIME = SetTimer(TIMER, SEARCH_SECONDS), CancelTimer(TIMER)
 
 
-def courier(name: str, *neighbours: str) -> tuple[Courier, Layers]:
+def remote_requests(name: str, *neighbours: str) -> tuple[RemoteRequests, BrokerContext]:
     router = Router(RoutingConfig())
     for neighbour in neighbours:
         router.connect(neighbour)
-    layers = Layers(name, "", router, Sessions(router), lambda: "")
-    return Courier(layers), layers
+    layers = BrokerContext(name, "", router, ClientTable(router), lambda: "")
+    return RemoteRequests(layers), layers
 
 
 def test_it_is_sought_everywhere_but_where_the_question_came_from():
-    asked, _ = courier("x", "a", "b", "c")
+    asked, _ = remote_requests("x", "a", "b", "c")
     assert asked.seek("a", SWAP).effects == [Send("b", Seek(SWAP)), Send("c", Seek(SWAP)), DEADLINE]
 
 
 def test_a_neighbour_is_asked_alone():
-    asked, _ = courier("x", "a", "b", "far")
+    asked, _ = remote_requests("x", "a", "b", "far")
     assert asked.seek("a", SWAP).effects == [Send("far", Seek(SWAP)), DEADLINE]
 
 
 def test_whoever_is_sought_takes_the_request_and_says_so():
-    sought, _ = courier("far", "x")
+    sought, _ = remote_requests("far", "x")
     handled = sought.handle("x", Seek(SWAP), now=0.0)
     assert (handled.request, handled.effects) == (SWAP, [Send("x", Sought("op-1", is_found=True))])
 
 
 def test_not_found_is_said_when_everyone_has_said_so():
-    asked, _ = courier("x", "a", "b", "c")
+    asked, _ = remote_requests("x", "a", "b", "c")
     asked.seek("a", SWAP)
     assert not asked.handle("b", Sought("op-1", is_found=False), now=0.0).effects
     assert asked.handle("c", Sought("op-1", is_found=False), now=0.0).effects == [
@@ -53,7 +53,7 @@ def test_not_found_is_said_when_everyone_has_said_so():
 
 
 def test_the_operator_hears_that_there_is_no_such_broker():
-    asked, _ = courier("x", "b")
+    asked, _ = remote_requests("x", "b")
     asked.seek(OPERATOR, SWAP)
     _, concluded = asked.handle("b", Sought("op-1", is_found=False), now=0.0).effects
     assert isinstance(concluded, Concluded)
@@ -61,19 +61,19 @@ def test_the_operator_hears_that_there_is_no_such_broker():
 
 
 def test_an_answer_over_a_link_that_is_gone_is_not_sent():
-    asked, layers = courier("x", "a", "b")
+    asked, layers = remote_requests("x", "a", "b")
     asked.seek("a", SWAP)
     layers.router.neighbours.remove("a")
     assert asked.handle("b", Sought("op-1", is_found=True), now=0.0).effects == [IN_TIME]
 
 
 def test_an_answer_that_went_with_its_link_is_not_waited_for_for_ever():
-    asked, layers = courier("x", "b", "c")
+    asked, layers = remote_requests("x", "b", "c")
     idle = asked.capture()
     asked.seek(OPERATOR, SWAP)
     assert not asked.handle("b", Sought("op-1", is_found=False), now=0.0).effects
     layers.router.neighbours.remove("c")
-    again = Courier(layers)
+    again = RemoteRequests(layers)
     again.restore(asked.capture())
     assert again.resume() == [DEADLINE]
     (concluded,) = again.handle_timer(TIMER, now=10.0).effects
@@ -83,7 +83,7 @@ def test_an_answer_that_went_with_its_link_is_not_waited_for_for_ever():
 
 
 def test_who_passes_a_question_on_forgets_it_in_time():
-    asked, _ = courier("x", "a", "b")
+    asked, _ = remote_requests("x", "a", "b")
     idle = asked.capture()
     asked.seek("a", SWAP)
     assert not asked.handle_timer(TIMER, now=10.0).effects
@@ -91,15 +91,15 @@ def test_who_passes_a_question_on_forgets_it_in_time():
 
 
 def test_a_question_that_came_over_a_link_that_is_gone_is_still_a_request():
-    sought, _ = courier("far", "b")
+    sought, _ = remote_requests("far", "b")
     handled = sought.handle("x", Seek(SWAP), now=0.0)
     assert (handled.request, list(handled.effects)) == (SWAP, [])
 
 
 def test_what_comes_by_two_ways_is_taken_once_and_answered_twice():
-    sought, _ = courier("far", "x", "y")
+    sought, _ = remote_requests("far", "x", "y")
     sought.handle("x", Seek(SWAP), now=0.0)
-    restarted, _ = courier("far", "x", "y")
+    restarted, _ = remote_requests("far", "x", "y")
     restarted.restore(sought.capture())
     for each in (sought, restarted):
         handled = each.handle("y", Seek(SWAP), now=0.1)
@@ -107,7 +107,7 @@ def test_what_comes_by_two_ways_is_taken_once_and_answered_twice():
 
 
 def test_what_was_taken_long_ago_is_forgotten():
-    sought, _ = courier("far", "x")
+    sought, _ = remote_requests("far", "x")
     for number in range(TAKEN_MAX + 1):
         sought.handle("x", Seek(RequestSwap(f"n-{number}", "far", "b", "c")), now=0.0)
     assert not sought.handle("x", Seek(RequestSwap("n-1", "far", "b", "c")), now=0.0).request
@@ -124,9 +124,9 @@ def test_a_swap_that_is_sought_by_two_ways_is_not_refused_after_it_has_begun():
 
 
 def test_one_that_has_lost_its_memory_is_not_waited_for():
-    asked, _ = courier("x", "b", "c")
+    asked, _ = remote_requests("x", "b", "c")
     asked.seek(OPERATOR, SWAP)
-    assert not asked.reborn("b").effects
-    _, concluded = asked.reborn("c").effects  # the timer is cancelled
+    assert not asked.peer_reset("b").effects
+    _, concluded = asked.peer_reset("c").effects  # the timer is cancelled
     assert "there is no broker far" in concluded.refusal
-    assert not asked.reborn("c").effects
+    assert not asked.peer_reset("c").effects

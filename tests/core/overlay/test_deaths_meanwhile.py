@@ -11,8 +11,8 @@ import itertools
 import msgspec
 import pytest
 
-from pleach.core.overlay.swaplink.events import Phase, Role, Swapping
-from pleach.core.overlay.swaplink.failures import Fate, fate
+from pleach.core.overlay.swaplink.events import SwapPhase, Swapping, SwapRole
+from pleach.core.overlay.swaplink.failures import SwapFate, fate
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.steps import Crash
 from support.contract.thorough import FACTOR
@@ -141,27 +141,27 @@ class TestFates:
     def of(role, phase, *dead):
         return fate(Swapping("1", "a", "b", "c", role, is_corrected=True, phase=phase, dead=sorted(dead)))
 
-    @pytest.mark.parametrize("phase", [Phase.LOCKED, Phase.FLOODING])
+    @pytest.mark.parametrize("phase", [SwapPhase.LOCKED, SwapPhase.FLOODING])
     @pytest.mark.parametrize("dead", ["a", "c", "ac"])
     def test_b_gives_up_until_it_has_passed_the_tables_on(self, phase, dead):
-        assert self.of(Role.B, phase, *dead) is Fate.GIVE_UP
+        assert self.of(SwapRole.B, phase, *dead) is SwapFate.GIVE_UP
 
     def test_then_it_waits_for_who_is_left(self):
-        assert self.of(Role.B, Phase.SWAPPING, "a") is Fate.WAIT
-        assert self.of(Role.B, Phase.SWAPPING, "c") is Fate.WAIT
-        assert self.of(Role.B, Phase.SWAPPING, "a", "c") is Fate.UNDO
+        assert self.of(SwapRole.B, SwapPhase.SWAPPING, "a") is SwapFate.WAIT
+        assert self.of(SwapRole.B, SwapPhase.SWAPPING, "c") is SwapFate.WAIT
+        assert self.of(SwapRole.B, SwapPhase.SWAPPING, "a", "c") is SwapFate.UNDO
 
     @pytest.mark.parametrize("dead", ["a", "b", "ab"])
     def test_c_completes_what_it_has_adopted(self, dead):
-        assert self.of(Role.C, Phase.SWAPPING, *dead) is Fate.COMPLETE
+        assert self.of(SwapRole.C, SwapPhase.SWAPPING, *dead) is SwapFate.COMPLETE
 
     def test_and_undoes_what_it_has_not(self):
-        assert self.of(Role.C, Phase.FLOODING, "b") is Fate.UNDO
-        assert self.of(Role.C, Phase.FLOODING, "a") is Fate.WAIT
+        assert self.of(SwapRole.C, SwapPhase.FLOODING, "b") is SwapFate.UNDO
+        assert self.of(SwapRole.C, SwapPhase.FLOODING, "a") is SwapFate.WAIT
 
     def test_a_asks_b_to_let_go_of_a_dead_c(self):
-        assert self.of(Role.A, Phase.SWAPPING, "c") is Fate.ASK
-        assert self.of(Role.A, Phase.SWAPPING, "b") is Fate.WAIT
-        assert self.of(Role.A, Phase.SWAPPING, "b", "c") is Fate.UNDO
-        assert self.of(Role.A, Phase.LOCKED, "b") is Fate.UNDO
-        assert self.of(Role.A, Phase.ADOPTED, "b") is Fate.COMPLETE
+        assert self.of(SwapRole.A, SwapPhase.SWAPPING, "c") is SwapFate.ASK
+        assert self.of(SwapRole.A, SwapPhase.SWAPPING, "b") is SwapFate.WAIT
+        assert self.of(SwapRole.A, SwapPhase.SWAPPING, "b", "c") is SwapFate.UNDO
+        assert self.of(SwapRole.A, SwapPhase.LOCKED, "b") is SwapFate.UNDO
+        assert self.of(SwapRole.A, SwapPhase.ADOPTED, "b") is SwapFate.COMPLETE

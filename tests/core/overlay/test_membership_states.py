@@ -34,7 +34,7 @@ from pleach.core.messages import (
     RequestRemove,
     Said,
 )
-from pleach.core.overlay.membership.handover import EXPECTED, Part, Phase, Speaker
+from pleach.core.overlay.membership.handover import EXPECTED, MembershipPhase, MembershipRole, Speaker
 from pleach.core.overlay.membership.machine import Membership
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import ProtocolError
@@ -59,20 +59,20 @@ SENDERS = {Speaker.PARTNER: "n", Speaker.CLIENT: "k"}
 
 def broker_in(part, phase):
     """`n` is the partner, `k` a client, which is on its way if clients are."""
-    is_joining = part is Part.JOINING
+    is_joining = part is MembershipRole.JOINING
     broker = Broker("b", RoutingConfig("simple"), neighbours=() if is_joining else ["n"], machines=[Membership])
     match part:
-        case Part.JOINING:
+        case MembershipRole.JOINING:
             broker.handle(OPERATOR, RequestAdd("1", "n", "there:1"), now=0.0)
             broker.handle("k", Attach(), now=0.0)
-        case Part.LEAVING:
+        case MembershipRole.LEAVING:
             broker.handle("k", Attach(), now=0.0)
             broker.handle(OPERATOR, RequestRemove("1", "b"), now=0.0)
             said = [RemoveAck("1"), CloseAB("1", "there:1")]
-        case Part.INHERITING:
+        case MembershipRole.INHERITING:
             broker.handle("n", RemoveReq("1"), now=0.0)
             said = [None, Handover("1", [HANDED])]  # HANDED is a state of the one that leaves
-    for message in [] if is_joining else said[: phase - Phase.ASKED]:
+    for message in [] if is_joining else said[: phase - MembershipPhase.ASKED]:
         if message is not None:
             broker.handle("n", message, now=0.0)
     return broker
@@ -120,7 +120,7 @@ def test_what_is_left_over_from_another_operation_changes_nothing(message):
 
 
 def test_one_is_said_to_have_left_who_is_not_on_its_way():
-    broker = broker_in(Part.INHERITING, Phase.CLOSED)
+    broker = broker_in(MembershipRole.INHERITING, MembershipPhase.CLOSED)
     before = broker.capture()
     with pytest.raises(ProtocolError, match="is not on its way"):
         broker.handle("n", ClientLeft("1", "someone"), now=0.0)
@@ -129,7 +129,7 @@ def test_one_is_said_to_have_left_who_is_not_on_its_way():
 
 def test_a_farewell_counts_once_also_after_the_last_client_has_gone():
     """The driver says it in the name of a client that was away; its own may still come."""
-    broker = broker_in(Part.LEAVING, Phase.CLOSED)
+    broker = broker_in(MembershipRole.LEAVING, MembershipPhase.CLOSED)
     broker.handle("late", Attach(), now=0.0)
     assert sent(broker.handle("k", Farewell(), now=0.0)) == [("n", ClientLeft("1", "k"))]
     assert broker.handle("k", Farewell(), now=0.0) == []
@@ -140,7 +140,7 @@ def test_a_farewell_counts_once_also_after_the_last_client_has_gone():
 
 
 def test_a_client_does_not_end_the_joining_of_its_broker():
-    broker = broker_in(Part.JOINING, Phase.ASKED)
+    broker = broker_in(MembershipRole.JOINING, MembershipPhase.ASKED)
     with pytest.raises(ProtocolError):
         broker.handle("k", Farewell(), now=0.0)
     effects = broker.handle("n", ConnectAck("1"), now=0.0)
@@ -165,17 +165,17 @@ def redirects(effects):
 
 def test_a_client_that_has_lost_its_memory_is_sent_on_again():
     """The redirection went to its former life."""
-    broker = broker_in(Part.LEAVING, Phase.CLOSED)
-    assert sent(broker.peer_reborn("k")) == [("n", Said("k", Detach()))]
+    broker = broker_in(MembershipRole.LEAVING, MembershipPhase.CLOSED)
+    assert sent(broker.peer_reset("k")) == [("n", Said("k", Detach()))]
     assert sent(broker.handle("k", Attach(), now=0.0)) == [("n", Said("k", Attach())), ("k", Redirect("n", "there:1"))]
     assert sent(broker.handle("k", Farewell(), now=0.0))[0] == ("n", ClientLeft("1", "k"))
 
 
 def test_each_life_is_sent_on_once():
     """A second redirection would wait at the client for the day on which it comes back here."""
-    broker = broker_in(Part.LEAVING, Phase.CLOSED)
+    broker = broker_in(MembershipRole.LEAVING, MembershipPhase.CLOSED)
     assert redirects(broker.handle("k", Attach(), now=0.0)) == [], "it is a renewal"
-    broker.peer_reborn("k")
+    broker.peer_reset("k")
     assert redirects(broker.handle("k", Attach(), now=0.0)) == ["k"]
     assert redirects(broker.handle("k", Attach(), now=0.0)) == []
     assert redirects(broker.handle("late", Attach(), now=0.0)) == ["late"]
@@ -183,16 +183,16 @@ def test_each_life_is_sent_on_once():
 
 
 def test_one_that_loses_its_memory_before_it_is_sent_on_is_sent_on_once():
-    broker = broker_in(Part.LEAVING, Phase.HANDED)
-    broker.peer_reborn("k")
+    broker = broker_in(MembershipRole.LEAVING, MembershipPhase.HANDED)
+    broker.peer_reset("k")
     assert redirects(broker.handle("k", Attach(), now=0.0)) == []
     assert redirects(broker.handle("n", CloseAB("1", "there:1"), now=0.0)) == ["k"]
     assert redirects(broker.handle("k", Attach(), now=0.0)) == []
 
 
 def test_what_former_versions_wrote_of_clients_on_their_way_can_be_read():
-    former = broker_in(Part.LEAVING, Phase.CLOSED)
+    former = broker_in(MembershipRole.LEAVING, MembershipPhase.CLOSED)
     former.machine(Membership)._state.change.clients = {"k": None}
-    broker = broker_in(Part.LEAVING, Phase.CLOSED)
+    broker = broker_in(MembershipRole.LEAVING, MembershipPhase.CLOSED)
     broker.restore(former.capture())
     assert sent(broker.handle("k", Farewell(), now=0.0))[0] == ("n", ClientLeft("1", "k"))

@@ -16,7 +16,7 @@ import pytest
 from pleach.core.messages import Abort, Aborted, Close, LockAck, LockNack, Open
 from pleach.core.messages import Swap as SwapMessage
 from pleach.errors import ProtocolError
-from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import RemoveBroker, Swap
 from pleach.scenario.values import Choice, Span
 from pleach.trace import RecordKind
@@ -153,10 +153,10 @@ def _latency(stream):
 
 def _client(stream, index, brokers):
     lanes = Choice(tuple(f"lane{i}" for i in range(12)))
-    return Client(
+    return ScenarioClient(
         id=f"c{index}",
         broker=stream.choice(brokers),
-        publish=(Publish(every=Span(0.02, 0.06), attributes={"lane": lanes}),) if index < 4 else (),
+        publish=(PublishLoad(every=Span(0.02, 0.06), attributes={"lane": lanes}),) if index < 4 else (),
         reply=(Reply(to="EXISTS lane", attributes={"answer": index}, probability=0.2),),
         subscribe=(f"lane = 'lane{index}'", "EXISTS answer", *(("EXISTS lane",) if index % 3 == 0 else ())),
     )

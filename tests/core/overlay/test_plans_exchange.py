@@ -7,8 +7,8 @@ import pytest
 from pleach.core.messages import RequestExchange, RequestSwap
 from pleach.core.overlay.plans import (
     ExchangeStep,
-    Operation,
     Plan,
+    PlannedOperation,
     PlanRun,
     SwapStep,
     Topology,
@@ -119,7 +119,7 @@ def test_for_the_others_it_is_swaps_and_these_say_which(protocol):
 
 
 def test_a_swap_that_names_no_protocol_has_that_of_the_network():
-    swap = Operation("o", SwapStep("a", "b", "c"), ("a", "b", "c"))
+    swap = PlannedOperation("o", SwapStep("a", "b", "c"), ("a", "b", "c"))
     assert request_of(swap, "path") == RequestExchange("o", ["a", "b", "c"], 0, "path")
     assert request_of(swap, "swaplink") == RequestSwap("o", "a", "b", "c")
     assert request_of(swap, "auto") == RequestSwap("o", "a", "b", "c")

@@ -4,13 +4,13 @@ from random import Random
 
 import pytest
 
-from pleach.core.overlay.plans import Phase, Plan, PlanRun, SwapStep, Topology, transform
+from pleach.core.overlay.plans import Plan, PlanPhase, PlanRun, SwapStep, Topology, transform
 from pleach.core.overlay.plans.run import (
     ATTEMPTS_MAX,
     DELAY_SECONDS_MAX,
     DELAY_SECONDS_MIN,
     TRANSITIONS,
-    Told,
+    StepAnswer,
     delay_seconds,
 )
 from pleach.errors import PlanError, PlanRunError
@@ -136,7 +136,7 @@ def test_whatever_fails_the_outcome_tells_the_truth():
 
 def check_brokers(outcome, network):
     planned, found = outcome.plan.result.around, outcome.reached.around
-    unknown = {b for left in outcome.unfinished if left.phase is Phase.UNKNOWN for b in left.brokers}
+    unknown = {b for left in outcome.unfinished if left.phase is PlanPhase.UNKNOWN for b in left.brokers}
     assert set(outcome.brokers_as_planned) == {b for b in found if found[b] == planned.get(b)} - unknown
     assert {*outcome.brokers_as_planned, *outcome.brokers_not_as_planned} == {*planned, *found} | unknown
     assert {*outcome.difference.links_missing} == {*outcome.plan.result.links} - network.links
@@ -147,8 +147,8 @@ def check_that_only_dependents_wait(outcome, network):
     """Rule 2: what waits at the end depends on something that failed; all else is done."""
     left = {int(left.operation.removeprefix("p.")) - 1: left for left in outcome.unfinished}
     for index, unfinished in left.items():
-        assert unfinished.phase in {Phase.WAITING, Phase.REFUSED, Phase.UNKNOWN}
-        if unfinished.phase is Phase.WAITING:
+        assert unfinished.phase in {PlanPhase.WAITING, PlanPhase.REFUSED, PlanPhase.UNKNOWN}
+        if unfinished.phase is PlanPhase.WAITING:
             assert any(other in left for other in outcome.plan.dependencies[index])
             assert unfinished.operation not in network.attempts
 
@@ -233,35 +233,35 @@ def test_a_run_that_is_stopped_starts_nothing_more():
     run.refused("p.1", "busy", retry=True, now=NOW)
     assert run.is_over
     assert [(left.phase, left.reason) for left in run.outcome().unfinished] == [
-        (Phase.REFUSED, "busy"),
-        (Phase.WAITING, "interrupted"),
-        (Phase.WAITING, "waits for p.1, p.2"),
+        (PlanPhase.REFUSED, "busy"),
+        (PlanPhase.WAITING, "interrupted"),
+        (PlanPhase.WAITING, "waits for p.1, p.2"),
     ]
 
 
 def tell(run, told):
     match told:
-        case Told.STARTED:
+        case StepAnswer.STARTED:
             run.started("p.1")
-        case Told.DONE:
+        case StepAnswer.DONE:
             run.done("p.1")
-        case Told.RETRY | Told.REFUSED:
-            run.refused("p.1", "why", retry=told is Told.RETRY, now=NOW)
-        case Told.UNANSWERED:
+        case StepAnswer.RETRY | StepAnswer.REFUSED:
+            run.refused("p.1", "why", retry=told is StepAnswer.RETRY, now=NOW)
+        case StepAnswer.UNANSWERED:
             run.unanswered("p.1", "why")
 
 
 PATHS = {
-    Phase.WAITING: [],
-    Phase.RUNNING: [Told.STARTED],
-    Phase.DONE: [Told.STARTED, Told.DONE],
-    Phase.REFUSED: [Told.STARTED, Told.REFUSED],
-    Phase.UNKNOWN: [Told.STARTED, Told.UNANSWERED],
+    PlanPhase.WAITING: [],
+    PlanPhase.RUNNING: [StepAnswer.STARTED],
+    PlanPhase.DONE: [StepAnswer.STARTED, StepAnswer.DONE],
+    PlanPhase.REFUSED: [StepAnswer.STARTED, StepAnswer.REFUSED],
+    PlanPhase.UNKNOWN: [StepAnswer.STARTED, StepAnswer.UNANSWERED],
 }
 
 
-@pytest.mark.parametrize("told", Told)
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("told", StepAnswer)
+@pytest.mark.parametrize("phase", PlanPhase)
 def test_every_phase_takes_what_the_table_says_and_nothing_else(phase, told):
     run = PlanRun(PLAN, "p")
     for before in PATHS[phase]:
@@ -269,7 +269,7 @@ def test_every_phase_takes_what_the_table_says_and_nothing_else(phase, told):
     if (phase, told) in TRANSITIONS:
         tell(run, told)
         left = {unfinished.operation: unfinished.phase for unfinished in run.outcome().unfinished}
-        assert left.get("p.1", Phase.DONE) is TRANSITIONS[phase, told]
+        assert left.get("p.1", PlanPhase.DONE) is TRANSITIONS[phase, told]
     else:
         state = run.outcome()
         with pytest.raises(PlanRunError, match=rf"p\.1: '{told}' is not possible now \(it is {phase}\)"):

@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from pleach.scenario.model import Client, Ordering, PerLink, Publish, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, PublishLoad, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import AddBroker, RemoveBroker, Swap
 from pleach.scenario.values import Span
 from pleach.trace import RecordKind, judge
@@ -102,9 +102,9 @@ def test_every_extra_copy_is_of_a_flooded_event_and_load_alone_makes_them():
 
 def swap_under_load(gap, exchange):
     """Events from all three of the swap, wanted at both ends of the chain."""
-    loads = (Publish(every=Span(gap, gap), attributes={"lane0": 1}),) if gap else ()
-    speakers = [Client(id=f"p{broker}", broker=broker, publish=loads) for broker in "abc"]
-    wanting = [Client(id=f"s{broker}", broker=broker, subscribe=("EXISTS lane0",)) for broker in "xbz"]
+    loads = (PublishLoad(every=Span(gap, gap), attributes={"lane0": 1}),) if gap else ()
+    speakers = [ScenarioClient(id=f"p{broker}", broker=broker, publish=loads) for broker in "abc"]
+    wanting = [ScenarioClient(id=f"s{broker}", broker=broker, subscribe=("EXISTS lane0",)) for broker in "xbz"]
     latency = PerLink(Span(0.001, 0.001), (("a", "b", Span(0.005, 0.005)), ("a", "c", Span(0.025, 0.025))))
     scenario = with_clients(*speakers, *wanting, exchange=exchange, latency=latency, steps=(SWAP,))
     sent, result = traffic(scenario, 1)
@@ -150,7 +150,7 @@ def test_leaving_costs_in_proportion_to_the_subscriptions():
 def subscriber(broker, count):
     """Filters that neither cover nor meet each other, of much the same length."""
     wanted = tuple(f"lane{i} BETWEEN {i} AND {i + 5}" for i in range(100, 100 + count))
-    return Client(id=f"at-{broker}", broker=broker, subscribe=wanted)
+    return ScenarioClient(id=f"at-{broker}", broker=broker, subscribe=wanted)
 
 
 def per_subscription(totals, counts):

@@ -26,16 +26,16 @@ from pleach.core.messages import (
     Settle,
     StandFor,
     Subscribe,
-    Told,
+    TableEntries,
 )
 from pleach.core.messages import Testimony as Evidence  # pytest takes what begins with Test for tests
-from pleach.core.overlay.healing.stand_in import GRACE, Phase, StandIn
+from pleach.core.overlay.healing.stand_in import GRACE, StandIn, StandInPhase
 from pleach.core.overlay.healing.witness import FREE, FREE_LOOKS_MAX, FREE_SECONDS
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import ProtocolError
 
 TOPIC = parse_filter("topic = 't'")
-WANTS_TOPIC = [Told(Layer.SUBSCRIPTIONS, [("", TOPIC)])]
+WANTS_TOPIC = [TableEntries(Layer.SUBSCRIPTIONS, [("", TOPIC)])]
 
 
 def broker(name="x", ordering="causal", neighbours=()):
@@ -85,12 +85,12 @@ class TestGathering:
     def test_it_waits_for_every_neighbour(self):
         machine = gathering()
         assert give(machine, "a", evidence("a")) == []
-        assert phase(machine) is Phase.GATHERING
+        assert phase(machine) is StandInPhase.GATHERING
         give(machine, "b", evidence("b"))
-        assert phase(machine) is Phase.SERVING
+        assert phase(machine) is StandInPhase.SERVING
 
     def test_without_neighbours_it_serves_at_once(self):
-        assert phase(gathering(neighbours=())) is Phase.SERVING
+        assert phase(gathering(neighbours=())) is StandInPhase.SERVING
 
     @pytest.mark.parametrize("message", [Forward(event(1)), Install(Layer.SUBSCRIPTIONS, 1, "", TOPIC), Attach()])
     def test_everything_else_waits(self, message):
@@ -151,7 +151,7 @@ class TestMerging:
         assert not sends(effects, kind=Install)
         ended = machine.handle_timer(GRACE, now=5.0)
         assert {type(m).__name__ for m in sends(ended)} == {"Withdraw"}
-        assert phase(machine) is Phase.IDLE
+        assert phase(machine) is StandInPhase.IDLE
 
 
 class TestNeighbours:
@@ -169,7 +169,7 @@ class TestNeighbours:
         assert sends(effects, "x", Forward) == []
         (rest,) = sends(effects, "x", Pooled)
         assert sends(give(x, "y", rest), kind=Forward) == []
-        assert phase(x) is phase(y) is Phase.SERVING
+        assert phase(x) is phase(y) is StandInPhase.SERVING
         assert [m.event.id.sequence for m in sends(give(x, "a", Forward(event(2))), "y")] == [2]
 
     @pytest.mark.parametrize("is_told", [True, False])
@@ -180,7 +180,7 @@ class TestNeighbours:
         give(y, "b", evidence("b", told=WANTS_TOPIC, entries=[Sent(event(1, "q"))], about="y"))
         (pooled,) = sends(give(y, OPERATOR, Bereaved("x", [], [])), "x", Pooled)
         effects = give(x, "y", pooled)
-        assert phase(x) is Phase.SERVING
+        assert phase(x) is StandInPhase.SERVING
         assert len(sends(effects, "y", Served)) == 1
         if is_told:
             give(x, "y", Served())
@@ -296,7 +296,7 @@ class TestClients:
         assert [type(m) for m in sends(give(machine, "c", Publish(event(1, "c"))))] == [Published]
         assert len(sends(give(machine, "c", Publish(event(2, "c"))), "b", Forward)) == 1
         machine.handle_timer(GRACE, now=10.0)
-        assert phase(machine) is Phase.IDLE
+        assert phase(machine) is StandInPhase.IDLE
 
     def test_neighbours_are_no_clients(self):
         machine, _ = serving()

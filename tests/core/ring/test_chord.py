@@ -3,8 +3,8 @@
 import pytest
 
 from pleach.core.effects import SetTimer
-from pleach.core.messages import AskRing, FindPlace, Notify, Peer, Place, PlaceTaken, RingState
-from pleach.core.ring.chord import JOIN_ATTEMPTS_MAX, Phase
+from pleach.core.messages import AskRing, FindPlace, Notify, Peer, RingPlace, RingPlaceTaken, RingState
+from pleach.core.ring.chord import JOIN_ATTEMPTS_MAX, RingPhase
 from pleach.core.ring.config import RingConfig
 from pleach.core.ring.effects import Cast, JoinEnded
 from pleach.core.ring.host import RingHost
@@ -33,7 +33,7 @@ def member(key, before, *following):
     """A host in the middle of a ring that it has just joined; its first question is answered."""
     host = RingHost(peer(key), CONFIG)
     ((_, find),) = casts(host.join([peer(before)], now=0.0), FindPlace)
-    effects = host.handle("h", Place(find.ticket, peer(before), [peer(each) for each in following], []), now=0.1)
+    effects = host.handle("h", RingPlace(find.ticket, peer(before), [peer(each) for each in following], []), now=0.1)
     ((to, ask),) = casts(effects, AskRing)
     assert to == following[0]
     host.handle("h", RingState(ask.ticket, peer(before), [peer(each) for each in following[1:]]), now=0.2)
@@ -49,7 +49,7 @@ def keys_of(peers):
 
 def test_a_newcomer_takes_over_predecessor_and_successors_in_one_step():
     host = member(20, 10, 30, 40, 50)
-    assert host.phase is Phase.MEMBER
+    assert host.phase is RingPhase.MEMBER
     assert host.view.predecessor == peer(10)
     assert keys_of(host.view.successors) == [30, 40, 50]
 
@@ -59,7 +59,7 @@ def test_a_key_that_another_host_has_is_refused():
     network.add(Peer(20, "somebody else"), [peer(10)])
     network.run(network.now + 5.0)
     assert "key 20 is that of h20" in network.refusals["somebody else"]
-    assert network.hosts["somebody else"].phase is Phase.OUT
+    assert network.hosts["somebody else"].phase is RingPhase.OUT
 
 
 def test_a_host_that_is_back_before_it_was_missed_gets_its_place_again():
@@ -74,10 +74,10 @@ def test_without_an_answer_from_any_seed_joining_ends_with_a_reason():
     network = RingNetwork(CONFIG, "nobody")
     network.add(peer(1), [peer(2), peer(3)])
     network.run(JOIN_ATTEMPTS_MAX * CONFIG.find_within + 1.0)
-    assert network.hosts["h1"].phase is Phase.OUT
+    assert network.hosts["h1"].phase is RingPhase.OUT
     assert "none of the seeds answers" in network.refusals["h1"]
     network.perform(network.hosts["h1"], network.hosts["h1"].found(now=network.now))
-    assert network.hosts["h1"].phase is Phase.MEMBER
+    assert network.hosts["h1"].phase is RingPhase.MEMBER
 
 
 def test_seeds_are_tried_in_turn():
@@ -94,8 +94,8 @@ def test_who_is_joining_answers_nobody_as_a_member():
 
 def test_a_second_answer_to_the_same_question_changes_nothing():
     host = member(20, 10, 30, 40, 50)
-    assert host.handle("h1", Place(1, peer(11), [peer(12)], []), now=0.3) == []
-    assert host.handle("h1", PlaceTaken(1, peer(20)), now=0.3) == []
+    assert host.handle("h1", RingPlace(1, peer(11), [peer(12)], []), now=0.3) == []
+    assert host.handle("h1", RingPlaceTaken(1, peer(20)), now=0.3) == []
     assert host.view.predecessor == peer(10)
 
 
@@ -244,7 +244,7 @@ def test_who_was_joining_when_it_stopped_is_out():
     host.join([peer(1)], now=0.0)
     again = RingHost(peer(5), CONFIG)
     again.restore(host.capture())
-    assert again.phase is Phase.OUT
+    assert again.phase is RingPhase.OUT
     assert again.resume() == []
     assert JoinEnded() in again.found(now=1.0)
 

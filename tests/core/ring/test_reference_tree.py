@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pleach.core.messages import Peer
 from pleach.core.ring.keys import circle
 from pleach.core.ring.reference_tree import BINARY, ReferenceTree, reference_tree
-from pleach.core.ring.survey import Holding, Neighbourhood, Wanted, survey
+from pleach.core.ring.survey import HostArc, Neighbourhood, Wanted, survey
 from pleach.core.ring.whole import arcs_of, parents_of, positions_of
 from support.ring.rings import children_of, keysets, naive_parents, reference, topmost_keys
 
@@ -106,7 +106,7 @@ def test_a_survey_by_look_ups_alone_finds_the_same_neighbours(hosts, degree, ran
     parents = naive_parents(BITS, degree, hosts)
     host = random.choice(sorted(hosts))
     known = {}
-    while isinstance(found := survey(tree, arcs[host], [Holding(*each) for each in known.items()]), Wanted):
+    while isinstance(found := survey(tree, arcs[host], [HostArc(*each) for each in known.items()]), Wanted):
         key = random.choice(found.keys)  # answers come in any order
         owner = next(each for each in sorted(hosts) if key in arcs[each])
         assert owner != host
@@ -125,7 +125,7 @@ def test_a_survey_asks_about_few_keys_however_many_there_are(degree):
     asked = 0
     for host in hosts:
         known = {}
-        while isinstance(found := survey(tree, arcs[host], [Holding(*each) for each in known.items()]), Wanted):
+        while isinstance(found := survey(tree, arcs[host], [HostArc(*each) for each in known.items()]), Wanted):
             for key in found.keys:
                 owner = next(each for each in hosts if key in arcs[each])
                 known[Peer(owner, "")] = arcs[owner]

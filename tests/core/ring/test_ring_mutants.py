@@ -68,7 +68,7 @@ def test_a_silent_predecessor_that_is_never_replaced_is_noticed(monkeypatch):
 
 
 def test_successors_that_are_never_given_up_are_noticed(monkeypatch):
-    monkeypatch.setattr(views.View, "forget", lambda self, key: None)
+    monkeypatch.setattr(views.RingView, "forget", lambda self, key: None)
     assert churned()
 
 

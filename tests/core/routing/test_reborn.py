@@ -18,7 +18,7 @@ def test_what_was_owed_to_a_former_life_is_not_answered_in_the_next():
     broker = Broker("b", RoutingConfig("simple"), neighbours=["n", "m"])
     asked = broker.handle("n", Install(SUBSCRIPTIONS, 2, "c/1", parse_filter("x = 1")), now=0.0)
     number = next(e.message.number for e in asked if e.to == "m")
-    broker.peer_reborn("n")
+    broker.peer_reset("n")
     again = broker.handle("n", Install(SUBSCRIPTIONS, 1, "c/2", parse_filter("x = 2")), now=0.0)
     later = next(e.message.number for e in again if e.to == "m" and isinstance(e.message, Install))
     assert answers(broker.handle("m", Installed(SUBSCRIPTIONS, number), now=0.0)) == []

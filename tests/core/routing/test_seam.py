@@ -29,7 +29,7 @@ from pleach.core.messages import (
     Subscribed,
     Unsubscribe,
 )
-from pleach.core.overlay.seam import Machine
+from pleach.core.overlay.seam import ProtocolMachine
 from pleach.core.routing.entries import Entry
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import ProtocolError
@@ -97,7 +97,7 @@ def ids(publisher: Node, *numbers: int) -> list[str]:
 
 def test_the_toy_is_a_machine():
     broker = Broker("b", RoutingConfig(), machines=[Toy])
-    machine: Machine = broker._machines["toy"]
+    machine: ProtocolMachine = broker._machines["toy"]
     assert machine.under_way is None
 
 

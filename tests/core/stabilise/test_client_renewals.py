@@ -1,6 +1,6 @@
 """A client that learns from its broker how often to renew, and what it says then."""
 
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.client.state import RENEW
 from pleach.core.effects import Send, SetTimer
 from pleach.core.events.language import parse_filter
@@ -29,7 +29,7 @@ def timers(effects):
 
 
 def attached(refresh=2.0):
-    client = Client("c", "b")
+    client = ClientMachine("c", "b")
     client.attach()
     client.subscribe("s", X)
     effects = client.handle("b", Attached(refresh), now=0.0)
@@ -117,7 +117,7 @@ def test_what_cannot_be_heard_is_put_off_and_made_up_for():
 
 def test_a_client_that_starts_again_goes_on_renewing():
     client, _ = attached()
-    again = Client("c", "b")
+    again = ClientMachine("c", "b")
     again.restore(client.capture())
     assert len(timers(again.resume(now=0.0))) == 1
     assert Subscribe("s", X, renews=True) in renewals(again)

@@ -13,7 +13,7 @@ from pleach.core.client.state import ClientMachineState
 from pleach.core.messages import Advertise, Installed, Layer, pack, unpack
 from pleach.core.routing.exports import NUMBER_MAX
 from pleach.core.routing.propagation import Propagation
-from pleach.core.routing.rounds import Rounds
+from pleach.core.routing.rounds import RenewalRounds
 from pleach.core.routing.waits import Need, Ticket
 from pleach.core.stabilise import bounds
 from pleach.core.stabilise.lease import Renewal
@@ -140,7 +140,7 @@ def test_where_rounds_tell_nothing_runs_out_whatever_the_period(setting):
 
 @pytest.mark.usefixtures("_too_short")
 def test_where_anything_after_a_tick_counts_as_a_round_it_does(monkeypatch):
-    monkeypatch.setattr(Rounds, "is_whole", lambda *_: True)
+    monkeypatch.setattr(RenewalRounds, "is_whole", lambda *_: True)
     assert any("ran out" in flaw for flaw in flaws(is_struck=False))
 
 

@@ -416,7 +416,7 @@ def test_state_that_is_captured_is_restored():
 def test_a_neighbour_that_has_lost_its_memory_is_told_what_both_tables_have():
     broker = middle()
     hear(broker, *RENEWAL, sender="c")
-    effects = broker.peer_reborn("leaf")
+    effects = broker.peer_reset("leaf")
     assert {message.parity for to, message in said(effects, InTable) if to == "leaf"} == {EVEN, ODD}
 
 

@@ -15,7 +15,7 @@ from pleach.core.messages import Layer, Parity
 from pleach.core.routing.entries import Entry
 from pleach.core.stabilise.bounds import Delays
 from pleach.core.stabilise.rebuild import SWITCH, Rebuild
-from pleach.core.stabilise.rounds import Rounds, check_rounds, rebuilt_within, round_min
+from pleach.core.stabilise.rounds import RebuildPeriods, check_rounds, rebuilt_within, round_min
 from pleach.errors import LeaseError, ScenarioError
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.stabilising import CYCLIC_BROKERS_MAX, delays_of, period_min_of, stabilisation_of
@@ -40,18 +40,18 @@ DELAYS = Delays(0.01, 0.05, 6)
     ],
 )
 def test_every_way_to_rebuild_has_its_bounds(policy, advertisements, cyclic, least, within):
-    rounds = Rounds(refresh=1.0, period=2.0, policy=policy, advertisements=advertisements, cyclic=cyclic)
+    rounds = RebuildPeriods(refresh=1.0, period=2.0, policy=policy, advertisements=advertisements, cyclic=cyclic)
     assert round_min(rounds, DELAYS) == pytest.approx(least)
     assert rebuilt_within(rounds, DELAYS) == pytest.approx(within)
 
 
 def test_on_a_cycle_a_short_refresh_does_not_shorten_the_round_below_what_saying_again_takes():
-    rounds = Rounds(refresh=0.01, period=2.0, policy="simple", cyclic=True)
+    rounds = RebuildPeriods(refresh=0.01, period=2.0, policy="simple", cyclic=True)
     assert round_min(rounds, DELAYS) == pytest.approx(0.5 + 0.1)
 
 
 def test_a_period_that_is_just_long_enough_is_not():
-    rounds = Rounds(refresh=1.0, period=1.54, policy="covering")
+    rounds = RebuildPeriods(refresh=1.0, period=1.54, policy="covering")
     check_rounds(msgspec.structs.replace(rounds, period=1.541), DELAYS)
     with pytest.raises(LeaseError, match=r"more than 1.54 s is wanted \(refresh 1 \+ 10 links × 0.05"):
         check_rounds(rounds, DELAYS)

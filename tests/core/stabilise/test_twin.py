@@ -14,7 +14,7 @@ from pleach.core.messages.routing import Install
 from pleach.core.routing.entries import Entry
 from pleach.core.routing.router import RoutingConfig
 from pleach.core.routing.waits import Ticket
-from pleach.core.stabilise.twin import ONLY_TREE, Branch, TwinRouter, Wiring
+from pleach.core.stabilise.twin import ONLY_TREE, TreePosition, TwinRouter, Wiring
 from support.contract.thorough import FACTOR
 
 CLIENTS = ("c", "d")
@@ -32,8 +32,12 @@ POLICIES = st.sampled_from(("flooding", "simple", "identity", "covering", "mergi
 
 
 def make(policy, *, cyclic=False):
-    branch = Branch(None, NEIGHBOURS)
-    wiring = Wiring("home", {"home": branch, "far": Branch("m", ("m",))}) if cyclic else Wiring("", {ONLY_TREE: branch})
+    branch = TreePosition(None, NEIGHBOURS)
+    wiring = (
+        Wiring("home", {"home": branch, "far": TreePosition("m", ("m",))})
+        if cyclic
+        else Wiring("", {ONLY_TREE: branch})
+    )
     twin = TwinRouter(wiring, RoutingConfig(policy))
     for neighbour in NEIGHBOURS:
         twin.connect(neighbour)
@@ -123,7 +127,7 @@ def test_a_request_whose_table_is_emptied_is_in_effect_by_the_other_one():
 
 def test_on_a_cycle_subscriptions_go_towards_each_root_and_advertisements_down_their_own_tree():
     twin = TwinRouter(
-        Wiring("home", {"home": Branch(None, NEIGHBOURS), "far": Branch("m", ("m",))}),
+        Wiring("home", {"home": TreePosition(None, NEIGHBOURS), "far": TreePosition("m", ("m",))}),
         RoutingConfig("simple", advertisements=True),
     )
     advertised = twin.add(Layer.ADVERTISEMENTS, "c", entry("c", FILTERS[0]), None)

@@ -153,7 +153,7 @@ def test_a_broker_that_is_not_in_the_tree_yet_lets_no_client_in(tmp_path, caplog
         joining = asyncio.create_task(
             running.start("b", ring=RingSettings(join=(seed,), join_seconds=SECONDS_MAX, **QUICK), client_listen=door)
         )
-        await until(lambda: "b" in running.daemons and running.node("b").roads.places.client)
+        await until(lambda: "b" in running.daemons and running.node("b").directory.places.client)
         client = pleach.connect(f"pleach://{door}", name="early", connect_timeout=SECONDS_MAX)
         connecting = asyncio.create_task(client.__aenter__())
         await until(lambda: "b is not in the tree yet; come again" in caplog.text)

@@ -14,14 +14,14 @@ from pleach.core.messages import (
     FindOwner,
     FindPlace,
     Greeting,
+    KeyOwner,
     Knock,
-    Leaving,
     NextHop,
     Notify,
-    Owner,
     Peer,
-    Place,
-    PlaceTaken,
+    RingLeave,
+    RingPlace,
+    RingPlaceTaken,
     RingState,
     Subscribed,
     TreeLink,
@@ -34,7 +34,14 @@ from pleach.core.ring.host import RingHost
 from pleach.core.ring.keys import Circle
 from pleach.errors import FrameError
 from pleach.server.metrics import Counters
-from pleach.server.ring.datagrams import ADDRESS_CHARACTERS_MAX, DATAGRAM_BYTES_MAX, Post, numeric, opened, sealed
+from pleach.server.ring.datagrams import (
+    ADDRESS_CHARACTERS_MAX,
+    DATAGRAM_BYTES_MAX,
+    DatagramSocket,
+    numeric,
+    opened,
+    sealed,
+)
 from pleach.server.ring.driver import RingDriver
 
 CIRCLE = Circle(32)
@@ -54,14 +61,14 @@ messages = st.one_of(
     st.builds(FindOwner, keys, tickets, peers, hops, st.booleans()),
     st.builds(AskHop, keys, tickets, peers, st.lists(keys, max_size=3), st.booleans()),
     st.builds(NextHop, tickets, peers, st.booleans()),
-    st.builds(Owner, tickets, peers, keys, hops),
+    st.builds(KeyOwner, tickets, peers, keys, hops),
     st.builds(FindPlace, tickets, peers, hops),
-    st.builds(Place, tickets, peers, several, several),
-    st.builds(PlaceTaken, tickets, peers),
+    st.builds(RingPlace, tickets, peers, several, several),
+    st.builds(RingPlaceTaken, tickets, peers),
     st.builds(AskRing, tickets, peers),
     st.builds(RingState, tickets, peers, several),
     st.builds(Notify, peers),
-    st.builds(Leaving, peers),
+    st.builds(RingLeave, peers),
     st.builds(TreeLink, tickets, peers, st.booleans()),
     st.builds(TreeLinkAnswer, tickets, st.booleans()),
     st.builds(TreeUnlink),
@@ -101,7 +108,7 @@ def test_a_datagram_that_is_cut_off_is_none(message, data):
         (sealed("a", "b", Notify(peer("c", "0.0.0.0:7200"))), "no address of numbers"),
         (sealed("a", "b", RingState(1, peer("c"), [peer("c"), peer("d", "")])), "'d' is no host of this ring"),
         (sealed("a", "b", FindOwner(CIRCLE.size, 1, peer("c"))), "a key that is not on a circle of 32 bits"),
-        (sealed("a", "b", Owner(1, peer("c"), -1)), "a key that is not on a circle"),
+        (sealed("a", "b", KeyOwner(1, peer("c"), -1)), "a key that is not on a circle"),
         (sealed("a", "b", AskHop(1, 1, peer("c"), [CIRCLE.size])), "a key that is not on a circle"),
     ],
 )
@@ -137,7 +144,7 @@ class Seen:
     heard: list = field(default_factory=list)
 
     def __post_init__(self):
-        self.post = Post("me", CIRCLE, self.counters, lambda *said: self.heard.append(said))
+        self.post = DatagramSocket("me", CIRCLE, self.counters, lambda *said: self.heard.append(said))
 
 
 @pytest.mark.parametrize("data", [b"garbage", sealed("a", "you", TreeUnlink())])

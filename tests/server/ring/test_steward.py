@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleach.core.overlay.plans import ExchangeStep, SwapStep, Topology
-from pleach.core.ring.chord import Phase
+from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.keys import Circle
 from pleach.core.ring.reference_tree import reference_tree
 from pleach.core.ring.whole import arcs_of, parents_of, positions_of
-from pleach.operate.ring_seats import Seat, wish_of
-from pleach.operate.survey import Heal, Leaving, Neighbour, Status, Survey
+from pleach.operate.ring_seats import RingSeat, wish_of
+from pleach.operate.survey import BrokerStatus, HealStatus, LeavingStatus, NeighbourStatus, Survey
 from pleach.server.ring.steward import is_unsettled, next_exchange, wanted_in
 
 CIRCLE = Circle(32)
@@ -26,8 +26,8 @@ def seats(names):
     parents, arcs, positions = parents_of(TREE, by_key), arcs_of(CIRCLE, by_key), positions_of(TREE, by_key)
     ordered = sorted(by_key)
     return {
-        name: Seat(
-            Phase.MEMBER,
+        name: RingSeat(
+            RingPhase.MEMBER,
             CIRCLE.bits,
             key,
             arcs[key].low,
@@ -45,8 +45,8 @@ def seen(tree, around, **more):
     """As a walk over the brokers would find it."""
     found = Survey()
     for name in tree.brokers:
-        neighbours = {other: Neighbour(up=True, queued=0) for other in tree.neighbours(name)}
-        found.found[name] = Status(
+        neighbours = {other: NeighbourStatus(up=True, queued=0) for other in tree.neighbours(name)}
+        found.found[name] = BrokerStatus(
             name, ready=True, durable=True, reasons=[], neighbours=neighbours, clients={}, ring=around.get(name), **more
         )
         found.admin[name] = f"127.0.0.1:{len(found.admin) + 1}"
@@ -59,7 +59,7 @@ def random_tree(names, seed):
 
 
 def changed(seat, **values):
-    return Seat(**{**{field: getattr(seat, field) for field in seat.__struct_fields__}, **values})
+    return RingSeat(**{**{field: getattr(seat, field) for field in seat.__struct_fields__}, **values})
 
 
 def test_members_at_rest_want_one_tree_with_few_neighbours():
@@ -84,7 +84,7 @@ def test_where_members_differ_nothing_is_wanted(values, says):
 
 def test_who_is_no_member_any_more_has_no_say():
     around = seats(NAMES[:5])
-    gone = {**around, "z": changed(around[NAMES[0]], phase=Phase.GONE, parent="")}
+    gone = {**around, "z": changed(around[NAMES[0]], phase=RingPhase.GONE, parent="")}
     assert wish_of(gone) == wish_of(around)
     assert wish_of({}).tree is None
 
@@ -104,7 +104,7 @@ def test_any_tree_becomes_that_of_the_ring_and_each_exchange_brings_one_link(cou
     assert tree == wanted
 
 
-@pytest.mark.parametrize(("heal", "kinds"), [(None, {SwapStep, ExchangeStep}), (Heal(), {SwapStep})])
+@pytest.mark.parametrize(("heal", "kinds"), [(None, {SwapStep, ExchangeStep}), (HealStatus(), {SwapStep})])
 def test_where_a_broker_would_be_replaced_it_weaves_by_swaps_alone(heal, kinds):
     around, tree = seats(NAMES), random_tree(NAMES, 5)
     wanted, found = wish_of(around).tree, set()
@@ -132,7 +132,7 @@ def test_only_a_tree_at_rest_is_woven():
     assert not is_unsettled(found)
     for name in NAMES[:5]:
         assert is_unsettled(_with(found, name, operation="x1"))
-        assert is_unsettled(_with(found, name, leaving=Leaving(waits_for=["client"])))
+        assert is_unsettled(_with(found, name, leaving=LeavingStatus(waits_for=["client"])))
         assert is_unsettled(_with(found, name, ring=changed(around[name], is_leaving=True)))
 
 
@@ -145,4 +145,4 @@ def test_a_member_that_is_not_in_the_tree_yet_is_waited_for():
 def _with(found, name, **values):
     status = found.found[name]
     fields = {field: getattr(status, field) for field in status.__struct_fields__}
-    return Survey({**found.found, name: Status(**{**fields, **values})}, found.admin)
+    return Survey({**found.found, name: BrokerStatus(**{**fields, **values})}, found.admin)

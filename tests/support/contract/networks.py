@@ -16,7 +16,7 @@ from random import Random
 
 import msgspec
 
-from pleach.scenario.model import Client, PerLink, Publish, Reply, Routing, Scenario
+from pleach.scenario.model import PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import (
     AdvertiseStep,
     Crash,
@@ -138,19 +138,21 @@ def _latency(stream: Random) -> Span:
 # Clients ----------------------------------------------------------------------------------------------------
 
 
-def _clients(stream: Random, brokers: tuple[str, ...]) -> list[Client]:
+def _clients(stream: Random, brokers: tuple[str, ...]) -> list[ScenarioClient]:
     count = stream.randint(CLIENTS_MIN, CLIENTS_MAX)
     lanes = LANES[:count]
     publishers = max(1, count // 3)
     return [_client(stream, i, brokers, lanes, publishes=i < publishers) for i in range(count)]
 
 
-def _client(stream: Random, index: int, brokers: tuple[str, ...], lanes: tuple[str, ...], *, publishes: bool) -> Client:
+def _client(
+    stream: Random, index: int, brokers: tuple[str, ...], lanes: tuple[str, ...], *, publishes: bool
+) -> ScenarioClient:
     load = _load(stream, lanes) if publishes else None
     replies = (_reply(stream, lanes),) if stream.random() < 0.15 else ()
     wants = [] if publishes and stream.random() < 0.5 else filters_of(stream, index, stream.randint(0, 3))
     advertises = _advertised_texts(stream, load) if load and stream.random() < 0.4 else ()
-    return Client(
+    return ScenarioClient(
         id=f"c{index}",
         broker=stream.choice(brokers),
         publish=(load,) if load else (),
@@ -161,9 +163,9 @@ def _client(stream: Random, index: int, brokers: tuple[str, ...], lanes: tuple[s
     )
 
 
-def _load(stream: Random, lanes: tuple[str, ...]) -> Publish:
+def _load(stream: Random, lanes: tuple[str, ...]) -> PublishLoad:
     gap = stream.uniform(0.08, 0.3)
-    return Publish(
+    return PublishLoad(
         every=Span(gap * 0.5, gap * 1.5),
         start=stream.uniform(0.0, 1.0),
         until=LOAD_UNTIL,
@@ -234,7 +236,7 @@ def _filter(stream: Random, index: int) -> str:
     )
 
 
-def _advertised_texts(stream: Random, load: Publish) -> tuple[str, ...]:
+def _advertised_texts(stream: Random, load: PublishLoad) -> tuple[str, ...]:
     """All of what the client publishes, in one or in two pieces; sometimes only a part: the rest is refused."""
     del load
     cut = stream.randint(4, PRICES - 4)
@@ -259,7 +261,7 @@ def _drains(stream: Random) -> list[Step]:
     return [Drain(at=_moment(stream)) for _ in range(stream.randint(1, 3))]
 
 
-def changes_of_mind(stream: Random, client: Client, index: int, moments: Sequence[float]) -> list[Step]:
+def changes_of_mind(stream: Random, client: ScenarioClient, index: int, moments: Sequence[float]) -> list[Step]:
     """The client's subscriptions come and go, and some come again. `moments` rise."""
     active = list(client.subscribe)
     known = list(client.subscribe)
@@ -281,7 +283,7 @@ def changes_of_mind(stream: Random, client: Client, index: int, moments: Sequenc
     return steps
 
 
-def _advertising(stream: Random, client: Client) -> list[Step]:
+def _advertising(stream: Random, client: ScenarioClient) -> list[Step]:
     """Take an advertisement back, and perhaps make it again; in between, events are refused, not lost."""
     steps: list[Step] = []
     for text in client.advertise:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pleach.core.events import predicates as p
 from pleach.core.events.algebra import intersect
-from pleach.core.events.constraint import ABSENT, ANY, Conjunction, Constraint, Kind, Pattern, Shape
+from pleach.core.events.constraint import ABSENT, ANY, Conjunction, Constraint, Pattern, PatternShape, TypeConstraint
 
 THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 
@@ -45,12 +45,12 @@ def _comparisons(values: st.SearchStrategy) -> st.SearchStrategy[Constraint]:
 
 
 texts = st.sampled_from(TEXTS)
-patterns = st.builds(Pattern, st.sampled_from(Shape), texts.filter(bool), st.booleans())
+patterns = st.builds(Pattern, st.sampled_from(PatternShape), texts.filter(bool), st.booleans())
 string_predicates = st.one_of(
     _comparisons(texts | st.sampled_from(NULS)),
     texts.map(p.prefix),
     texts.map(lambda text: p.opposite(p.prefix(text))),
-    patterns.map(lambda pattern: Constraint(Kind.STRING, patterns=(pattern,))),
+    patterns.map(lambda pattern: Constraint(TypeConstraint.STRING, patterns=(pattern,))),
 )
 number_predicates = _comparisons(st.sampled_from(WHOLE))
 boolean_predicates = st.sampled_from([True, False]).flatmap(

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from pleach.core.events.constraint import ABSENT, ANY, Conjunction, Constraint, Kind, Pattern, Shape
+from pleach.core.events.constraint import ABSENT, ANY, Conjunction, Constraint, Pattern, PatternShape, TypeConstraint
 from pleach.core.events.filter import Filter
 from pleach.core.events.ranges import EVERYTHING, Ranges, above, below, complement, intersection, point, union
 
 NAMES = ("a", "b", "c", "d")
-VALUES: dict[Kind, tuple[Any, ...]] = {
-    Kind.NUMBER: (-1, 0, 1, 1.0, 2, 2.5, 5.0, 2**53, 2**53 + 1),
-    Kind.STRING: ("", "a", "a\0", "aa", "ab", "b", "ba", "bab"),
-    Kind.BOOLEAN: (False, True),
-    Kind.BYTES: (b"", b"a", b"a\0", b"ab", b"b"),
+VALUES: dict[TypeConstraint, tuple[Any, ...]] = {
+    TypeConstraint.NUMBER: (-1, 0, 1, 1.0, 2, 2.5, 5.0, 2**53, 2**53 + 1),
+    TypeConstraint.STRING: ("", "a", "a\0", "aa", "ab", "b", "ba", "bab"),
+    TypeConstraint.BOOLEAN: (False, True),
+    TypeConstraint.BYTES: (b"", b"a", b"a\0", b"ab", b"b"),
 }
 TEXTS = ("a", "b", "ab", "ba")
 Draw = Callable[[Random], Filter]
@@ -39,22 +39,22 @@ def random_conjunction(random: Random) -> Conjunction:
 
 
 def random_constraint(random: Random) -> Constraint:
-    kind = random.choice(list(Kind))
+    kind = random.choice(list(TypeConstraint))
     match kind:
-        case Kind.ABSENT:
+        case TypeConstraint.ABSENT:
             return ABSENT
-        case Kind.ANY:
+        case TypeConstraint.ANY:
             return ANY
-        case Kind.STRING:
+        case TypeConstraint.STRING:
             return Constraint(kind, random_ranges(random, kind), random_patterns(random))
-        case Kind.BOOLEAN:  # as the language writes them: by their points
+        case TypeConstraint.BOOLEAN:  # as the language writes them: by their points
             chosen = [point(value) for value in VALUES[kind] if random.random() < 0.6] or [point(True)]
             return Constraint(kind, chosen[0] if len(chosen) == 1 else union(*chosen))
         case _:
             return Constraint(kind, random_ranges(random, kind))
 
 
-def random_ranges(random: Random, kind: Kind) -> Ranges:
+def random_ranges(random: Random, kind: TypeConstraint) -> Ranges:
     """One to five points, a bound, an interval, a hole, everything or a union; sometimes nothing at all."""
     values = VALUES[kind]
     some = random.choice(values)
@@ -82,5 +82,7 @@ def random_ranges(random: Random, kind: Kind) -> Ranges:
 
 def random_patterns(random: Random) -> tuple[Pattern, ...]:
     count = random.choice((0, 0, 0, 1, 2))
-    drawn = {Pattern(random.choice(list(Shape)), random.choice(TEXTS), random.random() < 0.3) for _ in range(count)}
+    drawn = {
+        Pattern(random.choice(list(PatternShape)), random.choice(TEXTS), random.random() < 0.3) for _ in range(count)
+    }
     return tuple(sorted(drawn))

@@ -7,7 +7,7 @@ import msgspec
 from pleach.core.overlay.registry import WAITING
 from pleach.explore.search import Exploration, explore
 from pleach.scenario import Scenario
-from pleach.scenario.script import Options
+from pleach.scenario.script import ExploreOptions
 from support.explore.chains import Chain, client, publish, subscribe, unsubscribe
 
 EXCHANGE = "do = 'exchange'\nremove = ['2', '3']\nadd = ['1', '4']"
@@ -28,7 +28,7 @@ def one_event(clients: tuple[str, ...], exchange: str) -> Scenario:
 
 
 def explored(scenario: Scenario, only: str = "") -> Exploration:
-    options = Options(instant_clients=True, timers=scenario.exchange in WAITING)
+    options = ExploreOptions(instant_clients=True, timers=scenario.exchange in WAITING)
     return explore(scenario, options=options, only=only)
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from pleach.core.effects import Concluded, Effect, LinkDown, LinkUp, Send, SetTimer
 from pleach.core.links.endpoint import Batch
-from pleach.core.links.session import Phase
+from pleach.core.links.session import SessionPhase
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import OPERATOR, Message, Node, Subscribed, decode, pack, unpack
 from support.links.link_ledger import Relay, RelayWorld
@@ -172,7 +172,7 @@ class ChangingWorld(RelayWorld):
             ]
             if any(s.unconfirmed for s in live.sessions.values()) or dialled_in_vain or live.upkeep.timers:
                 return False
-            if any(live.sessions[peer].phase is not Phase.UP for peer in wanted):
+            if any(live.sessions[peer].phase is not SessionPhase.UP for peer in wanted):
                 return False
         return True
 

@@ -21,11 +21,11 @@ from pleach.core.links.session import (
     Arrived,
     Fenced,
     Hangup,
-    PeerReborn,
-    Phase,
+    PeerReset,
     Session,
     SessionConfig,
     SessionEffect,
+    SessionPhase,
     SessionState,
     Transmit,
     Up,
@@ -106,7 +106,7 @@ class Search:
         self.ends += 1
         for side in (0, 1):
             missing = set(state.owed[side]) - set(state.came[1 - side])
-            if missing or state.sessions[side].unconfirmed or state.sessions[side].phase is not Phase.UP:
+            if missing or state.sessions[side].unconfirmed or state.sessions[side].phase is not SessionPhase.UP:
                 self.problems.append(f"the end, and {NAMES[side]} still owes {sorted(missing)}: {state}")
 
     # Moves ---------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class Search:
                 yield self._say(state, side)
             if state.lanes[side]:
                 yield self._arrive(state, side)
-        if all(session.phase is Phase.DOWN for session in state.sessions):
+        if all(session.phase is SessionPhase.DOWN for session in state.sessions):
             yield self._connect(state)
 
     def breaks(self, state: State) -> Iterator[State]:
@@ -162,7 +162,7 @@ class Search:
                     state = replace(state, lanes=_with(state.lanes, other, (*state.lanes[other], frame)))
                 case Arrived(payload):
                     state = replace(state, came=_with(state.came, side, (*state.came[side], payload)))
-                case PeerReborn():
+                case PeerReset():
                     state = replace(state, owed=_with(state.owed, side, ()))
                 case Hangup() | Fenced():
                     self.problems.append(f"{NAMES[side]}: {effect}: {state}")

@@ -39,7 +39,7 @@ class Relay:
     def handle_run(self, sender: Node, run: Run) -> Passed | None:
         return None
 
-    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
+    def peer_reset(self, peer: Node) -> Sequence[Effect]:
         self.kept.pop(peer, None)
         self.reborn.append(peer)
         return [Send(peer, Subscribed(f"{greeting(self.name, peer)} {next(self._numbers)}"))]

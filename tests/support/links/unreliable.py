@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from random import Random
 
 from pleach.core.effects import Effect
-from pleach.core.links.endpoint import Batch, Endpoint, Journalled, Machine, Saved
-from pleach.core.links.frames import Bye, Data, Farewell, Frame, Hello
-from pleach.core.links.session import Phase, SessionConfig, SessionState
+from pleach.core.links.endpoint import Batch, Endpoint, Journalled, LinkedMachine, Saved
+from pleach.core.links.frames import Bye, ByeReason, Data, Frame, Hello
+from pleach.core.links.session import SessionConfig, SessionPhase, SessionState
 from pleach.core.messages import Node
 
 CONFIG = SessionConfig(heartbeat=1.0, window=4)
@@ -81,7 +81,7 @@ class Host:
     """One node: its endpoint while it lives, its disk if it has one, its connections by peer."""
 
     name: Node
-    make: Callable[[], Machine]
+    make: Callable[[], LinkedMachine]
     disk: Disk | None
     epoch: int = 1
     endpoint: Endpoint | None = None
@@ -123,7 +123,7 @@ class World:
 
     # Nodes -------------------------------------------------------------------------------------------------------
 
-    def add(self, name: Node, make: Callable[[], Machine], *, durable: bool) -> None:
+    def add(self, name: Node, make: Callable[[], LinkedMachine], *, durable: bool) -> None:
         self.hosts[name] = Host(name, make, Disk() if durable else None)
         self.start(name)
 
@@ -257,7 +257,7 @@ class World:
             return
         if peer in host.connections and frame.epoch < host.live.admit(peer).peer_epoch:
             if not connection.is_cut:
-                connection.lanes[peer] += (Bye(Farewell.FENCED, f"a newer {peer} is known"), None)
+                connection.lanes[peer] += (Bye(ByeReason.FENCED, f"a newer {peer} is known"), None)
             return
         if peer in host.connections:
             self.close(host.connections[peer], host.name)
@@ -324,7 +324,7 @@ class World:
             here, there = self.hosts[dialler], self.hosts[acceptor]
             if here.endpoint is None or there.endpoint is None or acceptor in here.connections:
                 continue
-            if here.endpoint.admit(acceptor).phase is not Phase.FENCED and self._chance(probability):
+            if here.endpoint.admit(acceptor).phase is not SessionPhase.FENCED and self._chance(probability):
                 self.dial(dialler, acceptor)
 
     def _chance(self, probability: float) -> bool:
@@ -368,4 +368,4 @@ class World:
         """All links are up at both ends, and nothing waits for confirmation."""
         ends = [(a, b) for link in self.links for a, b in (link, link[::-1])]
         sessions = [self.hosts[a].live.sessions.get(b) for a, b in ends]
-        return all(s is not None and s.phase is Phase.UP and not s.unconfirmed for s in sessions)
+        return all(s is not None and s.phase is SessionPhase.UP and not s.unconfirmed for s in sessions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from pleach.core.broker import Broker
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.events.event import Value
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter
@@ -48,16 +48,16 @@ class NetworkWorld(World):
         for name in BROKERS:
             self.add(name, lambda name=name: self.make_broker(name), durable=durable)
         for name, home in HOMES.items():
-            self.add(name, lambda name=name, home=home: Client(name, home), durable=False)
+            self.add(name, lambda name=name, home=home: ClientMachine(name, home), durable=False)
             self.perform(name, self.client(name).attach())
 
     def make_broker(self, name: Node) -> Broker:
         neighbours = [n for link in CHAIN if name in link for n in link if n != name]
         return Broker(name, self.routing, neighbours=neighbours, parent=None if name == "b2" else "b2")
 
-    def client(self, name: Node) -> Client:
+    def client(self, name: Node) -> ClientMachine:
         machine = self.hosts[name].live.machine
-        assert isinstance(machine, Client)
+        assert isinstance(machine, ClientMachine)
         return machine
 
     # What clients do -----------------------------------------------------------------------------------------

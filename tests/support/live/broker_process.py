@@ -12,12 +12,12 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Observed
 from pleach.core.events.language import parse_filter
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import FrameReader, encode_frame
-from pleach.core.links.session import Phase, SessionConfig
+from pleach.core.links.session import SessionConfig, SessionPhase
 
 PATIENCE_SECONDS = float(
     os.environ.get("PLEACH_PATIENCE", "60")
@@ -151,7 +151,7 @@ def pump(*clients, seconds=0.05):
 
 class RawClient:
     def __init__(self, name, broker, *, epoch=None, attach=True, heartbeat=1.0):
-        self.machine = Client(name, broker.name, incarnation=epoch or time.time_ns())
+        self.machine = ClientMachine(name, broker.name, incarnation=epoch or time.time_ns())
         self.endpoint = Endpoint(self.machine, self.machine.incarnation, SessionConfig(heartbeat=heartbeat))
         self.server = address(broker.ready["client"])
         self.broker = broker.name
@@ -197,7 +197,7 @@ class RawClient:
         self.flush()
 
     def is_up(self):
-        return self.endpoint.sessions[self.broker].phase is Phase.UP
+        return self.endpoint.sessions[self.broker].phase is SessionPhase.UP
 
     def read(self):
         try:

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from pleach.harness.network import LiveNetwork
 from pleach.harness.run import LiveResult, LiveRun, run_live
-from pleach.scenario.model import Client, PerLink, Publish, Routing, Scenario, Stabilise, Stabiliser
+from pleach.scenario.model import PerLink, PublishLoad, Routing, Scenario, ScenarioClient, Stabilise, Stabiliser
 from pleach.scenario.stabilising import flight_of, stabilisation_of
 from pleach.scenario.steps import Corrupt, Step
 from pleach.scenario.values import Choice, Span
@@ -89,16 +89,19 @@ def corruption_scenario(rounds: int, seed: int, damage: Damage) -> Scenario:
     return replace(still, steps=steps)
 
 
-def _publishers(rng: Random) -> list[Client]:
+def _publishers(rng: Random) -> list[ScenarioClient]:
     every = Span(0.5 / EVENTS_PER_SECOND, 1.5 / EVENTS_PER_SECOND)
     topics = Choice(tuple(f"t{i}" for i in range(SUBSCRIBERS)))
-    load = (Publish(every=every, start=1.0, attributes={"topic": topics}),)
-    return [Client(id=f"p{i}", broker=rng.choice(BROKERS), publish=load) for i in range(PUBLISHERS)]
+    load = (PublishLoad(every=every, start=1.0, attributes={"topic": topics}),)
+    return [ScenarioClient(id=f"p{i}", broker=rng.choice(BROKERS), publish=load) for i in range(PUBLISHERS)]
 
 
-def _subscribers(rng: Random) -> list[Client]:
+def _subscribers(rng: Random) -> list[ScenarioClient]:
     """Disjoint filters, so that a lost routing entry shows."""
-    return [Client(id=f"s{i}", broker=rng.choice(BROKERS), subscribe=(f"topic = 't{i}'",)) for i in range(SUBSCRIBERS)]
+    return [
+        ScenarioClient(id=f"s{i}", broker=rng.choice(BROKERS), subscribe=(f"topic = 't{i}'",))
+        for i in range(SUBSCRIBERS)
+    ]
 
 
 @dataclass

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 import pleach
-from pleach.core.overlay.plans import Outcome, Plan, Topology
+from pleach.core.overlay.plans import Plan, PlanOutcome, Topology
 from pleach.net.http_client import ask
 from pleach.operate.apply import Directory, apply_plan
 from pleach.operate.survey import settled_survey
@@ -133,7 +133,7 @@ class Fleet:
     async def topology(self) -> Topology:
         return (await settled_survey(list(self.directory.admin.values()))).topology()
 
-    async def apply(self, plan: Plan) -> Outcome:
+    async def apply(self, plan: Plan) -> PlanOutcome:
         return await apply_plan(plan, self.directory, seconds_max=STEP_SECONDS_MAX)
 
 

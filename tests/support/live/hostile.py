@@ -178,14 +178,14 @@ async def siege(broker: BrokerProcess, connections: int, seed: int, names: list[
         await ready.wait()
         pid = broker.process.pid
         verdict.base_bytes, verdict.base_files = resident_bytes(pid), open_files(pid)
-        watching = group.create_task(watch(broker, verdict))
+        traffic_notes = group.create_task(watch(broker, verdict))
         started = time.monotonic()
         verdict.acts = await _attack_from_outside(broker, connections, seed, names, flooded=flooded)
         verdict.seconds = time.monotonic() - started
         await until_files_are_closed(broker, verdict.base_files)
         verdict.end_files, verdict.end_bytes = open_files(pid), resident_bytes(pid)
         honest.stop()
-        watching.cancel()
+        traffic_notes.cancel()
     _judge(verdict, honest, broker)
     return verdict
 

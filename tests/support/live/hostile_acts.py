@@ -22,11 +22,11 @@ from pleach.core.links.frames import (
     FRAME_BYTES_MAX,
     Ack,
     Bye,
+    ByeReason,
     Data,
-    Farewell,
     Frame,
+    FrameKind,
     Hello,
-    Kind,
     Ping,
     Probe,
     encode_frame,
@@ -88,7 +88,7 @@ async def garbage(rng: Random, target: Target) -> None:
 
 @act
 async def garbage_in_a_valid_length(rng: Random, target: Target) -> None:
-    kind = rng.choice([*Kind, 0, 77, 255])
+    kind = rng.choice([*FrameKind, 0, 77, 255])
     frame = raw_frame(kind, rng.randbytes(rng.randrange(2_000)), rng.getrandbits(64))
     await say(rng.choice([target.client, target.peer]), frame)
 
@@ -96,13 +96,13 @@ async def garbage_in_a_valid_length(rng: Random, target: Target) -> None:
 @act
 async def oversized(rng: Random, target: Target) -> None:
     length = rng.choice([FRAME_BYTES_MAX + 1, 2**31, 2**32 - 1])
-    await say(rng.choice([target.client, target.peer]), struct.pack(">IBQ", length, Kind.HELLO, 0), bytes(100_000))
+    await say(rng.choice([target.client, target.peer]), struct.pack(">IBQ", length, FrameKind.HELLO, 0), bytes(100_000))
 
 
 @act
 async def large_before_hello(rng: Random, target: Target) -> None:
     """A length that is allowed, filled slowly: a stranger may not make the broker hold megabytes."""
-    head = struct.pack(">IBQ", FRAME_BYTES_MAX, Kind.HELLO, 0)
+    head = struct.pack(">IBQ", FRAME_BYTES_MAX, FrameKind.HELLO, 0)
     await say(rng.choice([target.client, target.peer]), head, *[bytes(65_536)] * 8)
 
 
@@ -144,7 +144,7 @@ async def hostile_numbers(rng: Random, target: Target) -> None:
     values: list[Any] = [f"hostile-{rng.randrange(NAMES)}", time.time_ns(), 0, 0, 1, 1, "client"]
     for _ in range(rng.randint(1, 3)):
         values[rng.randrange(1, 7)] = rng.choice(odd)
-    hello = raw_frame(Kind.HELLO, msgspec.msgpack.encode(values[: rng.randint(1, 7)]))
+    hello = raw_frame(FrameKind.HELLO, msgspec.msgpack.encode(values[: rng.randint(1, 7)]))
     await say(rng.choice([target.client, target.peer]), hello, *numbered([Attach()]))
 
 
@@ -202,7 +202,7 @@ async def hostile_frames(rng: Random, target: Target) -> None:
         Data(rng.choice([2, 5, 2**63, 2**64 - 1]), encode(Attach())),
         Ack(rng.choice([1, 1_000, 2**64 - 1])),
         Probe(rng.getrandbits(62) + 1, [target.broker, target.neighbour]),
-        Bye(rng.choice(list(Farewell)), "a reason\nINFO a forged line\x1b[2J" + "x" * rng.choice([1, 100_000])),
+        Bye(rng.choice(list(ByeReason)), "a reason\nINFO a forged line\x1b[2J" + "x" * rng.choice([1, 100_000])),
     ]
     await say(target.client, greeting(rng), encode_frame(rng.choice(frames)))
 
@@ -324,7 +324,7 @@ async def pings(rng: Random, target: Target) -> None:
 @act
 async def most_of_a_large_frame(rng: Random, target: Target) -> None:
     async with connected(target.client) as connection:
-        head = struct.pack(">IBQ", FRAME_BYTES_MAX, Kind.DATA, 1)
+        head = struct.pack(">IBQ", FRAME_BYTES_MAX, FrameKind.DATA, 1)
         await send(connection, greeting(rng), head, bytes(FRAME_BYTES_MAX - 100))
         await hear_out(connection, rng.uniform(0, LINGER_SECONDS_MAX))
 

@@ -35,7 +35,7 @@ from pleach.core.optimise.conduct import Conduct
 from pleach.core.overlay.plans import Topology
 from pleach.errors import SurveyError, TopologyError
 from pleach.harness.run import LiveRun, run_live
-from pleach.operate.improving import Round, Wish, improve
+from pleach.operate.improving import ImproveOptions, ImproveRound, improve
 from pleach.operate.survey import survey
 from pleach.scenario import parse_scenario
 from pleach.scenario.model import PerLink, Scenario
@@ -63,7 +63,7 @@ class Stage:
     brokers_per_zone: int = 3
     per_second: float = 20.0
     window: float = WINDOW_SECONDS
-    wish: Wish = field(default_factory=lambda: Wish(every=EVERY_SECONDS, actions_per_minute_max=20))
+    wish: ImproveOptions = field(default_factory=lambda: ImproveOptions(every=EVERY_SECONDS, actions_per_minute_max=20))
     conduct: Conduct | None = None  # of brokers that improve their tree among themselves; None: the loop does it
     is_chain: bool = True  # else it begins with a tree that suits the first half
     goes_on: float | None = None  # seconds after the first exchange after the change; None: to the end
@@ -129,7 +129,7 @@ class Window(NamedTuple):
 @dataclass
 class Result:
     stage: Stage
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[ImproveRound] = field(default_factory=list)
     changes: list[tuple[float, str]] = field(default_factory=list)  # of brokers among themselves
     trees: list[tuple[float, Topology]] = field(default_factory=list)  # since when
     windows: list[Window] = field(default_factory=list)
@@ -185,7 +185,7 @@ async def improve_rounds(place: Path, stage: Stage, on_round=lambda _round: None
 async def _by_loop(run: LiveRun, result: Result, on_round, engine) -> None:
     stage, has_followed = result.stage, asyncio.Event()
 
-    def note(done: Round) -> None:
+    def note(done: ImproveRound) -> None:
         result.rounds.append(done)
         if done.is_done:
             result.trees.append((run.now, _after(result.trees[-1][1], done)))
@@ -237,7 +237,7 @@ async def _end(run: LiveRun, stage: Stage, has_followed: asyncio.Event) -> None:
             await asyncio.sleep(stage.goes_on or 0.0)
 
 
-def _after(tree: Topology, done: Round) -> Topology:
+def _after(tree: Topology, done: ImproveRound) -> Topology:
     """Links that come and go again meanwhile stay out of it."""
     links = {*tree.links}
     for each in done.exchanges:
@@ -295,14 +295,14 @@ def told(result: Result) -> Iterator[str]:
         yield result.explained
 
 
-def told_round(each: Round) -> str:
+def told_round(each: ImproveRound) -> str:
     links = ", ".join(f"{'–'.join(e.remove)} → {'–'.join(e.add)}" for e in each.exchanges)
     taken = f"{each.milliseconds:.1f} ms measured" if each.milliseconds is not None else "nothing delivered"
     costs = f"cost {each.cost:.1f}, then {each.cost_then:.1f}"
     return f"round {each.number}: {each.events:,.0f} events, {taken}, {costs}: {each.verdict} {links}{each.trouble}"
 
 
-def say(done: Round) -> None:
+def say(done: ImproveRound) -> None:
     sys.stdout.write(told_round(done) + "\n")
     sys.stdout.flush()
 

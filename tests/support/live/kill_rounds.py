@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 
 from pleach.harness.run import LiveResult, run_live
-from pleach.scenario.model import Client, PerLink, Publish, Reply, Routing, Scenario
+from pleach.scenario.model import PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Crash, Restart, Step, SubscribeStep, UnsubscribeStep
 from pleach.scenario.values import Span, Uniform
 from pleach.trace import Rule, Verdict, explain, judge
@@ -48,13 +48,13 @@ def kill_scenario(rounds: int, seed: int, *, spacing: float) -> Scenario:
     )
 
 
-def _publishers(rng: Random, duration: float) -> list[Client]:
+def _publishers(rng: Random, duration: float) -> list[ScenarioClient]:
     every = Span(0.5 / EVENTS_PER_SECOND, 1.5 / EVENTS_PER_SECOND)
     return [
-        Client(
+        ScenarioClient(
             id=f"p{i}",
             broker=rng.choice(BROKERS),
-            publish=(Publish(every=every, start=1.0, until=duration - 1, attributes=_event(i)),),
+            publish=(PublishLoad(every=every, start=1.0, until=duration - 1, attributes=_event(i)),),
         )
         for i in range(PUBLISHERS)
     ]
@@ -64,7 +64,7 @@ def _event(topic: int) -> dict[str, str | int | float | bool | Uniform]:
     return {"topic": f"t{topic}", "price": Uniform(0, 99)}
 
 
-def _subscribers(rng: Random) -> list[Client]:
+def _subscribers(rng: Random) -> list[ScenarioClient]:
     """Disjoint filters by topic, so that a lost routing entry shows; every third answers what it sees."""
     clients = []
     for i in range(SUBSCRIBERS):
@@ -72,7 +72,9 @@ def _subscribers(rng: Random) -> list[Client]:
         reply = Reply(to="price > 90", attributes={"answer": f"r{i}"}, delay=Span(0.0, 0.01))
         wanted = (f"topic = 't{topic}' AND price > {rng.randint(0, 40)}", f"answer = 'r{(i + 3) % SUBSCRIBERS}'")
         clients.append(
-            Client(id=f"s{i}", broker=rng.choice(BROKERS), subscribe=wanted, reply=(reply,) if i % 3 == 0 else ())
+            ScenarioClient(
+                id=f"s{i}", broker=rng.choice(BROKERS), subscribe=wanted, reply=(reply,) if i % 3 == 0 else ()
+            )
         )
     return clients
 

@@ -170,7 +170,7 @@ def _fullest_fast(broker: BrokerProcess) -> int:
 
 
 async def stream(broker: BrokerProcess, stopped: subprocess.Popen[str], plan: Plan, verdict: Verdict) -> None:
-    watching = asyncio.create_task(watch(broker, verdict))
+    traffic_notes = asyncio.create_task(watch(broker, verdict))
     async with pleach.connect(broker.ready["client"], name="publisher") as client:
         source = Stream(client, plan.rate, partial(until_fast_keep_up, broker, plan.limit))
         await source.run(0, plan.seconds)
@@ -180,7 +180,7 @@ async def stream(broker: BrokerProcess, stopped: subprocess.Popen[str], plan: Pl
     verdict.published = source.published
     verdict.evicted = (await asyncio.to_thread(broker.status))["counters"]["evicted"]
     stopped.send_signal(signal.SIGCONT)
-    watching.cancel()
+    traffic_notes.cancel()
 
 
 def run(plan: Plan, place: Path, *, durable: bool) -> Verdict:

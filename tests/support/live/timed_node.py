@@ -7,8 +7,8 @@ from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Ack, Bye, Data, Hello
 from pleach.core.messages import Attach, Publish, Subscribe, encode
 from pleach.core.messages.runs import decode_all
-from pleach.server.node import BrokerNode, Door
-from pleach.server.settings import BrokerSettings, Limits
+from pleach.server.node import BrokerNode, Port
+from pleach.server.settings import BrokerLimits, BrokerSettings
 
 ABSENCE_SECONDS = 100
 TURNS_MAX = 2_000
@@ -46,16 +46,16 @@ class Wire:
 
 
 class World:
-    """`neighbours`: of the node; they come as `come(…, door=Door.PEERS)`."""
+    """`neighbours`: of the node; they come as `come(…, door=Port.PEERS)`."""
 
     def __init__(self, store=None, *, neighbours=(), **limits):
         self.now = 0.0
-        limited = Limits(**{"client_absence_seconds": ABSENCE_SECONDS, **limits})
+        limited = BrokerLimits(**{"client_absence_seconds": ABSENCE_SECONDS, **limits})
         settings = BrokerSettings("b", neighbours=neighbours, limits=limited)
         self.node = BrokerNode(settings, store, 1, clock=lambda: self.now, on_fatal=lambda *_: None)
         self._said = {}
 
-    def come(self, name, *messages, epoch=5, peer_epoch=0, received=0, first=1, door=Door.CLIENTS):
+    def come(self, name, *messages, epoch=5, peer_epoch=0, received=0, first=1, door=Port.CLIENTS):
         wire = Wire()
         assert not self.node.accept(wire, Hello(name, epoch, peer_epoch, received, first), door)
         self._said[name] = first - 1

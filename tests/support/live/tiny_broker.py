@@ -6,7 +6,7 @@ import time
 
 from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import Bye, Data, Farewell, Hello
+from pleach.core.links.frames import Bye, ByeReason, Data, Hello
 from pleach.core.links.session import SessionConfig
 from pleach.core.routing.router import RoutingConfig
 from pleach.net.connection import Handlers, listen
@@ -76,7 +76,7 @@ class TinyBroker:
         if old is not None:
             session = self.endpoint.sessions[peer]
             if hello.epoch > session.peer_epoch:
-                old.send(Bye(Farewell.FENCED, "a newer one is here"))
+                old.send(Bye(ByeReason.FENCED, "a newer one is here"))
             old.close("replaced")
             self.endpoint.disconnected(peer)
         self.connections[peer] = connection

@@ -12,7 +12,7 @@ from itertools import combinations
 import msgspec
 
 from pleach.core.messages import Node
-from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import MoveClient, Step
 from pleach.scenario.values import Span, Uniform
 from support.mobility.moved import WatchedMoves
@@ -63,11 +63,11 @@ def _latencies():
         yield a, b, Span(seconds, seconds)
 
 
-def _client(name: Node, broker: Node) -> Client:
-    return Client(
+def _client(name: Node, broker: Node) -> ScenarioClient:
+    return ScenarioClient(
         id=name,
         broker=broker,
-        publish=(Publish(every=Span(GAP * 0.5, GAP * 1.5), attributes={"said": Uniform(0, 9)}),),
+        publish=(PublishLoad(every=Span(GAP * 0.5, GAP * 1.5), attributes={"said": Uniform(0, 9)}),),
         reply=(Reply(to="said > 5", attributes={"answered": name}, probability=0.3),),
         subscribe=WANTED[name],
     )
@@ -77,7 +77,7 @@ class Trip(Journey):
     """A journey whose clients are looked after, too."""
 
     def __init__(self, scenario, mishaps=()):
-        super().__init__(scenario, mishaps, watching=WatchedMoves)
+        super().__init__(scenario, mishaps, traffic_notes=WatchedMoves)
 
     @property
     def place(self) -> list[Node]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import combinations
 from random import Random
 
-from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Swap
 from pleach.scenario.values import Span
 
@@ -48,13 +48,13 @@ def _latency(stream: Random) -> Span:
     return Span(low, low)
 
 
-def _client(stream: Random, broker: str) -> Client:
+def _client(stream: Random, broker: str) -> ScenarioClient:
     """Answers are of a kind of their own, and not answered."""
     speaks = broker in "ac" or stream.random() < 0.3
-    return Client(
+    return ScenarioClient(
         id=f"at-{broker}",
         broker=broker,
-        publish=(Publish(every=Span(GAP * 0.5, GAP * 1.5), attributes={"said": broker}),) if speaks else (),
+        publish=(PublishLoad(every=Span(GAP * 0.5, GAP * 1.5), attributes={"said": broker}),) if speaks else (),
         reply=(Reply(to="EXISTS said", attributes={"answered": broker}, probability=0.3),),
         subscribe=("EXISTS said", "EXISTS answered"),
         own_events=False,

@@ -14,7 +14,7 @@ from random import Random
 
 import msgspec
 
-from pleach.scenario.model import Client, Healing, Ordering, PerLink, Routing, Scenario
+from pleach.scenario.model import HealTable, Ordering, PerLink, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import AddBroker, Crash, RemoveBroker, Restart, Step, Swap
 from pleach.scenario.values import Span
 from support.contract.networks import COMBINATIONS, changes_of_mind, combined
@@ -106,7 +106,7 @@ def plague(seed: int) -> Scenario:
         brokers=brokers,
         duration=DURATION,
         latency=PerLink(Span(0.001, 0.001), latencies_of(stream, brokers, clients)),
-        heal=Healing(after=AFTER, grace=GRACE),
+        heal=HealTable(after=AFTER, grace=GRACE),
         clients=tuple(clients),
         steps=tuple(sorted([*_faults(stream, links, brokers), *_unrest(stream, clients)], key=lambda step: step.at)),
     )
@@ -126,7 +126,7 @@ def _faults(stream: Random, links: Sequence[tuple[str, str]], brokers: Sequence[
     return steps
 
 
-def _unrest(stream: Random, clients: Sequence[Client]) -> list[Step]:
+def _unrest(stream: Random, clients: Sequence[ScenarioClient]) -> list[Step]:
     steps: list[Step] = []
     is_restless = stream.random() < 0.5
     for index, client in enumerate(clients if is_restless else ()):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from random import Random
 
-from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import AddBroker, RemoveBroker, Swap
 from pleach.scenario.values import Span
 from pleach.sim.run import run_scenario
@@ -111,7 +111,7 @@ def world(seed: int, kind: type[TreeStep], ordering: Ordering, exchange: str = "
     return World(scenario, operation, before, sketch)
 
 
-def _latency(stream: Random, clients: tuple[Client, ...], node: str) -> Span:
+def _latency(stream: Random, clients: tuple[ScenarioClient, ...], node: str) -> Span:
     if any(client.id == node for client in clients):
         seconds = stream.uniform(0.0, LATENCY_CLIENT_MAX)
     else:
@@ -119,9 +119,9 @@ def _latency(stream: Random, clients: tuple[Client, ...], node: str) -> Span:
     return Span(seconds, seconds)
 
 
-def _client(stream: Random, index: int, brokers: list[str]) -> Client:
-    load = Publish(every=Span(GAP * 0.3, GAP * 1.7), attributes={"said": index})
-    return Client(
+def _client(stream: Random, index: int, brokers: list[str]) -> ScenarioClient:
+    load = PublishLoad(every=Span(GAP * 0.3, GAP * 1.7), attributes={"said": index})
+    return ScenarioClient(
         id=f"c{index}",
         broker=stream.choice(brokers),
         publish=(load,) if index < 3 else (),

@@ -96,10 +96,10 @@ class Journey:
     scenario: Scenario
     mishaps: Sequence[Mishap] = ()
     points: list[Point] = field(default_factory=list)
-    watching: type[Watched] = Watched
+    traffic_notes: type[Watched] = Watched
 
     def __post_init__(self) -> None:
-        self.watched = self.watching(self.scenario, SEED)
+        self.watched = self.traffic_notes(self.scenario, SEED)
         self.run = self.watched.run
         self._crashes = {m.index: m for m in self.mishaps if isinstance(m, CrashAt)}
         self._cuts = {m.index: m for m in self.mishaps if isinstance(m, CutAt)}

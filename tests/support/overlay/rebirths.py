@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 
 from pleach.core.broker import Broker
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import OPERATOR, Message, Node
@@ -56,7 +56,7 @@ class World:
         self.handled = 0
         self.lives = 0
         self.brokers = {name: self.make_broker(name) for name in sorted({node for link in links for node in link})}
-        self.clients: dict[Node, Client] = {}
+        self.clients: dict[Node, ClientMachine] = {}
         for name, home in homes.items():
             self.begin(name, home)
         self.drain()
@@ -70,9 +70,9 @@ class World:
         broker.listens_at("", "", self.life_of[name])
         return broker
 
-    def begin(self, name: Node, home: Node, topic: str = "") -> Client:
+    def begin(self, name: Node, home: Node, topic: str = "") -> ClientMachine:
         self.lives += 1
-        client = self.clients[name] = Client(name, home, incarnation=self.lives)
+        client = self.clients[name] = ClientMachine(name, home, incarnation=self.lives)
         self.perform(name, client.attach())
         self.perform(name, client.subscribe("s", parse_filter(f"to = '{topic or name}'")))
         return client
@@ -173,10 +173,10 @@ class World:
 
     def tell(self, peer: Node, reborn: Node) -> None:
         machine = self.brokers.get(peer) or self.clients.get(peer)
-        if isinstance(machine, Client) and machine.broker == reborn:
+        if isinstance(machine, ClientMachine) and machine.broker == reborn:
             self.recorder.observe(self.now, peer, Observe(Observed.STATE, detail=NEW_LIFE))
         if machine is not None:
-            self.perform(peer, machine.peer_reborn(reborn))
+            self.perform(peer, machine.peer_reset(reborn))
 
     def reborn_broker(self, node: Node) -> None:
         former = self.met.pop(node)

@@ -18,7 +18,7 @@ from random import Random
 import msgspec
 
 from pleach.core.overlay.registry import CYCLES
-from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import (
     AddBroker,
     AdvertiseStep,
@@ -259,7 +259,7 @@ def _during(stream: Random, at: float) -> float:
 
 
 def latencies_of(
-    stream: Random, brokers: Sequence[str], clients: Sequence[Client]
+    stream: Random, brokers: Sequence[str], clients: Sequence[ScenarioClient]
 ) -> tuple[tuple[str, str, Span], ...]:
     """Of every two nodes that may come to be linked."""
     between = [(a, b, _latency(stream)) for a, b in combinations(brokers, 2)]
@@ -280,20 +280,20 @@ def _client_latency(stream: Random) -> Span:
 # Clients ----------------------------------------------------------------------------------------------------
 
 
-def clients_of(stream: Random, brokers: Sequence[str], load_until: float) -> list[Client]:
+def clients_of(stream: Random, brokers: Sequence[str], load_until: float) -> list[ScenarioClient]:
     """Two publish, one sees all and answers, the rest draw what they want; everyone may answer."""
     count = stream.randint(CLIENTS_MIN, CLIENTS_MAX)
     lanes = LANES[:count]
     return [_client(stream, i, stream.choice(brokers), lanes, load_until) for i in range(count)]
 
 
-def _client(stream: Random, index: int, broker: str, lanes: tuple[str, ...], load_until: float) -> Client:
+def _client(stream: Random, index: int, broker: str, lanes: tuple[str, ...], load_until: float) -> ScenarioClient:
     wants = filters_of(stream, index, stream.randint(1, 2))
     if stream.random() < 0.5:
         wants = [stream.choice(WIDE), *wants]
     is_publisher = index < 2
     answers = index == 2 or stream.random() < 0.3
-    return Client(
+    return ScenarioClient(
         id=f"c{index}",
         broker=broker,
         publish=(_load(stream, lanes, load_until),) if is_publisher else (),
@@ -307,9 +307,9 @@ def _client(stream: Random, index: int, broker: str, lanes: tuple[str, ...], loa
 ADVERTISED = (("EXISTS lane",), ("EXISTS topic", "price > 9"), ("price <= 9", "price > 9"), ("price <= 9",))
 
 
-def _load(stream: Random, lanes: tuple[str, ...], until: float) -> Publish:
+def _load(stream: Random, lanes: tuple[str, ...], until: float) -> PublishLoad:
     gap = stream.choice((0.02, 0.03, 0.06))
-    return Publish(
+    return PublishLoad(
         every=Span(gap * 0.2, gap * 1.8),
         start=LOAD_FROM,
         until=until,
@@ -327,7 +327,7 @@ def _reply(stream: Random, lanes: tuple[str, ...]) -> Reply:
     )
 
 
-def unrest_of(stream: Random, client: Client, index: int, moments: Sequence[float]) -> list[Step]:
+def unrest_of(stream: Random, client: ScenarioClient, index: int, moments: Sequence[float]) -> list[Step]:
     """What a client asks for changes while operations are under way, rarely at other times."""
     if not moments:
         return []
@@ -338,7 +338,7 @@ def unrest_of(stream: Random, client: Client, index: int, moments: Sequence[floa
     return [*steps, *_advertises(stream, client, moments)]
 
 
-def _loses_covers(stream: Random, client: Client, at: float) -> list[Step]:
+def _loses_covers(stream: Random, client: ScenarioClient, at: float) -> list[Step]:
     """The wide filters go; what they hid has to come to light in the middle of a change."""
     wide = [text for text in client.subscribe if text in WIDE]
     gone: list[Step] = [UnsubscribeStep(at=at, client=client.id, filter=text) for text in wide]
@@ -346,7 +346,7 @@ def _loses_covers(stream: Random, client: Client, at: float) -> list[Step]:
     return [*gone, *again]
 
 
-def _advertises(stream: Random, client: Client, moments: Sequence[float]) -> list[Step]:
+def _advertises(stream: Random, client: ScenarioClient, moments: Sequence[float]) -> list[Step]:
     steps: list[Step] = []
     for text in client.advertise:
         if stream.random() < 0.5:

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import msgspec
 
-from pleach.scenario.model import Client, Ordering, PerLink, Publish, Reply, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import AddBroker, RemoveBroker, Step, SubscribeStep, Swap, UnsubscribeStep
 from pleach.scenario.values import Span
 
@@ -59,10 +59,10 @@ def _latencies():
 
 def _clients():
     for name, broker in (*((f"at-{broker}", broker) for broker in BROKERS), ("guest", "z")):
-        yield Client(
+        yield ScenarioClient(
             id=name,
             broker=broker,
-            publish=(Publish(every=Span(GAP * 0.5, GAP * 1.5), attributes={"said": name}),),
+            publish=(PublishLoad(every=Span(GAP * 0.5, GAP * 1.5), attributes={"said": name}),),
             reply=(Reply(to="EXISTS said", attributes={"answered": name}, probability=0.1),),
             subscribe=("EXISTS said", "EXISTS answered")
             if broker in "az"

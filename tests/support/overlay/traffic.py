@@ -8,7 +8,7 @@ from random import Random
 from typing import get_args
 
 from pleach.core.messages import Mark, Marked, MembershipMessage, Message, Node, Redirect, SwapLinkMessage
-from pleach.scenario.model import Client, Ordering, PerLink, Publish, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, PublishLoad, Routing, Scenario, ScenarioClient
 from pleach.scenario.values import Span, Uniform
 from pleach.sim.run import ScenarioRun, SimResult
 from pleach.trace import RecordKind
@@ -105,15 +105,15 @@ def default_scenario(seed: int, defaults: Defaults = Defaults()) -> Scenario:  #
     )
 
 
-def _client(stream: Random, index: int, broker: str, defaults: Defaults) -> Client:
-    load = Publish(
+def _client(stream: Random, index: int, broker: str, defaults: Defaults) -> ScenarioClient:
+    load = PublishLoad(
         every=Span(0.5 * defaults.every, 1.5 * defaults.every),
         start=stream.uniform(WARM_UP - 1.0, WARM_UP),
         attributes={f"attribute{i}": Uniform(0, VALUES - 1) for i in range(ATTRIBUTES)},
         payload_bytes=PAYLOAD_BYTES,
     )
     wanted = dict.fromkeys(_filter(stream) for _ in range(defaults.subscriptions))
-    return Client(id=f"c{index}", broker=broker, publish=(load,), subscribe=tuple(wanted))
+    return ScenarioClient(id=f"c{index}", broker=broker, publish=(load,), subscribe=tuple(wanted))
 
 
 def _filter(stream: Random) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 
 from pleach.core.broker import Broker
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Observe, Observed
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import Layer, Message, Node
@@ -60,7 +60,7 @@ class SmallTree:
     def __post_init__(self) -> None:
         self.sim = Simulator("small tree")
         self.brokers = {name: self._broker(name) for name in BROKERS}
-        self.machines = {name: Client(name, broker) for name, broker in self.clients.items()}
+        self.machines = {name: ClientMachine(name, broker) for name, broker in self.clients.items()}
         for name, machine in (*self.brokers.items(), *self.machines.items()):
             self.sim.add(name, machine)
         for a, b in (*LINKS, *self.clients.items()):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from copy import copy, deepcopy
 
 from pleach.core.effects import SetTimer
-from pleach.core.ring.chord import Phase
+from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.effects import Cast, JoinEnded
 from pleach.core.ring.host import RingHost
 from support.ring.rings import flaws, peer
@@ -43,7 +43,7 @@ class Disorder:
         self._perform(host, host.join(seeds, now=self.now) if seeds else host.found(now=self.now))
 
     def _members(self):
-        return [host for _, host in sorted(self.hosts.items()) if host.phase is Phase.MEMBER]
+        return [host for _, host in sorted(self.hosts.items()) if host.phase is RingPhase.MEMBER]
 
     def leave(self, key):
         host = self.hosts[peer(key).name]

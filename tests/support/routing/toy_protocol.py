@@ -12,8 +12,8 @@ import msgspec
 
 from pleach.core.effects import Send
 from pleach.core.messages import Forward, Mark, Marked, Message, Node, pack, unpack
-from pleach.core.overlay.context import Layers
-from pleach.core.overlay.seam import Drop, Handled, Hold, Pass, Verdict
+from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.seam import Drop, Hold, Pass, Reaction, Verdict
 
 
 class Freeze(Message):
@@ -56,8 +56,8 @@ class Toy:
     keeps_causal_order = True
     peers: frozenset[Node] = frozenset()
 
-    def __init__(self, layers: Layers) -> None:
-        self._layers = layers
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
         self._state = ToyState([], False, 0, [], {})
 
     @property
@@ -65,7 +65,7 @@ class Toy:
         state = self._state
         return self if state.frozen or state.doubles or state.aliases else None
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:
         match message:
             case Freeze(link):
                 self._state.frozen.append(link)
@@ -75,14 +75,14 @@ class Toy:
                 self._state.doubles = True
             case Alias(neighbour, name):
                 self._state.aliases[neighbour] = name
-        return Handled()
+        return Reaction()
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:
+    def handle_timer(self, name: str, *, now: float) -> Reaction:
         return self._thaw(name.removeprefix("toy:"))
 
-    def _thaw(self, link: Node) -> Handled:
+    def _thaw(self, link: Node) -> Reaction:
         self._state.frozen.remove(link)
-        return Handled(released=[link])
+        return Reaction(released=[link])
 
     def arriving(self, sender: Node, message: Message) -> Verdict:
         if sender in self._state.frozen:
@@ -102,7 +102,7 @@ class Toy:
         for send in sends:
             if isinstance(send.message, Forward):
                 self._state.marks += 1
-                copy = Marked(f"copy{self._state.marks}", Mark.FLOOD, self._layers.name, send.message)
+                copy = Marked(f"copy{self._state.marks}", Mark.FLOOD, self._context.name, send.message)
                 doubled += [Send(send.to, copy)] * 2
             else:
                 doubled.append(send)

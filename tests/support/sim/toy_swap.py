@@ -12,7 +12,7 @@ import msgspec
 from pleach.core.broker import Broker
 from pleach.core.effects import CancelTimer, Concluded, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
 from pleach.core.messages import Lock, LockAck, Message, Node, RequestAdd, RequestRemove, RequestSwap, pack, unpack
-from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.seam import Reaction
 from pleach.core.routing.router import RoutingConfig
 
 PATIENCE_SECONDS = 5.0
@@ -33,26 +33,26 @@ class ToySwap:
     def __init__(self, *, is_deaf: bool = False) -> None:
         self._state = ToyState(is_deaf=is_deaf)
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:
         match message:
             case RequestSwap(operation, a, b, c):
                 self._state.operation, self._state.partner = operation, c
-                return Handled([LinkUp(c), Send(c, Lock(operation, a, b, c)), *self._wait("asked")])
+                return Reaction([LinkUp(c), Send(c, Lock(operation, a, b, c)), *self._wait("asked")])
             case Lock(operation) if not self._state.is_deaf:
-                return Handled([LinkUp(sender), Send(sender, LockAck(operation)), LinkDown(sender)])
+                return Reaction([LinkUp(sender), Send(sender, LockAck(operation)), LinkDown(sender)])
             case LockAck(operation):
                 self._state.operation = ""
-                return Handled([CancelTimer("toy:patience"), LinkDown(sender), Concluded(operation)])
+                return Reaction([CancelTimer("toy:patience"), LinkDown(sender), Concluded(operation)])
             case RequestAdd(operation) | RequestRemove(operation):
-                return Handled([Concluded(operation)])
-        return Handled()
+                return Reaction([Concluded(operation)])
+        return Reaction()
 
     def _wait(self, why: str):
         return [SetTimer("toy:patience", PATIENCE_SECONDS), Observe(Observed.STATE, detail=why)]
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:
+    def handle_timer(self, name: str, *, now: float) -> Reaction:
         operation, self._state.operation = self._state.operation, ""
-        return Handled([LinkDown(self._state.partner), Concluded(operation, "no answer")])
+        return Reaction([LinkDown(self._state.partner), Concluded(operation, "no answer")])
 
     def resume(self):
         return self._wait("resumed") if self._state.operation else []

@@ -15,7 +15,7 @@ class Load:
     """Publishes n = 0, 1, 2, … at one broker until it is stopped."""
 
     def __init__(self, address: str) -> None:
-        self._client = blocking.Client(address, name="load", connect_timeout=60.0)
+        self._client = blocking.BlockingClient(address, name="load", connect_timeout=60.0)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._publish)
         self.count = 0  # all below are published

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pleach.core.broker import Broker
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.events.algebra import covers
 from pleach.core.events.filter import Filter
 from pleach.core.messages import Layer, Node, Parity
@@ -29,7 +29,7 @@ SAMPLES: tuple[dict[str, Any], ...] = tuple(  # all that the filters of these ne
 )
 
 
-def flaws_of_twins(brokers: Mapping[Node, Broker], clients: Mapping[Node, Client]) -> list[str]:
+def flaws_of_twins(brokers: Mapping[Node, Broker], clients: Mapping[Node, ClientMachine]) -> list[str]:
     root = next(broker for broker in brokers.values() if broker.router.parent is None)
     complete = root.router.building.other
     flaws = []
@@ -49,7 +49,7 @@ def flaws_of_twins(brokers: Mapping[Node, Broker], clients: Mapping[Node, Client
     return flaws
 
 
-def _flaws_of_client(broker: Broker, name: Node, client: Client, complete: Parity) -> list[str]:
+def _flaws_of_client(broker: Broker, name: Node, client: ClientMachine, complete: Parity) -> list[str]:
     subscriptions, advertisements = client._state.subscriptions, client._state.advertisements
     flaws = []
     for (tree, parity), table in broker.router.tables.items():

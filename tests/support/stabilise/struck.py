@@ -14,7 +14,7 @@ from random import Random
 import msgspec
 
 from pleach.core.broker import Broker
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import SetTimer
 from pleach.core.messages import Layer, Node
 from pleach.core.routing.clients import owner
@@ -24,8 +24,8 @@ from pleach.core.stabilise.lease import Renewal
 from pleach.core.stabilise.rebuild import SWITCH
 from pleach.core.stabilise.twin import TwinRouter
 from pleach.scenario.advertisements import initial_advertisements
-from pleach.scenario.model import Client as ClientModel
 from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, Stabilise, Stabiliser
+from pleach.scenario.model import ScenarioClient as ClientModel
 from pleach.scenario.stabilising import check_stabilising, delays_of, period_min_of, stabilisation_of
 from pleach.scenario.steps import AdvertiseStep, Corrupt, Crash, Garble, Restart, Step, UnadvertiseStep
 from pleach.scenario.values import Span
@@ -301,7 +301,7 @@ def _refused(records: Sequence[Record], scenario: Scenario, since: float) -> lis
     return [f"{r.node} at {r.at:.3f}: {r.detail}" for r in refused if r.node not in fickle]
 
 
-def flaws_of_tables(brokers: dict[Node, Broker], clients: dict[Node, Client]) -> list[str]:
+def flaws_of_tables(brokers: dict[Node, Broker], clients: dict[Node, ClientMachine]) -> list[str]:
     """Where the tables are not what the clients' subscriptions make of them, and nothing else.
 
     By induction from the clients: each broker has of its clients what they want, and of its neighbours what follows.
@@ -316,7 +316,7 @@ def flaws_of_tables(brokers: dict[Node, Broker], clients: dict[Node, Client]) ->
     return flaws
 
 
-def _flaws_of_layer(layer: Layer, brokers: dict[Node, Broker], clients: dict[Node, Client]) -> list[str]:
+def _flaws_of_layer(layer: Layer, brokers: dict[Node, Broker], clients: dict[Node, ClientMachine]) -> list[str]:
     flaws = []
     for name, client in sorted(clients.items()):
         state = client._state

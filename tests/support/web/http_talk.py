@@ -76,7 +76,7 @@ async def talk(source):
 
 
 @asynccontextmanager
-async def watching(talk):
+async def traffic_notes(talk):
     reader, writer = await talk.open("GET", "/dashboard/stream")
     try:
         await reader.readuntil(b"\r\n\r\n")

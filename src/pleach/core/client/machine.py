@@ -61,7 +61,7 @@ FROM_BROKERS: frozenset[type] = frozenset((*get_args(ClientReply), Redirect, Hal
 PASSING: frozenset[type] = frozenset((Deliver, Published, PublishRefused))  # the machine keeps nothing of them
 
 
-class Client:
+class ClientMachine:
     """`lease`: how often what it wants is renewed; None: as the broker says when it is attached (stabilise/)."""
 
     def __init__(
@@ -220,7 +220,7 @@ class Client:
         resettling.awaited = [*state.subscriptions, *state.advertisements]
         moved = Observe(Observed.MOVE, detail=f"from {state.broker} to {resettling.to}")
         gone = self._go_to(LinkUp(resettling.to, resettling.address), [Send(state.broker, Detach())])
-        return [moved, *gone, *self.peer_reborn(resettling.to), *self._resettled()]
+        return [moved, *gone, *self.peer_reset(resettling.to), *self._resettled()]
 
     def _answer(self, sender: Node, reply: ClientReply) -> Sequence[Effect]:
         if self._state.resettling and self._state.resettling.takes(reply):
@@ -344,7 +344,7 @@ class Client:
 
     # The link ------------------------------------------------------------------------------------------------
 
-    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
+    def peer_reset(self, peer: Node) -> Sequence[Effect]:
         """The broker has lost its memory: ask again for all that this client has."""
         state = self._state
         if peer != state.broker:

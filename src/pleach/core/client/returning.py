@@ -12,7 +12,7 @@ from functools import cached_property
 
 import msgspec
 
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Effect, Observe, Observed, Send
 from pleach.core.events.event import EventId
 from pleach.core.messages import (
@@ -33,7 +33,7 @@ from pleach.core.messages import (
 from pleach.core.overlay.healing.journal import Marks, covers, in_order, note
 
 
-class Memory(msgspec.Struct, array_like=True):
+class ReturnMemory(msgspec.Struct, array_like=True):
     unconfirmed: list[Publish | Unsubscribe] = []  # in order
     got: Marks = {}
     has_returned: bool = False  # until then nothing comes twice, and nothing is dropped
@@ -42,13 +42,13 @@ class Memory(msgspec.Struct, array_like=True):
 
 class ReturningState(msgspec.Struct, frozen=True, array_like=True):
     client: bytes
-    memory: Memory
+    memory: ReturnMemory
 
 
-class ReturningClient(Client):
+class ReturningClient(ClientMachine):
     @cached_property
-    def _remembered(self) -> Memory:
-        return Memory()
+    def _remembered(self) -> ReturnMemory:
+        return ReturnMemory()
 
     @property
     def unconfirmed(self) -> list[EventId]:
@@ -99,7 +99,7 @@ class ReturningClient(Client):
         self._remembered.unconfirmed += [each for each in said if isinstance(each, Publish | Unsubscribe)]
         return sends
 
-    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
+    def peer_reset(self, peer: Node) -> Sequence[Effect]:
         """The broker has a stand-in: tell it all, and say again what was not confirmed."""
         state, memory = self._state, self._remembered
         if peer != state.broker:
@@ -130,7 +130,7 @@ class ReturningClient(Client):
         """The broker has lost its memory, and nobody stands in for it: what it had not confirmed is in doubt."""
         if peer == self.broker:
             self._remembered.unconfirmed = []
-        return super().peer_reborn(peer)
+        return super().peer_reset(peer)
 
     def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
         return True

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from pleach.core.events.constraint import Conjunction, Constraint, Kind, Pattern
+from pleach.core.events.constraint import Conjunction, Constraint, Pattern, TypeConstraint
 from pleach.core.events.filter import Filter
 from pleach.core.events.ranges import Ranges, complement, disjoint, includes, intersection, union_of
 from pleach.core.events.text_automaton import find_word
@@ -78,8 +78,8 @@ def constraint_covers(a: Constraint, b: Constraint) -> bool:
 
 def covers_syntactically(a: Constraint, b: Constraint) -> bool:
     """The cheap half of `constraint_covers`: part by part, missing what only the parts together imply."""
-    if a.kind is Kind.ANY:
-        return b.kind is not Kind.ABSENT
+    if a.kind is TypeConstraint.ANY:
+        return b.kind is not TypeConstraint.ABSENT
     if a.kind is not b.kind:
         return False
     return _ranges_include(a, b) and all(any(q.implies(p) for q in b.patterns) for p in a.patterns)
@@ -95,9 +95,9 @@ def separations(a: Constraint, b: Constraint) -> list[tuple[Ranges, tuple[Patter
 def constraints_overlap(a: Constraint, b: Constraint) -> bool:
     """True if some value is admitted by both; a missing attribute counts as a value."""
     if a.kind is not b.kind:
-        one_is_any = Kind.ANY in (a.kind, b.kind) and Kind.ABSENT not in (a.kind, b.kind)
+        one_is_any = TypeConstraint.ANY in (a.kind, b.kind) and TypeConstraint.ABSENT not in (a.kind, b.kind)
         return one_is_any and admits_something(a) and admits_something(b)
-    if a.patterns or b.patterns or a.kind is Kind.BOOLEAN:
+    if a.patterns or b.patterns or a.kind is TypeConstraint.BOOLEAN:
         return admits_something(intersect(a, b))
     return not disjoint(a.ranges, b.ranges)
 
@@ -111,13 +111,13 @@ def intersect(a: Constraint, b: Constraint) -> Constraint:
 def admits_something(constraint: Constraint) -> bool:
     if constraint.patterns:
         return not _is_impossible(constraint.ranges, constraint.patterns)
-    if constraint.kind is Kind.BOOLEAN:
+    if constraint.kind is TypeConstraint.BOOLEAN:
         return bool(constraint.points())
     return not constraint.ranges.is_empty
 
 
 def _ranges_include(a: Constraint, b: Constraint) -> bool:
-    if a.kind is Kind.BOOLEAN:
+    if a.kind is TypeConstraint.BOOLEAN:
         return all(value in a.ranges for value in b.points() or ())
     return includes(a.ranges, b.ranges)
 

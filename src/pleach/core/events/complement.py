@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pleach.core.events.constraint import ABSENT, ANY, Constraint, Kind
+from pleach.core.events.constraint import ABSENT, ANY, Constraint, TypeConstraint
 from pleach.core.events.expression import And, Expression, Or, Predicate
 from pleach.core.events.filter import Filter
 from pleach.core.events.normalise import normalise
 from pleach.core.events.predicates import of_kind
 from pleach.core.events.ranges import complement as other_ranges
 
-KINDS_OF_VALUES = (Kind.NUMBER, Kind.STRING, Kind.BOOLEAN, Kind.BYTES)
+KINDS_OF_VALUES = (TypeConstraint.NUMBER, TypeConstraint.STRING, TypeConstraint.BOOLEAN, TypeConstraint.BYTES)
 
 
 def complement(wanted: Filter) -> Filter:
@@ -50,11 +50,11 @@ def _all_but(wanted: Filter) -> Expression:
 
 def _others(constraint: Constraint) -> Iterator[Constraint]:
     """What a constraint does not admit: the attribute missing, of another kind, or another value of its kind."""
-    if constraint.kind in (Kind.ABSENT, Kind.ANY):
-        yield ANY if constraint.kind is Kind.ABSENT else ABSENT
+    if constraint.kind in (TypeConstraint.ABSENT, TypeConstraint.ANY):
+        yield ANY if constraint.kind is TypeConstraint.ABSENT else ABSENT
         return
     yield ABSENT
     yield from (Constraint(kind) for kind in KINDS_OF_VALUES if kind is not constraint.kind)
     yield of_kind(constraint.kind, other_ranges(constraint.ranges))
     for pattern in constraint.patterns:
-        yield Constraint(Kind.STRING, patterns=(pattern._replace(negated=not pattern.negated),))
+        yield Constraint(TypeConstraint.STRING, patterns=(pattern._replace(negated=not pattern.negated),))

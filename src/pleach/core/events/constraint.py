@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pleach.core.events.ranges import EVERYTHING, Ranges
 
 
-class Kind(IntEnum):
+class TypeConstraint(IntEnum):
     """What a constraint asks of the attribute's type."""
 
     ABSENT = 0  # the attribute must be missing
@@ -27,10 +27,16 @@ class Kind(IntEnum):
     BYTES = 5
 
 
-KIND_OF = {int: Kind.NUMBER, float: Kind.NUMBER, str: Kind.STRING, bool: Kind.BOOLEAN, bytes: Kind.BYTES}
+KIND_OF = {
+    int: TypeConstraint.NUMBER,
+    float: TypeConstraint.NUMBER,
+    str: TypeConstraint.STRING,
+    bool: TypeConstraint.BOOLEAN,
+    bytes: TypeConstraint.BYTES,
+}
 
 
-class Shape(IntEnum):
+class PatternShape(IntEnum):
     """What a LIKE pattern looks for. A prefix is no pattern: `LIKE 'ab%'` is the range ['ab', 'ac')."""
 
     SUFFIX = 0
@@ -38,12 +44,12 @@ class Shape(IntEnum):
 
 
 class Pattern(NamedTuple):
-    shape: Shape
+    shape: PatternShape
     text: str
     negated: bool = False
 
     def matches(self, value: str) -> bool:
-        found = value.endswith(self.text) if self.shape is Shape.SUFFIX else self.text in value
+        found = value.endswith(self.text) if self.shape is PatternShape.SUFFIX else self.text in value
         return found != self.negated
 
     def implies(self, other: Pattern) -> bool:
@@ -54,30 +60,30 @@ class Pattern(NamedTuple):
             case True, True:
                 return other.finds(self)
             case False, True:  # who ends on one text does not end on another, unless one ends on the other
-                both_suffixes = self.shape is Shape.SUFFIX and other.shape is Shape.SUFFIX
+                both_suffixes = self.shape is PatternShape.SUFFIX and other.shape is PatternShape.SUFFIX
                 return both_suffixes and not self.text.endswith(other.text) and not other.text.endswith(self.text)
             case _:
                 return False
 
     def finds(self, other: Pattern) -> bool:
         """True if a string with this text in its place has the other's text in its place, negated or not."""
-        if other.shape is Shape.CONTAINS:
+        if other.shape is PatternShape.CONTAINS:
             return other.text in self.text
-        return self.shape is Shape.SUFFIX and self.text.endswith(other.text)
+        return self.shape is PatternShape.SUFFIX and self.text.endswith(other.text)
 
 
 class Constraint(NamedTuple):
     """The values one attribute may take: of one kind, within ranges, and (strings) fitting all patterns."""
 
-    kind: Kind
+    kind: TypeConstraint
     ranges: Ranges = EVERYTHING
     patterns: tuple[Pattern, ...] = ()  # sorted, only for Kind.STRING
 
     def admits(self, value: Any) -> bool:
         """`value` is the attribute's value, None where it is missing."""
         if value is None:
-            return self.kind is Kind.ABSENT
-        if self.kind is Kind.ANY:
+            return self.kind is TypeConstraint.ABSENT
+        if self.kind is TypeConstraint.ANY:
             return True
         if KIND_OF[value.__class__] is not self.kind or value not in self.ranges:
             return False
@@ -85,13 +91,13 @@ class Constraint(NamedTuple):
 
     def points(self) -> tuple[Any, ...] | None:
         """The admitted values where they are finitely many and listed (`=`, `IN`), else None."""
-        if self.kind is Kind.BOOLEAN:
+        if self.kind is TypeConstraint.BOOLEAN:
             return tuple(value for value in (False, True) if value in self.ranges)
-        return self.ranges.points() if self.kind >= Kind.NUMBER and not self.patterns else None
+        return self.ranges.points() if self.kind >= TypeConstraint.NUMBER and not self.patterns else None
 
 
-ABSENT = Constraint(Kind.ABSENT)
-ANY = Constraint(Kind.ANY)
+ABSENT = Constraint(TypeConstraint.ABSENT)
+ANY = Constraint(TypeConstraint.ANY)
 
 
 class Conjunction:

@@ -22,17 +22,21 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from pleach.core.events.algebra import covers, is_satisfiable, overlaps
-from pleach.core.events.constraint import Conjunction, Constraint, Kind
+from pleach.core.events.constraint import Conjunction, Constraint, TypeConstraint
 from pleach.core.events.filter import Filter
 from pleach.core.events.index.column import Column, buckets
-from pleach.core.events.index.grid import Entry, Field, Grid
+from pleach.core.events.index.grid import Field, Grid, GridEntry
 from pleach.core.events.index.predicates import predicates_of
 
 POSTING_SCAN_MAX = 64  # from here on the rows of the grids leave fewer candidates than a posting has
 
-Pin: TypeAlias = tuple[str, Kind, Any]  # an attribute, and the one value (of a kind) that is admitted
-PATTERNED: Pin = ("", Kind.STRING, None)  # where members with patterns are: what these leave may be a single value
-Question: TypeAlias = Callable[[Grid[Entry], Conjunction], int]  # the bits of the candidates
+Pin: TypeAlias = tuple[str, TypeConstraint, Any]  # an attribute, and the one value (of a kind) that is admitted
+PATTERNED: Pin = (
+    "",
+    TypeConstraint.STRING,
+    None,
+)  # where members with patterns are: what these leave may be a single value
+Question: TypeAlias = Callable[[Grid[GridEntry], Conjunction], int]  # the bits of the candidates
 
 
 class CoverIndex:
@@ -41,7 +45,7 @@ class CoverIndex:
     def __init__(self, members: Iterable[Filter] = ()) -> None:
         """Members given at once are laid out in one sweep, not bit by bit."""
         self._sequence: dict[Filter, int] = {}
-        self._entries: dict[Filter, tuple[Entry, ...]] = {}
+        self._entries: dict[Filter, tuple[GridEntry, ...]] = {}
         self._next = 0
         self._empty: dict[Filter, None] = {}  # members without a satisfiable conjunction: everything covers them
         self._pinned: dict[Pin, dict[Filter, None]] = {}  # members of one conjunction, by each value they pin
@@ -69,14 +73,14 @@ class CoverIndex:
         for entry in entries:
             field.add(entry)
 
-    def _enter(self, member: Filter) -> tuple[Entry, ...]:
+    def _enter(self, member: Filter) -> tuple[GridEntry, ...]:
         """Note the member and make its entries, which are in no field yet."""
         self._sequence[member] = self._next
         self._next += 1
         parts = _satisfiable(member)
         if not parts:
             self._empty[member] = None
-        entries = tuple(Entry(member, predicates_of(part.constraints.items())) for part in parts)
+        entries = tuple(GridEntry(member, predicates_of(part.constraints.items())) for part in parts)
         self._entries[member] = entries
         if len(parts) == 1:
             self._note_pins(member, parts[0])
@@ -109,7 +113,7 @@ class CoverIndex:
             if not self._pinned[pin]:
                 del self._pinned[pin]
 
-    def _field_of(self, member: Filter) -> Field[Entry]:
+    def _field_of(self, member: Filter) -> Field[GridEntry]:
         if member in self._loose_members:
             return self._loose
         return self._simple if len(self._entries[member]) == 1 else self._compound
@@ -173,7 +177,7 @@ class CoverIndex:
         found = fewest | self._pinned.get(PATTERNED, {})
         return found if len(found) <= POSTING_SCAN_MAX else None
 
-    def _owners(self, parts: list[Conjunction], question: Question, *fields: Field[Entry]) -> Iterator[Filter]:
+    def _owners(self, parts: list[Conjunction], question: Question, *fields: Field[GridEntry]) -> Iterator[Filter]:
         """The members among the candidates, each once."""
         seen: set[Filter] = set()
         for field in fields:
@@ -205,7 +209,7 @@ def _satisfiable(probe: Filter) -> list[Conjunction]:
     return [part for part in probe.conjunctions if is_satisfiable(part)]
 
 
-def _fresh_owners(grid: Grid[Entry], candidates: int, seen: set[Filter]) -> Iterator[Filter]:
+def _fresh_owners(grid: Grid[GridEntry], candidates: int, seen: set[Filter]) -> Iterator[Filter]:
     while candidates:
         entry = grid.entries[candidates.bit_length() - 1]
         assert entry is not None, "only living entries are candidates"
@@ -217,7 +221,7 @@ def _fresh_owners(grid: Grid[Entry], candidates: int, seen: set[Filter]) -> Iter
             yield owner
 
 
-def may_cover(grid: Grid[Entry], probe: Conjunction) -> int:
+def may_cover(grid: Grid[GridEntry], probe: Conjunction) -> int:
     """The entries that may cover `probe`."""
     failed = 0
     for name, column in grid.columns.items():
@@ -226,7 +230,7 @@ def may_cover(grid: Grid[Entry], probe: Conjunction) -> int:
     return grid.alive & ~failed
 
 
-def may_be_covered(grid: Grid[Entry], probe: Conjunction) -> int:
+def may_be_covered(grid: Grid[GridEntry], probe: Conjunction) -> int:
     """The entries that `probe` may cover."""
     candidates = grid.alive
     for name in probe.constraints:
@@ -239,7 +243,7 @@ def may_be_covered(grid: Grid[Entry], probe: Conjunction) -> int:
     return candidates
 
 
-def may_overlap(grid: Grid[Entry], probe: Conjunction) -> int:
+def may_overlap(grid: Grid[GridEntry], probe: Conjunction) -> int:
     """The entries that may overlap `probe`."""
     failed = 0
     for name, constraint in probe.constraints.items():
@@ -251,7 +255,7 @@ def may_overlap(grid: Grid[Entry], probe: Conjunction) -> int:
 
 def _narrower(column: Column, constraint: Constraint) -> int:
     """The bits that rule out a value which the constraint admits."""
-    if constraint.kind is Kind.ANY:
+    if constraint.kind is TypeConstraint.ANY:
         return _or(row for kind in _PRESENT for row in column.kinds[kind][1])
     if constraint.patterns:  # in which buckets these leave values is not known
         return _disjoint(column, constraint)
@@ -262,7 +266,7 @@ def _narrower(column: Column, constraint: Constraint) -> int:
 
 def _within(column: Column, constraint: Constraint) -> int:
     """The bits that rule out all that the constraint rules out, among those that constrain the attribute."""
-    admitted = _PRESENT if constraint.kind is Kind.ANY else (constraint.kind,)
+    admitted = _PRESENT if constraint.kind is TypeConstraint.ANY else (constraint.kind,)
     bits = column.constraining
     for kind, (boundaries, rows) in column.kinds.items():
         spans = buckets(boundaries, constraint.ranges) if kind in admitted else iter(())
@@ -273,7 +277,7 @@ def _within(column: Column, constraint: Constraint) -> int:
 
 def _disjoint(column: Column, constraint: Constraint) -> int:
     """The bits that rule out all that the constraint admits."""
-    admitted = _PRESENT if constraint.kind is Kind.ANY else (constraint.kind,)
+    admitted = _PRESENT if constraint.kind is TypeConstraint.ANY else (constraint.kind,)
     bits = column.constraining
     for kind in admitted:
         boundaries, rows = column.kinds[kind]
@@ -283,7 +287,7 @@ def _disjoint(column: Column, constraint: Constraint) -> int:
     return bits
 
 
-_PRESENT = (Kind.NUMBER, Kind.STRING, Kind.BOOLEAN, Kind.BYTES)
+_PRESENT = (TypeConstraint.NUMBER, TypeConstraint.STRING, TypeConstraint.BOOLEAN, TypeConstraint.BYTES)
 
 
 def _outside(rows: list[int], spans: Iterator[tuple[int, int]]) -> Iterator[int]:

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pleach.core.events import predicates
-from pleach.core.events.constraint import Constraint, Kind
+from pleach.core.events.constraint import Constraint, TypeConstraint
 from pleach.core.events.expression import And, Constant, Expression, Not, Or, Predicate
 from pleach.core.events.filter import Filter
 from pleach.core.events.normalise import CONJUNCTIONS_MAX, normalise
@@ -33,7 +33,7 @@ FILTERS_REMEMBERED = 8192
 REMEMBERED_CHARACTERS_MAX = 1024  # longer texts are read each time: what strangers send is not kept for nothing
 
 
-class Limits(NamedTuple):
+class FilterLimits(NamedTuple):
     text_bytes: int
     predicates: int  # each element of IN counts as one
     depth: int  # of parentheses and NOT within each other
@@ -42,10 +42,12 @@ class Limits(NamedTuple):
     is_normal: bool = False  # only what `Filter.text` writes: parentheses around the ranges of one attribute
 
 
-USER_LIMITS = Limits(text_bytes=4096, predicates=64, depth=32, conjunctions=CONJUNCTIONS_MAX, predicates_together=64)
+USER_LIMITS = FilterLimits(
+    text_bytes=4096, predicates=64, depth=32, conjunctions=CONJUNCTIONS_MAX, predicates_together=64
+)
 # On the wire filters are in normal form: flat, so that nothing has to be distributed, which takes time that doubles
 # with each pair of alternatives. A user's filter has become longer by that, and a merger of many users' still longer.
-ASKED_LIMITS = Limits(
+ASKED_LIMITS = FilterLimits(
     1_048_576, 256 * 64, depth=1, conjunctions=CONJUNCTIONS_MAX, predicates_together=128, is_normal=True
 )
 INTERNAL_LIMITS = ASKED_LIMITS._replace(text_bytes=4_194_304, predicates=262_144, predicates_together=262_144)
@@ -62,7 +64,12 @@ COMPARISONS: MappingProxyType[str, Callable[[Any], Constraint]] = MappingProxyTy
 )
 FLIPPED = MappingProxyType({"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="})
 KIND_NAMES = MappingProxyType(
-    {Kind.NUMBER: "a number", Kind.STRING: "a string", Kind.BOOLEAN: "a boolean", Kind.BYTES: "bytes"}
+    {
+        TypeConstraint.NUMBER: "a number",
+        TypeConstraint.STRING: "a string",
+        TypeConstraint.BOOLEAN: "a boolean",
+        TypeConstraint.BYTES: "bytes",
+    }
 )
 
 
@@ -81,16 +88,16 @@ def parse_internal(text: str) -> Filter:
     return _remembered(text, INTERNAL_LIMITS)
 
 
-def _remembered(text: str, limits: Limits) -> Filter:
+def _remembered(text: str, limits: FilterLimits) -> Filter:
     return _parsed(text, limits) if len(text) <= REMEMBERED_CHARACTERS_MAX else _read(text, limits)
 
 
 @lru_cache(maxsize=FILTERS_REMEMBERED)
-def _parsed(text: str, limits: Limits) -> Filter:
+def _parsed(text: str, limits: FilterLimits) -> Filter:
     return _interned(_read(text, limits))
 
 
-def _read(text: str, limits: Limits) -> Filter:
+def _read(text: str, limits: FilterLimits) -> Filter:
     _check_text(text, limits)
     expression = _Parser(text, limits).whole()
     try:
@@ -105,7 +112,7 @@ def _interned(new: Filter) -> Filter:
     return new
 
 
-def _check_text(text: str, limits: Limits) -> None:
+def _check_text(text: str, limits: FilterLimits) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
@@ -132,7 +139,7 @@ def _subjects(expression: Expression) -> Iterator[object]:
 class _Parser:
     """Recursive descent; only parentheses and NOT descend, and `Limits.depth` bounds them."""
 
-    def __init__(self, text: str, limits: Limits) -> None:
+    def __init__(self, text: str, limits: FilterLimits) -> None:
         self._text = text
         self._limits = limits
         self._tokens = tokens_of(text)

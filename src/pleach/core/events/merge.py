@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from pleach.core.events.algebra import covers
-from pleach.core.events.constraint import Conjunction, Constraint, Kind
+from pleach.core.events.constraint import Conjunction, Constraint, TypeConstraint
 from pleach.core.events.filter import Filter
 from pleach.core.events.normalise import union_of_filters
 from pleach.core.events.ranges import Interval, Ranges, intersection, union
@@ -83,7 +83,7 @@ def _differing_numbers(a: Conjunction, b: Conjunction) -> list[str]:
         return []
     differing = [name for name in a.constraints if a.constraints[name] != b.constraints[name]]
     kinds = {conjunction.constraints[name].kind for conjunction in (a, b) for name in differing}
-    return differing if kinds == {Kind.NUMBER} else []
+    return differing if kinds == {TypeConstraint.NUMBER} else []
 
 
 def _box(a: Conjunction, b: Conjunction, names: list[str], bound: float) -> Filter | None:
@@ -113,5 +113,5 @@ def _length(interval: Interval) -> float:
 
 
 def _replaced(conjunction: Conjunction, ranges: dict[str, Ranges]) -> Filter:
-    constraints = {name: Constraint(Kind.NUMBER, each) for name, each in ranges.items()}
+    constraints = {name: Constraint(TypeConstraint.NUMBER, each) for name, each in ranges.items()}
     return Filter([Conjunction({**conjunction.constraints, **constraints})])

@@ -24,7 +24,7 @@ from pleach.core.events.algebra import (
     covers_syntactically,
     intersect,
 )
-from pleach.core.events.constraint import Conjunction, Constraint, Kind, Pattern
+from pleach.core.events.constraint import Conjunction, Constraint, Pattern, TypeConstraint
 from pleach.core.events.expression import And, Constant, Expression, Not, Or, Predicate
 from pleach.core.events.filter import Filter
 from pleach.core.events.predicates import of_kind, opposite
@@ -64,14 +64,14 @@ def normalise(expression: Expression, *, conjunctions_max: int = CONJUNCTIONS_MA
 @lru_cache(maxsize=CONSTRAINTS_REMEMBERED)
 def canonical(constraint: Constraint) -> Constraint | None:
     """The normal form of one constraint, None if it admits nothing."""
-    if constraint.kind is Kind.BOOLEAN:
+    if constraint.kind is TypeConstraint.BOOLEAN:
         constraint = of_kind(constraint.kind, constraint.ranges)
     if not constraint.patterns:
         return constraint if admits_something(constraint) else None
     listed = constraint.ranges.points()
     if listed is not None:
         fitting = [value for value in listed if constraint.admits(value)]
-        return Constraint(Kind.STRING, union_of(map(point, fitting))) if fitting else None
+        return Constraint(TypeConstraint.STRING, union_of(map(point, fitting))) if fitting else None
     if not admits_something(constraint):
         return None
     return constraint._replace(patterns=_needed(constraint.ranges, tuple(sorted(set(constraint.patterns)))))
@@ -147,11 +147,11 @@ def _joined(a: Conjunction, b: Conjunction) -> Conjunction | None:
 def _both_constraints(a: Constraint, b: Constraint) -> Constraint | None:
     if a.kind is b.kind:
         return intersect(a, b)
-    if Kind.ABSENT in (a.kind, b.kind):
+    if TypeConstraint.ABSENT in (a.kind, b.kind):
         return None
-    if a.kind is Kind.ANY:
+    if a.kind is TypeConstraint.ANY:
         return b
-    return a if b.kind is Kind.ANY else None
+    return a if b.kind is TypeConstraint.ANY else None
 
 
 def _finished(conjunctions: Conjunctions) -> Filter:
@@ -253,10 +253,10 @@ def _united_along(conjunctions: Conjunctions, name: str) -> Conjunctions:
 
 def _alternatives(constraints: list[Constraint]) -> list[Constraint]:
     """As few constraints as admit the same values; none at all if missing and present are both admitted."""
-    ranges: defaultdict[tuple[Kind, tuple[Pattern, ...]], list[Ranges]] = defaultdict(list)
+    ranges: defaultdict[tuple[TypeConstraint, tuple[Pattern, ...]], list[Ranges]] = defaultdict(list)
     for constraint in constraints:
         ranges[constraint.kind, constraint.patterns].append(constraint.ranges)
-    if (Kind.ABSENT, ()) in ranges and (Kind.ANY, ()) in ranges:
+    if (TypeConstraint.ABSENT, ()) in ranges and (TypeConstraint.ANY, ()) in ranges:
         return []
     return [
         Constraint(kind, union_of(parts), patterns) if patterns else of_kind(kind, union_of(parts))

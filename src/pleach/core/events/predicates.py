@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pleach.core.events.constraint import ABSENT, ANY, KIND_OF, Constraint, Kind, Pattern, Shape
+from pleach.core.events.constraint import ABSENT, ANY, KIND_OF, Constraint, Pattern, PatternShape, TypeConstraint
 from pleach.core.events.event import INTEGER_MAX, INTEGER_MIN
 from pleach.core.events.ranges import (
     EVERYTHING,
@@ -26,7 +26,7 @@ from pleach.core.events.ranges import (
 )
 
 
-def kind_of(value: Any) -> Kind:
+def kind_of(value: Any) -> TypeConstraint:
     return KIND_OF[value.__class__]
 
 
@@ -81,20 +81,20 @@ def one_of(values: Iterable[Any]) -> Constraint:
 
 
 def prefix(text: str) -> Constraint:
-    return Constraint(Kind.STRING, prefixed(text))
+    return Constraint(TypeConstraint.STRING, prefixed(text))
 
 
 def suffix(text: str) -> Constraint:
-    return _pattern(Pattern(Shape.SUFFIX, text))
+    return _pattern(Pattern(PatternShape.SUFFIX, text))
 
 
 def contains(text: str) -> Constraint:
-    return _pattern(Pattern(Shape.CONTAINS, text))
+    return _pattern(Pattern(PatternShape.CONTAINS, text))
 
 
-def of_kind(kind: Kind, ranges: Ranges = EVERYTHING) -> Constraint:
+def of_kind(kind: TypeConstraint, ranges: Ranges = EVERYTHING) -> Constraint:
     """The constraint that asks for a kind and a range, with sets of booleans in their one spelling."""
-    if kind is not Kind.BOOLEAN:
+    if kind is not TypeConstraint.BOOLEAN:
         return Constraint(kind, ranges)
     match False in ranges, True in ranges:
         case True, True:
@@ -107,18 +107,18 @@ def of_kind(kind: Kind, ranges: Ranges = EVERYTHING) -> Constraint:
 
 def opposite(constraint: Constraint) -> Constraint:
     """What NOT makes of a predicate: the other values of its kind. For one predicate, not for a mixture."""
-    if constraint.kind is Kind.ABSENT:
+    if constraint.kind is TypeConstraint.ABSENT:
         return ANY
-    if constraint.kind is Kind.ANY:
+    if constraint.kind is TypeConstraint.ANY:
         return ABSENT
     if not constraint.patterns:
         return of_kind(constraint.kind, complement(constraint.ranges))
     assert constraint.ranges.is_everything, "a predicate asks for a range or a pattern, never for both"
     (pattern,) = constraint.patterns
-    return Constraint(Kind.STRING, EVERYTHING, (pattern._replace(negated=not pattern.negated),))
+    return Constraint(TypeConstraint.STRING, EVERYTHING, (pattern._replace(negated=not pattern.negated),))
 
 
 def _pattern(pattern: Pattern) -> Constraint:
     if not pattern.text:  # every string ends with and contains the empty one
-        return Constraint(Kind.STRING)
-    return Constraint(Kind.STRING, EVERYTHING, (pattern,))
+        return Constraint(TypeConstraint.STRING)
+    return Constraint(TypeConstraint.STRING, EVERYTHING, (pattern,))

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pleach.core.events.constraint import Conjunction, Constraint, Kind, Pattern, Shape
+from pleach.core.events.constraint import Conjunction, Constraint, Pattern, PatternShape, TypeConstraint
 from pleach.core.events.ranges import AFTER, BEFORE, Interval, Ranges, complement, interval_prefix
 
 KEYWORDS = frozenset(
@@ -62,9 +62,9 @@ def spell_value(value: Any) -> str:
 
 def _constraint_parts(name: str, constraint: Constraint) -> Iterator[str]:
     match constraint.kind:
-        case Kind.ABSENT:
+        case TypeConstraint.ABSENT:
             yield f"NOT EXISTS {name}"
-        case Kind.ANY:
+        case TypeConstraint.ANY:
             yield f"EXISTS {name}"
         case _ if not constraint.ranges.is_everything:
             yield from _range_parts(name, constraint.ranges)
@@ -74,14 +74,14 @@ def _constraint_parts(name: str, constraint: Constraint) -> Iterator[str]:
         yield _like(name, pattern)
 
 
-def _whole_kind(name: str, kind: Kind) -> str:
+def _whole_kind(name: str, kind: TypeConstraint) -> str:
     """Every value of one kind: no predicate says that, so it is spelled as one that all of them meet."""
     match kind:
-        case Kind.STRING:
+        case TypeConstraint.STRING:
             return f"{name} LIKE '%'"
-        case Kind.BYTES:
+        case TypeConstraint.BYTES:
             return f"{name} >= X''"
-        case Kind.BOOLEAN:
+        case TypeConstraint.BOOLEAN:
             return f"{name} IN (FALSE, TRUE)"
         case _:
             return f"({name} < 0 OR {name} >= 0)"
@@ -154,7 +154,7 @@ def _interval(name: str, interval: Interval) -> str:
 
 
 def _like(name: str, pattern: Pattern) -> str:
-    tail = "" if pattern.shape is Shape.SUFFIX else "%"
+    tail = "" if pattern.shape is PatternShape.SUFFIX else "%"
     return f"{name} {'NOT ' if pattern.negated else ''}LIKE '%{_escaped(pattern.text)}{tail}'"
 
 

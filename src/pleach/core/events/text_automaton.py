@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
-from pleach.core.events.constraint import Pattern, Shape
+from pleach.core.events.constraint import Pattern, PatternShape
 from pleach.core.events.ranges import BEFORE, CHARACTER_MAX, SURROGATES, Ranges, first_of
 
 STEPS_MAX = 100_000  # transitions of the product: some 50 ms
@@ -32,7 +32,7 @@ Place: TypeAlias = str | bool
 State: TypeAlias = tuple[Place, int, int]  # place within the ranges, node of the texts, texts found (a bit each)
 
 
-class Search(NamedTuple):
+class TextSearchResult(NamedTuple):
     """`word` fits all conditions. Without one, `complete` says that there is none, not that we gave up."""
 
     word: str | None
@@ -40,12 +40,12 @@ class Search(NamedTuple):
 
 
 @lru_cache(maxsize=SEARCHES_REMEMBERED)
-def find_word(ranges: Ranges, patterns: tuple[Pattern, ...]) -> Search:
+def find_word(ranges: Ranges, patterns: tuple[Pattern, ...]) -> TextSearchResult:
     if ranges.is_empty or _contradictory(patterns):
-        return Search(None)
+        return TextSearchResult(None)
     for word in _guesses(ranges, patterns):
         if _lies_in(ranges, word) and all(pattern.matches(word) for pattern in patterns):
-            return Search(word)
+            return TextSearchResult(word)
     return explore(ranges, patterns)
 
 
@@ -69,10 +69,10 @@ class TextMatcher:
         for number, pattern in enumerate(patterns):
             self._ending[self._node(pattern.text)] |= 1 << number
         self._link()
-        self._wanted = _bits(patterns, Shape.CONTAINS, negated=False)
-        self._forbidden = _bits(patterns, Shape.CONTAINS, negated=True)
-        self._wanted_last = _bits(patterns, Shape.SUFFIX, negated=False)
-        self._forbidden_last = _bits(patterns, Shape.SUFFIX, negated=True)
+        self._wanted = _bits(patterns, PatternShape.CONTAINS, negated=False)
+        self._forbidden = _bits(patterns, PatternShape.CONTAINS, negated=True)
+        self._wanted_last = _bits(patterns, PatternShape.SUFFIX, negated=False)
+        self._forbidden_last = _bits(patterns, PatternShape.SUFFIX, negated=True)
 
     def step(self, node: int, found: int, character: str) -> tuple[int, int] | None:
         """Where `character` leads, None where nothing that follows can be accepted."""
@@ -112,7 +112,7 @@ class TextMatcher:
             self._ending[node] |= self._ending[self._fallback[node]]
 
 
-def _bits(patterns: tuple[Pattern, ...], shape: Shape, *, negated: bool) -> int:
+def _bits(patterns: tuple[Pattern, ...], shape: PatternShape, *, negated: bool) -> int:
     return sum(1 << i for i, p in enumerate(patterns) if p.shape is shape and p.negated is negated)
 
 
@@ -134,7 +134,7 @@ class Comparator:
         return state if isinstance(state, bool) else _lies_in(self.ranges, state)
 
 
-def explore(ranges: Ranges, patterns: tuple[Pattern, ...]) -> Search:
+def explore(ranges: Ranges, patterns: tuple[Pattern, ...]) -> TextSearchResult:
     """The search itself, breadth first; it finds a shortest string."""
     comparator, matcher = Comparator(ranges), TextMatcher(patterns)
     alphabet = _alphabet(ranges, patterns)
@@ -146,16 +146,16 @@ def explore(ranges: Ranges, patterns: tuple[Pattern, ...]) -> Search:
         state = queue.popleft()
         place, node, found = state
         if comparator.accepts(place) and matcher.accepts(node, found):
-            return Search(_spelled(state, origin))
+            return TextSearchResult(_spelled(state, origin))
         if not states_left:
-            return Search(None, complete=False)
+            return TextSearchResult(None, complete=False)
         states_left -= 1
         for character in alphabet:
             reached = _step(comparator, matcher, state, character)
             if reached is not None and reached not in origin:
                 origin[reached] = (state, character)
                 queue.append(reached)
-    return Search(None)
+    return TextSearchResult(None)
 
 
 def _step(comparator: Comparator, matcher: TextMatcher, state: State, character: str) -> State | None:
@@ -202,8 +202,8 @@ def _guesses(ranges: Ranges, patterns: tuple[Pattern, ...]) -> Iterator[str]:
     They are joined by a character that no condition mentions, so that no unwanted text arises between them.
     """
     filler = _filler(ranges, patterns)
-    needed = [p.text for p in patterns if p.shape is Shape.CONTAINS and not p.negated]
-    ends = sorted((p.text for p in patterns if p.shape is Shape.SUFFIX and not p.negated), key=len)
+    needed = [p.text for p in patterns if p.shape is PatternShape.CONTAINS and not p.negated]
+    ends = sorted((p.text for p in patterns if p.shape is PatternShape.SUFFIX and not p.negated), key=len)
     tail = filler.join(["", *needed, ends[-1] if ends else ""])
     for beginning in _beginnings(ranges):
         yield beginning + tail

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from pleach.core.events.algebra import separations
-from pleach.core.events.constraint import Conjunction, Constraint, Kind
+from pleach.core.events.constraint import Conjunction, Constraint, TypeConstraint
 from pleach.core.events.ranges import BEFORE, Cut, Ranges, complement, first_of, intersection
 from pleach.core.events.text_automaton import find_word
 
@@ -37,13 +37,13 @@ def counterexample(a: Conjunction, b: Conjunction) -> dict[str, Any] | None:
 def member(constraint: Constraint) -> Found:
     """Some value that the constraint admits."""
     match constraint.kind:
-        case Kind.ABSENT:
+        case TypeConstraint.ABSENT:
             return (None,)
-        case Kind.ANY:
+        case TypeConstraint.ANY:
             return (0,)
-        case Kind.BOOLEAN:
+        case TypeConstraint.BOOLEAN:
             return next(((value,) for value in constraint.points() or ()), None)
-        case Kind.STRING:
+        case TypeConstraint.STRING:
             word = find_word(constraint.ranges, constraint.patterns).word
             return None if word is None else (word,)
         case kind:
@@ -52,25 +52,25 @@ def member(constraint: Constraint) -> Found:
 
 def separator(a: Constraint, b: Constraint) -> Found:
     """Some value that b admits and a does not."""
-    if a.kind is Kind.ANY:
-        return (None,) if b.kind is Kind.ABSENT else None
-    if b.kind is Kind.ANY:
+    if a.kind is TypeConstraint.ANY:
+        return (None,) if b.kind is TypeConstraint.ABSENT else None
+    if b.kind is TypeConstraint.ANY:
         return _outside(a, missing=False)
     if a.kind is not b.kind:
         return member(b)
-    if a.kind is Kind.STRING:
+    if a.kind is TypeConstraint.STRING:
         words = (find_word(ranges, patterns).word for ranges, patterns in separations(a, b))
         return next(((word,) for word in words if word is not None), None)
-    if a.kind is Kind.BOOLEAN:
+    if a.kind is TypeConstraint.BOOLEAN:
         return next(((value,) for value in b.points() or () if not a.admits(value)), None)
     return _in_ranges(intersection(b.ranges, complement(a.ranges)), a.kind)
 
 
 def _outside(constraint: Constraint, *, missing: bool = True) -> Found:
     """Some value that the constraint does not admit, of another kind; preferably none at all."""
-    if missing and constraint.kind is not Kind.ABSENT:
+    if missing and constraint.kind is not TypeConstraint.ABSENT:
         return (None,)
-    return (True,) if constraint.kind is not Kind.BOOLEAN else (0,)
+    return (True,) if constraint.kind is not TypeConstraint.BOOLEAN else (0,)
 
 
 def _put(attributes: dict[str, Any], name: str, found: tuple[Any]) -> None:
@@ -81,9 +81,9 @@ def _put(attributes: dict[str, Any], name: str, found: tuple[Any]) -> None:
         attributes[name] = value
 
 
-def _in_ranges(ranges: Ranges, kind: Kind) -> Found:
+def _in_ranges(ranges: Ranges, kind: TypeConstraint) -> Found:
     for low, high in ranges.intervals():
-        if kind is Kind.NUMBER:
+        if kind is TypeConstraint.NUMBER:
             return (_number_between(low, high),)
         return (b"" if low is None else first_of(low),)
     return None

@@ -41,8 +41,8 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
-from pleach.core.overlay.context import Layers
-from pleach.core.overlay.seam import Handled, Reconfiguration
+from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.seam import Reaction, Reconfiguration
 from pleach.errors import ComponentError, EventError, ProtocolError
 
 COMPONENTS_MAX = 1_000  # of one broker
@@ -50,7 +50,7 @@ TURNS_MAX = 256  # requests of components in one step of the broker
 GO_ON: Final = "hosting:go-on"
 RENEW: Final = "hosting:renew:"
 
-NOTHING = Handled()
+NOTHING = Reaction()
 
 
 class Saying(msgspec.Struct, frozen=True, array_like=True):
@@ -80,8 +80,8 @@ class Hosting:
     accepts: frozenset[type[Message]] = frozenset(get_args(HostingRequest))
     operation = ""  # it locks nobody
 
-    def __init__(self, layers: Layers, factories: Mapping[str, Factory]) -> None:
-        self._layers = layers
+    def __init__(self, context: BrokerContext, factories: Mapping[str, Factory]) -> None:
+        self._context = context
         self._factories = dict(factories)
         self.here: dict[Node, Resident] = {}  # always this one: the broker looks at it before each message
         self._line: list[Saying] = []
@@ -93,13 +93,13 @@ class Hosting:
 
     # What an operator wants --------------------------------------------------------------------------------------
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         match message:
             case RequestHost():
-                return Handled(self._asked_to_begin(message))
+                return Reaction(self._asked_to_begin(message))
             case RequestUnhost():
-                return Handled([Concluded(message.operation, self._end(message.component))])
-        raise ProtocolError(self._layers.name, sender, message, "it is not about components")
+                return Reaction([Concluded(message.operation, self._end(message.component))])
+        raise ProtocolError(self._context.name, sender, message, "it is not about components")
 
     def _asked_to_begin(self, request: RequestHost) -> list[Effect]:
         if reason := self._why_not_begin(request):
@@ -107,7 +107,7 @@ class Hosting:
         name = request.component
         try:
             component = self._factories[request.kind](name)
-            resident = Resident(name, self._layers.name, request.kind, component, request.incarnation)
+            resident = Resident(name, self._context.name, request.kind, component, request.incarnation)
             resident.take_snapshot()
         except Exception as error:  # noqa: BLE001 - code of others
             reason = f"{request.kind} cannot be made: {type(error).__name__}: {error}"
@@ -127,23 +127,23 @@ class Hosting:
 
     def _why_not_begin(self, request: RequestHost) -> str:
         """Empty where it can begin."""
-        layers, name = self._layers, request.component
-        if name in self.here or name in layers.sessions:
-            return f"{layers.name} has a client {name} already: choose another name"
-        if name == layers.name or name in layers.router.neighbours:
+        context, name = self._context, request.component
+        if name in self.here or name in context.sessions:
+            return f"{context.name} has a client {name} already: choose another name"
+        if name == context.name or name in context.router.neighbours:
             return f"{name} is the name of a broker: choose another one"
-        if busy := layers.locked_for():
-            return f"{layers.name} is locked for operation {busy}: ask again when that is over"
+        if busy := context.locked_for():
+            return f"{context.name} is locked for operation {busy}: ask again when that is over"
         return self.why_not(request.kind)
 
     def _end(self, name: Node) -> str:
         """Why not; empty where it ends."""
         resident = self.here.get(name)
         if resident is None:
-            return f"{self._layers.name} hosts no component {name}"
+            return f"{self._context.name} hosts no component {name}"
         if name in self._beginnings:
             return f"{name} is only beginning: ask again"
-        is_attached = name in self._layers.sessions
+        is_attached = name in self._context.sessions
         if is_attached and (resident.has_failed or resident.client.is_halted):
             return f"{name} moves just now, or ends: ask again"
         if is_attached:
@@ -172,7 +172,7 @@ class Hosting:
         resident = self.here.get(name)
         if resident is None:
             return []
-        if isinstance(message, Resume) and message.broker != self._layers.name:
+        if isinstance(message, Resume) and message.broker != self._context.name:
             del self.here[name]  # the other one is at work
             return self._begun(name, is_over=True)
         effects = self._sorted(name, resident.take(message))
@@ -228,16 +228,16 @@ class Hosting:
             check_attributes(event.attributes)
         except EventError:
             return False
-        sessions = self._layers.sessions
+        sessions = self._context.sessions
         wanted = (sessions.subscriptions(name).values() for name in self.here if name in sessions)
         return any(each.matches(event.attributes) for filters in wanted for each in filters)
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:
+    def handle_timer(self, name: str, *, now: float) -> Reaction:
         """GO_ON: the broker goes on with the line by itself."""
         resident = self.here.get(name.removeprefix(RENEW))
         if resident is None or not name.startswith(RENEW):
             return NOTHING
-        return Handled(self._sorted(resident.name, resident.client.handle_timer(name, now=now)))
+        return Reaction(self._sorted(resident.name, resident.client.handle_timer(name, now=now)))
 
     # Moving (overlay/context.py: Residency) -----------------------------------------------------------------------
 
@@ -250,7 +250,7 @@ class Hosting:
         return sorted(name for name, resident in self.here.items() if not resident.has_failed)
 
     def why_not(self, kind: str) -> str:
-        name = self._layers.name
+        name = self._context.name
         if kind not in self._factories:
             known = ", ".join(sorted(self._factories)) or "none"
             return f"{name} hosts no components of kind {kind!r}; by its settings it knows: {known}"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pleach.core.client.machine import Client
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Effect, Observe, Observed, Send
 from pleach.core.events.event import Event, check_content
 from pleach.core.events.filter import Filter
@@ -41,7 +41,7 @@ class Resident:
     def __init__(self, name: Node, broker: Node, kind: str, component: Component, incarnation: int) -> None:
         self.name = name
         self.kind = kind
-        self.client = Client(name, broker, own_events=False, incarnation=incarnation)
+        self.client = ClientMachine(name, broker, own_events=False, incarnation=incarnation)
         self.complaint = ""
         self.has_failed = False
         self._component = component

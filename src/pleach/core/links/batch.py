@@ -37,7 +37,7 @@ class Progress(NamedTuple):
     first: int  # everything before is confirmed
 
 
-class Sighting(NamedTuple):
+class PublisherMark(NamedTuple):
     """The highest event of a publisher that came from a peer before we said anything beyond `after` to it.
 
     `after` 0: before anything that the peer has not confirmed.
@@ -50,10 +50,10 @@ class Sighting(NamedTuple):
     sequence: int
 
 
-class Sightings(NamedTuple):
+class PublisherMarks(NamedTuple):
     """What is new of them. `settled`: per peer, those with an `after` between 0 and this one are in others now."""
 
-    seen: tuple[Sighting, ...] = ()
+    seen: tuple[PublisherMark, ...] = ()
     settled: tuple[tuple[Node, int], ...] = ()
 
     def __bool__(self) -> bool:
@@ -75,7 +75,7 @@ class Batch(NamedTuple):
     retired: list[Node]  # links that have been given up on both sides
     concluded: list[Concluded]
     forgotten: list[Node]  # peers whose sessions are no more; none of them is in `progress`
-    sightings: Sightings = Sightings()
+    sightings: PublisherMarks = PublisherMarks()
 
     @classmethod
     def empty(cls) -> Batch:

@@ -25,19 +25,19 @@ import msgspec
 from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Passed, Send, SetTimer
 from pleach.core.events.event import Event
 from pleach.core.links.batch import Batch, Journalled, Progress, Queued, Saved
-from pleach.core.links.frames import Ack, Bye, Data, Farewell, Frame
-from pleach.core.links.joining import Joining
-from pleach.core.links.machine import Machine
+from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Frame
+from pleach.core.links.joining import RunJoiner
+from pleach.core.links.machine import LinkedMachine
 from pleach.core.links.session import (
     Arrived,
     Fenced,
     Hangup,
     Numbered,
-    PeerReborn,
-    Phase,
+    PeerReset,
     Session,
     SessionConfig,
     SessionEffect,
+    SessionPhase,
     SessionState,
     Transmit,
     Up,
@@ -59,11 +59,11 @@ from pleach.core.messages import (
 from pleach.core.messages.runs import Run, encode_event, is_run
 from pleach.errors import PleachError
 
-__all__ = ["Batch", "Endpoint", "Journalled", "Machine", "Progress", "Queued", "Saved"]
+__all__ = ["Batch", "Endpoint", "Journalled", "LinkedMachine", "Progress", "Queued", "Saved"]
 
 
 class Endpoint:
-    def __init__(self, machine: Machine, epoch: int, config: SessionConfig | None = None) -> None:
+    def __init__(self, machine: LinkedMachine, epoch: int, config: SessionConfig | None = None) -> None:
         self.machine = machine
         self.epoch = epoch
         self.sessions: dict[Node, Session] = {}
@@ -71,7 +71,7 @@ class Endpoint:
         self.upkeep = Upkeep()
         self._batch = Batch.empty()
         self._noted: dict[Node, Progress] = {}  # as of the last batch that said so
-        self._joining = Joining(self._put)
+        self._joining = RunJoiner(self._put)
         self._unsent: dict[Node, float] = {}  # links whose outbox has grown, and when: sent before the batch is taken
         self._sequence_floor = 1  # new sessions count from here: beyond what was ever sent in a forgotten one
         self.testify: Callable[[Node, Sequence[Numbered]], Message] | None = None  # of a peer that has a stand-in now
@@ -129,7 +129,7 @@ class Endpoint:
         self._joining.close(peer)
         if isinstance(frame, Bye) and self.upkeep.heard(peer, frame, self.sessions[peer]):
             self._batch.retired.append(peer)
-        if isinstance(frame, Bye) and frame.why is Farewell.DONE:
+        if isinstance(frame, Bye) and frame.why is ByeReason.DONE:
             return  # the connection goes on until both are done
         self._carry_out(peer, self.sessions[peer].receive(frame, now=now), now)
 
@@ -198,7 +198,7 @@ class Endpoint:
         for peer in peers:
             self._joining.close(peer)
             session = self.sessions.pop(peer)
-            assert session.phase is Phase.DOWN, f"{peer} is connected"
+            assert session.phase is SessionPhase.DOWN, f"{peer} is connected"
             self._sequence_floor = max(self._sequence_floor, session.last + 2)
             self.upkeep.forget(peer)
             for kept in (self._noted, self._unsent, self._batch.progress):
@@ -240,9 +240,9 @@ class Endpoint:
                     self._arrived(peer, payload, now)
                 case Hangup(reason):
                     batch.hangups.append((peer, reason))
-                case PeerReborn(is_stand_in=True, unheard=unheard) if self.testify is not None:
+                case PeerReset(is_stand_in=True, unheard=unheard) if self.testify is not None:
                     self.request(self.testify(peer, unheard), now=now)
-                case PeerReborn(is_known=True):
+                case PeerReset(is_known=True):
                     self._reborn(peer, now)
                 case Up():
                     batch.up.append(peer)
@@ -290,13 +290,13 @@ class Endpoint:
 
     def _reborn(self, peer: Node, now: float) -> None:
         self._batch.journal.append(Journalled(peer, None, now))
-        self._perform(self.machine.peer_reborn(peer), now)
+        self._perform(self.machine.peer_reset(peer), now)
 
     def _react(self, entry: Journalled) -> Sequence[Effect]:
         if entry.timer:
             return self.machine.handle_timer(entry.timer, now=entry.now)
         if entry.payload is None:
-            return self.machine.peer_reborn(entry.peer)
+            return self.machine.peer_reset(entry.peer)
         return self.machine.handle(entry.peer, decode(entry.payload), now=entry.now)
 
     def _perform(self, effects: Sequence[Effect], now: float) -> None:
@@ -333,7 +333,7 @@ class Endpoint:
         batch = self._batch
         for peer in self.upkeep.done(self.sessions):
             reason = f"{self.machine.name} has no more for {peer}"
-            batch.transmits.append((peer, Bye(Farewell.DONE, reason, self.sessions[peer].received)))
+            batch.transmits.append((peer, Bye(ByeReason.DONE, reason, self.sessions[peer].received)))
         for peer in self.upkeep.over(self.sessions):
             batch.hangups.append((peer, "the link is given up"))
             batch.retired.append(peer)

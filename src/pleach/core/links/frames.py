@@ -34,7 +34,7 @@ _LENGTH = Struct(">I")
 _pack = _PREFIX.pack
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     HELLO = 1
     DATA = 2
     ACK = 3
@@ -46,10 +46,10 @@ class Kind(IntEnum):
     ASIDE = 9
 
 
-_DATA = int(Kind.DATA)  # for the hot paths: an enum's member is looked up each time
+_DATA = int(FrameKind.DATA)  # for the hot paths: an enum's member is looked up each time
 
 
-class Farewell(IntEnum):
+class ByeReason(IntEnum):
     """Why one side ends the conversation."""
 
     LEAVING = 0  # a clean stop; come back later
@@ -124,7 +124,7 @@ class Ping(NamedTuple):
 
 
 class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    why: Farewell
+    why: ByeReason
     reason: str
     received: Number = 0  # of DONE: said knowing all up to this sequence
     address: str = ""  # of ELSEWHERE
@@ -145,24 +145,24 @@ def encode_frame(frame: Frame) -> bytes:
         return _pack(_HEAD_BYTES + len(payload), _DATA, sequence) + payload
     match frame:
         case Ack(upto):
-            return _PREFIX.pack(_HEAD_BYTES, Kind.ACK, upto)
+            return _PREFIX.pack(_HEAD_BYTES, FrameKind.ACK, upto)
         case Ping():
-            return _PREFIX.pack(_HEAD_BYTES, Kind.PING, 0)
+            return _PREFIX.pack(_HEAD_BYTES, FrameKind.PING, 0)
         case Hello():
-            return _with_body(Kind.HELLO, msgspec.msgpack.encode(frame))
+            return _with_body(FrameKind.HELLO, msgspec.msgpack.encode(frame))
         case Bye():
-            return _with_body(Kind.BYE, msgspec.msgpack.encode(frame))
+            return _with_body(FrameKind.BYE, msgspec.msgpack.encode(frame))
         case Probe():
-            return _with_body(Kind.PROBE, msgspec.msgpack.encode(frame))
+            return _with_body(FrameKind.PROBE, msgspec.msgpack.encode(frame))
         case Read():
-            return _with_body(Kind.READ, msgspec.msgpack.encode(frame))
+            return _with_body(FrameKind.READ, msgspec.msgpack.encode(frame))
         case Extent():
-            return _with_body(Kind.EXTENT, msgspec.msgpack.encode(frame))
+            return _with_body(FrameKind.EXTENT, msgspec.msgpack.encode(frame))
         case Aside(payload):
-            return _with_body(Kind.ASIDE, payload)
+            return _with_body(FrameKind.ASIDE, payload)
 
 
-def _with_body(kind: Kind, body: bytes) -> bytes:
+def _with_body(kind: FrameKind, body: bytes) -> bytes:
     return _PREFIX.pack(_HEAD_BYTES + len(body), kind, 0) + body
 
 
@@ -222,23 +222,23 @@ class FrameReader:
 
 def _decode(kind: int, number: int, body: bytes) -> Frame:
     match kind:
-        case Kind.DATA if number > 0:
+        case FrameKind.DATA if number > 0:
             return Data(number, body)
-        case Kind.ACK if not body:
+        case FrameKind.ACK if not body:
             return Ack(number)
-        case Kind.PING if not body:
+        case FrameKind.PING if not body:
             return Ping()
-        case Kind.HELLO:
+        case FrameKind.HELLO:
             return _decoded(_hello, body)
-        case Kind.BYE:
+        case FrameKind.BYE:
             return _decoded(_bye, body)
-        case Kind.PROBE:
+        case FrameKind.PROBE:
             return _decoded(_probe, body)
-        case Kind.READ:
+        case FrameKind.READ:
             return _decoded(_read, body)
-        case Kind.EXTENT:
+        case FrameKind.EXTENT:
             return _decoded(_extent, body)
-        case Kind.ASIDE:
+        case FrameKind.ASIDE:
             return Aside(body)
         case _:
             raise FrameError(f"no frame has kind {kind}, number {number} and {len(body)} bytes")

@@ -33,7 +33,7 @@ class _Confirmation:
     count: int
 
 
-class Joining:
+class RunJoiner:
     def __init__(self, put: Callable[[Node, bytes], None]) -> None:
         """`put` takes a payload that is complete."""
         self._put = put

@@ -10,7 +10,7 @@ from pleach.core.messages import Message, Node
 from pleach.core.messages.runs import Run
 
 
-class Machine(Protocol):
+class LinkedMachine(Protocol):
     """A broker or a client, as an endpoint drives it."""
 
     @property
@@ -31,7 +31,7 @@ class Machine(Protocol):
         """After a restart: what must be set going again, such as timers. Changes nothing that `capture` gives."""
         ...
 
-    def peer_reborn(self, peer: Node) -> Sequence[Effect]:
+    def peer_reset(self, peer: Node) -> Sequence[Effect]:
         """The peer has lost its memory, and with it what it knew of this machine."""
         ...
 

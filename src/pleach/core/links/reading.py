@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
-from pleach.core.links.frames import Bye, Data, Extent, Farewell, Frame, Hello, Read
+from pleach.core.links.frames import Bye, ByeReason, Data, Extent, Frame, Hello, Read
 from pleach.core.links.session import Session
 from pleach.core.messages.runs import messages_in
 
@@ -32,13 +32,13 @@ SURVEY_PAYLOADS_MAX = 65_536  # that are counted for one answer
 def refusal(session: Session | None, hello: Hello, epoch: int) -> Bye | None:
     """Why a reader may not read; None if it may. `epoch`: of the node that has the session."""
     if session is None:
-        return Bye(Farewell.BROKEN, f"nothing is known of {hello.node}: it was away for too long, or never here")
+        return Bye(ByeReason.BROKEN, f"nothing is known of {hello.node}: it was away for too long, or never here")
     if hello.peer_epoch != epoch:
-        return Bye(Farewell.BROKEN, f"{session.node} has lost its memory, and with it what it had for {hello.node}")
+        return Bye(ByeReason.BROKEN, f"{session.node} has lost its memory, and with it what it had for {hello.node}")
     if hello.epoch < session.peer_epoch:
-        return Bye(Farewell.FENCED, f"a newer {hello.node} (epoch {session.peer_epoch}) is known to {session.node}")
+        return Bye(ByeReason.FENCED, f"a newer {hello.node} (epoch {session.peer_epoch}) is known to {session.node}")
     if hello.epoch > session.peer_epoch:
-        return Bye(Farewell.BROKEN, f"{session.node} does not know this life of {hello.node}")
+        return Bye(ByeReason.BROKEN, f"{session.node} does not know this life of {hello.node}")
     return None
 
 
@@ -47,7 +47,7 @@ def gap(session: Session, after: int) -> Bye | None:
     if session.first - 1 <= after <= session.last:
         return None
     held = f"{session.node} has {session.first} to {session.last}"
-    return Bye(Farewell.BROKEN, f"{session.peer} asks for what follows {after}; {held}, and gave up what is missing")
+    return Bye(ByeReason.BROKEN, f"{session.peer} asks for what follows {after}; {held}, and gave up what is missing")
 
 
 def answer(session: Session, read: Read, visible: int) -> list[Frame]:

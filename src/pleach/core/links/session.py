@@ -10,7 +10,7 @@ Rule 3: what has a number not above `received` is a duplicate and ignored; a gap
 Rule 4: a driver commits what a session tells it to persist before it carries out a `Transmit`: nothing is confirmed or
         sent that a crash could make undone.
 Rule 5: an epoch is a life of a node with its memory. A peer that comes with a higher epoch has lost its memory: what we
-        had for its former life is void (`PeerReborn`). One that comes with a lower epoch is a ghost, and is told so.
+        had for its former life is void (`PeerReset`). One that comes with a lower epoch is a ghost, and is told so.
 Rule 6: a Hello that speaks of a former life of its receiver is not used: what it offers (`first`) is about to become
         void. Its sender learns of the new life from our Hello, and greets a second time, knowing it.
 Rule 7: who was sent to a peer by another node was sent to a life of it (`awaited`), and knows that one as if it had met
@@ -29,13 +29,13 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from pleach.core.links.frames import BROKER, PROTOCOL_VERSION, STAND_IN, Ack, Bye, Data, Farewell, Frame, Hello, Ping
+from pleach.core.links.frames import BROKER, PROTOCOL_VERSION, STAND_IN, Ack, Bye, ByeReason, Data, Frame, Hello, Ping
 from pleach.core.messages.runs import messages_in
 
 HEARTBEATS_MISSED_MAX = 3
 
 
-class Phase(Enum):
+class SessionPhase(Enum):
     DOWN = "down"
     GREETING = "greeting"
     UP = "up"
@@ -65,7 +65,7 @@ class Up(NamedTuple):
 Numbered: TypeAlias = tuple[int, bytes]  # a payload, with its sequence before it
 
 
-class PeerReborn(NamedTuple):
+class PeerReset(NamedTuple):
     """The peer has lost its memory: what it knew of us, and what we had for it, is gone.
 
     `is_stand_in`: it takes the place of one that is dead, and asks who knows what; `unheard`: what we had for that one.
@@ -83,7 +83,7 @@ class Fenced(NamedTuple):
     reason: str
 
 
-SessionEffect: TypeAlias = Transmit | Arrived | Hangup | Up | PeerReborn | Fenced
+SessionEffect: TypeAlias = Transmit | Arrived | Hangup | Up | PeerReset | Fenced
 
 
 class SessionConfig(msgspec.Struct, frozen=True):
@@ -105,7 +105,7 @@ class Session:
     def __init__(self, node: str, peer: str, state: SessionState, config: SessionConfig | None = None) -> None:
         self.node = node
         self.peer = peer
-        self.phase = Phase.DOWN
+        self.phase = SessionPhase.DOWN
         self.peer_epoch = state.peer_epoch
         self.received = state.received
         self.first = state.first
@@ -150,17 +150,17 @@ class Session:
 
     def leave(self, reason: str) -> Sequence[SessionEffect]:
         """Say goodbye: we are stopping, and will be back."""
-        if self.phase not in (Phase.GREETING, Phase.UP):
+        if self.phase not in (SessionPhase.GREETING, SessionPhase.UP):
             return []
-        return [Transmit(Bye(Farewell.LEAVING, reason)), Hangup(reason)]
+        return [Transmit(Bye(ByeReason.LEAVING, reason)), Hangup(reason)]
 
     def give_up(self, reason: str) -> Sequence[SessionEffect]:
         """Throw away what the peer has not confirmed. It cannot resume from there, and is told so, now or later."""
-        was_connected = self.phase in (Phase.GREETING, Phase.UP)
+        was_connected = self.phase in (SessionPhase.GREETING, SessionPhase.UP)
         self._drop(self.last)
         self.first += 1  # a gap, so that even a peer that has all of it cannot resume
         self.disconnected()  # what is still on its way on this connection counts no more
-        return [Transmit(Bye(Farewell.BROKEN, reason)), Hangup(reason)] if was_connected else []
+        return [Transmit(Bye(ByeReason.BROKEN, reason)), Hangup(reason)] if was_connected else []
 
     # What readers do (reading.py) ----------------------------------------------------------------------------
 
@@ -177,24 +177,24 @@ class Session:
     # What the connection does --------------------------------------------------------------------------------
 
     def connected(self, *, now: float) -> Sequence[SessionEffect]:
-        if self.phase is Phase.FENCED:
+        if self.phase is SessionPhase.FENCED:
             return [Hangup("fenced")]
-        self.phase = Phase.GREETING
+        self.phase = SessionPhase.GREETING
         self._heard_at = self._spoke_at = now
         return [Transmit(self._hello())]
 
     def disconnected(self) -> None:
-        if self.phase is not Phase.FENCED:
-            self.phase = Phase.DOWN
+        if self.phase is not SessionPhase.FENCED:
+            self.phase = SessionPhase.DOWN
 
     def tick(self, *, now: float) -> Sequence[SessionEffect]:
         """To be called every now and then, at least once per heartbeat."""
-        if self.phase not in (Phase.GREETING, Phase.UP):
+        if self.phase not in (SessionPhase.GREETING, SessionPhase.UP):
             return []
         silence = now - self._heard_at
         if silence > HEARTBEATS_MISSED_MAX * self._config.heartbeat:
             return [Hangup(f"nothing heard for {silence:.1f} s")]
-        if self.phase is Phase.UP and now - self._spoke_at >= self._config.heartbeat:
+        if self.phase is SessionPhase.UP and now - self._spoke_at >= self._config.heartbeat:
             self._spoke_at = now
             return [Transmit(Ping())]
         return []
@@ -202,17 +202,17 @@ class Session:
     def receive(self, frame: Frame, *, now: float) -> Sequence[SessionEffect]:
         self._heard_at = now
         match self.phase, frame:
-            case Phase.GREETING, Hello():
+            case SessionPhase.GREETING, Hello():
                 return self._greeted(frame, now)
-            case ((Phase.GREETING | Phase.UP), Bye(why, reason)):
+            case ((SessionPhase.GREETING | SessionPhase.UP), Bye(why, reason)):
                 return self._dismissed(why, reason)
-            case Phase.UP, Data(sequence, payload):
+            case SessionPhase.UP, Data(sequence, payload):
                 return self._data(sequence, payload)
-            case Phase.UP, Ack(upto):
+            case SessionPhase.UP, Ack(upto):
                 return self._confirmed(upto, now)
-            case Phase.UP, Ping():
+            case SessionPhase.UP, Ping():
                 return []
-            case ((Phase.DOWN | Phase.FENCED), _):
+            case ((SessionPhase.DOWN | SessionPhase.FENCED), _):
                 return []  # the rest of a connection that is over
             case _:
                 return [Hangup(f"{type(frame).__name__} while {self.phase.value}")]
@@ -220,7 +220,7 @@ class Session:
     def takes(self, sequence: int, *, now: float) -> bool:
         """Whether a Data frame is the next one. If so, it counts as received, and the caller confirms it, alone or
         with those that follow it. If not, `receive` says what to do about it."""
-        if sequence != self.received + 1 or self.phase is not Phase.UP:
+        if sequence != self.received + 1 or self.phase is not SessionPhase.UP:
             return False
         self._heard_at = now
         self.received = sequence
@@ -231,10 +231,10 @@ class Session:
     def _greeted(self, hello: Hello, now: float) -> Sequence[SessionEffect]:
         if hello.version != PROTOCOL_VERSION or hello.node != self.peer:
             reason = f"{self.node} expects {self.peer} v{PROTOCOL_VERSION}, not {hello.node} v{hello.version}"
-            return [Transmit(Bye(Farewell.REFUSED, reason)), Hangup(reason)]
+            return [Transmit(Bye(ByeReason.REFUSED, reason)), Hangup(reason)]
         if hello.epoch < self.known_epoch:
             reason = f"a newer {hello.node} (epoch {self.known_epoch}) is known to {self.node}"
-            return [Transmit(Bye(Farewell.FENCED, reason)), Hangup(reason)]
+            return [Transmit(Bye(ByeReason.FENCED, reason)), Hangup(reason)]
         if (hello.peer_epoch or hello.awaits) not in (0, self._epoch):
             return []
         effects: list[SessionEffect] = []
@@ -243,9 +243,9 @@ class Session:
         if hello.peer_epoch == self._epoch:
             if not self.first - 1 <= hello.received <= self.last:
                 reason = f"{self.peer} has up to {hello.received}, {self.node} offers {self.first} to {self.last}"
-                return [*effects, Transmit(Bye(Farewell.BROKEN, reason)), Hangup(reason)]
+                return [*effects, Transmit(Bye(ByeReason.BROKEN, reason)), Hangup(reason)]
             self._drop(hello.received)
-        self.phase = Phase.UP
+        self.phase = SessionPhase.UP
         self._next_to_send = self.first
         self._under_way = 0
         return [*effects, Up(), *self._pumped(now)]
@@ -256,19 +256,19 @@ class Session:
         self.peer_epoch = hello.epoch
         self.received = hello.first - 1
         if not known:
-            return [PeerReborn(is_stand_in, is_known=False)] if is_stand_in else []
+            return [PeerReset(is_stand_in, is_known=False)] if is_stand_in else []
         unheard = tuple(self.payloads(0)) if is_stand_in else ()
         self._drop(self.last)
         # The Hello goes before all that the rebirth gives rise to.
-        return [Transmit(self._hello()), PeerReborn(is_stand_in, unheard)]
+        return [Transmit(self._hello()), PeerReset(is_stand_in, unheard)]
 
     def _hello(self) -> Hello:
         epochs, awaits = (self._epoch, self.peer_epoch), 0 if self.peer_epoch else self.awaited
         return Hello(self.node, *epochs, self.received, self.first, role=self.role, admin=self.admin, awaits=awaits)
 
-    def _dismissed(self, why: Farewell, reason: str) -> Sequence[SessionEffect]:
-        if why is Farewell.FENCED:
-            self.phase = Phase.FENCED
+    def _dismissed(self, why: ByeReason, reason: str) -> Sequence[SessionEffect]:
+        if why is ByeReason.FENCED:
+            self.phase = SessionPhase.FENCED
             return [Fenced(reason), Hangup(reason)]
         return [Hangup(reason)]
 
@@ -301,7 +301,7 @@ class Session:
 
     def pump(self, *, now: float) -> Sequence[Data]:
         """What is to be transmitted now: as much as the window has room for."""
-        if self.phase is not Phase.UP:
+        if self.phase is not SessionPhase.UP:
             return []
         frames: list[Data] = []
         outbox, first, last = self._outbox, self.first, self.last

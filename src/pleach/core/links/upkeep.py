@@ -28,8 +28,8 @@ from typing import TypeAlias
 import msgspec
 
 from pleach.core.effects import CancelTimer, LinkDown, LinkUp, SetTimer
-from pleach.core.links.frames import Bye, Farewell
-from pleach.core.links.session import Phase, Session
+from pleach.core.links.frames import Bye, ByeReason
+from pleach.core.links.session import Session, SessionPhase
 from pleach.core.messages import Node
 
 UpkeepEffect: TypeAlias = LinkUp | LinkDown | SetTimer | CancelTimer
@@ -118,10 +118,10 @@ class Upkeep:
 
         A peer that does not know us any more has given the link up as well, unless we still have something for it.
         """
-        if farewell.why is Farewell.DONE:
+        if farewell.why is ByeReason.DONE:
             self._heard[peer] = farewell.received
         is_retiring = self.phase(peer) is LinkPhase.RETIRING
-        is_forgotten = farewell.why is Farewell.REFUSED and is_retiring and not session.unconfirmed
+        is_forgotten = farewell.why is ByeReason.REFUSED and is_retiring and not session.unconfirmed
         if is_forgotten:
             self._enter(peer, LinkPhase.FORMER)
         return is_forgotten
@@ -142,7 +142,7 @@ class Upkeep:
 
     def _finished(self, sessions: Mapping[Node, Session]) -> list[Node]:
         retiring = (peer for peer, note in self.links.items() if note.phase is LinkPhase.RETIRING)
-        return [peer for peer in retiring if sessions[peer].phase is Phase.UP and not sessions[peer].unconfirmed]
+        return [peer for peer in retiring if sessions[peer].phase is SessionPhase.UP and not sessions[peer].unconfirmed]
 
     # Timers --------------------------------------------------------------------------------------------------
 

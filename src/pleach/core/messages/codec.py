@@ -19,7 +19,7 @@ from pleach.core.messages.healing import HealingMessage, Returning
 from pleach.core.messages.hosting import HostingRequest
 from pleach.core.messages.membership import MembershipMessage, Redirect
 from pleach.core.messages.movement import Halt, MovementMessage, Resume
-from pleach.core.messages.neighbours import Kin, Refuge
+from pleach.core.messages.neighbours import FallbackBrokers, NeighbourReport
 from pleach.core.messages.rebuild import PaceMessage, RebuildMessage
 from pleach.core.messages.requests import Presence, Seek, Sought
 from pleach.core.messages.ring import DoorMessage, RingMessage
@@ -42,8 +42,8 @@ AnyMessage: TypeAlias = (
     | RebuildMessage
     | PaceMessage
     | HealingMessage
-    | Kin
-    | Refuge
+    | NeighbourReport
+    | FallbackBrokers
     | HostingRequest
     | Seek
     | Sought

@@ -21,7 +21,7 @@ from pleach.core.messages.requests import OperatorRequest
 from pleach.core.messages.routing import PubSub
 
 
-class Stage(IntEnum):
+class ColourStage(IntEnum):
     """What a colour stands for at a broker just now."""
 
     OLD = 0  # was used before the last recolouring; events of it may still be under way
@@ -37,13 +37,13 @@ class Coloured(Message, frozen=True):
     """
 
     colour: int
-    stage: Stage
+    stage: ColourStage
     is_downward: bool
     hops: int
     message: PubSub
 
 
-class Move(msgspec.Struct, frozen=True, array_like=True):
+class ParentChange(msgspec.Struct, frozen=True, array_like=True):
     """A broker gets another parent. Without one it leaves; `is_new`: it is in no tree so far."""
 
     broker: Node
@@ -61,7 +61,7 @@ class Recolour(Message, frozen=True):
     root: Node
     hops: int
     is_changed: bool
-    moves: list[Move]
+    moves: list[ParentChange]
 
 
 class RecolourAck(Message, frozen=True):
@@ -88,7 +88,7 @@ class Welcome(Message, frozen=True):
 
     colour: int
     root: Node
-    moves: list[Move] = msgspec.field(default_factory=list)
+    moves: list[ParentChange] = msgspec.field(default_factory=list)
 
 
 class Carry(Message, frozen=True):

@@ -20,7 +20,7 @@ Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**32)]
 Level: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=31)]
 
 
-class Standing(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class BrokerOnPath(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A broker on the way, as it says itself.
 
     `processing`: what an event costs it. `degree`: its neighbours. `age`: seconds that its ledger goes back, and
@@ -34,7 +34,7 @@ class Standing(msgspec.Struct, frozen=True, array_like=True, gc=False):
     level: Level
 
 
-Way: TypeAlias = Annotated[list[Standing], msgspec.Meta(min_length=1, max_length=RADIUS_MAX + 1)]
+Way: TypeAlias = Annotated[list[BrokerOnPath], msgspec.Meta(min_length=1, max_length=RADIUS_MAX + 1)]
 Links: TypeAlias = Annotated[list[Amount], msgspec.Meta(max_length=RADIUS_MAX + 1)]
 Touched: TypeAlias = Annotated[dict[Natural, Natural], msgspec.Meta(max_length=TOUCHED_MAX)]
 

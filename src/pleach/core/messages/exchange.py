@@ -9,7 +9,7 @@ import msgspec
 from pleach.core.messages.base import Message, Node
 from pleach.core.messages.requests import RequestExchange, Way
 from pleach.core.messages.routing import Install, Settle, Withdraw
-from pleach.core.messages.swaplink import Told
+from pleach.core.messages.swaplink import TableEntries
 
 
 class LockCycle(Message, frozen=True):
@@ -43,8 +43,8 @@ class RelayTables(Message, frozen=True):
     """
 
     operation: str
-    received: list[Told]
-    told: list[Told]
+    received: list[TableEntries]
+    told: list[TableEntries]
     is_settled: bool
 
 
@@ -82,7 +82,7 @@ class Activate(Message, frozen=True):
     """
 
     operation: str
-    told: list[Told] = msgspec.field(default_factory=list)
+    told: list[TableEntries] = msgspec.field(default_factory=list)
     is_settled: bool = True
 
 
@@ -107,7 +107,7 @@ class Reconfigure(Message, frozen=True):
     """
 
     operation: str
-    add: list[Told] = msgspec.field(default_factory=list)
+    add: list[TableEntries] = msgspec.field(default_factory=list)
     changes: list[Install | Withdraw | Settle] = msgspec.field(default_factory=list)
     is_settled: bool = True
 

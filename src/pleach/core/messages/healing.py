@@ -14,7 +14,7 @@ import msgspec
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.filter import Filter
 from pleach.core.messages.base import Message, Node
-from pleach.core.messages.swaplink import Told
+from pleach.core.messages.swaplink import TableEntries
 
 
 class Got(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
@@ -64,8 +64,8 @@ class Testimony(Message, frozen=True):
 
     witness: Node
     about: Node
-    told: list[Told]
-    has: list[Told]
+    told: list[TableEntries]
+    has: list[TableEntries]
     marks: list[EventId]
     entries: list[JournalEntry]
     heard: list[EventId] = msgspec.field(default_factory=list)

@@ -19,7 +19,7 @@ from pleach.core.messages.clients import (
     Unsubscribe,
 )
 from pleach.core.messages.requests import RequestAdd, RequestRemove
-from pleach.core.messages.swaplink import Told
+from pleach.core.messages.swaplink import TableEntries
 
 
 class Connect(Message, frozen=True):
@@ -33,7 +33,7 @@ class ConnectAck(Message, frozen=True):
     """a has taken b on; with all that b has to know."""
 
     operation: str
-    told: list[Told] = msgspec.field(default_factory=list)
+    told: list[TableEntries] = msgspec.field(default_factory=list)
 
 
 class ConnectNack(Message, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 from pleach.core.messages.base import Message, Node
 
 
-class Whereabouts(msgspec.Struct, frozen=True, array_like=True):
+class NeighbourAddress(msgspec.Struct, frozen=True, array_like=True):
     """Where clients, other brokers and operators find a broker."""
 
     client: str = ""
@@ -19,25 +19,25 @@ class Whereabouts(msgspec.Struct, frozen=True, array_like=True):
     admin: str = ""
 
 
-class Stand(msgspec.Struct, frozen=True, array_like=True):
+class StandInAddress(msgspec.Struct, frozen=True, array_like=True):
     """A broker is a stand-in, in this life, and clients find it here."""
 
     epoch: int
     client: str
 
 
-class Kin(Message, frozen=True):
+class NeighbourReport(Message, frozen=True):
     """Who the sender's neighbours are, with where each is found, and which of them is towards the root, if any.
 
     `beyond`: per neighbour, where the operators of those behind it go, as they know of its stand-in, should it die too.
     `stands`: all stand-ins that the sender has heard of, so that every broker can tell their clients where they are.
     """
 
-    own: Whereabouts
-    neighbours: dict[Node, Whereabouts]
+    own: NeighbourAddress
+    neighbours: dict[Node, NeighbourAddress]
     parent: Node
     beyond: dict[Node, list[str]]
-    stands: dict[Node, Stand]
+    stands: dict[Node, StandInAddress]
 
     @property
     def is_complete(self) -> bool:
@@ -45,7 +45,7 @@ class Kin(Message, frozen=True):
         return bool(self.neighbours) and all(place.peer for place in self.neighbours.values())
 
 
-class Refuge(Message, frozen=True):
+class FallbackBrokers(Message, frozen=True):
     """Where a client may ask for its broker, should that one die: at the broker's neighbours."""
 
     addresses: list[str]

@@ -50,7 +50,7 @@ class NextHop(Message, frozen=True):
     is_last: bool
 
 
-class Owner(Message, frozen=True):
+class KeyOwner(Message, frozen=True):
     """From the owner itself. It has the keys behind `low`, up to its own."""
 
     ticket: int
@@ -67,7 +67,7 @@ class FindPlace(Message, frozen=True):
     hops: int = 0
 
 
-class Place(Message, frozen=True):
+class RingPlace(Message, frozen=True):
     """`predecessor` is the one before you; these were its own successors, and hosts that it knows farther away."""
 
     ticket: int
@@ -76,7 +76,7 @@ class Place(Message, frozen=True):
     fingers: list[Peer]
 
 
-class PlaceTaken(Message, frozen=True):
+class RingPlaceTaken(Message, frozen=True):
     """Another host has the same key."""
 
     ticket: int
@@ -100,7 +100,7 @@ class Notify(Message, frozen=True):
     candidate: Peer
 
 
-class Leaving(Message, frozen=True):
+class RingLeave(Message, frozen=True):
     """The sender is gone once this is read: what a failure is, without the wait. This was the host before it."""
 
     predecessor: Peer
@@ -147,14 +147,14 @@ RingMessage: TypeAlias = (
     FindOwner
     | AskHop
     | NextHop
-    | Owner
+    | KeyOwner
     | FindPlace
-    | Place
-    | PlaceTaken
+    | RingPlace
+    | RingPlaceTaken
     | AskRing
     | RingState
     | Notify
-    | Leaving
+    | RingLeave
     | TreeLink
     | TreeLinkAnswer
     | TreeUnlink

@@ -11,7 +11,7 @@ from pleach.core.messages.base import Layer, Message, Node
 from pleach.core.messages.requests import RequestSwap
 
 
-class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TableEntries(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Routing entries of one layer, owner and filter each."""
 
     layer: Layer
@@ -64,10 +64,10 @@ class Swap(Message, frozen=True):
     """
 
     operation: str
-    side_a: list[Told] = msgspec.field(default_factory=list)
-    side_b: list[Told] = msgspec.field(default_factory=list)
-    known_at_a: list[Told] = msgspec.field(default_factory=list)
-    unknown_at_a: list[Told] = msgspec.field(default_factory=list)
+    side_a: list[TableEntries] = msgspec.field(default_factory=list)
+    side_b: list[TableEntries] = msgspec.field(default_factory=list)
+    known_at_a: list[TableEntries] = msgspec.field(default_factory=list)
+    unknown_at_a: list[TableEntries] = msgspec.field(default_factory=list)
     root_is_behind_a: bool = False
     is_settled: bool = True
 

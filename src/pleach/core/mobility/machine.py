@@ -40,8 +40,8 @@ from pleach.core.messages import (
 )
 from pleach.core.mobility import source, target
 from pleach.core.mobility.admission import CLIENTS_MAX, Admit, Arrival, up_to
-from pleach.core.mobility.movements import Entering, Leaving, Movement, Through
-from pleach.core.mobility.moving import Moving
+from pleach.core.mobility.movements import Movement, PathMovement, SourceMovement, TargetMovement
+from pleach.core.mobility.moving import MovementSeam
 from pleach.core.mobility.phases import (
     TRANSITIONS,
     AfterReborn,
@@ -53,23 +53,23 @@ from pleach.core.mobility.phases import (
     Phase,
     TargetPhase,
 )
-from pleach.core.mobility.source import TIMER, Source
-from pleach.core.mobility.target import Target, nobody
-from pleach.core.overlay.context import Layers
+from pleach.core.mobility.source import TIMER, MovementSource
+from pleach.core.mobility.target import MovementTarget, nobody
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.retries import Retries
-from pleach.core.overlay.seam import Handled, join
+from pleach.core.overlay.seam import Reaction, join
 from pleach.core.routing.clients import weight
 from pleach.errors import ProtocolError
 
 RETRY = "mobility:retry:"
 UNSURE_MAX = 64  # of these the latest: each is due to a broker that lost its memory
 TOWARDS_SOURCE: frozenset[type] = frozenset((Approve, Reject, MoveAck))
-NOTHING = Handled()
+NOTHING = Reaction()
 Loss: TypeAlias = type[ClientReborn | BeforeReborn | AfterReborn]
 
 
 class MobilityState(msgspec.Struct):
-    movements: dict[str, Leaving | Entering | Through] = {}  # by operation
+    movements: dict[str, SourceMovement | TargetMovement | PathMovement] = {}  # by operation
     unsure: dict[str, Node] = {}  # clients that are here, by operation: a way to their source was forgotten
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
@@ -80,15 +80,15 @@ class Mobility:
     name = "mobility"
     accepts = frozenset(get_args(MovementMessage))
 
-    def __init__(self, layers: Layers, *, admit: Admit | None = None) -> None:
-        self._layers = layers
+    def __init__(self, context: BrokerContext, *, admit: Admit | None = None) -> None:
+        self._context = context
         self._admit = admit or up_to(CLIENTS_MAX)
         self._state = MobilityState()
-        self._moving: Moving | None = None
-        layers.survivors.append(self)
+        self._moving: MovementSeam | None = None
+        context.reset_hooks.append(self)
 
     @property
-    def under_way(self) -> Moving | None:
+    def under_way(self) -> MovementSeam | None:
         return self._moving
 
     @property
@@ -104,7 +104,7 @@ class Mobility:
     def movements(self) -> Sequence[Movement]:
         return list(self._state.movements.values())
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         match message:
             case RequestMove():
                 return self._joined(self._asked(message, attempts=0))
@@ -112,7 +112,7 @@ class Mobility:
                 return self._joined(self._negotiated(sender, message))
         movement = self._state.movements.get(message.operation)  # type: ignore[attr-defined]
         if isinstance(message, MoveAbort) and movement is None:
-            return Handled(self._recall(sender, message))
+            return Reaction(self._recall(sender, message))
         if movement is None:
             return NOTHING  # left over from a movement that was given up
         self._check(sender, message, movement)
@@ -120,21 +120,21 @@ class Mobility:
         handled, is_over = self._pursue(movement, message)
         return self._joined(self._noted(movement, before, handled, is_over=is_over, cause=type(message)))
 
-    def _pursue(self, movement: Movement, message: Message) -> tuple[Handled, bool]:
+    def _pursue(self, movement: Movement, message: Message) -> tuple[Reaction, bool]:
         """Returns what to do, and whether that is the end of the movement here."""
         match movement:
-            case Leaving():
-                role = Source(self._layers, self._state.retries, movement)
+            case SourceMovement():
+                role = MovementSource(self._context, self._state.retries, movement)
                 return role.handle(message), role.is_over  # type: ignore[arg-type]
-            case Entering():
+            case TargetMovement():
                 if isinstance(message, MoveCommit) and not message.is_sure:
                     self._doubt(movement)
-                arriving = Target(self._layers, movement)
+                arriving = MovementTarget(self._context, movement)
                 return arriving.handle(message), arriving.is_over  # type: ignore[arg-type]
-            case Through():
+            case PathMovement():
                 return self._pass_on(movement, message)
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+    def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
         if name.startswith(RETRY):
             waiting = self._state.retries.take(name)
             if waiting is None or not isinstance(waiting.request, RequestMove):
@@ -142,48 +142,48 @@ class Mobility:
             return self._joined(self._asked(waiting.request, attempts=waiting.attempts))
         movement = self._state.movements.get(name.removeprefix(TIMER))
         match movement:
-            case Leaving():
-                role: Source | Target = Source(self._layers, self._state.retries, movement)
-            case Entering():
-                role = Target(self._layers, movement)
+            case SourceMovement():
+                role: MovementSource | MovementTarget = MovementSource(self._context, self._state.retries, movement)
+            case TargetMovement():
+                role = MovementTarget(self._context, movement)
             case _:
                 return NOTHING
         before = movement.phase
         handled = role.handle_late()
         return self._joined(self._noted(movement, before, handled, is_over=role.is_over, cause=Late))
 
-    def reborn(self, peer: Node) -> Handled:
+    def peer_reset(self, peer: Node) -> Reaction:
         return self._joined(join(*(self._outlive(movement, peer) for movement in self.movements)))
 
-    def _outlive(self, movement: Movement, peer: Node) -> Handled:
+    def _outlive(self, movement: Movement, peer: Node) -> Reaction:
         before, is_over, cause = movement.phase, True, self._loss(movement, peer)
         match movement:
             case _ if cause is None:
                 return NOTHING
-            case Leaving():
-                role = Source(self._layers, self._state.retries, movement)
+            case SourceMovement():
+                role = MovementSource(self._context, self._state.retries, movement)
                 handled = role.client_reborn() if cause is ClientReborn else role.after_reborn()
                 is_over = role.is_over
-            case Entering(phase=phase):
+            case TargetMovement(phase=phase):
                 if phase is TargetPhase.COMMITTED:
                     self._doubt(movement)
-                handled = Target(self._layers, movement).before_reborn()
-            case Through():
-                handled = Handled(_reborn_on_the_path(movement, cause))
+                handled = MovementTarget(self._context, movement).before_reborn()
+            case PathMovement():
+                handled = Reaction(_reborn_on_the_path(movement, cause))
         return self._noted(movement, before, handled, is_over=is_over, cause=cause)
 
     def _loss(self, movement: Movement, peer: Node) -> Loss | None:
         """What the rebirth of a peer is to a movement; None: nothing."""
         match movement:
-            case Leaving(client=client) if client == peer:
+            case SourceMovement(client=client) if client == peer:
                 return ClientReborn
-            case Leaving(after=after) | Through(after=after) if after == peer:
+            case SourceMovement(after=after) | PathMovement(after=after) if after == peer:
                 return AfterReborn
-            case Entering(before=before) | Through(before=before) if before == peer:
+            case TargetMovement(before=before) | PathMovement(before=before) if before == peer:
                 return BeforeReborn
         return None
 
-    def _doubt(self, movement: Entering) -> None:
+    def _doubt(self, movement: TargetMovement) -> None:
         """The client is here, for all we know. Where delays are bounded the source has not waited, and it is."""
         if movement.delay_ms_max:
             return
@@ -194,59 +194,59 @@ class Mobility:
 
     def _recall(self, sender: Node, message: MoveAbort) -> list[Effect]:
         """The client has stayed at its source: let it go here, or pass that on."""
-        name, path = self._layers.name, message.path
+        name, path = self._context.name, message.path
         client = self._state.unsure.pop(message.operation, None)
         if client is not None:
-            return target.release(self._layers, message.operation, client, to=sender)
+            return target.release(self._context, message.operation, client, to=sender)
         place = path.index(name) if name in path else 0
         if not place or path[place - 1] != sender or name == path[-1]:
             return []  # left over from a movement that was given up
-        return [Send(path[place + 1], message)] if path[place + 1] in self._layers.router.neighbours else []
+        return [Send(path[place + 1], message)] if path[place + 1] in self._context.router.neighbours else []
 
     # Beginnings ----------------------------------------------------------------------------------------------
 
-    def _asked(self, request: RequestMove, *, attempts: int) -> Handled:
+    def _asked(self, request: RequestMove, *, attempts: int) -> Reaction:
         """At the source."""
-        name, client, path = self._layers.name, request.client, request.path
-        if client not in self._layers.sessions:
-            return Handled([Concluded(request.operation, f"{name} has no client {client}")])
+        name, client, path = self._context.name, request.client, request.path
+        if client not in self._context.sessions:
+            return Reaction([Concluded(request.operation, f"{name} has no client {client}")])
         if len({*path}) < len(path):
-            return Handled([Concluded(request.operation, f"the path goes twice by one broker: {', '.join(path)}")])
+            return Reaction([Concluded(request.operation, f"the path goes twice by one broker: {', '.join(path)}")])
         if path[-1] == name:
-            return Handled([Concluded(request.operation, f"{client} is at {name} already")])
-        if path[1] not in self._layers.router.neighbours:
-            return Handled([Concluded(request.operation, self._no_way(path[1]))])
+            return Reaction([Concluded(request.operation, f"{client} is at {name} already")])
+        if path[1] not in self._context.router.neighbours:
+            return Reaction([Concluded(request.operation, self._no_way(path[1]))])
         if busy := self._busy(client):
-            return Handled(self._state.retries.put_off(request, attempts, busy))
-        movement, effects = source.begin(self._layers, request, attempts)
+            return Reaction(self._state.retries.put_off(request, attempts, busy))
+        movement, effects = source.begin(self._context, request, attempts)
         self._state.movements[request.operation] = movement
-        return Handled([_note(movement), *effects])
+        return Reaction([_note(movement), *effects])
 
-    def _negotiated(self, sender: Node, message: Negotiate) -> Handled:
+    def _negotiated(self, sender: Node, message: Negotiate) -> Reaction:
         """On the path, or at its end."""
         rejection = self._why_not(sender, message)
         if rejection:
-            return Handled([Send(sender, rejection)])
-        place = message.path.index(self._layers.name)
+            return Reaction([Send(sender, rejection)])
+        place = message.path.index(self._context.name)
         if place + 1 < len(message.path):
             after = message.path[place + 1]
-            through = Through(message.operation, message.client.name, sender, after, path=message.path)
+            through = PathMovement(message.operation, message.client.name, sender, after, path=message.path)
             self._state.movements[message.operation] = through
-            return Handled([_note(through), Send(after, message)])
+            return Reaction([_note(through), Send(after, message)])
         empty = nobody(message.client.name)
-        entering = Entering(message.operation, empty, sender, message.delay_ms_max)
+        entering = TargetMovement(message.operation, empty, sender, message.delay_ms_max)
         self._state.movements[message.operation] = entering
-        approved = Target(self._layers, entering).approve(message.client)
-        return Handled([_note(entering), *approved.effects])
+        approved = MovementTarget(self._context, entering).approve(message.client)
+        return Reaction([_note(entering), *approved.effects])
 
     def _why_not(self, sender: Node, message: Negotiate) -> Reject | None:
-        name, path, client = self._layers.name, message.path, message.client
+        name, path, client = self._context.name, message.path, message.client
         place = path.index(name) if name in path else 0
-        if not place or path[place - 1] != sender or sender not in self._layers.router.neighbours:
+        if not place or path[place - 1] != sender or sender not in self._context.router.neighbours:
             return Reject(message.operation, self._no_way(sender))
         if place + 1 < len(path):
             after = path[place + 1]
-            if after not in self._layers.router.neighbours:
+            if after not in self._context.router.neighbours:
                 return Reject(message.operation, self._no_way(after))
         elif reason := self._not_admitted(message):
             return Reject(message.operation, reason)
@@ -257,38 +257,38 @@ class Mobility:
         return None
 
     def _not_admitted(self, message: Negotiate) -> str:
-        sessions, client = self._layers.sessions, message.client
-        if client.name == self._layers.name or client.name in self._layers.router.neighbours:
+        sessions, client = self._context.sessions, message.client
+        if client.name == self._context.name or client.name in self._context.router.neighbours:
             return f"{client.name} is the name of a broker"
         if client.name in sessions:
-            return f"{self._layers.name} has a client {client.name} already"
-        if message.component and (reason := self._layers.residency.why_not(message.component)):
+            return f"{self._context.name} has a client {client.name} already"
+        if message.component and (reason := self._context.component_host.why_not(message.component)):
             return reason
-        coming = [m.handed for m in self.movements if isinstance(m, Entering) and m.client not in sessions]
+        coming = [m.handed for m in self.movements if isinstance(m, TargetMovement) and m.client not in sessions]
         names = sessions.names + sum(map(weight_of, [*coming, client]))
-        return self._admit(Arrival(self._layers.name, len(sessions.clients) + len(coming), names, client))
+        return self._admit(Arrival(self._context.name, len(sessions.clients) + len(coming), names, client))
 
     def _busy(self, client: Node) -> str:
         """Why a client cannot begin to move just now; empty where it can."""
         for movement in self.movements:
-            if isinstance(movement, Leaving) and movement.client == client:
+            if isinstance(movement, SourceMovement) and movement.client == client:
                 return f"{client} moves already, by operation {movement.operation}"
         return self._locked()
 
     def _locked(self) -> str:
-        busy = self._layers.locked_for()
+        busy = self._context.locked_for()
         is_ours = not busy or busy in self._state.movements
-        return "" if is_ours else f"{self._layers.name} is locked for operation {busy}"
+        return "" if is_ours else f"{self._context.name} is locked for operation {busy}"
 
     def _is_coming(self, client: Node) -> bool:
-        return any(isinstance(movement, Entering) and movement.client == client for movement in self.movements)
+        return any(isinstance(movement, TargetMovement) and movement.client == client for movement in self.movements)
 
     def _no_way(self, neighbour: Node) -> str:
-        return f"{self._layers.name} and {neighbour} are no neighbours: the tree is another one; find the path anew"
+        return f"{self._context.name} and {neighbour} are no neighbours: the tree is another one; find the path anew"
 
     # On the path ---------------------------------------------------------------------------------------------
 
-    def _pass_on(self, movement: Through, message: Message) -> tuple[Handled, bool]:
+    def _pass_on(self, movement: PathMovement, message: Message) -> tuple[Reaction, bool]:
         match message:
             case Approve():
                 movement.phase = PathPhase.SHADOWED
@@ -297,26 +297,26 @@ class Mobility:
             case MoveAck():
                 movement.phase = PathPhase.ANSWERED
         to = movement.before if message.__class__ in TOWARDS_SOURCE else movement.after
-        return Handled([Send(to, message)]), isinstance(message, Reject | MoveCommit)
+        return Reaction([Send(to, message)]), isinstance(message, Reject | MoveCommit)
 
     # Parts ---------------------------------------------------------------------------------------------------
 
     def _check(self, sender: Node, message: Message, movement: Movement) -> None:
         """Who may say it, and whether it fits the state that the movement is in."""
         match movement:
-            case Leaving():
+            case SourceMovement():
                 expected = movement.client if isinstance(message, Halted) else movement.after
-            case Entering():
+            case TargetMovement():
                 expected = movement.before
-            case Through():
+            case PathMovement():
                 expected = movement.after if message.__class__ in TOWARDS_SOURCE else movement.before
         if sender != expected:
-            raise ProtocolError(self._layers.name, sender, message, f"it is for {expected} to say")
+            raise ProtocolError(self._context.name, sender, message, f"it is for {expected} to say")
         if (movement.phase, type(message)) not in TRANSITIONS:
             reason = f"it does not fit the state of the movement, {movement.phase.name}"
-            raise ProtocolError(self._layers.name, sender, message, reason)
+            raise ProtocolError(self._context.name, sender, message, reason)
 
-    def _noted(self, movement: Movement, before: Phase, handled: Handled, *, is_over: bool, cause: Input) -> Handled:
+    def _noted(self, movement: Movement, before: Phase, handled: Reaction, *, is_over: bool, cause: Input) -> Reaction:
         after = None if is_over else movement.phase
         assert after in TRANSITIONS[before, cause], (before, cause, after)
         if is_over:
@@ -325,10 +325,10 @@ class Mobility:
             return handled
         return handled._replace(effects=[_note(movement, is_over=is_over), *handled.effects])
 
-    def _joined(self, handled: Handled) -> Handled:
+    def _joined(self, handled: Reaction) -> Reaction:
         """Who has a say at the seam may be another one now, and who is on the way here."""
-        self._layers.awaited = tuple(m.client for m in self.movements if isinstance(m, Entering))
-        moving = Moving(self.movements)
+        self._context.awaited = tuple(m.client for m in self.movements if isinstance(m, TargetMovement))
+        moving = MovementSeam(self.movements)
         self._moving = None if moving.is_idle else moving
         return handled
 
@@ -338,9 +338,9 @@ class Mobility:
         effects: list[Effect] = [*self._state.retries.timers()]
         for movement in self.movements:
             match movement:
-                case Leaving():
+                case SourceMovement():
                     effects += source.timers(movement)
-                case Entering():
+                case TargetMovement():
                     effects += target.timers(movement)
         return effects
 
@@ -360,11 +360,11 @@ def weight_of(client: HandedClient) -> int:
 
 def _note(movement: Movement, *, is_over: bool = False) -> Observe:
     phase = "over" if is_over else movement.phase.value
-    role = {Leaving: "source", Entering: "target", Through: "path"}[type(movement)]
+    role = {SourceMovement: "source", TargetMovement: "target", PathMovement: "path"}[type(movement)]
     return Observe(Observed.STATE, detail=f"movement {movement.operation}: {role} {phase}")
 
 
-def _reborn_on_the_path(movement: Through, cause: Loss) -> list[Effect]:
+def _reborn_on_the_path(movement: PathMovement, cause: Loss) -> list[Effect]:
     """Tell those who still know of the movement. What nobody can know any more the source decides: the client stays."""
     operation, has_state = movement.operation, movement.phase in (PathPhase.CARRIED, PathPhase.ANSWERED)
     if cause is BeforeReborn:

@@ -11,7 +11,7 @@ from pleach.core.messages import ClientReply, HandedClient, Layer, Node, Request
 from pleach.core.mobility.phases import PathPhase, SourcePhase, TargetPhase
 
 
-class Leaving(msgspec.Struct, tag=True):
+class SourceMovement(msgspec.Struct, tag=True):
     """At the source."""
 
     request: RequestMove
@@ -42,7 +42,7 @@ class Leaving(msgspec.Struct, tag=True):
         return self.request.path[-1]
 
 
-class Entering(msgspec.Struct, tag=True):
+class TargetMovement(msgspec.Struct, tag=True):
     """At the target. `before`: the neighbour towards the source."""
 
     operation: str
@@ -57,7 +57,7 @@ class Entering(msgspec.Struct, tag=True):
         return self.handed.name
 
 
-class Through(msgspec.Struct, tag=True):
+class PathMovement(msgspec.Struct, tag=True):
     """At a broker in between."""
 
     operation: str
@@ -68,4 +68,4 @@ class Through(msgspec.Struct, tag=True):
     path: list[Node] = []  # from the source to the target
 
 
-Movement: TypeAlias = Leaving | Entering | Through
+Movement: TypeAlias = SourceMovement | TargetMovement | PathMovement

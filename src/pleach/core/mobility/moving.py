@@ -14,25 +14,25 @@ from collections.abc import Iterable, Sequence
 
 from pleach.core.effects import Send
 from pleach.core.messages import CLIENT_REQUESTS, Deliver, Forward, Message, Node, Publish, encode
-from pleach.core.mobility.movements import Entering, Leaving, Movement, Through
+from pleach.core.mobility.movements import Movement, PathMovement, SourceMovement, TargetMovement
 from pleach.core.mobility.phases import SourcePhase, TargetPhase
 from pleach.core.overlay.seam import Hold, Passing, Verdict, stale
 
 
-class Moving:
+class MovementSeam:
     keeps_causal_order = True
     peers: frozenset[Node] = frozenset()
 
     def __init__(self, movements: Iterable[Movement]) -> None:
-        self._leaving: dict[Node, Leaving] = {}
-        self._entering: dict[Node, Entering] = {}
+        self._leaving: dict[Node, SourceMovement] = {}
+        self._entering: dict[Node, TargetMovement] = {}
         self.kept_bytes = 0  # of what is queued or kept for clients, as it would be on the wire
         for movement in movements:
             self.kept_bytes += sum(map(_weight, _waiting(movement)))
             match movement:
-                case Leaving(phase=phase) if phase is not SourcePhase.ABORTING:
+                case SourceMovement(phase=phase) if phase is not SourcePhase.ABORTING:
                     self._leaving[movement.client] = movement
-                case Entering(phase=TargetPhase.APPROVED):
+                case TargetMovement(phase=TargetPhase.APPROVED):
                     self._entering[movement.client] = movement
 
     @property
@@ -65,7 +65,7 @@ class Moving:
             return False
         return True
 
-    def _goes_to_leaver(self, leaving: Leaving, send: Send) -> bool:
+    def _goes_to_leaver(self, leaving: SourceMovement, send: Send) -> bool:
         if leaving.phase is SourcePhase.PREPARED:
             leaving.kept.append(send.message)  # type: ignore[arg-type]
             self.kept_bytes += _weight(send.message)
@@ -77,11 +77,11 @@ class Moving:
 
 def _waiting(movement: Movement) -> Iterable[Message]:
     match movement:
-        case Leaving(kept=kept):
+        case SourceMovement(kept=kept):
             return kept
-        case Entering(queued=queued):
+        case TargetMovement(queued=queued):
             return map(Forward, queued)
-        case Through():
+        case PathMovement():
             return ()
 
 

@@ -26,27 +26,27 @@ from pleach.core.messages import (
     RequestMove,
     Resume,
 )
-from pleach.core.mobility.movements import Leaving
+from pleach.core.mobility.movements import SourceMovement
 from pleach.core.mobility.phases import SourcePhase
-from pleach.core.overlay.context import Layers
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.membership.handover import confirm
 from pleach.core.overlay.retries import Retries
-from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.seam import Reaction
 
 PATIENCE_SECONDS = 20.0  # for the answer of the target, and for that of the client, where nobody knows of a bound
 TIMER = "mobility:late:"
 ROUND_TRIP = 2  # times the longest delay, from one end to the other
 
 
-def begin(layers: Layers, request: RequestMove, attempts: int) -> tuple[Leaving, list[Effect]]:
+def begin(context: BrokerContext, request: RequestMove, attempts: int) -> tuple[SourceMovement, list[Effect]]:
     """Of a component there is one copy: a bound on delays that does not hold would cost it, so nobody relies on one."""
-    if layers.residency.kind_of(request.client):
+    if context.component_host.kind_of(request.client):
         request = msgspec.structs.replace(request, delay_ms_max=0)
-    movement = Leaving(request, attempts)
-    return movement, [_negotiate(layers, movement), *timers(movement)]
+    movement = SourceMovement(request, attempts)
+    return movement, [_negotiate(context, movement), *timers(movement)]
 
 
-def timers(movement: Leaving) -> list[SetTimer]:
+def timers(movement: SourceMovement) -> list[SetTimer]:
     """The longest time to wait in this phase; none where waiting is all that can be done."""
     bound = movement.request.delay_ms_max / 1_000
     match movement.phase:
@@ -57,16 +57,16 @@ def timers(movement: Leaving) -> list[SetTimer]:
     return [SetTimer(TIMER + movement.operation, ROUND_TRIP * bound or PATIENCE_SECONDS)]
 
 
-class Source:
+class MovementSource:
     """One movement, at its source. `is_over`: there is nothing more to do for it here."""
 
-    def __init__(self, layers: Layers, retries: Retries, movement: Leaving) -> None:
-        self._layers = layers
+    def __init__(self, context: BrokerContext, retries: Retries, movement: SourceMovement) -> None:
+        self._context = context
         self._retries = retries
         self._movement = movement
         self.is_over = False
 
-    def handle(self, message: Approve | Reject | MoveAck | Halted) -> Handled:
+    def handle(self, message: Approve | Reject | MoveAck | Halted) -> Reaction:
         movement = self._movement
         match movement.phase, message:
             case SourcePhase.NEGOTIATING, Approve(_, address, life):
@@ -80,9 +80,9 @@ class Source:
                 return self._commit()
             case _, Reject(_, reason, is_busy):
                 return self._rejected(reason, is_busy=is_busy)
-        return Handled()  # given up: what is still to come is the end of it
+        return Reaction()  # given up: what is still to come is the end of it
 
-    def handle_late(self) -> Handled:
+    def handle_late(self) -> Reaction:
         """An answer has not come in time."""
         movement = self._movement
         match movement.phase:
@@ -92,15 +92,15 @@ class Source:
                 return self._give_up(f"{movement.client} does not answer")
         return self._give_up(f"{movement.target} does not answer")
 
-    def client_reborn(self) -> Handled:
+    def client_reborn(self) -> Reaction:
         """Who halted is nobody any more. The new life stays, and knows nothing of all this, nor of what was kept."""
         movement = self._movement
         if movement.phase is SourcePhase.ABORTING:
-            return Handled()
+            return Reaction()
         movement.kept = []
         return self._abort(f"{movement.client} has lost its memory, and begins anew", resumed=[])
 
-    def after_reborn(self) -> Handled:
+    def after_reborn(self) -> Reaction:
         """Nobody there knows of the movement. The client stays: we have all that came for it, and it has not gone yet.
 
         Should the target have it, then it is to let it go; who has forgotten the movement passes that on.
@@ -112,48 +112,48 @@ class Source:
             recalled.append(Send(movement.after, MoveAbort(movement.operation, movement.request.path)))
         reason = movement.reason or f"{movement.after} has lost its memory meanwhile; ask again"
         effects = [self._done_waiting(), *self._stay(), *recalled, Concluded(movement.operation, reason)]
-        return Handled(effects, released=[movement.client])
+        return Reaction(effects, released=[movement.client])
 
     # Forward -------------------------------------------------------------------------------------------------
 
-    def _halt(self) -> Handled:
+    def _halt(self) -> Reaction:
         movement = self._movement
-        if movement.client not in self._layers.sessions:
+        if movement.client not in self._context.sessions:
             return self._give_up(f"{movement.client} has left")
         movement.phase = SourcePhase.HALTING
-        return Handled([Send(movement.client, Halt(movement.operation)), *timers(movement)])
+        return Reaction([Send(movement.client, Halt(movement.operation)), *timers(movement)])
 
-    def _halted(self) -> Handled:
+    def _halted(self) -> Reaction:
         """What the client wants now is what counts; the way has to be made for it first.
 
         Also where it wants again what was negotiated: the target has queued what came in between, too.
         """
         movement = self._movement
-        sessions = self._layers.sessions
+        sessions = self._context.sessions
         if movement.is_outdated and movement.client in sessions:
             movement.phase, movement.delivered = SourcePhase.AMENDING, []
-            return Handled([_negotiate(self._layers, movement), *timers(movement)])
+            return Reaction([_negotiate(self._context, movement), *timers(movement)])
         return self._transfer()
 
-    def _transfer(self) -> Handled:
-        movement, sessions = self._movement, self._layers.sessions
+    def _transfer(self) -> Reaction:
+        movement, sessions = self._movement, self._context.sessions
         if movement.client not in sessions:
             return self._give_up(f"{movement.client} has left")
-        component = self._layers.residency.pack(movement.client)
+        component = self._context.component_host.pack(movement.client)
         movement.phase = SourcePhase.PREPARED
         handed = sessions.hand_over(movement.client)
         sessions.leave_unanswered(handed)
         movement.waiting = handed.waiting
         state = MoveState(movement.operation, handed, movement.delivered, component)
         movement.delivered = []
-        return Handled([self._done_waiting(), Send(movement.after, state), *timers(movement)])
+        return Reaction([self._done_waiting(), Send(movement.after, state), *timers(movement)])
 
-    def _commit(self) -> Handled:
+    def _commit(self) -> Reaction:
         """The client is the target's: send it there, and take back what was told for it."""
         movement = self._movement
         self.is_over = True
         client = movement.client
-        withdrawn: Sequence[Effect] = self._layers.sessions.handle(client, Detach())
+        withdrawn: Sequence[Effect] = self._context.sessions.handle(client, Detach())
         effects: list[Effect] = [
             self._done_waiting(),
             Send(client, Resume(movement.operation, movement.target, movement.address, movement.life)),
@@ -162,20 +162,20 @@ class Source:
             Send(movement.after, MoveCommit(movement.operation)),
             Concluded(movement.operation),
         ]
-        return Handled(effects, discarded=[client])
+        return Reaction(effects, discarded=[client])
 
     # Back ----------------------------------------------------------------------------------------------------
 
-    def _give_up(self, reason: str) -> Handled:
+    def _give_up(self, reason: str) -> Reaction:
         return self._abort(reason, resumed=self._stay())
 
-    def _abort(self, reason: str, *, resumed: Sequence[Effect]) -> Handled:
+    def _abort(self, reason: str, *, resumed: Sequence[Effect]) -> Reaction:
         movement = self._movement
         movement.phase, movement.reason = SourcePhase.ABORTING, reason
         abort = Send(movement.after, MoveAbort(movement.operation))
-        return Handled([self._done_waiting(), *resumed, abort])
+        return Reaction([self._done_waiting(), *resumed, abort])
 
-    def _rejected(self, reason: str, *, is_busy: bool) -> Handled:
+    def _rejected(self, reason: str, *, is_busy: bool) -> Reaction:
         movement = self._movement
         self.is_over = True
         effects = [self._done_waiting(), *self._stay()]
@@ -185,22 +185,22 @@ class Source:
             effects += self._retries.put_off(movement.request, movement.attempts, reason)
         else:
             effects.append(Concluded(movement.operation, reason))
-        return Handled(effects, released=[movement.client])
+        return Reaction(effects, released=[movement.client])
 
     def _stay(self) -> list[Effect]:
         """The client goes on here, with what came for it meanwhile, and is told what it waits for."""
         movement = self._movement
         if movement.phase in {SourcePhase.NEGOTIATING, SourcePhase.ABORTING}:
             return []  # it knows of nothing, or no more
-        resume = Send(movement.client, Resume(movement.operation, self._layers.name))
-        confirmed = confirm(self._layers, movement.client, movement.waiting)
+        resume = Send(movement.client, Resume(movement.operation, self._context.name))
+        confirmed = confirm(self._context, movement.client, movement.waiting)
         return [resume, *(Send(movement.client, reply) for reply in movement.kept), *confirmed]
 
     def _done_waiting(self) -> CancelTimer:
         return CancelTimer(TIMER + self._movement.operation)
 
 
-def _negotiate(layers: Layers, movement: Leaving) -> Send:
+def _negotiate(context: BrokerContext, movement: SourceMovement) -> Send:
     request = movement.request
-    client, kind = layers.sessions.hand_over(request.client), layers.residency.kind_of(request.client)
+    client, kind = context.sessions.hand_over(request.client), context.component_host.kind_of(request.client)
     return Send(movement.after, Negotiate(request.operation, client, request.path, request.delay_ms_max, kind))

@@ -24,19 +24,19 @@ from pleach.core.messages import (
     Reject,
     Resume,
 )
-from pleach.core.mobility.movements import Entering
+from pleach.core.mobility.movements import TargetMovement
 from pleach.core.mobility.phases import TargetPhase
 from pleach.core.mobility.source import PATIENCE_SECONDS, ROUND_TRIP, TIMER
-from pleach.core.overlay.context import Layers
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.membership.handover import confirm, tables_of
-from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.seam import Reaction
 from pleach.errors import ComponentError
 
 WAITS = ROUND_TRIP + ROUND_TRIP + 1  # delays: approval and state, the client's answer between, and one to be sure
 LAYERS = (Layer.ADVERTISEMENTS, Layer.SUBSCRIPTIONS)  # in this order: advertisements open the way for subscriptions
 
 
-def timers(movement: Entering) -> list[SetTimer]:
+def timers(movement: TargetMovement) -> list[SetTimer]:
     """The queue must not grow for ever. Until the state has come it is ours to say no, whatever the source has done."""
     if movement.phase is not TargetPhase.APPROVED:
         return []
@@ -49,15 +49,15 @@ def nobody(name: str) -> HandedClient:
     return HandedClient(name, own_events=True, subscriptions={}, advertisements={}, confirmed=[], waiting=[])
 
 
-class Target:
+class MovementTarget:
     """One movement, at its target."""
 
-    def __init__(self, layers: Layers, movement: Entering) -> None:
-        self._layers = layers
+    def __init__(self, context: BrokerContext, movement: TargetMovement) -> None:
+        self._context = context
         self._movement = movement
         self.is_over = False
 
-    def handle(self, message: Negotiate | MoveState | MoveCommit | MoveAbort) -> Handled:
+    def handle(self, message: Negotiate | MoveState | MoveCommit | MoveAbort) -> Reaction:
         match message:
             case Negotiate(client=client):
                 return self.approve(client)
@@ -66,13 +66,13 @@ class Target:
                 return self._drop(reason) if reason else self._take(client, delivered)
             case MoveCommit():
                 self.is_over = True
-                return Handled()
+                return Reaction()
             case MoveAbort() if self._movement.phase is TargetPhase.COMMITTED:
                 return self._give_back()
             case MoveAbort():
                 return self._drop("it was given up")
 
-    def handle_late(self) -> Handled:
+    def handle_late(self) -> Reaction:
         """If the client comes all the same, since delays were longer than promised, it has to hear that it is lost."""
         dropped = self._drop("the state of the client has not come in time")
         if not self._movement.delay_ms_max:
@@ -80,14 +80,14 @@ class Target:
         client = self._movement.client
         return dropped._replace(effects=[*dropped.effects, LinkUp(client, is_client=True)], released=[client])
 
-    def before_reborn(self) -> Handled:
+    def before_reborn(self) -> Reaction:
         """If the state has not come, nobody sends it. If it has, the client is here, unless the source recalls it."""
         if self._movement.phase is TargetPhase.APPROVED:
             return self._drop("it was forgotten on the way")
         self.is_over = True
-        return Handled()
+        return Reaction()
 
-    def approve(self, client: HandedClient) -> Handled:
+    def approve(self, client: HandedClient) -> Reaction:
         """Prepare for the client as it is now. The approval follows what is told on the way, and so comes after it.
 
         What was queued before is the source's, since it comes before this approval to whatever broker it came to.
@@ -96,77 +96,77 @@ class Target:
         movement.queued = []
         told = self._change(movement.handed, client)
         movement.handed = client
-        approval = Approve(movement.operation, self._layers.client_address, self._layers.life)
-        return Handled([*told, Send(movement.before, approval), *timers(movement)])
+        approval = Approve(movement.operation, self._context.client_address, self._context.life)
+        return Reaction([*told, Send(movement.before, approval), *timers(movement)])
 
     def _why_not_take_in(self, client: Node, component: bytes) -> str:
         """A component that cannot be made here goes on where it was. Empty where it can, or where there is none."""
         if not component:
             return ""
         try:
-            self._layers.residency.take_in(client, component)
+            self._context.component_host.take_in(client, component)
         except ComponentError as error:
             return str(error)
         return ""
 
-    def _take(self, client: HandedClient, delivered: list[EventId]) -> Handled:
+    def _take(self, client: HandedClient, delivered: list[EventId]) -> Reaction:
         """The client is here from now on. It will come once its former broker has let it go."""
         movement = self._movement
         movement.phase = TargetPhase.COMMITTED
-        self._layers.sessions.take_over(client)
+        self._context.sessions.take_over(client)
         queued, movement.queued = movement.queued, []
-        return Handled(
+        return Reaction(
             [
                 CancelTimer(TIMER + movement.operation),
                 Send(movement.before, MoveAck(movement.operation)),
                 LinkUp(client.name, is_client=True),
                 *self._resumed(client.name),
                 *(Send(client.name, Deliver(event)) for event in lacking(client, queued, delivered)),
-                *confirm(self._layers, client.name, client.waiting),
+                *confirm(self._context, client.name, client.waiting),
             ],
             released=[client.name],
         )
 
     def _resumed(self, client: Node) -> list[Send]:
         """A component has come with its state; other clients hear from their former broker that they are here."""
-        if not self._layers.residency.kind_of(client):
+        if not self._context.component_host.kind_of(client):
             return []
-        return [Send(client, Resume(self._movement.operation, self._layers.name))]
+        return [Send(client, Resume(self._movement.operation, self._context.name))]
 
-    def _drop(self, reason: str) -> Handled:
+    def _drop(self, reason: str) -> Reaction:
         movement = self._movement
         self.is_over = True
         told = self._change(movement.handed, nobody(movement.client))
         cancelled = CancelTimer(TIMER + movement.operation)
-        return Handled([cancelled, *told, Send(movement.before, Reject(movement.operation, reason))])
+        return Reaction([cancelled, *told, Send(movement.before, Reject(movement.operation, reason))])
 
-    def _give_back(self) -> Handled:
+    def _give_back(self) -> Reaction:
         """The client will not come."""
         movement = self._movement
         self.is_over = True
-        gone = release(self._layers, movement.operation, movement.client, to=movement.before)
+        gone = release(self._context, movement.operation, movement.client, to=movement.before)
         reject = Send(movement.before, Reject(movement.operation, "it was given up"))
-        return Handled([*gone, reject], discarded=[movement.client])
+        return Reaction([*gone, reject], discarded=[movement.client])
 
     def _change(self, former: HandedClient, client: HandedClient) -> list[Effect]:
         """Have routing want for the client what it wants now. What is new comes before what goes."""
-        router, before, after = self._layers.router, tables_of(former), tables_of(client)
+        router, before, after = self._context.router, tables_of(former), tables_of(client)
         effects: list[Effect] = []
         for layer in LAYERS:
             for entry in sorted({*after[layer]} - {*before[layer]}):
-                effects += self._layers.answered(router.add(layer, client.name, entry, None))
+                effects += self._context.answered(router.add(layer, client.name, entry, None))
         for layer in reversed(LAYERS):
             for entry in sorted({*before[layer]} - {*after[layer]}):
-                effects += self._layers.answered(router.remove(layer, client.name, entry))
+                effects += self._context.answered(router.remove(layer, client.name, entry))
         return effects
 
 
-def release(layers: Layers, operation: str, client: Node, *, to: Node) -> list[Effect]:
+def release(context: BrokerContext, operation: str, client: Node, *, to: Node) -> list[Effect]:
     """Let go a client that was taken over and has not come. A component is here, and ends: it goes on elsewhere."""
-    if client not in layers.sessions:
+    if client not in context.sessions:
         return []
-    ended = [Send(client, Resume(operation, to))] if layers.residency.kind_of(client) else []
-    return [*ended, *layers.sessions.handle(client, Detach()), LinkDown(client, is_client=True)]
+    ended = [Send(client, Resume(operation, to))] if context.component_host.kind_of(client) else []
+    return [*ended, *context.sessions.handle(client, Detach()), LinkDown(client, is_client=True)]
 
 
 def lacking(client: HandedClient, queued: list[Event], delivered: list[EventId]) -> list[Event]:

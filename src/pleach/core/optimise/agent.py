@@ -22,8 +22,8 @@ import msgspec
 
 from pleach.core.messages import Node
 from pleach.core.optimise.bloom import Bloom
-from pleach.core.optimise.cache import CACHE_SIZE, Cache, Memory
-from pleach.core.optimise.heuristics import Exchange, Heuristic, cycle_links, decided
+from pleach.core.optimise.cache import CACHE_SIZE, Cache, EventMemory
+from pleach.core.optimise.heuristics import Heuristic, LinkExchangeChoice, cycle_links, decided
 from pleach.core.overlay.plans.topology import Link, link
 
 RADIUS = 3  # hops, S1 Table 5.2
@@ -59,7 +59,7 @@ class Agreed(NamedTuple):
     """All brokers of the path have been asked; the overlay may begin."""
 
     path: tuple[Node, ...]
-    exchange: Exchange
+    exchange: LinkExchangeChoice
 
 
 Action: TypeAlias = Outgoing | Agreed
@@ -92,12 +92,12 @@ class Agent:
         reach: Callable[[Node], float],
         heuristic: Heuristic,
         tuning: Tuning,
-        memory: Memory | None = None,
+        memory: EventMemory | None = None,
     ) -> None:
         """`reach`: what a link to another broker would cost, as this one measures it. `memory`: else a ring."""
         self.name = name
         self.neighbours: set[Node] = set()
-        self.cache: Memory = Cache(tuning.cache_size) if memory is None else memory
+        self.cache: EventMemory = Cache(tuning.cache_size) if memory is None else memory
         self._processing, self._reach = processing, reach
         self._heuristic, self._tuning = heuristic, tuning
         self._heard: dict[Node, _Heard] = {}
@@ -179,7 +179,7 @@ class Agent:
 class _View:
     """Costs from the request, common traffic from this broker's cache and the others' summaries."""
 
-    def __init__(self, me: Node, cache: Memory, heard: dict[Node, _Heard], request: Request) -> None:
+    def __init__(self, me: Node, cache: EventMemory, heard: dict[Node, _Heard], request: Request) -> None:
         self._me, self._cache, self._heard = me, cache, heard
         self._processing = dict(zip(request.path, request.processing, strict=True))
         links = (*pairwise(request.path), (request.path[-1], request.path[0]))

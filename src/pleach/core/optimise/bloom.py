@@ -20,7 +20,7 @@ HASHES = 7
 _HALF_BYTES = 8
 
 
-class Shape(NamedTuple):
+class BloomShape(NamedTuple):
     """Filters of one shape can be compared."""
 
     bits: int
@@ -33,19 +33,19 @@ class Shape(NamedTuple):
         return tuple((first + i * step) % self.bits for i in range(self.hashes))
 
 
-def shape_for(cache_size: int) -> Shape:
-    return Shape(BITS_PER_ID * cache_size)
+def shape_for(cache_size: int) -> BloomShape:
+    return BloomShape(BITS_PER_ID * cache_size)
 
 
 @dataclass(frozen=True)
 class Bloom:
     """A set of ids that answers with yes too often, never with no. `&` has at least what both have."""
 
-    shape: Shape
+    shape: BloomShape
     bits: bytes
 
     @classmethod
-    def of(cls, shape: Shape, members: Iterable[Positions]) -> Bloom:
+    def of(cls, shape: BloomShape, members: Iterable[Positions]) -> Bloom:
         bits = bytearray((shape.bits + 7) // 8)
         for positions in members:
             for position in positions:

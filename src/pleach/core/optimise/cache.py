@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pleach.core.optimise.bloom import Bloom, Positions, Shape, shape_for
+from pleach.core.optimise.bloom import Bloom, BloomShape, Positions, shape_for
 
 CACHE_SIZE = 4_608  # S1 Table 5.2
 
 
-class Memory(Protocol):
+class EventMemory(Protocol):
     """What a broker remembers of its events: those of a level, which is how rare the kept ones are (`sample.py`)."""
 
     @property
@@ -36,7 +36,7 @@ class Cache:
         return len(self._positions)
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> BloomShape:
         return self._shape
 
     @property

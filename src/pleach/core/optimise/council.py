@@ -28,14 +28,14 @@ from typing import NamedTuple, Protocol
 from zlib import crc32
 
 from pleach.core.effects import Send
-from pleach.core.messages import Bulletin, CouncilMessage, Motion, Node, RequestExchange, RequestSwap, Standing
+from pleach.core.messages import BrokerOnPath, Bulletin, CouncilMessage, Motion, Node, RequestExchange, RequestSwap
 from pleach.core.optimise.bloom import Bloom
 from pleach.core.optimise.book import LAG_SECONDS, Book
 from pleach.core.optimise.conduct import Conduct
 from pleach.core.optimise.cost import Costs
 from pleach.core.optimise.heuristics import LOCAL_MST, CostAndInterest
-from pleach.core.optimise.improvement import Verdict
-from pleach.core.optimise.motions import Judgement, costs_of, judged, path_of, request_for
+from pleach.core.optimise.improvement import ImproveVerdict
+from pleach.core.optimise.motions import MotionJudgement, costs_of, judged, path_of, request_for
 from pleach.core.optimise.settling import INTERVAL_MAX, PATIENCE_MAX
 from pleach.core.overlay.choice import Circumstances
 
@@ -44,7 +44,7 @@ MINUTE = 60.0
 EVALUATIONS = (CostAndInterest(), LOCAL_MST)  # one must be of hope: ledgers decide, asking is cheap
 
 
-class Ground(Protocol):
+class CouncilGround(Protocol):
     """What a councillor has to know of its broker."""
 
     @property
@@ -71,24 +71,24 @@ class Ground(Protocol):
         ...
 
 
-class Turn(NamedTuple):
+class CouncilTurn(NamedTuple):
     """What a councillor wants done. `request`: for the overlay."""
 
     sends: list[Send]
-    judgement: Judgement | None = None
+    judgement: MotionJudgement | None = None
     request: RequestSwap | RequestExchange | None = None
 
 
-NOTHING = Turn([])
+NOTHING = CouncilTurn([])
 
 
-class Heard(NamedTuple):
+class HeardBulletin(NamedTuple):
     summary: Bloom
     address: str
     at: float
 
 
-class Patience(NamedTuple):
+class CouncilPatience(NamedTuple):
     rounds: int
     until: float
 
@@ -99,7 +99,7 @@ class Councillor:
     def __init__(
         self,
         name: Node,
-        ground: Ground,
+        ground: CouncilGround,
         conduct: Conduct,
         *,
         now: float,
@@ -111,8 +111,8 @@ class Councillor:
         self.tally: Counter[str] = Counter()  # bulletins and motions of this broker, and what became of others'
         self._ground, self._conduct = ground, conduct
         self._where, self._fresh_name = where, fresh_name
-        self._heard: dict[Node, Heard] = {}
-        self._patience: dict[Node, Patience] = {}
+        self._heard: dict[Node, HeardBulletin] = {}
+        self._patience: dict[Node, CouncilPatience] = {}
         self._changes: deque[float] = deque(maxlen=conduct.actions_per_minute_max)
         self._rounds = 1  # until the next bulletin
         self._due = now
@@ -155,11 +155,11 @@ class Councillor:
         passed = {each.broker for each in bulletin.way}
         return [Send(there, bulletin) for there in sorted({*self._ground.neighbours} - passed)]
 
-    def _standing(self, now: float) -> Standing:
+    def _standing(self, now: float) -> BrokerOnPath:
         ground, book = self._ground, self.book
-        return Standing(self.name, ground.processing, len(ground.neighbours), book.age(now), book.level)
+        return BrokerOnPath(self.name, ground.processing, len(ground.neighbours), book.age(now), book.level)
 
-    def handle(self, sender: Node, message: CouncilMessage, *, now: float) -> Turn:
+    def handle(self, sender: Node, message: CouncilMessage, *, now: float) -> CouncilTurn:
         if sender not in self._ground.neighbours:
             return NOTHING  # the link has just gone
         match message:
@@ -168,7 +168,7 @@ class Councillor:
             case Motion():
                 return self._on_motion(sender, message, now)
 
-    def _on_bulletin(self, sender: Node, message: Bulletin, now: float) -> Turn:
+    def _on_bulletin(self, sender: Node, message: Bulletin, now: float) -> CouncilTurn:
         way = message.way
         passed = {each.broker for each in way}
         is_whole = len(message.links) == len(way) - 1 and len(passed) == len(way) <= self._conduct.radius
@@ -190,7 +190,7 @@ class Councillor:
         shape, origin = self.book.cache.shape, message.way[0].broker
         if len(message.summary) != (shape.bits + 7) // 8 or len(self._heard) >= HEARD_MAX:
             return False
-        self._heard[origin] = Heard(Bloom(shape, message.summary), message.address, now)
+        self._heard[origin] = HeardBulletin(Bloom(shape, message.summary), message.address, now)
         return True
 
     # Motions ---------------------------------------------------------------------------------------------------
@@ -219,9 +219,9 @@ class Councillor:
 
     def _wait_for(self, there: Node, now: float) -> None:
         rounds = min(2 * self._patience[there].rounds, PATIENCE_MAX) if there in self._patience else 1
-        self._patience[there] = Patience(rounds, now + rounds * self._conduct.every)
+        self._patience[there] = CouncilPatience(rounds, now + rounds * self._conduct.every)
 
-    def _on_motion(self, sender: Node, message: Motion, now: float) -> Turn:
+    def _on_motion(self, sender: Node, message: Motion, now: float) -> CouncilTurn:
         """Algorithm 18. At the first broker of the way `sender` is itself."""
         path = path_of(message)
         is_whole = 2 < len(path) == len(message.links) == len({*path})
@@ -239,7 +239,7 @@ class Councillor:
         if place == len(path) - 1:
             return self._decided(motion, now)
         there = path[place + 1]
-        return Turn([Send(there, motion)] if there in self._ground.neighbours else [])
+        return CouncilTurn([Send(there, motion)] if there in self._ground.neighbours else [])
 
     def _why_rest(self, message: Motion, now: float) -> str:
         """Why a motion rests here (rule 3); empty where it goes on."""
@@ -252,22 +252,22 @@ class Councillor:
             return "changed"
         return ""
 
-    def _decided(self, motion: Motion, now: float) -> Turn:
+    def _decided(self, motion: Motion, now: float) -> CouncilTurn:
         judgement = judged(motion, self._conduct)
         request = request_for(judgement, self._fresh_name(), self._where) if judgement.is_worth_it else None
         if judgement.is_worth_it and request is None:
-            judgement = judgement._replace(verdict=Verdict.SWAPS)
+            judgement = judgement._replace(verdict=ImproveVerdict.SWAPS)
         self.tally[judgement.verdict] += 1
         if not judgement.is_worth_it or self._conduct.dry_run:
-            return Turn([], judgement)
+            return CouncilTurn([], judgement)
         self._asked_at = now
-        return Turn([], judgement, request)
+        return CouncilTurn([], judgement, request)
 
 
 class _View:
     """Costs from the motion, common traffic from this broker's cache and the others' summaries (`indirect.View`)."""
 
-    def __init__(self, me: Node, book: Book, heard: Mapping[Node, Heard], costs: Costs) -> None:
+    def __init__(self, me: Node, book: Book, heard: Mapping[Node, HeardBulletin], costs: Costs) -> None:
         self._me, self._book, self._heard, self._costs = me, book, heard, costs
 
     def common(self, *brokers: Node) -> float:

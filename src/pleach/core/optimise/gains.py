@@ -50,7 +50,7 @@ class Priced(NamedTuple):
         )
 
 
-class Move(NamedTuple):
+class LinkMove(NamedTuple):
     """Exchange the link behind `place` of the path for one between its ends."""
 
     gain: float
@@ -65,7 +65,7 @@ class Growth:
         index = {name: i for i, name in enumerate(names)}
         self.around = [sorted(index[other] for other in tree.around[name]) for name in names]
 
-    def exchange(self, move: Move) -> None:
+    def exchange(self, move: LinkMove) -> None:
         path = move.path
         self.replace((path[move.place], path[move.place + 1]), (path[0], path[-1]))
 
@@ -126,7 +126,7 @@ def gains_on(path: Sequence[int], kinds: Iterable[tuple[int, float]], priced: Pr
     return list(accumulate(steps))[: len(path) - 1]
 
 
-class View:
+class TreeView:
     """The tree as seen from one broker: the paths to all others, and what touches them."""
 
     def __init__(self, growth: Growth, root: int, priced: Priced) -> None:

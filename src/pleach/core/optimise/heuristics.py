@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from pleach.core.messages import Node
-from pleach.core.optimise.indirect import View, indirect_costs, removal_costs
+from pleach.core.optimise.indirect import CostView, indirect_costs, removal_costs
 from pleach.core.overlay.plans.topology import Link, link
 
 
-class Exchange(NamedTuple):
+class LinkExchangeChoice(NamedTuple):
     """Exchange `remove` for `add`. The gain is what the heuristic believes to save, in its own unit."""
 
     remove: Link
@@ -30,11 +30,11 @@ class Heuristic(Protocol):
     @property
     def name(self) -> str: ...
 
-    def is_promising(self, path: Sequence[Node], view: View) -> bool:
+    def is_promising(self, path: Sequence[Node], view: CostView) -> bool:
         """Whether the first broker of the path wants a link to the last one."""
         ...
 
-    def removal_costs(self, me: Node, path: Sequence[Node], view: View) -> Sequence[float]:
+    def removal_costs(self, me: Node, path: Sequence[Node], view: CostView) -> Sequence[float]:
         """What the cycle costs `me` without each link of the path, and without the new one."""
         ...
 
@@ -43,12 +43,12 @@ def cycle_links(path: Sequence[Node]) -> tuple[Link, ...]:
     return (*(link(a, b) for a, b in pairwise(path)), link(path[-1], path[0]))
 
 
-def decided(path: Sequence[Node], totals: Sequence[float]) -> Exchange | None:
+def decided(path: Sequence[Node], totals: Sequence[float]) -> LinkExchangeChoice | None:
     """(5.14), among equals in favour of what is there."""
     *others, new = cycle_links(path)
     best = min(range(len(others)), key=totals.__getitem__)
     gain = totals[-1] - totals[best]
-    return Exchange(others[best], new, gain) if gain > 0 else None
+    return LinkExchangeChoice(others[best], new, gain) if gain > 0 else None
 
 
 class CostAndInterest:
@@ -56,12 +56,12 @@ class CostAndInterest:
 
     name = "ci"
 
-    def is_promising(self, path: Sequence[Node], view: View) -> bool:
+    def is_promising(self, path: Sequence[Node], view: CostView) -> bool:
         """(5.11): the direct link costs less than the way over the others."""
         start, end = path[0], path[-1]
         return view.common(start, end) > 0 and view.communication(start, end) < indirect_costs(path, view)[-1]
 
-    def removal_costs(self, me: Node, path: Sequence[Node], view: View) -> Sequence[float]:
+    def removal_costs(self, me: Node, path: Sequence[Node], view: CostView) -> Sequence[float]:
         return removal_costs(me, path, view)
 
 
@@ -70,25 +70,25 @@ class LocalSpanningTree:
     """On every cycle the heaviest link goes. A broker answers for the link that follows it on the cycle."""
 
     name: str
-    weigh: Callable[[Node, Node, View], float]
-    hopes: Callable[[Sequence[Node], View], bool]
+    weigh: Callable[[Node, Node, CostView], float]
+    hopes: Callable[[Sequence[Node], CostView], bool]
 
-    def is_promising(self, path: Sequence[Node], view: View) -> bool:
+    def is_promising(self, path: Sequence[Node], view: CostView) -> bool:
         return self.hopes(path, view)
 
-    def removal_costs(self, me: Node, path: Sequence[Node], view: View) -> Sequence[float]:
+    def removal_costs(self, me: Node, path: Sequence[Node], view: CostView) -> Sequence[float]:
         place = path.index(me)
         mine = self.weigh(*_around(path)[place], view)
         return [0.0 if removed == place else mine for removed in range(len(path))]
 
 
-def _is_cheaper_than_one(path: Sequence[Node], view: View) -> bool:
+def _is_cheaper_than_one(path: Sequence[Node], view: CostView) -> bool:
     """What links cost is known from the broadcast: the request will succeed."""
     *others, new = (view.communication(a, b) for a, b in _around(path))
     return new < max(others)
 
 
-def _has_traffic(path: Sequence[Node], view: View) -> bool:
+def _has_traffic(path: Sequence[Node], view: CostView) -> bool:
     """What two others have in common is known to them alone; the consensus tells."""
     return view.common(path[0], path[-1]) > 0
 

@@ -1,7 +1,7 @@
 """Whether a tree should change, for the traffic of the last while: what a loop asks again and again.
 
 The search finds a cheaper tree nearly always, since samples differ from minute to minute. An exchange is a disturbance,
-so that four conditions stand before it, each with a name of its own (`Verdict`). Two are those of `settling.py`, for
+so that four conditions stand before it, each with a name (`ImproveVerdict`). Two are those of `settling.py`, for
 all exchanges of the journey together:
 
 1. *It saves enough*: a share of the cost that the operator names.
@@ -34,7 +34,7 @@ DEGREE_MAX = 8
 EXCHANGES_MAX = 100  # of one journey, where the limit per minute leaves more
 
 
-class Verdict(StrEnum):
+class ImproveVerdict(StrEnum):
     """Why a tree is changed, or not."""
 
     IMPROVE = "improve"
@@ -61,13 +61,13 @@ class Rules:
 class Proposal:
     """`journey`: as far as there is leave to go; empty if there is nothing to gain."""
 
-    verdict: Verdict
+    verdict: ImproveVerdict
     journey: Journey
     pick: Pick
 
     @property
     def is_worth_it(self) -> bool:
-        return self.verdict is Verdict.IMPROVE
+        return self.verdict is ImproveVerdict.IMPROVE
 
     @property
     def cost_now(self) -> float:
@@ -93,10 +93,10 @@ def proposed(task: Task, ends: Iterable[End], pick: Pick, rules: Rules, *, leave
     goal = best_of(end.found for end in ends).tree
     whole = trimmed(Journey.of(tree, goal, problem, exchanges_max=EXCHANGES_MAX), rules.saving_min)
     verdict = _verdict(whole, pick, problem, rules)
-    if verdict is not Verdict.IMPROVE:
+    if verdict is not ImproveVerdict.IMPROVE:
         return Proposal(verdict, whole, pick)
     allowed = Journey.of(tree, whole.end, problem, exchanges_max=leave)
-    return Proposal(verdict, allowed, pick) if allowed.legs else Proposal(Verdict.LIMIT, whole, pick)
+    return Proposal(verdict, allowed, pick) if allowed.legs else Proposal(ImproveVerdict.LIMIT, whole, pick)
 
 
 def trimmed(journey: Journey, saving_min: float) -> Journey:
@@ -108,18 +108,18 @@ def trimmed(journey: Journey, saving_min: float) -> Journey:
     return journey
 
 
-def _verdict(journey: Journey, pick: Pick, problem: Problem, rules: Rules) -> Verdict:
+def _verdict(journey: Journey, pick: Pick, problem: Problem, rules: Rules) -> ImproveVerdict:
     if not any(flow.subscribers for flow in pick.flows):
-        return Verdict.QUIET
+        return ImproveVerdict.QUIET
     if journey.saving <= 0.0:
-        return Verdict.BEST
+        return ImproveVerdict.BEST
     if journey.saving < rules.saving_min * journey.rank.cost:
-        return Verdict.LITTLE
+        return ImproveVerdict.LITTLE
     if journey.saving <= DEVIATIONS * deviation(pick.flows, journey.start, journey.end, problem.costs):
-        return Verdict.CHANCE
+        return ImproveVerdict.CHANCE
     if pick.one_in * journey.saving <= cost_of_change(journey, problem.costs):
-        return Verdict.DEAR
-    return Verdict.IMPROVE
+        return ImproveVerdict.DEAR
+    return ImproveVerdict.IMPROVE
 
 
 def deviation(flows: Iterable[Flow], tree: Topology, other: Topology, costs: Costs) -> float:

@@ -18,7 +18,7 @@ from pleach.core.messages import Node
 T = TypeVar("T")
 
 
-class View(Protocol):
+class CostView(Protocol):
     """What somebody knows of costs and common traffic; brokers estimate, references know."""
 
     def common(self, *brokers: Node) -> float:
@@ -30,7 +30,7 @@ class View(Protocol):
     def communication(self, a: Node, b: Node) -> float: ...
 
 
-def indirect_costs(line: Sequence[Node], view: View) -> list[float]:
+def indirect_costs(line: Sequence[Node], view: CostView) -> list[float]:
     """(5.11) from the first broker of the line to each of the others, nearest first."""
     start = line[0]
     costs = [view.communication(start, line[1])] if len(line) > 1 else []
@@ -40,13 +40,13 @@ def indirect_costs(line: Sequence[Node], view: View) -> list[float]:
     return costs
 
 
-def _share_apart(start: Node, via: Node, there: Node, view: View) -> float:
+def _share_apart(start: Node, via: Node, there: Node, view: CostView) -> float:
     """Of the events that both ends consume, those that the broker before the end does not."""
     both = view.common(start, there)
     return 1.0 - view.common(start, via, there) / both if both else 1.0
 
 
-def removal_costs(me: Node, path: Sequence[Node], view: View) -> tuple[float, ...]:
+def removal_costs(me: Node, path: Sequence[Node], view: CostView) -> tuple[float, ...]:
     """(5.12): what the cycle costs `me` without each of its links: those of the path, the new one last."""
     return tuple(_cost_on_line(me, opened(path, removed), view) for removed in range(len(path)))
 
@@ -56,7 +56,7 @@ def opened(path: Sequence[T], removed: int) -> tuple[T, ...]:
     return (*path[removed + 1 :], *path[: removed + 1])
 
 
-def _cost_on_line(me: Node, line: Sequence[Node], view: View) -> float:
+def _cost_on_line(me: Node, line: Sequence[Node], view: CostView) -> float:
     place = line.index(me)
     total = 0.0
     for side in (line[place:], line[place::-1]):

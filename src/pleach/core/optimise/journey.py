@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pleach.core.optimise.gains import Growth, Move, Priced, View
+from pleach.core.optimise.gains import Growth, LinkMove, Priced, TreeView
 from pleach.core.optimise.search import Problem, Rank
 from pleach.core.overlay.choice import Circumstances, planned_exchange
 from pleach.core.overlay.plans import Plan
@@ -87,7 +87,7 @@ class _Choice(NamedTuple):
 
     more_excess: int
     loss: float
-    move: Move
+    move: LinkMove
 
 
 def _possible(tree: Growth, goal: Growth, priced: Priced, degree_max: int) -> Iterator[_Choice]:
@@ -95,8 +95,8 @@ def _possible(tree: Growth, goal: Growth, priced: Priced, degree_max: int) -> It
         missing = [v for v in wanted if u < v and v not in tree.around[u]]
         if not missing:
             continue
-        view = View(tree, u, priced)
+        view = TreeView(tree, u, priced)
         for path in map(view.path, missing):
             for place, gain in enumerate(view.gains(path)):
                 if path[place + 1] not in goal.around[path[place]]:
-                    yield _Choice(tree.more_excess(path, place, degree_max), -gain, Move(gain, path, place))
+                    yield _Choice(tree.more_excess(path, place, degree_max), -gain, LinkMove(gain, path, place))

@@ -13,17 +13,17 @@ from pleach.core.messages import Motion, Node, RequestExchange, RequestSwap
 from pleach.core.optimise.conduct import Conduct
 from pleach.core.optimise.cost import Costs
 from pleach.core.optimise.heuristics import cycle_links
-from pleach.core.optimise.improvement import Verdict
+from pleach.core.optimise.improvement import ImproveVerdict
 from pleach.core.optimise.ledger import Stretch, costs_without
 from pleach.core.optimise.settling import DEVIATIONS, best_saving, cost_of_exchange
 from pleach.core.overlay.choice import BY_SWAPS, ONE_SWAP, Circumstances, recommended
 from pleach.core.overlay.plans.topology import Link
 
 
-class Judgement(NamedTuple):
+class MotionJudgement(NamedTuple):
     """`place`: behind which broker of the path the link lies that goes. Costs are of all events of the window."""
 
-    verdict: Verdict
+    verdict: ImproveVerdict
     path: tuple[Node, ...]
     place: int = 0
     events: int = 0  # as many as the sample stands for
@@ -40,7 +40,7 @@ class Judgement(NamedTuple):
 
     @property
     def is_worth_it(self) -> bool:
-        return self.verdict is Verdict.IMPROVE
+        return self.verdict is ImproveVerdict.IMPROVE
 
     @property
     def share_saved(self) -> float:
@@ -77,31 +77,33 @@ def places_for(motion: Motion, degree_max: int) -> list[int]:
     return [place for place in range(last + 1) if (not is_full[0] or place == 0) and (not is_full[1] or place == last)]
 
 
-def judged(motion: Motion, conduct: Conduct) -> Judgement:
+def judged(motion: Motion, conduct: Conduct) -> MotionJudgement:
     path, costs, found = path_of(motion), costs_of(motion), stretches_of(motion)
     places = places_for(motion, conduct.degree_max)
     if not any(len(stretch.touched) > 1 for stretch in found):
-        return Judgement(Verdict.QUIET, path)
+        return MotionJudgement(ImproveVerdict.QUIET, path)
     if not places:
-        return Judgement(Verdict.LIMIT, path)
+        return MotionJudgement(ImproveVerdict.LIMIT, path)
     exchange, chance = best_saving(path, found, costs, places)
     one_in = 1 << motion.level
     now = costs_without(path, found, costs)[-1]
     place = cycle_links(path).index(exchange.remove)
     events = one_in * len(motion.touched)
-    judgement = Judgement(Verdict.IMPROVE, path, place, events, one_in * now, one_in * exchange.gain)
+    judgement = MotionJudgement(ImproveVerdict.IMPROVE, path, place, events, one_in * now, one_in * exchange.gain)
     if exchange.gain <= 0.0:
-        return judgement._replace(verdict=Verdict.BEST)
+        return judgement._replace(verdict=ImproveVerdict.BEST)
     if exchange.gain < conduct.saving_min * now:
-        return judgement._replace(verdict=Verdict.LITTLE)
+        return judgement._replace(verdict=ImproveVerdict.LITTLE)
     if exchange.gain <= DEVIATIONS * chance:
-        return judgement._replace(verdict=Verdict.CHANCE)
+        return judgement._replace(verdict=ImproveVerdict.CHANCE)
     if one_in * exchange.gain <= cost_of_exchange(path, costs):
-        return judgement._replace(verdict=Verdict.DEAR)
+        return judgement._replace(verdict=ImproveVerdict.DEAR)
     return judgement
 
 
-def request_for(judgement: Judgement, operation: str, where: Circumstances) -> RequestSwap | RequestExchange | None:
+def request_for(
+    judgement: MotionJudgement, operation: str, where: Circumstances
+) -> RequestSwap | RequestExchange | None:
     """The exchange in the words of the overlay, so that it begins at the last broker of the path, which has decided.
 
     Nobody has to be sought for it, in a tree that may be changing elsewhere. And who is busy is not asked again: the

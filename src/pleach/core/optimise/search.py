@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from pleach.core.optimise.cost import Costs, Flow, tree_cost
 from pleach.core.optimise.draws import Draws
-from pleach.core.optimise.gains import Growth, Move, Priced, View
+from pleach.core.optimise.gains import Growth, LinkMove, Priced, TreeView
 from pleach.core.optimise.replacement import Demand, best_replacement
 from pleach.core.overlay.plans.topology import Topology
 
@@ -37,7 +37,7 @@ class Rank(NamedTuple):
     cost: float
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     rank: Rank
     tree: Topology
 
@@ -54,7 +54,7 @@ class Problem(NamedTuple):
         return Rank(excess, tree_cost(self.flows, tree, self.costs))
 
 
-def found_from(start: Topology, problem: Problem, draws: Draws, *, kicks: int = KICKS) -> Found:
+def found_from(start: Topology, problem: Problem, draws: Draws, *, kicks: int = KICKS) -> SearchResult:
     """The best tree that a search from here comes by; never one that ranks behind `start`."""
     assert problem.degree_max >= DEGREE_MIN
     search = _Search(problem, draws)
@@ -65,16 +65,16 @@ def found_from(start: Topology, problem: Problem, draws: Draws, *, kicks: int = 
     return best
 
 
-def best_of(found: Iterable[Found]) -> Found:
+def best_of(found: Iterable[SearchResult]) -> SearchResult:
     """Of trees of the same rank the one whose links come first: whoever found it, and when."""
     return min(found, key=_order)
 
 
-def _ranked(tree: Topology, problem: Problem) -> Found:
-    return Found(problem.rank(tree), tree)
+def _ranked(tree: Topology, problem: Problem) -> SearchResult:
+    return SearchResult(problem.rank(tree), tree)
 
 
-def _order(found: Found) -> tuple[Rank, tuple[tuple[str, str], ...]]:
+def _order(found: SearchResult) -> tuple[Rank, tuple[tuple[str, str], ...]]:
     return found.rank, found.tree.links
 
 
@@ -112,8 +112,8 @@ class _Search:
             root, end = shuffled(range(len(self._names)), self._draws)[:2]
             if end in tree.around[root]:
                 continue
-            path = View(tree, root, self._priced).path(end)
-            tree.exchange(Move(0.0, path, _drawn(len(path) - 1, self._draws)))
+            path = TreeView(tree, root, self._priced).path(end)
+            tree.exchange(LinkMove(0.0, path, _drawn(len(path) - 1, self._draws)))
         return tree.topology(self._names)
 
 

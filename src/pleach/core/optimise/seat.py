@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pleach.core.effects import Effect, Observe, Observed, Passed
 from pleach.core.messages import EVENTS_TO_BROKERS, OPERATOR, Message, Node
 from pleach.core.messages.runs import Run
-from pleach.core.optimise.council import Councillor, Ground
+from pleach.core.optimise.council import CouncilGround, Councillor
 
 DONE = ": done"  # what protocols say to their end of all who took part, whose neighbours may be what they were
 
 
 class Seat:
-    def __init__(self, councillor: Councillor, ground: Ground) -> None:
+    def __init__(self, councillor: Councillor, ground: CouncilGround) -> None:
         self._councillor = councillor
         self._ground = ground
         self._neighbours = {*ground.neighbours}

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from pleach.core.messages import Node
 from pleach.core.optimise.cost import Costs
-from pleach.core.optimise.heuristics import Exchange, cycle_links
+from pleach.core.optimise.heuristics import LinkExchangeChoice, cycle_links
 from pleach.core.optimise.ledger import Stretch, costs_without
 
 DEVIATIONS = 3.0
@@ -32,7 +32,7 @@ INTERVAL_MAX = 8  # broadcast intervals between two broadcasts of a broker
 
 
 class Saving(NamedTuple):
-    exchange: Exchange
+    exchange: LinkExchangeChoice
     chance: float  # the standard deviation of the gain
 
 
@@ -48,10 +48,12 @@ def best_saving(
     place = max(range(len(gains)) if places is None else places, key=gains.__getitem__)
     variance = fsum(stretch.events * (one[-1] - one[place]) ** 2 for stretch, one in zip(found, each, strict=True))
     *others, new = cycle_links(path)
-    return Saving(Exchange(others[place], new, gains[place]), sqrt(variance))
+    return Saving(LinkExchangeChoice(others[place], new, gains[place]), sqrt(variance))
 
 
-def worthwhile(path: Sequence[Node], found: Sequence[Stretch], costs: Costs, *, one_in: int = 1) -> Exchange | None:
+def worthwhile(
+    path: Sequence[Node], found: Sequence[Stretch], costs: Costs, *, one_in: int = 1
+) -> LinkExchangeChoice | None:
     """The best exchange, if it pays and is no chance. `one_in`: how many events stand for each that ledgers have."""
     exchange, chance = best_saving(path, found, costs)
     pays = one_in * exchange.gain > cost_of_exchange(path, costs)

@@ -183,7 +183,7 @@ class Sighting(NamedTuple):
         ]
 
 
-class Journal(NamedTuple):
+class EventSightings(NamedTuple):
     """One event as all brokers saw it."""
 
     event: str
@@ -192,7 +192,7 @@ class Journal(NamedTuple):
     delivered: tuple[tuple[Node, float], ...]  # where, and when first, without the publisher's own broker
 
 
-def journals(sightings: Iterable[Sighting]) -> Iterator[Journal]:
+def journals(sightings: Iterable[Sighting]) -> Iterator[EventSightings]:
     """Of all events whose publisher's broker has told; in the order of their ids."""
     published: dict[str, tuple[Node, float]] = {}
     delivered: dict[str, dict[Node, float]] = {}
@@ -204,7 +204,9 @@ def journals(sightings: Iterable[Sighting]) -> Iterator[Journal]:
             places[each.broker] = min(each.at, places.get(each.broker, each.at))
     for event, (publisher, at) in sorted(published.items()):
         places = delivered.get(event, {})
-        yield Journal(event, publisher, at, tuple(sorted((who, at) for who, at in places.items() if who != publisher)))
+        yield EventSightings(
+            event, publisher, at, tuple(sorted((who, at) for who, at in places.items() if who != publisher))
+        )
 
 
 def picked(sightings: Sequence[Sighting], since: float, until: float) -> Pick:

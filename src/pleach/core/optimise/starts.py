@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from pleach.core.optimise.draws import Draws
-from pleach.core.optimise.gains import Growth, Move, Priced, View, gains_on
-from pleach.core.optimise.heuristics import Exchange
+from pleach.core.optimise.gains import Growth, LinkMove, Priced, TreeView, gains_on
+from pleach.core.optimise.heuristics import LinkExchangeChoice
 from pleach.core.optimise.ledger import Stretch
 from pleach.core.optimise.reference import maximum_interest_tree, minimum_spanning_tree
 from pleach.core.optimise.search import Problem, random_tree
@@ -36,8 +36,8 @@ def settled(tree: Topology, problem: Problem) -> Topology:
     return growth.topology(priced.names)
 
 
-def _worthwhile(growth: Growth, root: int, priced: Priced, problem: Problem) -> Iterator[Move]:
-    view, names = View(growth, root, priced), priced.names
+def _worthwhile(growth: Growth, root: int, priced: Priced, problem: Problem) -> Iterator[LinkMove]:
+    view, names = TreeView(growth, root, priced), priced.names
     for end in range(root):  # the others ask for the same links
         path = view.path(end)
         if not 2 < len(path) <= RADIUS + 1:
@@ -49,10 +49,10 @@ def _worthwhile(growth: Growth, root: int, priced: Priced, problem: Problem) -> 
         found = [Stretch(frozenset(i for i in range(len(path)) if kind >> i & 1), events) for kind, events in kinds]
         exchange = worthwhile(named, found, problem.costs)
         if exchange is not None:
-            yield Move(exchange.gain, path, _place(named, exchange))
+            yield LinkMove(exchange.gain, path, _place(named, exchange))
 
 
-def _place(path: list[str], exchange: Exchange) -> int:
+def _place(path: list[str], exchange: LinkExchangeChoice) -> int:
     return next(i for i in range(len(path) - 1) if link(path[i], path[i + 1]) == exchange.remove)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pleach.core.optimise.draws import draws
-from pleach.core.optimise.search import Found, Problem, found_from
+from pleach.core.optimise.search import Problem, SearchResult, found_from
 from pleach.core.optimise.starts import name_of_start, start_tree
 from pleach.core.overlay.plans.topology import Topology
 
@@ -22,7 +22,7 @@ class End(NamedTuple):
     """Where a search from one start has ended."""
 
     number: int
-    found: Found
+    found: SearchResult
 
     @property
     def name(self) -> str:

@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol
 
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import Node
-from pleach.core.overlay.seam import Handled
-from pleach.core.routing.clients import Sessions
+from pleach.core.overlay.seam import Reaction
+from pleach.core.routing.clients import ClientTable
 from pleach.core.routing.rewiring import Rewiring
-from pleach.core.routing.router import Outcome, Router, RoutingConfig
+from pleach.core.routing.router import Router, RoutingConfig, RoutingOutcome
 from pleach.errors import ComponentError
 
 
@@ -22,10 +22,10 @@ class Between(NamedTuple):
     had_all: bool = False
 
 
-class Mourner(Protocol):
+class PeerDeathHook(Protocol):
     """A protocol that goes on without a broker that is dead for good: see healing/stand_in.py, which tells it."""
 
-    def bereaved(self, peer: Node) -> Handled:
+    def peer_died(self, peer: Node) -> Reaction:
         """The peer is dead, and nothing more comes from it: undo or complete what is under way with it."""
         ...
 
@@ -41,10 +41,10 @@ class Mourner(Protocol):
         ...
 
 
-class Survivor(Protocol):
+class PeerResetHook(Protocol):
     """A protocol that waits for others, and goes on without what one of them has forgotten."""
 
-    def reborn(self, peer: Node) -> Handled:
+    def peer_reset(self, peer: Node) -> Reaction:
         """The peer, a neighbour or a client, has lost its memory: what it was told, or had to say, is void.
 
         It is told before routing starts over with the peer.
@@ -58,7 +58,7 @@ class RouterMaker(Protocol):
     def __call__(self, config: RoutingConfig, *, parent: Node | None = None) -> Router: ...
 
 
-class Residency(Protocol):
+class ComponentHost(Protocol):
     """The components that live in a broker (hosting/), as protocols that move clients see them."""
 
     @property
@@ -81,7 +81,7 @@ class Residency(Protocol):
         ...
 
 
-class Uninhabited:
+class NoComponents:
     """No components."""
 
     running: Sequence[Node] = ()
@@ -100,7 +100,7 @@ class Uninhabited:
 
 
 @dataclass
-class Layers:
+class BrokerContext:
     """The layers of one broker; they are replaced as a whole when it is restored, so ask for them each time.
 
     `locked_for`: the operation that the broker is locked for, whichever protocol carries it out; empty if it is free.
@@ -109,28 +109,28 @@ class Layers:
     name: Node
     address: str
     router: Router
-    sessions: Sessions
+    sessions: ClientTable
     locked_for: Callable[[], str]
     make_router: RouterMaker = Router
     client_address: str = ""
     life: int = 0  # of this broker with its memory, as the driver counts them
     addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one has to dial
-    residency: Residency = field(default_factory=Uninhabited)
+    component_host: ComponentHost = field(default_factory=NoComponents)
     awaited: tuple[Node, ...] = ()  # clients on their way here: routing wants for them what they want already
-    mourners: list[Mourner] = field(default_factory=list)
-    survivors: list[Survivor] = field(default_factory=list)
+    death_hooks: list[PeerDeathHook] = field(default_factory=list)
+    reset_hooks: list[PeerResetHook] = field(default_factory=list)
     on_settled: Callable[[], Sequence[Effect]] = tuple  # what to send first when an operation with a dead peer is over
 
     def reset(self) -> None:
         """Begin anew, in no tree and without clients."""
         self.router = self.make_router(self.router.config)
-        self.sessions = Sessions(self.router)
+        self.sessions = ClientTable(self.router)
         self.addresses = {}
 
     def rewire(self, rewiring: Rewiring) -> list[Effect]:
         """Have the routing layer take over changed links; returns all that it wants sent, to clients too."""
         return [*self.answered(self.router.rewire(rewiring))]
 
-    def answered(self, outcome: Outcome) -> list[Send]:
+    def answered(self, outcome: RoutingOutcome) -> list[Send]:
         """What an outcome of routing has sent: to neighbours, and to the clients whose requests are in effect now."""
         return [*outcome.sends, *self.sessions.settle(outcome.due)]

@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 
 from pleach.core.messages import Node, RequestExchange, RequestSwap
-from pleach.core.overlay.context import Layers
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.exchange.advanced_coordinated import AdvancedCoordinated
 from pleach.core.overlay.exchange.advanced_coordinated_printed import AdvancedCoordinatedPrinted, Misprint
 from pleach.core.overlay.exchange.contract import PartMaker
@@ -19,7 +19,7 @@ from pleach.core.overlay.exchange.path import Path
 from pleach.core.overlay.exchange.path_printed import PathPrinted
 from pleach.core.overlay.exchange.strawman import Strawman
 from pleach.core.overlay.membership.machine import Membership
-from pleach.core.overlay.seam import Machine
+from pleach.core.overlay.seam import ProtocolMachine
 from pleach.core.overlay.swaplink.machine import SwapLink
 
 # As S1 prints it: with all of its errors, and with each alone.
@@ -46,7 +46,7 @@ WAITING = frozenset(("strawman", "deferred", "informed", *MISPRINTS))
 EXCHANGES: tuple[str, ...] = (*SWAPS, *CYCLES)
 
 
-def machines(ordering: str) -> Sequence[Callable[[Layers], Machine]]:
+def machines(ordering: str) -> Sequence[Callable[[BrokerContext], ProtocolMachine]]:
     """Makers of the machines that a broker needs in a network with this guarantee of order."""
     return [partial(SwapLink, ordering=ordering), partial(ExchangeMachine, ordering=ordering, parts=CYCLES), Membership]
 

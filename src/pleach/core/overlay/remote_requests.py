@@ -20,17 +20,17 @@ import msgspec
 
 from pleach.core.effects import CancelTimer, Concluded, Effect, Send, SetTimer
 from pleach.core.messages import OPERATOR, Message, Node, Seek, Sought, SoughtRequest, pack, unpack
-from pleach.core.overlay.context import Layers
-from pleach.core.overlay.seam import Handled, Reconfiguration, join
+from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.seam import Reaction, Reconfiguration, join
 
 SEARCH_SECONDS = 10.0
-SEARCH: Final = "courier:"  # the timers, by operation
+SEARCH: Final = "remote_requests:"  # the timers, by operation
 
-NOTHING = Handled()
+NOTHING = Reaction()
 TAKEN_MAX = 256  # operations that were taken here: far more than can be sought at once
 
 
-class Search(msgspec.Struct):
+class RequestSearch(msgspec.Struct):
     """`asker`: who wants to know. `waiting`: neighbours that have not answered yet."""
 
     asker: Node
@@ -38,30 +38,30 @@ class Search(msgspec.Struct):
     waiting: list[Node]
 
 
-class CourierState(msgspec.Struct):
+class RemoteRequestsState(msgspec.Struct):
     """`taken`: operations that were sought and found here, the oldest first."""
 
-    searches: dict[str, Search] = {}
+    searches: dict[str, RequestSearch] = {}
     taken: list[str] = []
 
 
-class Courier:
-    name = "courier"
+class RemoteRequests:
+    name = "remote_requests"
     accepts: frozenset[type[Message]] = frozenset((Seek, Sought))
     operation = ""  # it locks nobody
 
-    def __init__(self, layers: Layers) -> None:
-        self._layers = layers
-        self._state = CourierState()
-        layers.survivors.append(self)
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._state = RemoteRequestsState()
+        context.reset_hooks.append(self)
 
     @property
     def under_way(self) -> Reconfiguration | None:
         return None
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         match message:
-            case Seek(request) if request.begins_at == self._layers.name:
+            case Seek(request) if request.begins_at == self._context.name:
                 return self._found(sender, request)
             case Seek(request):
                 return self.seek(sender, request)
@@ -69,25 +69,25 @@ class Courier:
                 return self._sought(sender, operation, is_found=is_found)
         return NOTHING
 
-    def seek(self, asker: Node, request: SoughtRequest) -> Handled:
-        neighbours = [node for node in self._layers.router.neighbours if node != asker]
+    def seek(self, asker: Node, request: SoughtRequest) -> Reaction:
+        neighbours = [node for node in self._context.router.neighbours if node != asker]
         if request.begins_at in neighbours:
             neighbours = [request.begins_at]
         if not neighbours:
-            return Handled(self._answer(asker, request.operation, missing=request.begins_at))
-        self._state.searches[request.operation] = Search(asker, request.begins_at, neighbours)
+            return Reaction(self._answer(asker, request.operation, missing=request.begins_at))
+        self._state.searches[request.operation] = RequestSearch(asker, request.begins_at, neighbours)
         asked = [Send(neighbour, Seek(request)) for neighbour in neighbours]
-        return Handled([*asked, SetTimer(SEARCH + request.operation, SEARCH_SECONDS)])
+        return Reaction([*asked, SetTimer(SEARCH + request.operation, SEARCH_SECONDS)])
 
-    def _found(self, sender: Node, request: SoughtRequest) -> Handled:
+    def _found(self, sender: Node, request: SoughtRequest) -> Reaction:
         answer, taken = self._answer(sender, request.operation), self._state.taken
         if request.operation in taken:
-            return Handled(answer)
+            return Reaction(answer)
         taken.append(request.operation)
         del taken[:-TAKEN_MAX]
-        return Handled(answer, request=request)
+        return Reaction(answer, request=request)
 
-    def _sought(self, sender: Node, operation: str, *, is_found: bool) -> Handled:
+    def _sought(self, sender: Node, operation: str, *, is_found: bool) -> Reaction:
         search = self._state.searches.get(operation)
         if search is None:
             return NOTHING
@@ -97,29 +97,29 @@ class Courier:
             return NOTHING
         del self._state.searches[operation]
         answer = self._answer(search.asker, operation, missing="" if is_found else search.begins_at)
-        return Handled([CancelTimer(SEARCH + operation), *answer])
+        return Reaction([CancelTimer(SEARCH + operation), *answer])
 
-    def reborn(self, peer: Node) -> Handled:
+    def peer_reset(self, peer: Node) -> Reaction:
         """It has forgotten that it was asked, and cannot have found anybody who has not begun."""
         asked = [operation for operation, search in self._state.searches.items() if peer in search.waiting]
         return join(*(self._sought(peer, operation, is_found=False) for operation in asked))
 
     def _answer(self, asker: Node, operation: str, *, missing: Node = "") -> list[Effect]:
         """`missing`: who is sought, and not in this direction; empty: found."""
-        if asker in self._layers.router.neighbours:
+        if asker in self._context.router.neighbours:
             return [Send(asker, Sought(operation, is_found=not missing))]
         if asker != OPERATOR:
             return []  # the link was exchanged meanwhile; whoever began the search has a deadline of its own
         return [Concluded(operation, f"there is no broker {missing} in the tree")] if missing else []
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+    def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
         """An answer has not come; whoever waits for ours waits no longer than we did."""
         operation = name.removeprefix(SEARCH)
         search = self._state.searches.pop(operation, None)
         if search is None or search.asker != OPERATOR:
             return NOTHING
         reason = f"{search.begins_at} was not found within {SEARCH_SECONDS:g} s: ask it whether it has begun"
-        return Handled([Concluded(operation, reason)])
+        return Reaction([Concluded(operation, reason)])
 
     def resume(self) -> Sequence[Effect]:
         return [SetTimer(SEARCH + operation, SEARCH_SECONDS) for operation in sorted(self._state.searches)]
@@ -128,4 +128,4 @@ class Courier:
         return pack(self._state)
 
     def restore(self, state: bytes) -> None:
-        self._state = unpack(state, CourierState)
+        self._state = unpack(state, RemoteRequestsState)

@@ -21,7 +21,7 @@ RETRIES_SECONDS_MAX = 1.5 * RETRY_SECONDS * 2 ** (RETRIES_MAX + 1)  # all of the
 Request: TypeAlias = RequestSwap | RequestRemove | RequestExchange | RequestMove
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class PostponedRequest(msgspec.Struct, frozen=True):
     """`attempts`: how often the request was put off."""
 
     request: RequestSwap | RequestRemove | RequestExchange | RequestMove
@@ -32,7 +32,7 @@ class Retries(msgspec.Struct):
     """The requests of one machine that wait. Its timers are named `prefix` and the operation."""
 
     prefix: str
-    waiting: dict[str, Waiting] = {}
+    waiting: dict[str, PostponedRequest] = {}
 
     def put_off(self, request: Request, attempts: int, reason: str) -> list[Effect]:
         """Try again later; after too many attempts the request is refused, for the last reason."""
@@ -40,10 +40,10 @@ class Retries(msgspec.Struct):
             return [Concluded(request.operation, reason)]
         if attempts == RETRIES_MAX:
             return [Concluded(request.operation, f"{reason}; asked {attempts + 1} times")]
-        self.waiting[request.operation] = Waiting(request, attempts + 1)
+        self.waiting[request.operation] = PostponedRequest(request, attempts + 1)
         return [self._timer(request.operation)]
 
-    def take(self, timer: str) -> Waiting | None:
+    def take(self, timer: str) -> PostponedRequest | None:
         return self.waiting.pop(timer.removeprefix(self.prefix), None)
 
     def timers(self) -> list[Effect]:

@@ -72,7 +72,7 @@ class Reconfiguration(Protocol):
         ...
 
 
-class Handled(NamedTuple):
+class Reaction(NamedTuple):
     """What a machine answers: effects for the driver, and links whose held messages go on now, or are not wanted.
 
     `request`: what an operator has asked for elsewhere, and begins here. `forsaken`: an operation that is given up,
@@ -88,9 +88,9 @@ class Handled(NamedTuple):
     void: Sequence[Node] = ()
 
 
-def join(*parts: Handled) -> Handled:
+def join(*parts: Reaction) -> Reaction:
     """One answer for several, in order. At most one of them begins or gives up something."""
-    return Handled(
+    return Reaction(
         [effect for each in parts for effect in each.effects],
         [link for each in parts for link in each.released],
         [link for each in parts for link in each.discarded],
@@ -100,7 +100,7 @@ def join(*parts: Handled) -> Handled:
     )
 
 
-class Machine(Protocol):
+class ProtocolMachine(Protocol):
     """A protocol as a state machine. Each message type is accepted by exactly one machine of a broker."""
 
     @property
@@ -121,9 +121,9 @@ class Machine(Protocol):
         """What this broker is locked for by this machine; empty where it is free."""
         ...
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled: ...
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction: ...
 
-    def handle_timer(self, name: str, *, now: float) -> Handled: ...
+    def handle_timer(self, name: str, *, now: float) -> Reaction: ...
 
     def resume(self) -> Sequence[Effect]:
         """After a restart: set again the timers that were set, open again the links that were open."""

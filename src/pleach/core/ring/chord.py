@@ -25,12 +25,12 @@ from typing import Final
 import msgspec
 
 from pleach.core.effects import SetTimer
-from pleach.core.messages import AskRing, FindPlace, Leaving, Notify, Peer, Place, PlaceTaken, RingState
+from pleach.core.messages import AskRing, FindPlace, Notify, Peer, RingLeave, RingPlace, RingPlaceTaken, RingState
 from pleach.core.ring.config import RingConfig, phase_of
-from pleach.core.ring.effects import Asker, Cast, Found, JoinEnded, NotFound, Purpose, RingEffect
+from pleach.core.ring.effects import Asker, Cast, JoinEnded, OwnerFound, OwnerNotFound, Purpose, RingEffect
 from pleach.core.ring.lookups import HOPS_MAX, Lookups, Mode
-from pleach.core.ring.requests import Requests
-from pleach.core.ring.view import View
+from pleach.core.ring.requests import PendingAnswers
+from pleach.core.ring.view import RingView
 
 STABILISE: Final = "ring:stabilise"
 JOIN_ATTEMPTS_MAX: Final = 10
@@ -38,7 +38,7 @@ FORMER_MAX: Final = 16
 FORMER_ASKED_MAX: Final = 60  # a minute, where there is but one of them
 
 
-class Phase(StrEnum):
+class RingPhase(StrEnum):
     OUT = "out"
     JOINING = "joining"
     MEMBER = "member"
@@ -59,7 +59,7 @@ ROUND: Final = (Reason.SUCCESSOR, Reason.CANDIDATE)  # what a round of stabilisi
 ASKED_TWICE: Final = (Reason.SUCCESSOR, Reason.PREDECESSOR)  # one message may be lost
 
 
-class Asked(msgspec.Struct, frozen=True):
+class PendingQuery(msgspec.Struct, frozen=True):
     """`instead`: whom to take for my predecessor if this one does not answer."""
 
     reason: Reason
@@ -68,14 +68,14 @@ class Asked(msgspec.Struct, frozen=True):
     is_again: bool = False
 
 
-class Joining(msgspec.Struct, frozen=True):
+class RingJoin(msgspec.Struct, frozen=True):
     seeds: tuple[Peer, ...]
     attempt: int = 1
 
 
 class Chord:
-    def __init__(self, config: RingConfig, view: View, requests: Requests[object], lookups: Lookups) -> None:
-        self.phase = Phase.OUT
+    def __init__(self, config: RingConfig, view: RingView, requests: PendingAnswers[object], lookups: Lookups) -> None:
+        self.phase = RingPhase.OUT
         self._config = config
         self._view = view
         self._requests = requests
@@ -89,51 +89,51 @@ class Chord:
 
     def found(self) -> list[RingEffect]:
         """Be the first."""
-        assert self.phase is Phase.OUT, self.phase
+        assert self.phase is RingPhase.OUT, self.phase
         return self._become_member()
 
     def join(self, seeds: Sequence[Peer], now: float) -> list[RingEffect]:
-        assert self.phase is Phase.OUT, self.phase
+        assert self.phase is RingPhase.OUT, self.phase
         assert seeds, "somebody must be known"
-        self.phase = Phase.JOINING
-        return self._try_to_join(Joining(tuple(seeds)), now)
+        self.phase = RingPhase.JOINING
+        return self._try_to_join(RingJoin(tuple(seeds)), now)
 
-    def _try_to_join(self, joining: Joining, now: float) -> list[RingEffect]:
+    def _try_to_join(self, joining: RingJoin, now: float) -> list[RingEffect]:
         if joining.attempt > JOIN_ATTEMPTS_MAX:
-            self.phase = Phase.OUT
+            self.phase = RingPhase.OUT
             return [JoinEnded(refusal="none of the seeds answers; is one of them a member of the ring?")]
         seed = joining.seeds[(joining.attempt - 1) % len(joining.seeds)]
         ticket = self._requests.issue(joining, self._config.find_within, now)
         return [Cast(seed, FindPlace(ticket, self._view.me, 1))]
 
-    def not_placed(self, joining: Joining, now: float) -> list[RingEffect]:
-        return self._try_to_join(Joining(joining.seeds, joining.attempt + 1), now)
+    def not_placed(self, joining: RingJoin, now: float) -> list[RingEffect]:
+        return self._try_to_join(RingJoin(joining.seeds, joining.attempt + 1), now)
 
-    def place(self, message: Place, now: float) -> list[RingEffect]:
-        if not isinstance(self._requests.take(message.ticket), Joining):
+    def place(self, message: RingPlace, now: float) -> list[RingEffect]:
+        if not isinstance(self._requests.take(message.ticket), RingJoin):
             return []
         self._view.predecessor = message.predecessor
         self._view.follow(message.successors or [message.predecessor])
         self._view.hint(message.fingers)
         return [*self._become_member(), *self.stabilise(now)]
 
-    def place_taken(self, message: PlaceTaken) -> list[RingEffect]:
-        if not isinstance(self._requests.take(message.ticket), Joining):
+    def place_taken(self, message: RingPlaceTaken) -> list[RingEffect]:
+        if not isinstance(self._requests.take(message.ticket), RingJoin):
             return []
-        self.phase = Phase.OUT
+        self.phase = RingPhase.OUT
         owner, key = message.owner, self._view.me.key
         return [JoinEnded(refusal=f"key {key} is that of {owner.name}; take another name, or keys with more bits")]
 
     def _become_member(self) -> list[RingEffect]:
-        self.phase = Phase.MEMBER
+        self.phase = RingPhase.MEMBER
         after = phase_of(self._view.me.name, self._config.stabilise_every)
         return [JoinEnded(), SetTimer(STABILISE, after, is_upkeep=True)]
 
     def leave(self) -> list[RingEffect]:
-        self.phase = Phase.GONE
+        self.phase = RingPhase.GONE
         view = self._view
         told = {peer.key: peer for peer in (view.predecessor, *view.successors[:1]) if peer != view.me}
-        return [Cast(peer, Leaving(view.predecessor)) for _, peer in sorted(told.items())]
+        return [Cast(peer, RingLeave(view.predecessor)) for _, peer in sorted(told.items())]
 
     def show_place(self, message: FindPlace) -> list[RingEffect]:
         """Answer a newcomer that belongs behind me, or pass it on."""
@@ -141,9 +141,9 @@ class Chord:
         followers = [peer for peer in view.successors if peer.name != origin.name]  # it may be here again so soon
         taken = next((peer for peer in (view.me, *followers[:1]) if peer.key == origin.key), None)
         if taken is not None:
-            return [Cast(origin, PlaceTaken(message.ticket, taken))]
+            return [Cast(origin, RingPlaceTaken(message.ticket, taken))]
         if not followers or view.circle.is_between(view.me.key, origin.key, followers[0].key):
-            place = Place(message.ticket, view.me, followers, sorted(set(view.fingers.values()), key=_key))
+            place = RingPlace(message.ticket, view.me, followers, sorted(set(view.fingers.values()), key=_key))
             return [Cast(origin, place)]
         hop = view.next_hop(origin.key)
         if hop is None or message.hops >= HOPS_MAX:
@@ -165,9 +165,9 @@ class Chord:
         return self._ask(Reason.SUCCESSOR, self._view.successors[0], now)
 
     def _ask(self, reason: Reason, peer: Peer, now: float, instead: Peer | None = None) -> list[RingEffect]:
-        return self._put(Asked(reason, peer, instead or peer), now)
+        return self._put(PendingQuery(reason, peer, instead or peer), now)
 
-    def _put(self, asked: Asked, now: float) -> list[RingEffect]:
+    def _put(self, asked: PendingQuery, now: float) -> list[RingEffect]:
         ticket = self._requests.issue(asked, self._config.answer_within, now)
         return [Cast(asked.peer, AskRing(ticket, self._view.me))]
 
@@ -177,7 +177,7 @@ class Chord:
 
     def state(self, message: RingState, now: float) -> list[RingEffect]:
         asked = self._requests.take(message.ticket)
-        if not isinstance(asked, Asked) or asked.reason in (Reason.PREDECESSOR, Reason.SUSPECT):
+        if not isinstance(asked, PendingQuery) or asked.reason in (Reason.PREDECESSOR, Reason.SUSPECT):
             return []
         if asked.reason is Reason.FORMER:
             return self._is_back(asked.peer, now)
@@ -204,7 +204,7 @@ class Chord:
             return [] if view.successors else self.stabilise(now)
         return self._ask(Reason.PREDECESSOR, view.predecessor, now, instead=candidate)
 
-    def no_answer(self, asked: Asked, now: float) -> list[RingEffect]:
+    def no_answer(self, asked: PendingQuery, now: float) -> list[RingEffect]:
         if asked.reason in ASKED_TWICE and not asked.is_again:
             return self._put(msgspec.structs.replace(asked, is_again=True), now)
         if asked.reason in (*ROUND, Reason.PREDECESSOR) and len(self._former) < FORMER_MAX:
@@ -243,8 +243,8 @@ class Chord:
             view.predecessor = predecessor
         was_next = gone in view.successors[:1]
         view.forget(gone.key)
-        unanswered = self._requests.take_all(lambda what: isinstance(what, Asked) and what.peer == gone)
-        if any(isinstance(what, Asked) and what.reason in ROUND for what in unanswered):
+        unanswered = self._requests.take_all(lambda what: isinstance(what, PendingQuery) and what.peer == gone)
+        if any(isinstance(what, PendingQuery) and what.reason in ROUND for what in unanswered):
             self._is_stabilising = False
         return self.stabilise(now) if was_next else []
 
@@ -288,11 +288,11 @@ class Chord:
         key = (view.me.key + (1 << number)) % view.circle.size
         return self._lookups.start(key, Purpose(Asker.FINGERS, number), Mode.RECURSIVE, now)
 
-    def finger(self, found: Found | NotFound) -> None:
+    def finger(self, found: OwnerFound | OwnerNotFound) -> None:
         number = found.purpose.number
         self._is_fixing = False
         self._next_finger = number + 1
-        if isinstance(found, Found):
+        if isinstance(found, OwnerFound):
             self._next_finger = self._view.point(number, found.owner)
 
 

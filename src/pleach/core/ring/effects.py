@@ -38,7 +38,7 @@ class Cast(msgspec.Struct, frozen=True, gc=False):
     message: Message
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class OwnerFound(msgspec.Struct, frozen=True, gc=False):
     """The owner of a key said so itself. It has the keys behind `low`; `hops` hosts were on the way, it included."""
 
     key: int
@@ -48,7 +48,7 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     purpose: Purpose
 
 
-class NotFound(msgspec.Struct, frozen=True, gc=False):
+class OwnerNotFound(msgspec.Struct, frozen=True, gc=False):
     """No answer in time, whichever way. The ring may be mending: worth another try later."""
 
     key: int
@@ -68,4 +68,4 @@ class JoinEnded(msgspec.Struct, frozen=True, gc=False):
     refusal: str = ""
 
 
-RingEffect: TypeAlias = Cast | SetTimer | Found | NotFound | TreeNeighbours | JoinEnded
+RingEffect: TypeAlias = Cast | SetTimer | OwnerFound | OwnerNotFound | TreeNeighbours | JoinEnded

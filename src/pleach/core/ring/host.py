@@ -22,16 +22,16 @@ from pleach.core.messages import (
     AskRing,
     FindOwner,
     FindPlace,
-    Leaving,
+    KeyOwner,
     Message,
     NextHop,
     Node,
     Notify,
-    Owner,
     Peer,
-    Place,
-    PlaceTaken,
+    RingLeave,
     RingMessage,
+    RingPlace,
+    RingPlaceTaken,
     RingState,
     TreeLink,
     TreeLinkAnswer,
@@ -39,21 +39,21 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
-from pleach.core.ring.chord import STABILISE, Asked, Chord, Joining, Phase
+from pleach.core.ring.chord import STABILISE, Chord, PendingQuery, RingJoin, RingPhase
 from pleach.core.ring.config import RingConfig
-from pleach.core.ring.effects import Asker, Found, NotFound, Purpose, RingEffect
+from pleach.core.ring.effects import Asker, OwnerFound, OwnerNotFound, Purpose, RingEffect
 from pleach.core.ring.keys import Arc
 from pleach.core.ring.lookups import Lookup, Lookups, Mode
-from pleach.core.ring.requests import ANSWERS, Requests
+from pleach.core.ring.requests import ANSWERS, PendingAnswers
 from pleach.core.ring.survey import Neighbourhood
 from pleach.core.ring.tree import CHECK, Linked, TreeKeeper
-from pleach.core.ring.view import View
+from pleach.core.ring.view import RingView
 
 
 class HostState(msgspec.Struct, frozen=True, array_like=True):
     """What survives a restart. What was asked is asked anew."""
 
-    phase: Phase
+    phase: RingPhase
     predecessor: Peer
     successors: tuple[Peer, ...]
     fingers: dict[int, Peer]
@@ -69,15 +69,15 @@ class RingHost:
         assert 0 <= me.key < config.circle.size, f"{me} is not on a circle of {config.bits} bits"
         self.me = me
         self.config = config
-        self.view = View(config.circle, me, config.successors)
-        self._requests: Requests[object] = Requests()
+        self.view = RingView(config.circle, me, config.successors)
+        self._requests: PendingAnswers[object] = PendingAnswers()
         self._lookups = Lookups(config, self.view, self._requests)
         self._chord = Chord(config, self.view, self._requests, self._lookups)
         self._tree = TreeKeeper(config, self.view, self._requests, self._lookups)
         self._surveyed: Arc | None = None  # what I owned when I last looked for my place in the tree
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> RingPhase:
         return self._chord.phase
 
     @property
@@ -107,27 +107,27 @@ class RingHost:
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[RingEffect]:
         match self._chord.phase:
-            case Phase.MEMBER if isinstance(message, FindOwner):
+            case RingPhase.MEMBER if isinstance(message, FindOwner):
                 return self._lookups.pass_on(message)  # most messages are this one, and it changes nothing here
-            case Phase.MEMBER:
+            case RingPhase.MEMBER:
                 return self._done(self._handle(sender, message, now), now)
-            case Phase.JOINING:
+            case RingPhase.JOINING:
                 return self._done(self._handle_joining(message, now), now)
-            case Phase.OUT | Phase.GONE:
+            case RingPhase.OUT | RingPhase.GONE:
                 return ()
 
     def _handle_joining(self, message: Message, now: float) -> list[RingEffect]:
         match message:
-            case Place():
+            case RingPlace():
                 return self._chord.place(message, now)
-            case PlaceTaken():
+            case RingPlaceTaken():
                 return self._chord.place_taken(message)
             case _:
                 return []  # others may still hold me for the member that I was
 
     def _handle(self, sender: Node, message: Message, now: float) -> list[RingEffect]:  # noqa: C901 - a table
         match message:
-            case Owner():
+            case KeyOwner():
                 return self._lookups.found(message)
             case AskHop():
                 return [*self._lookups.tell_hop(message), *self._chord.suspect(message.avoid, now)]
@@ -141,7 +141,7 @@ class RingHost:
                 return self._chord.state(message, now)
             case Notify(candidate):
                 return self._chord.notified(candidate, now)
-            case Leaving(predecessor):
+            case RingLeave(predecessor):
                 return self._chord.leaving(sender, predecessor, now)
             case TreeLink():
                 return self._tree.linked(message, now)
@@ -153,7 +153,7 @@ class RingHost:
                 return []  # a Place that comes twice
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[RingEffect]:
-        if self._chord.phase in (Phase.OUT, Phase.GONE):
+        if self._chord.phase in (RingPhase.OUT, RingPhase.GONE):
             return ()
         if name == STABILISE:
             return self._done(self._chord.tick(now), now)
@@ -167,9 +167,9 @@ class RingHost:
         match what:
             case Lookup():
                 return self._lookups.overdue(what, now)
-            case Asked():
+            case PendingQuery():
                 return self._chord.no_answer(what, now)
-            case Joining():
+            case RingJoin():
                 return self._chord.not_placed(what, now)
             case Linked():
                 return self._tree.no_answer(what, now)
@@ -179,7 +179,7 @@ class RingHost:
     def _done(self, effects: list[RingEffect], now: float) -> list[RingEffect]:
         """What the parts have to tell each other is told here; the rest is for the driver."""
         done = self._told(effects, now)
-        if self.phase is Phase.MEMBER and self.view.arc != self._surveyed:
+        if self.phase is RingPhase.MEMBER and self.view.arc != self._surveyed:
             if self._surveyed is None:
                 done.append(self._tree.first_check())
             self._surveyed = self.view.arc
@@ -191,7 +191,7 @@ class RingHost:
         waiting = deque(effects)
         while waiting:
             effect = waiting.popleft()
-            if not isinstance(effect, Found | NotFound) or effect.purpose.asker is Asker.USER:
+            if not isinstance(effect, OwnerFound | OwnerNotFound) or effect.purpose.asker is Asker.USER:
                 outside.append(effect)
             elif effect.purpose.asker is Asker.TREE:
                 waiting.extend(self._tree.found(effect, now))
@@ -203,7 +203,7 @@ class RingHost:
 
     def resume(self) -> Sequence[RingEffect]:
         """After a restart. Others may have given me up: the next round brings me back into the ring."""
-        return [SetTimer(STABILISE, 0.0, is_upkeep=True)] if self.phase is Phase.MEMBER else []
+        return [SetTimer(STABILISE, 0.0, is_upkeep=True)] if self.phase is RingPhase.MEMBER else []
 
     def capture(self) -> bytes:
         view, place = self.view, self.neighbourhood
@@ -213,6 +213,6 @@ class RingHost:
     def restore(self, state: bytes) -> None:
         """A host that was joining is out again."""
         saved = unpack(state, HostState)
-        self._chord.phase = Phase.OUT if saved.phase is Phase.JOINING else saved.phase
+        self._chord.phase = RingPhase.OUT if saved.phase is RingPhase.JOINING else saved.phase
         self.view.restore(saved.predecessor, saved.successors, saved.fingers)
         self._tree.restore(Neighbourhood(saved.parent, saved.children))

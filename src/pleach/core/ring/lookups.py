@@ -17,12 +17,12 @@ from typing import Final
 
 import msgspec
 
-from pleach.core.messages import AskHop, FindOwner, NextHop, Owner, Peer
+from pleach.core.messages import AskHop, FindOwner, KeyOwner, NextHop, Peer
 from pleach.core.ring.config import RingConfig
-from pleach.core.ring.effects import Cast, Found, NotFound, Purpose, RingEffect
+from pleach.core.ring.effects import Cast, OwnerFound, OwnerNotFound, Purpose, RingEffect
 from pleach.core.ring.keys import Arc
-from pleach.core.ring.requests import Requests
-from pleach.core.ring.view import Hop, View
+from pleach.core.ring.requests import PendingAnswers
+from pleach.core.ring.view import Hop, RingView
 
 HOPS_MAX: Final = 200
 SILENT_MAX: Final = 6  # hosts that do not answer, before a look-up is given up
@@ -45,7 +45,7 @@ class Lookup(msgspec.Struct, frozen=True):
 
 
 class Lookups:
-    def __init__(self, config: RingConfig, view: View, requests: Requests[object]) -> None:
+    def __init__(self, config: RingConfig, view: RingView, requests: PendingAnswers[object]) -> None:
         self._config = config
         self._view = view
         self._requests = requests
@@ -53,22 +53,22 @@ class Lookups:
     def start(self, key: int, purpose: Purpose, mode: Mode, now: float) -> list[RingEffect]:
         view = self._view
         if key in view.arc:
-            return [Found(key, view.me, view.predecessor.key, 0, purpose)]
+            return [OwnerFound(key, view.me, view.predecessor.key, 0, purpose)]
         lookup = Lookup(key, purpose, mode)
         hop = view.next_hop(key)
         if hop is None:
-            return [NotFound(key, purpose)]
+            return [OwnerNotFound(key, purpose)]
         if mode is Mode.ITERATIVE:
             return self._ask(lookup, hop, now)
         ticket = self._requests.issue(lookup, self._config.find_within, now)
         return [Cast(hop.peer, FindOwner(key, ticket, view.me, 1, hop.is_last))]
 
-    def found(self, message: Owner) -> list[RingEffect]:
+    def found(self, message: KeyOwner) -> list[RingEffect]:
         lookup = self._requests.take(message.ticket)
         if not isinstance(lookup, Lookup) or lookup.key not in Arc(self._view.circle, message.low, message.owner.key):
             return []
         hops = message.hops if lookup.mode is Mode.RECURSIVE else lookup.hops
-        return [Found(lookup.key, message.owner, message.low, hops, lookup.purpose)]
+        return [OwnerFound(lookup.key, message.owner, message.low, hops, lookup.purpose)]
 
     def overdue(self, lookup: Lookup, now: float) -> list[RingEffect]:
         if lookup.mode is Mode.RECURSIVE:  # somebody on the way is gone, and only that one's neighbours could say who
@@ -92,7 +92,7 @@ class Lookups:
 
     def _ask(self, lookup: Lookup, hop: Hop, now: float) -> list[RingEffect]:
         if lookup.hops >= HOPS_MAX:
-            return [NotFound(lookup.key, lookup.purpose)]
+            return [OwnerNotFound(lookup.key, lookup.purpose)]
         asked = msgspec.structs.replace(lookup, path=(*lookup.path, hop), hops=lookup.hops + 1)
         ticket = self._requests.issue(asked, self._config.answer_within, now)
         return [Cast(hop.peer, AskHop(lookup.key, ticket, self._view.me, list(lookup.silent), hop.is_last))]
@@ -100,7 +100,7 @@ class Lookups:
     def _try_another(self, lookup: Lookup, now: float) -> list[RingEffect]:
         """Ask the one before for another way; the first of all is me."""
         if len(lookup.silent) > SILENT_MAX:
-            return [NotFound(lookup.key, lookup.purpose)]
+            return [OwnerNotFound(lookup.key, lookup.purpose)]
         if not lookup.path:
             return self._try_from_here(lookup, now)
         *path, before = lookup.path
@@ -108,14 +108,14 @@ class Lookups:
 
     def _try_from_here(self, lookup: Lookup, now: float) -> list[RingEffect]:
         hop = self._view.next_hop(lookup.key, lookup.silent)
-        return [NotFound(lookup.key, lookup.purpose)] if hop is None else self._ask(lookup, hop, now)
+        return [OwnerNotFound(lookup.key, lookup.purpose)] if hop is None else self._ask(lookup, hop, now)
 
     # For others ----------------------------------------------------------------------------------------------
 
     def pass_on(self, message: FindOwner) -> list[RingEffect]:
         view = self._view
         if message.key in view.arc:
-            return [Cast(message.origin, Owner(message.ticket, view.me, view.predecessor.key, message.hops))]
+            return [Cast(message.origin, KeyOwner(message.ticket, view.me, view.predecessor.key, message.hops))]
         hop = self._hop(message.key, is_last=message.is_last)
         if hop is None or message.hops >= HOPS_MAX:
             return []
@@ -125,7 +125,7 @@ class Lookups:
     def tell_hop(self, message: AskHop) -> list[RingEffect]:
         view = self._view
         if message.key in view.arc:
-            return [Cast(message.origin, Owner(message.ticket, view.me, view.predecessor.key))]
+            return [Cast(message.origin, KeyOwner(message.ticket, view.me, view.predecessor.key))]
         hop = self._hop(message.key, message.avoid, is_last=message.is_last)
         return [] if hop is None else [Cast(message.origin, NextHop(message.ticket, hop.peer, hop.is_last))]
 

@@ -28,7 +28,7 @@ DEGREE_MAX: Final = 64
 TREES_KEPT: Final = 16
 
 
-class Branch(NamedTuple):
+class TreeNode(NamedTuple):
     """A node of the tree, with all keys from `first` to `last` below it or its own."""
 
     key: int
@@ -50,11 +50,11 @@ class ReferenceTree:
         self._before_root = (degree - 1) // 2  # children to the left of the root
         self.root = self._branch(0, circle.size - 1, self._before_root)
 
-    def children(self, branch: Branch, parent_key: int | None) -> list[Branch]:
+    def children(self, branch: TreeNode, parent_key: int | None) -> list[TreeNode]:
         """From left to right; `parent_key` says on which side of the branch its parent is, None for the root."""
         before = self._before(branch, parent_key)
         share, left_over = divmod(branch.last - branch.first, self.degree - 1)
-        below: list[Branch] = []
+        below: list[TreeNode] = []
         first = branch.first
         for number in range(self.degree - 1):
             first += number == before  # behind the node's own key
@@ -65,7 +65,7 @@ class ReferenceTree:
             first = following
         return below
 
-    def path(self, key: int) -> list[Branch]:
+    def path(self, key: int) -> list[TreeNode]:
         """From the root to the node of a key."""
         path, parent_key = [self.root], None
         while path[-1].key != key:
@@ -78,16 +78,16 @@ class ReferenceTree:
         """A copy is the same tree."""
         return reference_tree, (self.circle, self.degree)
 
-    def _before(self, branch: Branch, parent_key: int | None) -> int:
+    def _before(self, branch: TreeNode, parent_key: int | None) -> int:
         """How many children lie to the left of a node: one where that is away from the parent, else all but one."""
         if parent_key is None:
             return self._before_root
         return 1 if branch.key < parent_key else self.degree - 2
 
-    def _branch(self, first: int, last: int, before: int) -> Branch:
+    def _branch(self, first: int, last: int, before: int) -> TreeNode:
         """The node's own key lies behind the keys of `before` of its children."""
         share, left_over = divmod(last - first, self.degree - 1)
-        return Branch(first + before * share + min(before, left_over), first, last)
+        return TreeNode(first + before * share + min(before, left_over), first, last)
 
 
 @lru_cache(maxsize=TREES_KEPT)

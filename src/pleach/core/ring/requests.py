@@ -13,7 +13,7 @@ TICKETS_PER_SECOND: Final = 1_000_000  # more than a host asks for: a restarted 
 What = TypeVar("What")
 
 
-class Requests(Generic[What]):
+class PendingAnswers(Generic[What]):
     """One timer for all of them: it is set for the earliest end, and anew if it was too early."""
 
     def __init__(self) -> None:

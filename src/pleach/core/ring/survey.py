@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from pleach.core.messages import Peer
 from pleach.core.ring.keys import Arc
-from pleach.core.ring.reference_tree import Branch, ReferenceTree
+from pleach.core.ring.reference_tree import ReferenceTree, TreeNode
 from pleach.core.ring.topmost import Position, topmost
 
 
-class Holding(NamedTuple):
+class HostArc(NamedTuple):
     """A host, and what it owns."""
 
     peer: Peer
@@ -61,12 +61,12 @@ class _Seen:
             self.positions[peer] = topmost(self.tree, self.others[peer]).key
         return self.positions[peer] == key
 
-    def is_settled(self, branch: Branch) -> bool:
+    def is_settled(self, branch: TreeNode) -> bool:
         """All of it belongs to one host: nobody can sit in it, but perhaps at its top."""
         return any(arc.holds(branch.first, branch.last) for arc in (self.own, *self.others.values()))
 
 
-def survey(tree: ReferenceTree, own: Arc, known: Sequence[Holding]) -> Neighbourhood | Wanted:
+def survey(tree: ReferenceTree, own: Arc, known: Sequence[HostArc]) -> Neighbourhood | Wanted:
     seen = _Seen(tree, own, dict(known))
     position = topmost(tree, own)
     parent = _parent(seen, position)
@@ -83,7 +83,7 @@ def _parent(seen: _Seen, position: Position) -> Peer | None:
     return None
 
 
-def _children(seen: _Seen, branch: Branch, parent_key: int | None) -> Iterator[Peer]:
+def _children(seen: _Seen, branch: TreeNode, parent_key: int | None) -> Iterator[Peer]:
     """Depth-first: the first topmost keys on every way down."""
     for child in seen.tree.children(branch, parent_key):
         if child.key not in seen.own:

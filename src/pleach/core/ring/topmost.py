@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pleach.core.ring.keys import Arc
-from pleach.core.ring.reference_tree import Branch, ReferenceTree
+from pleach.core.ring.reference_tree import ReferenceTree, TreeNode
 
 POSITIONS_KEPT: Final = 1 << 16  # the same hosts are asked about again and again
 
@@ -14,7 +14,7 @@ POSITIONS_KEPT: Final = 1 << 16  # the same hosts are asked about again and agai
 class Position(NamedTuple):
     """A node of the tree, and the keys of its ancestors, the nearest first."""
 
-    branch: Branch
+    branch: TreeNode
     ancestors: tuple[int, ...]
 
     @property

@@ -19,19 +19,19 @@ import msgspec
 from pleach.core.effects import SetTimer
 from pleach.core.messages import Peer, TreeLink, TreeLinkAnswer, TreeUnlink
 from pleach.core.ring.config import RingConfig, phase_of
-from pleach.core.ring.effects import Asker, Cast, Found, NotFound, Purpose, RingEffect, TreeNeighbours
+from pleach.core.ring.effects import Asker, Cast, OwnerFound, OwnerNotFound, Purpose, RingEffect, TreeNeighbours
 from pleach.core.ring.keys import Arc
 from pleach.core.ring.lookups import Lookups, Mode
 from pleach.core.ring.reference_tree import reference_tree
-from pleach.core.ring.requests import Requests
-from pleach.core.ring.survey import Holding, Neighbourhood, Wanted, survey
-from pleach.core.ring.view import View
+from pleach.core.ring.requests import PendingAnswers
+from pleach.core.ring.survey import HostArc, Neighbourhood, Wanted, survey
+from pleach.core.ring.view import RingView
 
 CHECK: Final = "ring:tree"
 LOOKUPS_MAX: Final = 500  # of one survey; the ring changes faster than it can be looked at
 
 
-class Standing(StrEnum):
+class KeeperPhase(StrEnum):
     SETTLED = "settled"
     SURVEYING = "surveying"
     DUE = "due"
@@ -44,8 +44,8 @@ class Linked(msgspec.Struct, frozen=True):
 
 
 class TreeKeeper:
-    def __init__(self, config: RingConfig, view: View, requests: Requests[object], lookups: Lookups) -> None:
-        self.standing = Standing.DUE
+    def __init__(self, config: RingConfig, view: RingView, requests: PendingAnswers[object], lookups: Lookups) -> None:
+        self.standing = KeeperPhase.DUE
         self.neighbourhood = Neighbourhood()
         self._config = config
         self._tree = reference_tree(config.circle, config.degree)
@@ -61,7 +61,7 @@ class TreeKeeper:
     # Surveys -------------------------------------------------------------------------------------------------
 
     def begin(self, now: float) -> list[RingEffect]:
-        self.standing = Standing.SURVEYING
+        self.standing = KeeperPhase.SURVEYING
         self._survey_number += 1
         self._known.clear()
         self._asked.clear()
@@ -69,18 +69,18 @@ class TreeKeeper:
         self._surveyed_at = now
         return self._go_on(now)
 
-    def found(self, found: Found | NotFound, now: float) -> list[RingEffect]:
-        if self.standing is not Standing.SURVEYING or found.purpose.number != self._survey_number:
+    def found(self, found: OwnerFound | OwnerNotFound, now: float) -> list[RingEffect]:
+        if self.standing is not KeeperPhase.SURVEYING or found.purpose.number != self._survey_number:
             return []
-        if isinstance(found, NotFound):
-            self.standing = Standing.DUE
+        if isinstance(found, OwnerNotFound):
+            self.standing = KeeperPhase.DUE
             return []
         self._asked.discard(found.key)
         self._known[found.owner] = Arc(self._view.circle, found.low, found.owner.key)
         return self._go_on(now)
 
     def _go_on(self, now: float) -> list[RingEffect]:
-        match survey(self._tree, self._view.arc, [Holding(*known) for known in self._known.items()]):
+        match survey(self._tree, self._view.arc, [HostArc(*known) for known in self._known.items()]):
             case Neighbourhood() as neighbourhood:
                 return self._settle(neighbourhood, now)
             case Wanted(keys):
@@ -89,7 +89,7 @@ class TreeKeeper:
     def _look_up(self, keys: list[int], now: float) -> list[RingEffect]:
         self._looked_up += len(keys)
         if self._looked_up > LOOKUPS_MAX:
-            self.standing = Standing.DUE
+            self.standing = KeeperPhase.DUE
             return []
         self._asked.update(keys)
         purpose = Purpose(Asker.TREE, self._survey_number)
@@ -97,7 +97,7 @@ class TreeKeeper:
 
     def _settle(self, neighbourhood: Neighbourhood, now: float) -> list[RingEffect]:
         before, self.neighbourhood = self.neighbourhood, neighbourhood
-        self.standing = Standing.SETTLED
+        self.standing = KeeperPhase.SETTLED
         if neighbourhood == before:
             return []
         gone = [peer for peer in before.all if peer not in neighbourhood.all]
@@ -116,15 +116,15 @@ class TreeKeeper:
 
     def linked(self, message: TreeLink, now: float) -> list[RingEffect]:
         role = _role(self.neighbourhood, message.origin)
-        agrees = role is (Role.CHILD if message.is_parent else Role.PARENT)
+        agrees = role is (TreeRole.CHILD if message.is_parent else TreeRole.PARENT)
         answer = Cast(message.origin, TreeLinkAnswer(message.ticket, agrees))
         return [answer] if agrees else [answer, *self.begin(now)]
 
     def answered(self, message: TreeLinkAnswer) -> list[RingEffect]:
         """The other side looks again, and so do I at the next check: by then it may have found me."""
         linked = self._requests.take(message.ticket)
-        if isinstance(linked, Linked) and not message.agrees and self.standing is Standing.SETTLED:
-            self.standing = Standing.DUE
+        if isinstance(linked, Linked) and not message.agrees and self.standing is KeeperPhase.SETTLED:
+            self.standing = KeeperPhase.DUE
         return []
 
     def unlinked(self, sender: str, now: float) -> list[RingEffect]:
@@ -140,9 +140,9 @@ class TreeKeeper:
 
     def check(self, now: float) -> list[RingEffect]:
         again = SetTimer(CHECK, self._config.check_tree_every, is_upkeep=True)
-        if self.standing is Standing.SETTLED and now - self._surveyed_at < self._config.survey_every:
+        if self.standing is KeeperPhase.SETTLED and now - self._surveyed_at < self._config.survey_every:
             return [*(self._link(peer, now) for peer in self.neighbourhood.all), again]
-        if self.standing is Standing.SURVEYING:
+        if self.standing is KeeperPhase.SURVEYING:
             return [again]
         return [*self.begin(now), again]
 
@@ -153,16 +153,16 @@ class TreeKeeper:
     def restore(self, neighbourhood: Neighbourhood) -> None:
         """As of before a restart: to be looked at again, and to be taken leave of if it has changed."""
         self.neighbourhood = neighbourhood
-        self.standing = Standing.DUE
+        self.standing = KeeperPhase.DUE
 
 
-class Role(StrEnum):
+class TreeRole(StrEnum):
     NONE = "none"
     PARENT = "parent"
     CHILD = "child"
 
 
-def _role(neighbourhood: Neighbourhood, peer: Peer) -> Role:
+def _role(neighbourhood: Neighbourhood, peer: Peer) -> TreeRole:
     if peer == neighbourhood.parent:
-        return Role.PARENT
-    return Role.CHILD if peer in neighbourhood.children else Role.NONE
+        return TreeRole.PARENT
+    return TreeRole.CHILD if peer in neighbourhood.children else TreeRole.NONE

@@ -22,7 +22,7 @@ class Hop(NamedTuple):
     is_last: bool  # it should be the owner
 
 
-class View:
+class RingView:
     def __init__(self, circle: Circle, me: Peer, successors_max: int) -> None:
         self.circle = circle
         self.me = me

@@ -98,7 +98,7 @@ class Receivers(NamedTuple):
         return tuple(client for client in self.clients if client != one)
 
 
-class Sessions:
+class ClientTable:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._clients: dict[Node, ClientState] = {}

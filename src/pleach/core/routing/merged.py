@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from zlib import crc32
 
-from pleach.core.events.constraint import Conjunction, Constraint, Kind
+from pleach.core.events.constraint import Conjunction, Constraint, TypeConstraint
 from pleach.core.events.cover_index import CoverIndex
 from pleach.core.events.filter import Filter
 from pleach.core.events.merge import fill_gaps
@@ -30,7 +30,9 @@ from pleach.core.events.ranges import NOTHING, Ranges, includes, union_of
 from pleach.core.routing.entries import Change, Difference, Entry
 from pleach.core.routing.stages import hides
 
-MERGED_KINDS = frozenset({Kind.NUMBER, Kind.STRING, Kind.BYTES})  # two booleans are all of them: no range to unite
+MERGED_KINDS = frozenset(
+    {TypeConstraint.NUMBER, TypeConstraint.STRING, TypeConstraint.BYTES}
+)  # two booleans are all of them: no range to unite
 PIECE_RANGES_USUAL = 32  # one range in this many ends a piece
 
 
@@ -38,7 +40,7 @@ class Bucket(NamedTuple):
     """What filters have in common that merge: all but the ranges of one attribute."""
 
     attribute: str
-    kind: Kind
+    kind: TypeConstraint
     rest: Conjunction
 
 
@@ -60,7 +62,7 @@ def bucket_of(candidate: Filter) -> Bucket | None:
 def unite(bucket: Bucket, members: Iterable[Filter], bound: float) -> Ranges:
     """What the members of a bucket want of its attribute, with gaps closed within the bound."""
     united = union_of([member.conjunctions[0].constraints[bucket.attribute].ranges for member in members])
-    return fill_gaps(united, bound) if bound and bucket.kind is Kind.NUMBER else united
+    return fill_gaps(united, bound) if bound and bucket.kind is TypeConstraint.NUMBER else united
 
 
 def mergers(bucket: Bucket, united: Ranges, wider: Iterable[Ranges]) -> frozenset[Filter]:
@@ -153,7 +155,7 @@ class Buckets:
 
     def __init__(self) -> None:
         self.united: dict[Bucket, Ranges] = {}
-        self._rests: dict[tuple[str, Kind], CoverIndex] = {}  # by attribute and its kind
+        self._rests: dict[tuple[str, TypeConstraint], CoverIndex] = {}  # by attribute and its kind
 
     def set(self, bucket: Bucket, united: Ranges) -> None:
         rests = self._rests.setdefault((bucket.attribute, bucket.kind), CoverIndex())

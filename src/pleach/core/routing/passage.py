@@ -17,7 +17,7 @@ from pleach.core.effects import Passed, Send
 from pleach.core.events.event import EVENT_BYTES_MAX, EventId, check_attributes, check_id
 from pleach.core.messages import Node, Published
 from pleach.core.messages.runs import Glimpse, Span
-from pleach.core.routing.clients import Receivers, Sessions
+from pleach.core.routing.clients import ClientTable, Receivers
 from pleach.errors import EventError
 
 ROUTES_MAX = 8_192  # remembered, over all senders
@@ -32,7 +32,7 @@ class _Route(NamedTuple):
 
 
 class Passage:
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: ClientTable) -> None:
         self._sessions = sessions
         self._routes: dict[Node, dict[bytes, _Route]] = {}  # by sender, then by attributes
         self._count = 0

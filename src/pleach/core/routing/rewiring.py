@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from pleach.core.messages import Layer, Node, Told
+from pleach.core.messages import Layer, Node, TableEntries
 from pleach.core.routing.entries import Entry
 
 Tables: TypeAlias = Mapping[Layer, Iterable[Entry]]
@@ -58,16 +58,16 @@ class Rewiring:
     settle: bool = False
 
 
-def packed(tables: Tables) -> list[Told]:
+def packed(tables: Tables) -> list[TableEntries]:
     """Tables as they travel: sorted, and without layers that have nothing to say."""
     return [
-        Told(layer, [(e.owner, e.filter) for e in sorted(tables[layer])])
+        TableEntries(layer, [(e.owner, e.filter) for e in sorted(tables[layer])])
         for layer in Layer
         if any(True for _ in tables[layer])
     ]
 
 
-def unpacked(told: Iterable[Told]) -> dict[Layer, frozenset[Entry]]:
+def unpacked(told: Iterable[TableEntries]) -> dict[Layer, frozenset[Entry]]:
     tables: dict[Layer, frozenset[Entry]] = dict.fromkeys(Layer, frozenset())
     for layer, entries in ((each.layer, each.entries) for each in told):
         tables[layer] = frozenset(Entry(owner, wanted) for owner, wanted in entries)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pleach.core.messages import Node
 
 
-class Rounds:
+class RenewalRounds:
     def __init__(self) -> None:
         self._is_whole: dict[Node, bool] = {}  # of those whose round has begun since the last tick
 

@@ -30,7 +30,7 @@ from pleach.core.routing.policies import POLICIES
 from pleach.core.routing.propagation import Propagation
 from pleach.core.routing.relays import UNANSWERED, Relaying
 from pleach.core.routing.rewiring import LayerLink, Rewiring
-from pleach.core.routing.rounds import Rounds
+from pleach.core.routing.rounds import RenewalRounds
 from pleach.core.routing.stages import Stage
 from pleach.core.routing.waits import Ticket
 
@@ -48,7 +48,7 @@ class RoutingConfig:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RoutingOutcome:
     """What a request leads to: messages for neighbours, in order, and the clients' tickets that are due."""
 
     sends: Sequence[Send] = ()
@@ -65,7 +65,7 @@ class Router:
         self._subscriptions = Propagation(Layer.SUBSCRIPTIONS, self._stages, self._subscription_gate, config.relaying)
         self._advertisements = Propagation(Layer.ADVERTISEMENTS, self._stages, self._advertisement_gate)
         self._layers = {Layer.SUBSCRIPTIONS: self._subscriptions, Layer.ADVERTISEMENTS: self._advertisements}
-        self._rounds = Rounds()
+        self._rounds = RenewalRounds()
         self._wanted: FilterMap[tuple[Node, Entry]] = FilterMap()  # subscriptions by filter, to find what overlaps
         self._advertised: dict[Node, FilterMap[Entry]] = {}  # advertisements by the destination they came from
 
@@ -101,7 +101,7 @@ class Router:
 
     # Requests, of clients and of neighbours ------------------------------------------------------------------
 
-    def add(self, layer: Layer, source: Node, entry: Entry, ticket: Ticket | None) -> Outcome:
+    def add(self, layer: Layer, source: Node, entry: Entry, ticket: Ticket | None) -> RoutingOutcome:
         sends: list[Send] = []
         propagation = self._layers[layer]
         if not propagation.has(source, entry):
@@ -109,15 +109,15 @@ class Router:
         more, is_due = propagation.add(source, entry, ticket)
         return self._outcome([*sends, *more], [ticket] if ticket and is_due else [])
 
-    def remove(self, layer: Layer, source: Node, entry: Entry) -> Outcome:
+    def remove(self, layer: Layer, source: Node, entry: Entry) -> RoutingOutcome:
         propagation = self._layers[layer]
         if not propagation.has(source, entry):
-            return Outcome()
+            return RoutingOutcome()
         sends = propagation.remove(source, entry)
         sends += self._note_removed(layer, source, entry)
-        return Outcome(sends)
+        return RoutingOutcome(sends)
 
-    def handle(self, sender: Node, message: Install | Withdraw | Installed | Settle | Round) -> Outcome:
+    def handle(self, sender: Node, message: Install | Withdraw | Installed | Settle | Round) -> RoutingOutcome:
         match message:
             case Install(layer, number, owner, wanted):
                 ticket = Ticket(layer, sender, number) if number != UNANSWERED else None
@@ -130,13 +130,13 @@ class Router:
                 return self._outcome([], self._layers[layer].installed(sender, number))
             case Round(ends):
                 (self.end_round if ends else self.begin_round)(sender)
-                return Outcome()
+                return RoutingOutcome()
 
-    def wait_for_all(self, ticket: Ticket) -> Outcome:
+    def wait_for_all(self, ticket: Ticket) -> RoutingOutcome:
         """Have the ticket wait for whatever is unanswered now."""
         return self._settle(ticket, beyond=())
 
-    def _settle(self, ticket: Ticket, beyond: Sequence[Node]) -> Outcome:
+    def _settle(self, ticket: Ticket, beyond: Sequence[Node]) -> RoutingOutcome:
         sends, is_due = self._layers[ticket.layer].settle(ticket.requester, beyond, ticket)
         return self._outcome(sends, [ticket] if is_due else [])
 
@@ -149,14 +149,14 @@ class Router:
     def forget(self, ticket: Ticket) -> None:
         self._layers[ticket.layer].forget(ticket)
 
-    def _outcome(self, sends: list[Send], due: Sequence[Ticket]) -> Outcome:
+    def _outcome(self, sends: list[Send], due: Sequence[Ticket]) -> RoutingOutcome:
         """Answer the neighbours among the due tickets; the clients' ones are the caller's."""
         answers = [
             Send(t.requester, Installed(t.layer, t.token))
             for t in due
             if isinstance(t.token, int) and not self._layers[t.layer].park(t)
         ]
-        return Outcome(sends + answers, [t for t in due if isinstance(t.token, str)])
+        return RoutingOutcome(sends + answers, [t for t in due if isinstance(t.token, str)])
 
     def _note_added(self, layer: Layer, source: Node, entry: Entry) -> list[Send]:
         newly = [] if layer is Layer.SUBSCRIPTIONS else self._gated_by(source, entry.filter)
@@ -215,7 +215,7 @@ class Router:
         """Renewals that are relayed come in no rounds: there only time tells (S1 §3.3.2)."""
         return self.config.relaying is not Relaying.NEVER or self._rounds.is_whole(source)
 
-    def lapse(self) -> tuple[Outcome, int]:
+    def lapse(self) -> tuple[RoutingOutcome, int]:
         """A tick of the leases: what was not renewed since the last one goes. Returns how much that was, too."""
         sends: list[Send] = []
         count = 0
@@ -226,16 +226,16 @@ class Router:
                     count += 1
             sends += propagation.age()
         self._rounds.tick()
-        return Outcome(sends), count
+        return RoutingOutcome(sends), count
 
-    def renew(self, away: Collection[Node] = ()) -> Outcome:
+    def renew(self, away: Collection[Node] = ()) -> RoutingOutcome:
         """Tell the neighbours again what they should have, as a whole round; those `away` could not hear it."""
         told = [n for n in self.neighbours if n not in away and not self._subscriptions.is_suspended(n)]
         again = self.told_again(away)
         if self.config.relaying is not Relaying.NEVER:
-            return Outcome(again)
+            return RoutingOutcome(again)
         begins, ends = ([Send(n, Round(ends=is_end)) for n in sorted(told)] for is_end in (False, True))
-        return Outcome([*begins, *again, *ends])
+        return RoutingOutcome([*begins, *again, *ends])
 
     def told_again(self, away: Collection[Node] = ()) -> list[Send]:
         """What the neighbours should have, but for those who are away."""
@@ -251,12 +251,12 @@ class Router:
 
     # Neighbours ----------------------------------------------------------------------------------------------
 
-    def connect(self, neighbour: Node) -> Outcome:
+    def connect(self, neighbour: Node) -> RoutingOutcome:
         """A new link: tell the neighbour what it has to know."""
         self.neighbours.append(neighbour)
-        return Outcome(self._advertisements.connect(neighbour) + self._subscriptions.connect(neighbour))
+        return RoutingOutcome(self._advertisements.connect(neighbour) + self._subscriptions.connect(neighbour))
 
-    def disconnect(self, neighbour: Node) -> Outcome:
+    def disconnect(self, neighbour: Node) -> RoutingOutcome:
         """A link is gone, and with it all that came over it."""
         self.neighbours.remove(neighbour)
         self.forget_round(neighbour)
@@ -268,7 +268,7 @@ class Router:
                 sends += self.remove(layer, neighbour, entry).sends
             sends += settled.sends
             due += settled.due
-        return Outcome(sends, due)
+        return RoutingOutcome(sends, due)
 
     # Reconfigurations ----------------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ class Router:
         for propagation in self._layers.values():
             propagation.suspend(neighbours)
 
-    def rewire(self, rewiring: Rewiring) -> Outcome:
+    def rewire(self, rewiring: Rewiring) -> RoutingOutcome:
         """Take over changed links, and tell everyone what that changes for them. Advertisements first: they gate."""
         for node in sorted({*rewiring.gone, *rewiring.links}):
             self._forget_tables(node)

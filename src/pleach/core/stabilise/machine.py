@@ -24,8 +24,8 @@ import msgspec
 
 from pleach.core.effects import Effect, Observe, Observed, Send, SetTimer
 from pleach.core.messages import OPERATOR, Attached, Message, Node, Presence, pack, unpack
-from pleach.core.overlay.context import Layers
-from pleach.core.overlay.seam import Handled, Reconfiguration
+from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.seam import Reaction, Reconfiguration
 from pleach.core.stabilise.clocks import phase_of, within
 from pleach.core.stabilise.lease import Lease
 from pleach.errors import ProtocolError
@@ -47,13 +47,13 @@ class Leases:
     accepts: frozenset[type[Message]] = frozenset((Presence,))
     operation = ""  # it locks nobody
 
-    def __init__(self, layers: Layers, lease: Lease, salt: str = "") -> None:
+    def __init__(self, context: BrokerContext, lease: Lease, salt: str = "") -> None:
         """`salt`: what sets the clocks of one network apart from those of another with the same names."""
-        self._layers = layers
+        self._context = context
         self._lease = lease
         self.lapsed = 0  # entries, so far
-        place = f"{salt}/{layers.name}"
-        needs_one_clock = lease.needs_one_clock(layers.router.config.policy)
+        place = f"{salt}/{context.name}"
+        needs_one_clock = lease.needs_one_clock(context.router.config.policy)
         tick_after = lease.period if needs_one_clock else phase_of(f"{place}/tick", lease.period)
         self._state = LeasesState(tick_after, phase_of(f"{place}/renewal", lease.refresh))
 
@@ -65,34 +65,34 @@ class Leases:
     def away(self) -> Collection[Node]:
         return self._state.away
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         if sender != OPERATOR or not isinstance(message, Presence):
-            raise ProtocolError(self._layers.name, sender, message, "only its own driver tells a broker who is there")
-        router, back = self._layers.router, frozenset(message.back)
+            raise ProtocolError(self._context.name, sender, message, "only its own driver tells a broker who is there")
+        router, back = self._context.router, frozenset(message.back)
         away = ({*self._state.away} | {*message.away}) - back
         self._state.away = dict.fromkeys(sorted(away))
-        clients = [client for client in self._layers.sessions.clients if client in back]
+        clients = [client for client in self._context.sessions.clients if client in back]
         greetings = [Send(client, Attached(self._lease.refresh)) for client in clients]  # it may have changed
-        return Handled([*greetings, *self._layers.answered(router.renew({*router.neighbours} - back))])
+        return Reaction([*greetings, *self._context.answered(router.renew({*router.neighbours} - back))])
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
-        return Handled(self._tick() if name == TICK else self._renew())
+    def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
+        return Reaction(self._tick() if name == TICK else self._renew())
 
     def _tick(self) -> list[Effect]:
-        outcome, lapsed = self._layers.router.lapse()
+        outcome, lapsed = self._context.router.lapse()
         self.lapsed += lapsed
-        self._layers.sessions.lapse()
+        self._context.sessions.lapse()
         self._state.tick_after = self._lease.period
         seen = [Observe(Observed.STATE, detail=f"leases: {lapsed} ran out")] if lapsed else []
-        return [*self._layers.answered(outcome), *seen, self._tick_timer()]
+        return [*self._context.answered(outcome), *seen, self._tick_timer()]
 
     def _renew(self) -> list[Effect]:
         self._mend()
         self._state.renewal_after = self._lease.refresh
-        return [*self._layers.answered(self._layers.router.renew(self._state.away)), self._renewal_timer()]
+        return [*self._context.answered(self._context.router.renew(self._state.away)), self._renewal_timer()]
 
     def _mend(self) -> None:
-        self._layers.router.mend((*self._layers.sessions.clients, *self._layers.awaited))
+        self._context.router.mend((*self._context.sessions.clients, *self._context.awaited))
 
     def _tick_timer(self) -> SetTimer:
         return SetTimer(TICK, within(self._state.tick_after, self._lease.period), is_upkeep=True)

@@ -40,8 +40,8 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
-from pleach.core.overlay.context import Layers
-from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.seam import Reaction
 from pleach.core.routing.policies import POLICIES
 from pleach.core.stabilise.paced_twin import PacedTwin
 from pleach.core.stabilise.rebuild import Rebuild, RebuildState
@@ -79,8 +79,8 @@ class PacedState(RebuildState, array_like=True):
 class PacedRebuild(Rebuild):
     accepts = Rebuild.accepts | {Muster, Whole, Presence}
 
-    def __init__(self, layers: Layers, period: float, salt: str = "") -> None:
-        super().__init__(layers, period, salt)
+    def __init__(self, context: BrokerContext, period: float, salt: str = "") -> None:
+        super().__init__(context, period, salt)
         self._wave = FIRST_WAVE
         self._is_overdue = False
         self._awaited: set[Node] = set()
@@ -101,7 +101,7 @@ class PacedRebuild(Rebuild):
 
     @property
     def _twin(self) -> PacedTwin:
-        router = self._layers.router
+        router = self._context.router
         assert isinstance(router, PacedTwin), "evidence is kept beside two tables"
         return router
 
@@ -125,7 +125,7 @@ class PacedRebuild(Rebuild):
     @property
     def _root(self) -> Node:
         """Empty: it has not mustered us yet."""
-        return self._layers.name if self._twin.parent is None else self._heard_root
+        return self._context.name if self._twin.parent is None else self._heard_root
 
     @property
     def _waves(self) -> int:
@@ -138,37 +138,37 @@ class PacedRebuild(Rebuild):
 
     @property
     def _is_whole(self) -> bool:
-        sessions = self._layers.sessions
+        sessions = self._context.sessions
         return self._whole.issuperset(self._children) and not any(client in sessions for client in self._awaited)
 
     # Messages ------------------------------------------------------------------------------------------------
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:
         self._now = now
         match message:
             case Presence(away, back):
-                return Handled(self._noted(sender, message, away, back))
+                return Reaction(self._noted(sender, message, away, back))
             case Muster() | Whole() if sender not in self._twin.neighbours:
-                raise ProtocolError(self._layers.name, sender, message, "the sender is no neighbour")
+                raise ProtocolError(self._context.name, sender, message, "the sender is no neighbour")
             case Muster(root=root) if sender != self._twin.parent:
                 if root:  # else it was made up by a fault
                     self._foreign_roots[sender] = root
-                return Handled()
+                return Reaction()
             case Muster(parity, wave, root) if FIRST_WAVE <= wave <= self._waves:
                 self._heard_root = root
-                return Handled(self._mustered(sender, parity, wave))
+                return Reaction(self._mustered(sender, parity, wave))
             case Muster():
-                return Handled()  # made up by a fault
+                return Reaction()  # made up by a fault
             case Whole(parity, wave):
-                return Handled(self._heard_whole(sender, parity, wave))
+                return Reaction(self._heard_whole(sender, parity, wave))
             case _:
                 return super().handle(sender, message, now=now)
 
     def _noted(self, sender: Node, message: Message, away: Sequence[Node], back: Sequence[Node]) -> list[Effect]:
         if sender != OPERATOR:
-            raise ProtocolError(self._layers.name, sender, message, "only its own driver tells a broker who is there")
+            raise ProtocolError(self._context.name, sender, message, "only its own driver tells a broker who is there")
         self._away = (self._away | {*away}) - {*back}
-        clients = [client for client in self._layers.sessions.clients if client in back]
+        clients = [client for client in self._context.sessions.clients if client in back]
         greetings = [Send(client, Attached(self._twin.config.refresh)) for client in clients]  # it may have changed
         late = self._awaited & {*away}
         return [*greetings, *(self._vouch(late) + self._proceed() if late else [])]
@@ -216,15 +216,15 @@ class PacedRebuild(Rebuild):
         """As the root sees it: the table is, everywhere."""
         return self._is_whole and self._wave >= self._waves
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+    def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
         self._now = now
         if self._is_complete:
-            return Handled(self._begin())
+            return Reaction(self._begin())
         self._is_overdue = True
         self.musters += 1
         self._switch_after = min(self._twin.config.refresh or self._period, self._period)
         mustered = self._muster()
-        return Handled([*mustered, *(self._begin() if self._is_complete else self._timers())])
+        return Reaction([*mustered, *(self._begin() if self._is_complete else self._timers())])
 
     def _begin(self) -> list[Effect]:
         self._is_overdue = False
@@ -232,7 +232,7 @@ class PacedRebuild(Rebuild):
         return [*self._switch(self._twin.building.other), *self._timers()]
 
     def _switch(self, parity: Parity) -> list[Effect]:
-        clients = {*self._layers.sessions.clients}
+        clients = {*self._context.sessions.clients}
         if parity is not self._twin.building:
             missing, extra = self._twin.differences(clients)
             self.missing, self.extra = self.missing + missing, self.extra + extra
@@ -269,9 +269,9 @@ class PacedRebuild(Rebuild):
         sends: list[Send] = []
         for client in sorted(clients):
             self._awaited.discard(client)
-            if client in self._layers.sessions:
+            if client in self._context.sessions:
                 self.vouched += 1
-                sends += self._layers.answered(self._twin.carry_over(client))
+                sends += self._context.answered(self._twin.carry_over(client))
         return sends
 
     # State ---------------------------------------------------------------------------------------------------

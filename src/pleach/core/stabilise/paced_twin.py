@@ -15,9 +15,9 @@ from pleach.core.effects import Send
 from pleach.core.messages import Layer, Node, Parity
 from pleach.core.routing.captured import RouterState
 from pleach.core.routing.entries import Entry
-from pleach.core.routing.router import Outcome, RoutingConfig
+from pleach.core.routing.router import RoutingConfig, RoutingOutcome
 from pleach.core.routing.waits import Ticket
-from pleach.core.stabilise.twin import ONLY_TREE, Branch, TwinRouter, Wiring
+from pleach.core.stabilise.twin import ONLY_TREE, TreePosition, TwinRouter, Wiring
 
 NOTHING: tuple[Send, ...] = ()
 
@@ -27,7 +27,7 @@ class PacedTwin(TwinRouter):
         super().__init__(_wiring(parent, neighbours), config, parent=parent)
         self.on_round: Callable[[Node], Sequence[Send]] = lambda _client: NOTHING  # a client has said all again
 
-    def switch(self, parity: Parity) -> Outcome:
+    def switch(self, parity: Parity) -> RoutingOutcome:
         self._rounds.tick()
         return super().switch(parity)
 
@@ -38,7 +38,7 @@ class PacedTwin(TwinRouter):
     def _concerned(self, ticket: Ticket | None) -> Sequence[Parity]:  # noqa: ARG002
         return tuple(Parity)
 
-    def carry_over(self, client: Node) -> Outcome:
+    def carry_over(self, client: Node) -> RoutingOutcome:
         """Say for a client, in the table that is being built, what the other one has of it."""
         known, built = (self.tables[ONLY_TREE, parity] for parity in (self.building.other, self.building))
         entries = [(layer, entry) for layer in _LAYERS for entry in known.received_from(layer, client)]
@@ -64,13 +64,13 @@ class PacedTwin(TwinRouter):
 
     # Neighbours ----------------------------------------------------------------------------------------------
 
-    def connect(self, neighbour: Node) -> Outcome:
+    def connect(self, neighbour: Node) -> RoutingOutcome:
         """One that is new to the tables is told what both have for it."""
         self.neighbours.append(neighbour)
         new = [(key, table) for key, table in self.tables.items() if neighbour not in table.neighbours]
         return self._joined([(key, table.connect(neighbour)) for key, table in new])
 
-    def disconnect(self, neighbour: Node) -> Outcome:
+    def disconnect(self, neighbour: Node) -> RoutingOutcome:
         self.neighbours.remove(neighbour)
         return self._joined([(key, table.disconnect(neighbour)) for key, table in self.tables.items()])
 
@@ -88,4 +88,4 @@ _LAYERS = (Layer.ADVERTISEMENTS, Layer.SUBSCRIPTIONS)  # they gate, so they come
 
 
 def _wiring(parent: Node | None, neighbours: Sequence[Node]) -> Wiring:
-    return Wiring(ONLY_TREE, {ONLY_TREE: Branch(parent, tuple(neighbours))})
+    return Wiring(ONLY_TREE, {ONLY_TREE: TreePosition(parent, tuple(neighbours))})

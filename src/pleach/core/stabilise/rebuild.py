@@ -34,15 +34,15 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
-from pleach.core.overlay.context import Layers
-from pleach.core.overlay.seam import Drop, Handled, Pass, Passing, Reconfiguration, Verdict
+from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.seam import Drop, Pass, Passing, Reaction, Reconfiguration, Verdict
 from pleach.core.routing.captured import RouterState
 from pleach.core.stabilise.clocks import phase_of, within
 from pleach.core.stabilise.twin import TwinRouter
 from pleach.errors import ProtocolError
 
 SWITCH: Final = "rebuild:switch"
-NOTHING = Handled()
+NOTHING = Reaction()
 
 
 class RebuildState(msgspec.Struct, array_like=True):
@@ -59,17 +59,17 @@ class Rebuild:
     accepts: frozenset[type[Message]] = frozenset((Switch, Anew, InTable, Along))
     operation = ""  # it locks nobody
 
-    def __init__(self, layers: Layers, period: float, salt: str = "") -> None:
+    def __init__(self, context: BrokerContext, period: float, salt: str = "") -> None:
         """`salt`: what sets the clock of one network apart from that of another with the same names."""
-        self._layers = layers
+        self._context = context
         self._period = period
-        self._switch_after = phase_of(f"{salt}/{layers.name}/switch", period)
+        self._switch_after = phase_of(f"{salt}/{context.name}/switch", period)
         self._fenced: dict[Parity, set[Node]] = {parity: set() for parity in Parity}
-        self._trees = AlongTrees(layers.name)
+        self._trees = AlongTrees(context.name)
 
     @property
     def _router(self) -> TwinRouter:
-        router = self._layers.router
+        router = self._context.router
         assert isinstance(router, TwinRouter), "rebuilding needs two tables"
         return router
 
@@ -77,17 +77,17 @@ class Rebuild:
     def under_way(self) -> Reconfiguration | None:
         return self._trees if self._router.wiring.is_cyclic else None
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         if sender not in self._router.neighbours:
-            raise ProtocolError(self._layers.name, sender, message, "the sender is no neighbour")
-        return Handled(self._answer(sender, message))  # type: ignore[arg-type]
+            raise ProtocolError(self._context.name, sender, message, "the sender is no neighbour")
+        return Reaction(self._answer(sender, message))  # type: ignore[arg-type]
 
     def _answer(self, sender: Node, message: RebuildMessage) -> Sequence[Effect]:
         match message:
             case InTable(_, parity):
                 if sender in self._fenced[parity]:
                     return ()
-                return self._layers.answered(self._router.handle_in_table(sender, message))
+                return self._context.answered(self._router.handle_in_table(sender, message))
             case Switch(parity) if sender == self._router.parent:
                 return self._switch(parity)
             case Switch(parity):
@@ -100,18 +100,18 @@ class Rebuild:
 
     # Rounds --------------------------------------------------------------------------------------------------
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+    def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
         self._switch_after = self._period
-        return Handled([*self._switch(self._router.building.other), *self._timers()])
+        return Reaction([*self._switch(self._router.building.other), *self._timers()])
 
     def _switch(self, parity: Parity) -> list[Effect]:
         router = self._router
         outcome = router.switch(parity)
         self._fenced[parity] = {neighbour for neighbour in router.neighbours if neighbour != router.parent}
-        lapsed = self._layers.sessions.lapse()
+        lapsed = self._context.sessions.lapse()
         seen = [Observe(Observed.STATE, detail=f"rebuild: {lapsed} ran out")] if lapsed else []
         told = [Send(neighbour, Switch(parity)) for neighbour in sorted(router.neighbours)]
-        return [*told, *self._layers.answered(outcome), *seen]
+        return [*told, *self._context.answered(outcome), *seen]
 
     def _is_with_us(self, sender: Node, parity: Parity) -> list[Send]:
         """A neighbour has emptied its table. On a cycle it may not have heard what it was told before that."""
@@ -129,7 +129,7 @@ class Rebuild:
         if branch is None or sender != branch.parent:
             return ()
         destinations = self._router.destinations_along(tree, event.event.attributes, sender)
-        return along(tree, self._layers.sessions.send_to(destinations, event))
+        return along(tree, self._context.sessions.send_to(destinations, event))
 
     # State ---------------------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class Rebuild:
         self._fenced = {p: {*fenced} & {*router.neighbours} for p, fenced in zip(Parity, restored.fenced, strict=True)}
         router.building = restored.building
         router.restore_tables(restored.tables)
-        router.mend(self._layers.sessions.clients)
+        router.mend(self._context.sessions.clients)
 
 
 class AlongTrees:

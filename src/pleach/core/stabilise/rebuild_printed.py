@@ -18,7 +18,7 @@ from itertools import product
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import InTable, Layer, Node, Parity, Withdraw
 from pleach.core.routing.entries import Entry
-from pleach.core.routing.router import Outcome
+from pleach.core.routing.router import RoutingOutcome
 from pleach.core.routing.waits import Ticket
 from pleach.core.stabilise.rebuild import Rebuild
 from pleach.core.stabilise.twin import Key, TwinRouter
@@ -28,16 +28,16 @@ class TwinRouterPrinted(TwinRouter):
     def _concerned(self, ticket: Ticket | None) -> Sequence[Parity]:  # noqa: ARG002
         return (self.building,)
 
-    def remove(self, layer: Layer, source: Node, entry: Entry) -> Outcome:
+    def remove(self, layer: Layer, source: Node, entry: Entry) -> RoutingOutcome:
         return self._removed([(key, table.remove(layer, source, entry)) for key, table in self.tables.items()])
 
-    def handle_in_table(self, sender: Node, message: InTable) -> Outcome:
+    def handle_in_table(self, sender: Node, message: InTable) -> RoutingOutcome:
         if not isinstance(message.message, Withdraw) or message.tree not in self.wiring.branches:
             return super().handle_in_table(sender, message)
         keys = product((message.tree,), Parity)
         return self._removed([(key, self.tables[key].handle(sender, message.message)) for key in keys])
 
-    def _removed(self, outcomes: Sequence[tuple[Key, Outcome]]) -> Outcome:
+    def _removed(self, outcomes: Sequence[tuple[Key, RoutingOutcome]]) -> RoutingOutcome:
         """All is said for the table that is being built; what both say, once."""
         tagged = {}
         for send in self._joined(outcomes).sends:
@@ -45,7 +45,7 @@ class TwinRouterPrinted(TwinRouter):
                 case InTable(tree, _, message):
                     said = InTable(tree, self.building, message)
                     tagged[send.to, tree, _without_number(message)] = Send(send.to, said)
-        return Outcome(list(tagged.values()))
+        return RoutingOutcome(list(tagged.values()))
 
 
 def _without_number(message: object) -> tuple[object, ...]:

@@ -25,7 +25,7 @@ from pleach.core.stabilise.bounds import Delays
 from pleach.errors import LeaseError
 
 
-class Rounds(msgspec.Struct, frozen=True, kw_only=True):
+class RebuildPeriods(msgspec.Struct, frozen=True, kw_only=True):
     """`refresh` is the paper's ρ, `period` its π: seconds between two renewals of a client, and between two rounds."""
 
     refresh: float
@@ -43,7 +43,7 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
         return 2 if self.advertisements else 1
 
 
-def round_min(rounds: Rounds, delays: Delays) -> float:
+def round_min(rounds: RebuildPeriods, delays: Delays) -> float:
     """A round must be longer than this, or a table is emptied before the other one is complete."""
     through = (delays.hops - 1) * delays.high
     renewed = rounds.refresh + delays.high - delays.low
@@ -53,7 +53,7 @@ def round_min(rounds: Rounds, delays: Delays) -> float:
     return through + first + rounds.layers * through
 
 
-def rebuilt_within(rounds: Rounds, delays: Delays) -> float:
+def rebuilt_within(rounds: RebuildPeriods, delays: Delays) -> float:
     """After a fault everything is correct again by then.
 
     On a tree first what it put on links is consumed: a switch that nobody began goes down to the last broker, which
@@ -68,7 +68,7 @@ def rebuilt_within(rounds: Rounds, delays: Delays) -> float:
     return waiting + first + 2 * rounds.period + through
 
 
-def check_rounds(rounds: Rounds, delays: Delays) -> None:
+def check_rounds(rounds: RebuildPeriods, delays: Delays) -> None:
     """Raises LeaseError where tables could be incomplete without any fault."""
     least = round_min(rounds, delays)
     if rounds.period <= least:

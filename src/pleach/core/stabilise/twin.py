@@ -24,7 +24,7 @@ from pleach.core.effects import Send
 from pleach.core.messages import Install, Installed, InTable, Layer, Node, Parity, Round, Settle, Withdraw
 from pleach.core.routing.captured import RouterState
 from pleach.core.routing.entries import Entry
-from pleach.core.routing.router import Outcome, Router, RoutingConfig
+from pleach.core.routing.router import Router, RoutingConfig, RoutingOutcome
 from pleach.core.routing.waits import Ticket
 
 Key: TypeAlias = tuple[Node, Parity]  # of a table: whose tree, and which of the two
@@ -32,7 +32,7 @@ Key: TypeAlias = tuple[Node, Parity]  # of a table: whose tree, and which of the
 ONLY_TREE: Node = ""  # its name, where there is but one
 
 
-class Branch(NamedTuple):
+class TreePosition(NamedTuple):
     """A broker's place in one tree."""
 
     parent: Node | None
@@ -47,7 +47,7 @@ class Wiring:
     """
 
     home: Node
-    branches: Mapping[Node, Branch]
+    branches: Mapping[Node, TreePosition]
 
     @property
     def is_cyclic(self) -> bool:
@@ -76,13 +76,13 @@ class TwinRouter(Router):
 
     # Rounds --------------------------------------------------------------------------------------------------
 
-    def switch(self, parity: Parity) -> Outcome:
+    def switch(self, parity: Parity) -> RoutingOutcome:
         """Begin a round: this table is emptied and built anew. What waited for it alone is in effect by the other."""
         emptied = [(tree, parity) for tree in self.wiring.branches]
         waited = [ticket for key in emptied for ticket in self.tables[key].waiting()]
         self.tables.update({key: self._empty(key[0]) for key in emptied})
         self.building = parity
-        return Outcome([], self._due(waited))
+        return RoutingOutcome([], self._due(waited))
 
     def again(self, parity: Parity, neighbour: Node) -> list[Send]:
         """All that a neighbour should have of this table."""
@@ -103,7 +103,7 @@ class TwinRouter(Router):
 
     # Requests ------------------------------------------------------------------------------------------------
 
-    def add(self, layer: Layer, source: Node, entry: Entry, ticket: Ticket | None) -> Outcome:
+    def add(self, layer: Layer, source: Node, entry: Entry, ticket: Ticket | None) -> RoutingOutcome:
         """Of a client: with a ticket it is a request, without one a renewal."""
         parities = self._concerned(ticket)
         trees = (self.wiring.home,) if layer is Layer.ADVERTISEMENTS else self.wiring.branches
@@ -113,17 +113,17 @@ class TwinRouter(Router):
     def _concerned(self, ticket: Ticket | None) -> Sequence[Parity]:
         return tuple(Parity) if ticket else (self.building,)
 
-    def remove(self, layer: Layer, source: Node, entry: Entry) -> Outcome:
+    def remove(self, layer: Layer, source: Node, entry: Entry) -> RoutingOutcome:
         return self._joined([(key, table.remove(layer, source, entry)) for key, table in self.tables.items()])
 
-    def handle(self, sender: Node, message: Install | Withdraw | Installed | Settle | Round) -> Outcome:  # noqa: ARG002
+    def handle(self, sender: Node, message: Install | Withdraw | Installed | Settle | Round) -> RoutingOutcome:  # noqa: ARG002
         """What belongs to no table was made up by a fault."""
-        return Outcome()
+        return RoutingOutcome()
 
-    def handle_in_table(self, sender: Node, message: InTable) -> Outcome:
+    def handle_in_table(self, sender: Node, message: InTable) -> RoutingOutcome:
         branch = self.wiring.branches.get(message.tree)
         if branch is None or sender not in branch.neighbours:
-            return Outcome()  # made up by a fault
+            return RoutingOutcome()  # made up by a fault
         key = (message.tree, message.parity)
         return self._joined([(key, self.tables[key].handle(sender, message.message))])
 
@@ -139,9 +139,9 @@ class TwinRouter(Router):
         for table in self.tables.values():
             table.mend(known)
 
-    def _joined(self, outcomes: Sequence[tuple[Key, Outcome]]) -> Outcome:
+    def _joined(self, outcomes: Sequence[tuple[Key, RoutingOutcome]]) -> RoutingOutcome:
         sends = [send for key, outcome in outcomes for send in _tagged(key, outcome.sends)]
-        return Outcome(sends, self._due([ticket for _, outcome in outcomes for ticket in outcome.due]))
+        return RoutingOutcome(sends, self._due([ticket for _, outcome in outcomes for ticket in outcome.due]))
 
     def _due(self, tickets: Iterable[Ticket]) -> list[Ticket]:
         """Those of clients that no table waits with any more."""
@@ -150,14 +150,14 @@ class TwinRouter(Router):
 
     # Neighbours ----------------------------------------------------------------------------------------------
 
-    def connect(self, neighbour: Node) -> Outcome:
+    def connect(self, neighbour: Node) -> RoutingOutcome:
         self.neighbours.append(neighbour)
-        return Outcome()
+        return RoutingOutcome()
 
-    def disconnect(self, neighbour: Node) -> Outcome:
+    def disconnect(self, neighbour: Node) -> RoutingOutcome:
         """Links stay: what a neighbour has forgotten it is told in the next round."""
         self.neighbours.remove(neighbour)
-        return Outcome()
+        return RoutingOutcome()
 
     # Looking in ----------------------------------------------------------------------------------------------
 

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pleach.core.links.frames import Bye, Farewell
-from pleach.core.messages import Kin, Node, Whereabouts
-from pleach.core.overlay.healing.stand_in import Phase
+from pleach.core.links.frames import Bye, ByeReason
+from pleach.core.messages import NeighbourAddress, NeighbourReport, Node
+from pleach.core.overlay.healing.stand_in import StandInPhase
 from pleach.errors import UnreachableError
 from pleach.net.http_client import ask
 from pleach.server.bugs import watched
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 ASK_SECONDS_MAX = 1.0
 AGAIN_SECONDS = 0.5  # between two looks at the same silence
-NOTHING_TOLD = Kin(Whereabouts(), {}, "", {}, {})  # of a neighbour that went before it had said who its others are
+NOTHING_TOLD = NeighbourReport(
+    NeighbourAddress(), {}, "", {}, {}
+)  # of a neighbour that went before it had said who its others are
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +83,7 @@ class Guardian:
         node = self._node
         if node.settings.heal is None:
             return
-        node.kinsfolk.tell(now)
+        node.neighbour_reports.tell(now)
         self._seek_mates(now)
         neighbours = node.broker.router.neighbours
         self._heard_at = {peer: now if node.is_up(peer) else self._heard_at.get(peer, now) for peer in neighbours}
@@ -96,7 +98,7 @@ class Guardian:
     def _prepare(self, now: float) -> None:
         """While a neighbour is silent, and we are the one who would see to it."""
         silent = [peer for peer, at in self._heard_at.items() if now - at > self._node.settings.heartbeat]
-        kin = {peer: self._node.kinsfolk.of(peer) for peer in silent if peer not in self._on_leave}
+        kin = {peer: self._node.neighbour_reports.of(peer) for peer in silent if peer not in self._on_leave}
         names = [min(each.neighbours) for peer, each in kin.items() if each and peer not in self.host.hosted]
         if self._node.name in names:
             self.host.prepare()
@@ -105,7 +107,7 @@ class Guardian:
 
     def heard(self, peer: Node, farewell: Bye) -> None:
         """A neighbour may say that it stops, and comes back."""
-        if farewell.why is Farewell.LEAVING:
+        if farewell.why is ByeReason.LEAVING:
             self._on_leave[peer] = None
 
     async def _see_to(self, broker: Node) -> None:
@@ -133,7 +135,7 @@ class Guardian:
     def _seek_mates(self, now: float) -> None:
         """As a stand-in: neighbours that do not answer may be dead, too, and have stand-ins elsewhere."""
         stand_in = self._node.settings.stand_in
-        if stand_in is None or self._node.kinsfolk.phase is not Phase.GATHERING:
+        if stand_in is None or self._node.neighbour_reports.phase is not StandInPhase.GATHERING:
             return
         for neighbour, places in sorted(stand_in.beyond.items()):
             if neighbour not in self._node.links and self._due.get(neighbour, now) <= now:
@@ -144,7 +146,7 @@ class Guardian:
         told = await asyncio.gather(*(_opinion(admin, neighbour) for admin in places))
         for opinion in told:
             if opinion is not None and opinion.stand_in:
-                self._node.roads.mates[neighbour] = opinion.stand_in
+                self._node.directory.mates[neighbour] = opinion.stand_in
 
     # Consultation --------------------------------------------------------------------------------------------
 
@@ -166,7 +168,7 @@ class Guardian:
             return f"{broker} is no neighbour of {node.name}, or was never heard by it"
         if broker in self.host.hosted:
             return "its stand-in runs here already"
-        kin = node.kinsfolk.of(broker) or NOTHING_TOLD
+        kin = node.neighbour_reports.of(broker) or NOTHING_TOLD
         if await _answers(kin.own.admin, broker):
             return f"{broker} answers its operators: it is alive"
         opinions = await self._opinions(broker, kin)
@@ -183,7 +185,7 @@ class Guardian:
             self.host.start(broker, epoch, kin)
         return reason
 
-    async def _opinions(self, broker: Node, kin: Kin) -> dict[Node, Opinion]:
+    async def _opinions(self, broker: Node, kin: NeighbourReport) -> dict[Node, Opinion]:
         """Of the dead broker's other neighbours, as far as they answer."""
         others = {name: place.admin for name, place in kin.neighbours.items() if name != self._node.name}
         told = await asyncio.gather(*(_opinion(admin, broker) for admin in others.values()))
@@ -238,7 +240,7 @@ async def _answers(admin: str, broker: Node) -> bool:
     return opinion is not None and opinion.name == broker
 
 
-async def _reaches(kin: Kin) -> bool:
+async def _reaches(kin: NeighbourReport) -> bool:
     """Whether anybody answers who is behind a dead broker's other neighbours, if these are dead as well."""
     asked = [_opinion(place, neighbour) for neighbour, places in kin.beyond.items() for place in places]
     return any(await asyncio.gather(*asked))

@@ -13,7 +13,7 @@ import msgspec
 
 from pleach.errors import PleachError
 from pleach.net.loops import relax_collector, run_loop
-from pleach.server.daemon import Daemon, Ready
+from pleach.server.daemon import BrokerReady, Daemon
 from pleach.server.healing.stand_in_host import READY
 from pleach.server.logs import set_up_logs
 from pleach.server.settings import load_settings
@@ -35,7 +35,7 @@ def stand_in(file: Path) -> int:
         set_up_logs(settings.name, settings.log_level, as_json=settings.json_logs)
         relax_collector()
 
-        def announce(ready: Ready) -> None:
+        def announce(ready: BrokerReady) -> None:
             line = msgspec.json.encode({"ready": True, **ready._asdict()})
             (file.parent / READY).write_bytes(line + b"\n")
 

@@ -25,7 +25,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from pleach.core.messages import Kin, Node
+from pleach.core.messages import NeighbourReport, Node
 from pleach.net.addresses import Address, parse_address
 from pleach.server.bugs import watched
 from pleach.server.healing.settings import StandInSettings
@@ -71,7 +71,7 @@ class StandInHost:
         """Where other brokers find the stand-in for this one; empty if none runs here."""
         return self._places[broker] if broker in self._hosted else ""
 
-    def start(self, broker: Node, epoch: int, kin: Kin) -> None:
+    def start(self, broker: Node, epoch: int, kin: NeighbourReport) -> None:
         """Start a stand-in for a neighbour whose kin this is."""
         folder = self._root() / quote(broker, safe="") / str(epoch)
         folder.mkdir(parents=True)
@@ -159,7 +159,9 @@ def _tell(process: asyncio.subprocess.Process, settings: str) -> None:
     process.stdin.close()
 
 
-def stand_in_settings(own: BrokerSettings, broker: Node, epoch: int, kin: Kin, folder: Path) -> BrokerSettings:
+def stand_in_settings(
+    own: BrokerSettings, broker: Node, epoch: int, kin: NeighbourReport, folder: Path
+) -> BrokerSettings:
     """The settings of the host, with the dead broker's name and place in the tree, and doors of its own."""
     assert kin.is_complete, f"a guardian starts no stand-in for {broker} before it knows where all neighbours are"
     changed: dict[str, Any] = {

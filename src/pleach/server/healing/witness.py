@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from pleach.core.events.event import EventId
-from pleach.core.links.batch import Sighting, Sightings
+from pleach.core.links.batch import PublisherMark, PublisherMarks
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.session import Numbered
 from pleach.core.messages import Bereaved, Forward, Got, JournalEntry, Node, Sent
@@ -28,8 +28,8 @@ from pleach.server.metrics import Counters
 log = logging.getLogger(__name__)
 
 
-class Witness:
-    def __init__(self, endpoint: Endpoint, counters: Counters, known: Iterable[Sighting] = ()) -> None:
+class DeathWitness:
+    def __init__(self, endpoint: Endpoint, counters: Counters, known: Iterable[PublisherMark] = ()) -> None:
         self._endpoint = endpoint
         endpoint.testify = self.testify
         self._counters = counters
@@ -59,12 +59,12 @@ class Witness:
                 self._note(peer, event, after)
                 self._new[peer, event.publisher, after] = event
 
-    def news(self) -> Sightings:
+    def news(self) -> PublisherMarks:
         """What has changed since the last call."""
         settled = [(peer, first) for peer in sorted(self._behind) if (first := self._settle(peer))]
-        seen = [Sighting(*key, event.incarnation, event.sequence) for key, event in self._new.items()]
+        seen = [PublisherMark(*key, event.incarnation, event.sequence) for key, event in self._new.items()]
         self._new = {}
-        return Sightings(tuple(seen), tuple(settled))
+        return PublisherMarks(tuple(seen), tuple(settled))
 
     def _settle(self, peer: Node, upto: int | None = None) -> int:
         """Make marks of what came behind numbers that are confirmed now; returns below which, if there was any."""

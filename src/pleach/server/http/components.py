@@ -22,8 +22,8 @@ from pleach.core.events.language import parse_filter
 from pleach.core.messages import RequestHost, RequestUnhost
 from pleach.errors import FilterError
 from pleach.operate.operation import fresh_name
-from pleach.server.http.operations import Body, Name, Steering
-from pleach.server.http.page import Page, decoded, failure, json_page
+from pleach.server.http.operations import Body, Name, OperationPages
+from pleach.server.http.page import HttpResponse, decoded, failure, json_page
 from pleach.server.node import BrokerNode
 
 FILTERS_MAX = 256  # of one component
@@ -41,22 +41,22 @@ class EndBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Name
 
 
-class Lodgings:
-    def __init__(self, node: BrokerNode, steering: Steering) -> None:
+class ComponentPages:
+    def __init__(self, node: BrokerNode, steering: OperationPages) -> None:
         self._node = node
         self._steering = steering
 
     @property
-    def pages(self) -> Mapping[str, Callable[[], Page]]:
-        return {"/components": lambda: json_page(HTTPStatus.OK, lodgers(self._node))}
+    def pages(self) -> Mapping[str, Callable[[], HttpResponse]]:
+        return {"/components": lambda: json_page(HTTPStatus.OK, components_of(self._node))}
 
     @property
-    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[Page]]]:
+    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[HttpResponse]]]:
         return {"/components": self._host, "/components/end": self._end}
 
-    async def _host(self, data: bytes) -> Page:
+    async def _host(self, data: bytes) -> HttpResponse:
         body = decoded(data, HostBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         try:
             wanted, advertised = _filters(body.subscribe), _filters(body.advertise)
@@ -66,9 +66,9 @@ class Lodgings:
         request = RequestHost(operation, body.name, body.kind, wanted, advertised, time.time_ns())
         return await self._steering.carry_out(request, body.timeout)
 
-    async def _end(self, data: bytes) -> Page:
+    async def _end(self, data: bytes) -> HttpResponse:
         body = decoded(data, EndBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         return await self._steering.carry_out(RequestUnhost(body.operation or fresh_name(), body.name), body.timeout)
 
@@ -77,7 +77,7 @@ def _filters(texts: list[str]) -> list[Filter]:
     return [parse_filter(text) for text in texts]
 
 
-def lodgers(node: BrokerNode) -> dict[str, object]:
+def components_of(node: BrokerNode) -> dict[str, object]:
     """The components of a broker, for people and for whoever removes it."""
     return {
         name: {"kind": resident.kind, "failed": resident.has_failed, "complaint": resident.complaint}

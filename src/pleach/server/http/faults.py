@@ -24,7 +24,7 @@ from pleach.core.messages import Message, Node, PaceMessage, PubSub, RebuildMess
 from pleach.core.stabilise.twin import ONLY_TREE
 from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of, rewound
 from pleach.faults.garbling import garbled, ghost
-from pleach.server.http.page import Page, decoded, failure, json_page
+from pleach.server.http.page import HttpResponse, decoded, failure, json_page
 from pleach.server.node import BrokerNode
 
 GARBLE_SECONDS_MAX = 60.0
@@ -78,13 +78,13 @@ class Garbler:
         return [*left, *(Send(self._peer, message) for message in spoilt)]
 
 
-class Striking:
+class FaultPages:
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
         self._kept: bytes | None = None
 
     @property
-    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[Page]]]:
+    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[HttpResponse]]]:
         return {
             "/debug/corrupt": self._corrupt,
             "/debug/garble": self._garble,
@@ -92,7 +92,7 @@ class Striking:
             "/debug/rewind": self._rewind,
         }
 
-    def _why_not(self) -> Page | None:
+    def _why_not(self) -> HttpResponse | None:
         node = self._node
         if not node.settings.debug_faults:
             remedy = "start it with --debug-faults, if it is there to be broken"
@@ -103,9 +103,9 @@ class Striking:
             return _conflict("wait until it is over", f"{node.name} takes part in operation {node.broker.operation}")
         return None
 
-    async def _corrupt(self, data: bytes) -> Page:
+    async def _corrupt(self, data: bytes) -> HttpResponse:
         body = self._why_not() or decoded(data, CorruptBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         if body.what not in PARTS:
             return failure(HTTPStatus.BAD_REQUEST, f"one of {', '.join(PARTS)}", f"nothing is known of {body.what!r}")
@@ -113,9 +113,9 @@ class Striking:
         self._node.strike(state, with_clocks=body.what in CLOCK_PARTS)
         return json_page(HTTPStatus.OK, {"corrupted": body.what, "share": body.share})
 
-    async def _garble(self, data: bytes) -> Page:
+    async def _garble(self, data: bytes) -> HttpResponse:
         body = self._why_not() or decoded(data, GarbleBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         node = self._node
         if body.peer not in node.broker.router.neighbours:
@@ -125,16 +125,16 @@ class Striking:
         node.gate.garblers[body.peer] = Garbler(node.name, body.peer, hand, until=node.now + body.seconds)
         return json_page(HTTPStatus.OK, {"garbled": body.peer, "share": body.share, "seconds": body.seconds})
 
-    async def _keep(self, data: bytes) -> Page:
+    async def _keep(self, data: bytes) -> HttpResponse:
         body = self._why_not() or decoded(data, NoBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         self._kept = self._node.broker.capture()
         return json_page(HTTPStatus.OK, {"kept": len(self._kept)})
 
-    async def _rewind(self, data: bytes) -> Page:
+    async def _rewind(self, data: bytes) -> HttpResponse:
         body = self._why_not() or decoded(data, NoBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         if self._kept is None:
             return _conflict("POST /debug/keep first", f"{self._node.name} has kept no state")
@@ -154,5 +154,5 @@ class Striking:
         return Hand(stream, share, sources, clients, filters, layers, trees, is_paced=is_paced)
 
 
-def _conflict(remedy: str, error: str) -> Page:
+def _conflict(remedy: str, error: str) -> HttpResponse:
     return failure(HTTPStatus.CONFLICT, remedy, error)

@@ -25,7 +25,7 @@ def glance(node: BrokerNode) -> dict[str, object]:
     return {
         "name": node.name,
         "zone": node.settings.zone,
-        "addresses": node.roads.places,
+        "addresses": node.directory.places,
         "durable": node.is_durable,
         "ready": not unready(node),
         "reasons": unready(node),
@@ -57,7 +57,7 @@ def _neighbour(node: BrokerNode, peer: Node) -> dict[str, object]:
     wire = link.wire if link is not None and isinstance(link.wire, Connection) else None
     return {
         **_link(node, peer),
-        "admin": node.roads.admins.get(peer, ""),
+        "admin": node.directory.admins.get(peer, ""),
         "bytes_out": wire.statistics.bytes_sent if wire else 0,
         "frames_out": wire.statistics.frames_sent if wire else 0,
         "round_trip": wire.round_trip if wire else None,

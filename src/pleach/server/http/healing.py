@@ -15,7 +15,7 @@ import msgspec
 
 from pleach.operate.operation import OperationState
 from pleach.server.http.operations import Name
-from pleach.server.http.page import Page, decoded, failure, json_page
+from pleach.server.http.page import HttpResponse, decoded, failure, json_page
 from pleach.server.node import BrokerNode
 
 REMEDY = "a broker that is alive is taken out with `pleach overlay remove`; `pleach overlay show` says who answers"
@@ -25,23 +25,23 @@ class Subject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     broker: Name
 
 
-class Mending:
+class HealingPages:
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
 
     @property
-    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[Page]]]:
+    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[HttpResponse]]]:
         return {"/overlay/opinion": self._opinion, "/overlay/heal": self._heal}
 
-    async def _opinion(self, data: bytes) -> Page:
+    async def _opinion(self, data: bytes) -> HttpResponse:
         body = decoded(data, Subject)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         return json_page(HTTPStatus.OK, self._node.guardian.opinion(body.broker))
 
-    async def _heal(self, data: bytes) -> Page:
+    async def _heal(self, data: bytes) -> HttpResponse:
         body = decoded(data, Subject)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         reason = await self._node.guardian.heal(body.broker, is_ordered=True)
         if reason:

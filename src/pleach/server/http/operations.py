@@ -36,7 +36,7 @@ from pleach.core.overlay.registry import swap_request
 from pleach.errors import ProtocolError, SettingsError
 from pleach.net.addresses import parse_address
 from pleach.operate.operation import OperationState, OperationStatus, asked_name, fresh_name
-from pleach.server.http.page import Page, decoded, failure, json_page
+from pleach.server.http.page import HttpResponse, decoded, failure, json_page
 from pleach.server.node import BrokerNode
 from pleach.server.operations import described
 from pleach.server.settings import NAME_BYTES_MAX
@@ -99,20 +99,20 @@ class RemoveBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
     detach_absent: bool = False
 
 
-class Steering:
+class OperationPages:
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
 
     @property
-    def pages(self) -> Mapping[str, Callable[[], Page]]:
+    def pages(self) -> Mapping[str, Callable[[], HttpResponse]]:
         return {"/overlay/operations": self._recent}
 
     @property
-    def families(self) -> Mapping[str, Callable[[str], Page]]:
+    def families(self) -> Mapping[str, Callable[[str], HttpResponse]]:
         return {"/overlay/operations": self._one}
 
     @property
-    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[Page]]]:
+    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[HttpResponse]]]:
         return {
             "/overlay/swap": self._swap,
             "/overlay/exchange": self._exchange,
@@ -124,13 +124,13 @@ class Steering:
 
     # Looking ---------------------------------------------------------------------------------------------------
 
-    def _recent(self) -> Page:
+    def _recent(self) -> HttpResponse:
         node = self._node
         return json_page(
             HTTPStatus.OK, {"locked_for": asked_name(node.broker.operation), "operations": list(node.operations.recent)}
         )
 
-    def _one(self, name: str) -> Page:
+    def _one(self, name: str) -> HttpResponse:
         node = self._node
         if name in node.operations:
             return json_page(HTTPStatus.OK, node.operations[name])
@@ -141,9 +141,9 @@ class Steering:
 
     # Asking ----------------------------------------------------------------------------------------------------
 
-    async def _swap(self, data: bytes) -> Page:
+    async def _swap(self, data: bytes) -> HttpResponse:
         body = decoded(data, SwapBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         if body.a != self._node.name:
             return self._misdirected(body.a, f"a swap begins at its first broker, {body.a!r}")
@@ -154,9 +154,9 @@ class Steering:
             return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
         return await self.carry_out(swap_request(protocol, name, body.a, body.b, body.c), body.timeout)
 
-    async def _exchange(self, data: bytes) -> Page:
+    async def _exchange(self, data: bytes) -> HttpResponse:
         body = decoded(data, ExchangeBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         if body.path[0] != self._node.name:
             return self._misdirected(body.path[0], f"an exchange begins at an end of its new link, {body.path[0]!r}")
@@ -167,20 +167,20 @@ class Steering:
             return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
         return await self.carry_out(request, body.timeout)
 
-    async def _expect(self, data: bytes) -> Page:
+    async def _expect(self, data: bytes) -> HttpResponse:
         body = decoded(data, ExpectBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         node = self._node
         if body.broker == node.name or body.broker in node.broker.sessions:
             error = f"{body.broker!r} is this broker itself, or a client of it"
             return failure(HTTPStatus.CONFLICT, "nodes share one name space: give the new broker another name", error)
-        node.roads.expect(body.broker)
+        node.directory.expect(body.broker)
         return json_page(HTTPStatus.OK, {"expected": body.broker})
 
-    async def _add(self, data: bytes) -> Page:
+    async def _add(self, data: bytes) -> HttpResponse:
         body = decoded(data, AddBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         try:
             parse_address(body.address, key="address")
@@ -188,9 +188,9 @@ class Steering:
             return failure(HTTPStatus.BAD_REQUEST, error.remedy, f"address: {error.reason}")
         return await self.carry_out(RequestAdd(body.operation or fresh_name(), body.to, body.address), body.timeout)
 
-    async def _remove(self, data: bytes) -> Page:
+    async def _remove(self, data: bytes) -> HttpResponse:
         body = decoded(data, RemoveBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         node = self._node
         if body.broker != node.name:
@@ -202,9 +202,9 @@ class Steering:
             return _absent_page(absent)
         return await self.carry_out(RequestRemove(body.operation or fresh_name(), body.broker, absent), body.timeout)
 
-    async def _move(self, data: bytes) -> Page:
+    async def _move(self, data: bytes) -> HttpResponse:
         body = decoded(data, MoveBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         if body.path[0] != self._node.name:
             return self._misdirected(body.path[0], f"a movement begins where the client is, at {body.path[0]!r}")
@@ -216,12 +216,12 @@ class Steering:
         node = self._node
         return node.is_up(client) or node.absence.is_here(client, node.settings.limits.leave_seconds)
 
-    def _misdirected(self, broker: Node, error: str) -> Page:
-        known = self._node.roads.admins.get(broker)
+    def _misdirected(self, broker: Node, error: str) -> HttpResponse:
+        known = self._node.directory.admins.get(broker)
         where = f", which answers at {known}" if known else "; `pleach overlay` finds it from here"
         return failure(HTTPStatus.BAD_REQUEST, f"ask {broker}{where}", f"{error}; this is {self._node.name}")
 
-    async def carry_out(self, request: OperatorRequest | HostingRequest, seconds: float) -> Page:
+    async def carry_out(self, request: OperatorRequest | HostingRequest, seconds: float) -> HttpResponse:
         """Whatever is asked for under a name; once, however often it is asked for."""
         operations, name = self._node.operations, request.operation
         if name in operations and described(request) != (operations[name].what, operations[name].brokers):
@@ -237,14 +237,14 @@ class Steering:
         return _page_of(await operations.ended(name, seconds), seconds)
 
 
-def _absent_page(absent: list[Node]) -> Page:
+def _absent_page(absent: list[Node]) -> HttpResponse:
     shown = ", ".join(absent[:CLIENTS_NAMED_MAX]) + (", …" if len(absent) > CLIENTS_NAMED_MAX else "")
     error = f"{len(absent)} of its clients are not connected: {shown}; they could not be told where to go"
     remedy = "wait until they are back, or let their sessions go with `detach_absent` (`--detach-absent`)"
     return failure(HTTPStatus.CONFLICT, remedy, error, state=OperationState.REFUSED, absent=absent)
 
 
-def _page_of(operation: OperationStatus, seconds: float) -> Page:
+def _page_of(operation: OperationStatus, seconds: float) -> HttpResponse:
     known = msgspec.to_builtins(operation)
     match operation.state:
         case OperationState.DONE:

@@ -14,7 +14,7 @@ JSON = "application/json"
 Body = TypeVar("Body", bound=msgspec.Struct)
 
 
-class Asked(NamedTuple):
+class HttpRequest(NamedTuple):
     """`fields`: the header, names in lower case."""
 
     method: str
@@ -23,14 +23,14 @@ class Asked(NamedTuple):
     fields: Mapping[str, str] = {}
 
 
-class Page(NamedTuple):
+class HttpResponse(NamedTuple):
     status: HTTPStatus
     kind: str
     body: bytes
     fields: Mapping[str, str] = {}
 
 
-class Flow(NamedTuple):
+class HttpStream(NamedTuple):
     """A body without an end: sent piece by piece, until its reader goes."""
 
     kind: str
@@ -38,7 +38,7 @@ class Flow(NamedTuple):
     fields: Mapping[str, str] = {}
 
 
-Mount: TypeAlias = Callable[[Asked], Awaitable[Page | Flow]]
+Mount: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse | HttpStream]]
 
 
 class Site(NamedTuple):
@@ -48,9 +48,9 @@ class Site(NamedTuple):
     see to it themselves.
     """
 
-    pages: Mapping[str, Callable[[], Page]]
-    families: Mapping[str, Callable[[str], Page]] = {}
-    actions: Mapping[str, Callable[[bytes], Awaitable[Page]]] = {}
+    pages: Mapping[str, Callable[[], HttpResponse]]
+    families: Mapping[str, Callable[[str], HttpResponse]] = {}
+    actions: Mapping[str, Callable[[bytes], Awaitable[HttpResponse]]] = {}
     mounts: Mapping[str, Mount] = {}
     hosts: Hosts = Hosts()
 
@@ -64,16 +64,16 @@ class Site(NamedTuple):
         return ", ".join((*self.pages, *families, *actions, *self.mounts))
 
 
-def json_page(code: HTTPStatus, value: object) -> Page:
-    return Page(code, JSON, msgspec.json.encode(value) + b"\n")
+def json_page(code: HTTPStatus, value: object) -> HttpResponse:
+    return HttpResponse(code, JSON, msgspec.json.encode(value) + b"\n")
 
 
-def failure(code: HTTPStatus, remedy: str, error: str = "", **more: object) -> Page:
+def failure(code: HTTPStatus, remedy: str, error: str = "", **more: object) -> HttpResponse:
     """What is wrong, what would be right, and whatever else is known."""
     return json_page(code, {"error": error or code.phrase, "remedy": remedy, **more})
 
 
-def decoded(data: bytes, kind: type[Body]) -> Body | Page:
+def decoded(data: bytes, kind: type[Body]) -> Body | HttpResponse:
     """What was sent, or the page that says what would be right."""
     try:
         return msgspec.json.decode(data, type=kind)

@@ -21,14 +21,14 @@ from contextlib import aclosing
 from http import HTTPStatus
 
 from pleach.net.allowed_hosts import Hosts, why_foreign
-from pleach.server.http.components import Lodgings
-from pleach.server.http.faults import Striking
+from pleach.server.http.components import ComponentPages
+from pleach.server.http.faults import FaultPages
 from pleach.server.http.glance import glance
-from pleach.server.http.healing import Mending
-from pleach.server.http.operations import Steering
-from pleach.server.http.page import JSON, Asked, Flow, Mount, Page, Site, failure, json_page
+from pleach.server.http.healing import HealingPages
+from pleach.server.http.operations import OperationPages
+from pleach.server.http.page import JSON, HttpRequest, HttpResponse, HttpStream, Mount, Site, failure, json_page
 from pleach.server.http.status import metrics, status, unready
-from pleach.server.http.telemetry import Telemetry
+from pleach.server.http.telemetry import TelemetryPages
 from pleach.server.metrics import render
 from pleach.server.node import BrokerNode
 from pleach.server.settings import host_names
@@ -44,20 +44,20 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, Mount] | None = None) -> Site:
     """`refresh`: brings the counters up to date that are not counted one by one."""
 
-    def ready() -> Page:
+    def ready() -> HttpResponse:
         reasons = unready(node)
         code = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
         return json_page(code, {"ready": not reasons, "reasons": reasons})
 
-    def numbers() -> Page:
+    def numbers() -> HttpResponse:
         refresh()
-        return Page(HTTPStatus.OK, PROMETHEUS, render(metrics(node)).encode())
+        return HttpResponse(HTTPStatus.OK, PROMETHEUS, render(metrics(node)).encode())
 
-    def everything() -> Page:
+    def everything() -> HttpResponse:
         refresh()
         return json_page(HTTPStatus.OK, status(node))
 
-    def what_moves() -> Page:
+    def what_moves() -> HttpResponse:
         refresh()
         return json_page(HTTPStatus.OK, glance(node))
 
@@ -68,13 +68,13 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, 
         "/status": everything,
         "/glance": what_moves,
     }
-    steering, telemetry = Steering(node), Telemetry(node)
-    lodgings = Lodgings(node, steering)
-    others = {**Mending(node).actions, **Striking(node).actions}
-    actions = {**steering.actions, **lodgings.actions, **telemetry.actions, **others}
-    families = {**steering.families, **telemetry.families}
+    operation_pages, telemetry = OperationPages(node), TelemetryPages(node)
+    component_pages = ComponentPages(node, operation_pages)
+    others = {**HealingPages(node).actions, **FaultPages(node).actions}
+    actions = {**operation_pages.actions, **component_pages.actions, **telemetry.actions, **others}
+    families = {**operation_pages.families, **telemetry.families}
     hosts = Hosts(host_names(node.settings))
-    return Site({**pages, **steering.pages, **lodgings.pages}, families, actions, mounts or {}, hosts)
+    return Site({**pages, **operation_pages.pages, **component_pages.pages}, families, actions, mounts or {}, hosts)
 
 
 class AdminServer:
@@ -90,11 +90,11 @@ class AdminServer:
         try:
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
                 asked = await self._hear(reader)
-            page = asked if isinstance(asked, Page) else await self._answer(asked)
-            if isinstance(page, Flow):
+            page = asked if isinstance(asked, HttpResponse) else await self._answer(asked)
+            if isinstance(page, HttpStream):
                 await _flow(writer, page)
             async with asyncio.timeout(REQUEST_SECONDS_MAX):  # who asks and does not read is cut off
-                writer.write(b"" if isinstance(page, Flow) else _response(page))
+                writer.write(b"" if isinstance(page, HttpStream) else _response(page))
                 writer.close()
                 await writer.wait_closed()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
@@ -102,7 +102,7 @@ class AdminServer:
         finally:
             self._open -= 1
 
-    async def _hear(self, reader: asyncio.StreamReader) -> Asked | Page:
+    async def _hear(self, reader: asyncio.StreamReader) -> HttpRequest | HttpResponse:
         if self._open > CONNECTIONS_MAX:
             return failure(HTTPStatus.SERVICE_UNAVAILABLE, "try again with less")
         try:
@@ -114,16 +114,16 @@ class AdminServer:
         match first.split(" "):
             case ["POST", target, "HTTP/1.0" | "HTTP/1.1"] if self._takes_body(path := target.partition("?")[0]):
                 body = await _body(reader, fields)
-                return body if isinstance(body, Page) else Asked("POST", path, body, fields)
+                return body if isinstance(body, HttpResponse) else HttpRequest("POST", path, body, fields)
             case [method, target, "HTTP/1.0" | "HTTP/1.1"]:
-                return Asked(method, target.partition("?")[0], fields=fields)
+                return HttpRequest(method, target.partition("?")[0], fields=fields)
             case _:
                 return failure(HTTPStatus.BAD_REQUEST, "this is an HTTP/1.1 port for operators")
 
     def _takes_body(self, path: str) -> bool:
         return path in self._site.actions or self._site.mount_of(path) is not None
 
-    async def _answer(self, asked: Asked) -> Page | Flow:
+    async def _answer(self, asked: HttpRequest) -> HttpResponse | HttpStream:
         site, (method, path, body, _) = self._site, asked
         if mount := site.mount_of(path):
             return await mount(asked)
@@ -143,13 +143,13 @@ class AdminServer:
         return failure(code, f"there are {site.listed}")
 
 
-def _refused(fields: Mapping[str, str]) -> Page | None:
+def _refused(fields: Mapping[str, str]) -> HttpResponse | None:
     if reason := why_foreign(fields):
         return failure(HTTPStatus.FORBIDDEN, "use `pleach overlay`, or the dashboard's own page", reason)
     return None
 
 
-async def _body(reader: asyncio.StreamReader, fields: dict[str, str]) -> bytes | Page:
+async def _body(reader: asyncio.StreamReader, fields: dict[str, str]) -> bytes | HttpResponse:
     if fields.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         return failure(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send Content-Type: {JSON}, and a JSON object")
     length = fields.get("content-length", "")
@@ -160,7 +160,7 @@ async def _body(reader: asyncio.StreamReader, fields: dict[str, str]) -> bytes |
     return await reader.readexactly(int(length))
 
 
-def _response(page: Page) -> bytes:
+def _response(page: HttpResponse) -> bytes:
     allow = {"Allow": "GET, POST"} if page.status is HTTPStatus.METHOD_NOT_ALLOWED else {}
     fields = {"Content-Type": page.kind, "Content-Length": str(len(page.body)), **allow, **page.fields}
     return _head(page.status, fields) + page.body
@@ -171,7 +171,7 @@ def _head(status: HTTPStatus, fields: Mapping[str, str]) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-async def _flow(writer: asyncio.StreamWriter, flow: Flow) -> None:
+async def _flow(writer: asyncio.StreamWriter, flow: HttpStream) -> None:
     """Each piece must be taken before the next one is made: a slow reader gets fewer, and nothing piles up."""
     writer.write(_head(HTTPStatus.OK, {"Content-Type": flow.kind, **flow.fields}))
     async with aclosing(flow.pieces) as pieces:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pleach.core.messages import Layer, Node
 from pleach.operate.operation import asked_name
-from pleach.server.http.components import lodgers
-from pleach.server.metrics import Metric, Sample, counted
+from pleach.server.http.components import components_of
+from pleach.server.metrics import Metric, MetricSample, counted
 from pleach.server.node import BrokerNode
 from pleach.server.rebuild_metrics import seconds_since_round, two_roots
 from pleach.server.stabilise_settings import mends_within
@@ -21,13 +21,13 @@ def unready(node: BrokerNode) -> list[str]:
 
 
 def status(node: BrokerNode) -> dict[str, object]:
-    router, roads = node.broker.router, node.roads.to_dial()
+    router, directory = node.broker.router, node.directory.to_dial()
     clients = node.broker.sessions.clients
     return {
         "name": node.name,
         "zone": node.settings.zone,
         "epoch": node.endpoint.epoch,
-        "addresses": node.roads.places,
+        "addresses": node.directory.places,
         "durable": node.is_durable,
         "ready": not unready(node),
         "reasons": unready(node),
@@ -43,11 +43,11 @@ def status(node: BrokerNode) -> dict[str, object]:
         "ring": node.ring.seat if node.ring else None,
         "ordering": node.settings.ordering,
         "exchange": node.settings.exchange,
-        "neighbours": {n: _neighbour(node, n, roads.get(n, "")) for n in sorted(router.neighbours)},
+        "neighbours": {n: _neighbour(node, n, directory.get(n, "")) for n in sorted(router.neighbours)},
         "operation": asked_name(node.broker.operation),
         "leaving": {"waits_for": node.leaving.waits_for, "has_left": node.leaving.has_left},
         "clients": {client: _client(node, client) for client in clients},
-        "components": lodgers(node),
+        "components": components_of(node),
         "remote_entries": router.remote_entries(),
         "outbox_bytes": node.pressure.outbox_bytes,
         "held": _held(node),
@@ -62,7 +62,7 @@ def _leases(node: BrokerNode) -> dict[str, object] | None:
     if settings is None:
         return None
     bound = mends_within(settings, node.broker.router.config)
-    away = sorted(node.attendance.away)
+    away = sorted(node.presence.away)
     return {
         "kind": settings.kind,
         "refresh": settings.refresh,
@@ -79,8 +79,8 @@ def healing(node: BrokerNode) -> dict[str, object] | None:
     settings = node.settings.heal
     if settings is None:
         return None
-    stands_in = node.kinsfolk.phase if node.settings.stand_in else ""
-    kin = {neighbour: node.kinsfolk.of(neighbour) for neighbour in node.broker.router.neighbours}
+    stands_in = node.neighbour_reports.phase if node.settings.stand_in else ""
+    kin = {neighbour: node.neighbour_reports.of(neighbour) for neighbour in node.broker.router.neighbours}
     knows = sorted(neighbour for neighbour, told in kin.items() if told and told.is_complete)
     return {
         "after": settings.after,
@@ -105,7 +105,7 @@ def _link(node: BrokerNode, peer: Node) -> dict[str, object]:
 
 def _neighbour(node: BrokerNode, peer: Node, address: str) -> dict[str, object]:
     entries = len(node.broker.router.received_from(Layer.SUBSCRIPTIONS, peer))
-    return {**_link(node, peer), "address": address, "admin": node.roads.admins.get(peer, ""), "entries": entries}
+    return {**_link(node, peer), "address": address, "admin": node.directory.admins.get(peer, ""), "entries": entries}
 
 
 def _client(node: BrokerNode, client: Node) -> dict[str, object]:
@@ -123,8 +123,8 @@ def metrics(node: BrokerNode) -> list[Metric]:
     clients = node.broker.sessions.clients
     sessions = node.endpoint.sessions
     by_link = [(n, sessions.get(n)) for n in neighbours]
-    up = [Sample(int(node.is_up(n)), n) for n in neighbours]
-    depth = [Sample(s.unconfirmed if s else 0, n) for n, s in by_link]
+    up = [MetricSample(int(node.is_up(n)), n) for n in neighbours]
+    depth = [MetricSample(s.unconfirmed if s else 0, n) for n, s in by_link]
     client_depth = sum(sessions[c].unconfirmed for c in clients if c in sessions)
     return [
         Metric("pleach_ready", "gauge", "Whether all neighbours are up and the store takes data.", [_flag(node)]),
@@ -136,20 +136,27 @@ def metrics(node: BrokerNode) -> list[Metric]:
             depth,
             label="neighbour",
         ),
-        Metric("pleach_client_queue_messages", "gauge", "Messages not confirmed by clients.", [Sample(client_depth)]),
-        Metric("pleach_clients", "gauge", "Clients that are attached.", [Sample(len(clients))]),
-        Metric("pleach_clients_up", "gauge", "Clients that are connected.", [Sample(sum(map(node.is_up, clients)))]),
-        Metric("pleach_sessions", "gauge", "Peers that something is known of.", [Sample(len(sessions))]),
+        Metric(
+            "pleach_client_queue_messages", "gauge", "Messages not confirmed by clients.", [MetricSample(client_depth)]
+        ),
+        Metric("pleach_clients", "gauge", "Clients that are attached.", [MetricSample(len(clients))]),
+        Metric(
+            "pleach_clients_up", "gauge", "Clients that are connected.", [MetricSample(sum(map(node.is_up, clients)))]
+        ),
+        Metric("pleach_sessions", "gauge", "Peers that something is known of.", [MetricSample(len(sessions))]),
         Metric("pleach_names", "gauge", "Subscriptions and advertisements of all clients.", [_names(node)]),
         Metric(
-            "pleach_outbox_bytes", "gauge", "Bytes that wait to be confirmed.", [Sample(node.pressure.outbox_bytes)]
+            "pleach_outbox_bytes",
+            "gauge",
+            "Bytes that wait to be confirmed.",
+            [MetricSample(node.pressure.outbox_bytes)],
         ),
-        Metric("pleach_held_messages", "gauge", "Messages that a reconfiguration holds.", [Sample(_held(node))]),
+        Metric("pleach_held_messages", "gauge", "Messages that a reconfiguration holds.", [MetricSample(_held(node))]),
         Metric(
             "pleach_remote_entries",
             "gauge",
             "Subscriptions held for neighbours.",
-            [Sample(node.broker.router.remote_entries())],
+            [MetricSample(node.broker.router.remote_entries())],
         ),
         Metric("pleach_lease_away", "gauge", "Peers that are away: nothing of them runs out.", [_away(node)]),
         Metric("pleach_rebuild_last_round_seconds", "gauge", "How long ago the last round began.", _last_round(node)),
@@ -164,23 +171,23 @@ def metrics(node: BrokerNode) -> list[Metric]:
     ]
 
 
-def _reach(node: BrokerNode) -> list[Sample]:
+def _reach(node: BrokerNode) -> list[MetricSample]:
     reached = node.council.reached if node.council else {}
-    return [Sample(cost, broker) for broker, cost in reached.items()]
+    return [MetricSample(cost, broker) for broker, cost in reached.items()]
 
 
-def _away(node: BrokerNode) -> Sample:
-    return Sample(len(node.attendance.away))
+def _away(node: BrokerNode) -> MetricSample:
+    return MetricSample(len(node.presence.away))
 
 
-def _last_round(node: BrokerNode) -> list[Sample]:
+def _last_round(node: BrokerNode) -> list[MetricSample]:
     ago = seconds_since_round(node.rebuild, node.now)
-    return [] if ago is None else [Sample(ago)]
+    return [] if ago is None else [MetricSample(ago)]
 
 
-def _names(node: BrokerNode) -> Sample:
-    return Sample(node.broker.sessions.names)
+def _names(node: BrokerNode) -> MetricSample:
+    return MetricSample(node.broker.sessions.names)
 
 
-def _flag(node: BrokerNode) -> Sample:
-    return Sample(int(not unready(node)))
+def _flag(node: BrokerNode) -> MetricSample:
+    return MetricSample(int(not unready(node)))

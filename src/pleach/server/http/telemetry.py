@@ -15,7 +15,7 @@ import msgspec
 from pleach.operate.observing import DISTANCES_MAX
 from pleach.server.distances import distances
 from pleach.server.http.operations import Name
-from pleach.server.http.page import Page, decoded, failure, json_page
+from pleach.server.http.page import HttpResponse, decoded, failure, json_page
 from pleach.server.node import BrokerNode
 
 DIGITS_MAX = 18
@@ -25,26 +25,26 @@ class DistancesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     to: Annotated[dict[Name, Name], msgspec.Meta(max_length=DISTANCES_MAX)]
 
 
-class Telemetry:
+class TelemetryPages:
     def __init__(self, node: BrokerNode) -> None:
         self._node = node
 
     @property
-    def families(self) -> Mapping[str, Callable[[str], Page]]:
+    def families(self) -> Mapping[str, Callable[[str], HttpResponse]]:
         return {"/traffic": self._traffic}
 
     @property
-    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[Page]]]:
+    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[HttpResponse]]]:
         return {"/distances": self._distances}
 
-    def _traffic(self, after: str) -> Page:
+    def _traffic(self, after: str) -> HttpResponse:
         if not (after.isascii() and after.isdigit() and len(after) <= DIGITS_MAX):
             return failure(HTTPStatus.BAD_REQUEST, "GET /traffic/0 at first", f"{after!r} is no number")
-        report, number = self._node.gate.watching.look(self._node.name, int(after))
+        report, number = self._node.gate.traffic_notes.look(self._node.name, int(after))
         return json_page(HTTPStatus.OK, {"report": report, "next": number})
 
-    async def _distances(self, data: bytes) -> Page:
+    async def _distances(self, data: bytes) -> HttpResponse:
         body = decoded(data, DistancesBody)
-        if isinstance(body, Page):
+        if isinstance(body, HttpResponse):
             return body
         return json_page(HTTPStatus.OK, await distances(self._node.name, self._node.endpoint.epoch, body.to))

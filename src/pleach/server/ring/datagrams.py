@@ -101,7 +101,7 @@ def _keys(message: Said) -> Iterator[int]:
     yield from getattr(message, "avoid", ())
 
 
-class Post(asyncio.DatagramProtocol):
+class DatagramSocket(asyncio.DatagramProtocol):
     """One socket. `heard`: called with a sender and what it says."""
 
     def __init__(self, me: Node, circle: Circle, counters: Counters, heard: Callable[[Node, Said], None]) -> None:

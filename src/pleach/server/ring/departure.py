@@ -37,7 +37,7 @@ async def depart(node: BrokerNode, seconds_max: float) -> str:
 
 async def _tried(node: BrokerNode) -> str:
     try:
-        found = await settled_survey([node.roads.places.admin])
+        found = await settled_survey([node.directory.places.admin])
         plan = remove_broker(found.topology(), node.name)
     except (SurveyError, InvalidInputError) as error:
         return str(error)

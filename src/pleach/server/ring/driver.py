@@ -13,18 +13,18 @@ from itertools import count
 from typing import Final, TypeVar, assert_never
 
 from pleach.core.effects import SetTimer
-from pleach.core.messages import FindOwner, Greeting, Knock, Node, Owner, Peer
-from pleach.core.ring.chord import Phase
+from pleach.core.messages import FindOwner, Greeting, KeyOwner, Knock, Node, Peer
+from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.config import RingConfig
-from pleach.core.ring.effects import Cast, Found, JoinEnded, NotFound, RingEffect, TreeNeighbours
+from pleach.core.ring.effects import Cast, JoinEnded, OwnerFound, OwnerNotFound, RingEffect, TreeNeighbours
 from pleach.core.ring.host import RingHost
 from pleach.server.metrics import Counters
-from pleach.server.ring.datagrams import Post, Said
+from pleach.server.ring.datagrams import DatagramSocket, Said
 
 KNOCK_SECONDS: Final = 0.5
 FIND_SECONDS: Final = 1.5
 
-Answer = TypeVar("Answer", Greeting, Owner)
+Answer = TypeVar("Answer", Greeting, KeyOwner)
 
 
 class RingDriver:
@@ -37,7 +37,7 @@ class RingDriver:
         self._changed = asyncio.Event()  # the neighbours in the tree are others than they were
         self._terms = dict(terms)
         self._is_open = is_open
-        self._post = Post(me.name, config.circle, counters, self._hear)
+        self._post = DatagramSocket(me.name, config.circle, counters, self._hear)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._joined: asyncio.Future[str] | None = None
         self._tickets = count(-1, -1)
@@ -50,7 +50,7 @@ class RingDriver:
 
     def close(self) -> None:
         """Out of the ring, if it was in it; what others need to know is said."""
-        if self.host.phase is Phase.MEMBER:
+        if self.host.phase is RingPhase.MEMBER:
             self._perform(self.host.leave(now=_now()))
         for timer in self._timers.values():
             timer.cancel()
@@ -73,10 +73,10 @@ class RingDriver:
         ticket = next(self._tickets)
         return await self._ask(Greeting, address, name, Knock(ticket, self.me), KNOCK_SECONDS)
 
-    async def find(self, key: int, through: Peer) -> Owner | None:
+    async def find(self, key: int, through: Peer) -> KeyOwner | None:
         """Who has a key, as the owner itself says; None where no answer comes."""
         question = FindOwner(key, next(self._tickets), self.me, 1)
-        return await self._ask(Owner, through.address, through.name, question, FIND_SECONDS)
+        return await self._ask(KeyOwner, through.address, through.name, question, FIND_SECONDS)
 
     async def change(self, seconds_max: float) -> None:
         """Wait until the host has other neighbours in the tree, or the time is up."""
@@ -104,10 +104,10 @@ class RingDriver:
     def _hear(self, sender: Node, message: Said) -> None:
         match message:
             case Knock(ticket, origin):
-                if self.host.phase is Phase.MEMBER:
+                if self.host.phase is RingPhase.MEMBER:
                     greeting = Greeting(ticket, self.me, self._is_open(), self._terms)
                     self._post.send(origin.address, origin.name, greeting)
-            case Greeting(ticket=ticket) | Owner(ticket=ticket) if ticket < 0:
+            case Greeting(ticket=ticket) | KeyOwner(ticket=ticket) if ticket < 0:
                 future = self._awaited.get(ticket)
                 if future is not None and not future.done():
                     future.set_result(message)
@@ -130,7 +130,7 @@ class RingDriver:
                 case JoinEnded(refusal):
                     if self._joined is not None and not self._joined.done():
                         self._joined.set_result(refusal)
-                case Found() | NotFound():
+                case OwnerFound() | OwnerNotFound():
                     pass  # nobody here has looked anything up
                 case _:
                     assert_never(effect)

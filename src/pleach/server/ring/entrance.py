@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pleach.core.messages import Greeting, Peer, RequestAdd
-from pleach.core.ring.chord import Phase
+from pleach.core.ring.chord import RingPhase
 from pleach.errors import JoinError, SettingsError
 from pleach.net.addresses import Address, parse_address
 from pleach.operate.operation import fresh_name
@@ -115,7 +115,7 @@ async def enter_tree(node: BrokerNode, driver: RingDriver) -> None:
 def _candidates(driver: RingDriver) -> list[Peer]:
     """Nobody as long as the ring has not said who the neighbours are: that is a matter of few messages."""
     host = driver.host
-    if host.phase is not Phase.MEMBER or not host.neighbourhood.all:
+    if host.phase is not RingPhase.MEMBER or not host.neighbourhood.all:
         return []
     known = (*host.neighbourhood.all, host.view.predecessor, *host.view.successors)
     return list(dict.fromkeys(peer for peer in known if peer != driver.me))

@@ -21,7 +21,7 @@ from typing import Final
 from pleach.core.messages import Peer
 from pleach.errors import JoinError, PleachError, SettingsError
 from pleach.net.addresses import parse_address
-from pleach.operate.ring_seats import Seat, seat_of
+from pleach.operate.ring_seats import RingSeat, seat_of
 from pleach.server.bugs import watched
 from pleach.server.node import BrokerNode
 from pleach.server.ring.departure import depart
@@ -64,7 +64,7 @@ class RingMember:
         return self.stay is Stay.INSIDE and not self._node.leaving.has_left
 
     @property
-    def seat(self) -> Seat | None:
+    def seat(self) -> RingSeat | None:
         if self._driver is None:
             return None
         return seat_of(self._driver.host, is_leaving=self.stay is Stay.LEAVING)
@@ -96,7 +96,7 @@ class RingMember:
 
     async def _opened(self, listens: str) -> RingDriver:
         node, config = self._node, self._settings.config
-        address = await numeric_address(node.roads.places.peer, key="advertise")
+        address = await numeric_address(node.directory.places.peer, key="advertise")
         me = Peer(config.circle.key_of(node.name), node.name, address)
         driver = RingDriver(me, config, node.counters, is_open=lambda: self.is_open, terms=self._terms)
         try:
@@ -117,7 +117,7 @@ class RingMember:
     async def _come_back(self, driver: RingDriver) -> None:
         """By way of the seeds, or of neighbours; who has founded the ring founds it again if nobody is there."""
         while True:
-            seeds = [*self._settings.join, *self._node.roads.to_dial().values()]
+            seeds = [*self._settings.join, *self._node.directory.to_dial().values()]
             try:
                 await enter_ring(driver, seeds, self._terms, self._settings.join_seconds)
             except (JoinError, SettingsError) as error:

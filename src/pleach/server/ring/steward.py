@@ -24,10 +24,10 @@ from pleach.core.messages import Node
 from pleach.core.overlay.choice import AT_ONCE, AUTO, planned_exchange
 from pleach.core.overlay.plans import Plan, Topology
 from pleach.core.overlay.plans.transform import exchanges_towards
-from pleach.core.ring.chord import Phase
+from pleach.core.ring.chord import RingPhase
 from pleach.errors import InvalidInputError, SurveyError
 from pleach.operate.apply import Directory, apply_plan
-from pleach.operate.ring_seats import Seat, Wish, wish_of
+from pleach.operate.ring_seats import RingSeat, WantedTree, wish_of
 from pleach.operate.survey import Survey, survey
 from pleach.server.node import BrokerNode
 from pleach.server.ring.driver import RingDriver
@@ -69,7 +69,9 @@ class Steward:
     @property
     def _is_root(self) -> bool:
         host = self._driver.host
-        return host.phase is Phase.MEMBER and host.neighbourhood.parent is None and bool(host.neighbourhood.children)
+        return (
+            host.phase is RingPhase.MEMBER and host.neighbourhood.parent is None and bool(host.neighbourhood.children)
+        )
 
     def _pause(self) -> float:
         match self.sight:
@@ -81,7 +83,7 @@ class Steward:
                 return max(LOOK_SECONDS, self._brokers / BROKERS_PER_SECOND)
 
     async def _look(self) -> Sight:
-        found = await survey([self._node.roads.places.admin], "/glance")
+        found = await survey([self._node.directory.places.admin], "/glance")
         self._brokers = len(found.found)
         try:
             tree = found.topology()
@@ -109,11 +111,11 @@ class Steward:
         return Sight.CHANGED
 
 
-def seats_in(found: Survey) -> dict[Node, Seat]:
+def seats_in(found: Survey) -> dict[Node, RingSeat]:
     return {name: status.ring for name, status in found.found.items() if status.ring is not None}
 
 
-def wanted_in(found: Survey) -> Wish:
+def wanted_in(found: Survey) -> WantedTree:
     return wish_of(seats_in(found))
 
 

@@ -1,7 +1,7 @@
 """Causal order: what a client knows travels with the events that it publishes, over any number of hops.
 
 That is a fold over a whole run, not a join: the knowledge that an event carries is known only when all before it has
-been read. So the deliveries of a run pass by in their order through the reference's own `Client`, one task per run.
+been read. So the deliveries of a run pass in order through the reference's own `ClientHistory`, one task per run.
 Joins and aggregates take away what cannot matter beforehand, which on most traces is nearly everything:
 
 - a *talker* publishes after it has got something; only talkers' events carry knowledge of others;
@@ -27,7 +27,7 @@ from pleach.spark.audit.checkpoints import kept
 from pleach.spark.audit.findings import Cause, findings, nothing_found
 from pleach.spark.audit.publications import SHIFT
 from pleach.spark.lake import spark_schema
-from pleach.trace.ledger import NEVER, Client, Mark, Past
+from pleach.trace.ledger import NEVER, ClientHistory, Mark, Past
 from pleach.trace.verdict import Rule
 
 NO_PAST: Past = {}
@@ -96,13 +96,13 @@ def _judged(batches: Iterator[Any]) -> Iterator[Any]:
 
 def _breaches(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[str, int, str]]:
     """The rows of one run in order; memory is what clients know, and the events of talkers that are under way."""
-    clients: dict[str, Client] = {}
+    clients: dict[str, ClientHistory] = {}
     under_way: dict[str, tuple[Past, int]] = {}  # what an event carries, and how many are still to get it
     for run, index, delivery, name, publisher, event, incarnation, sequence, awaited in rows:
         whose = name if delivery else publisher
         client = clients.get(whose)
         if client is None:
-            client = clients[whose] = Client(whose)
+            client = clients[whose] = ClientHistory(whose)
         if not delivery:
             under_way[event] = (client.current_past(), awaited)
             continue

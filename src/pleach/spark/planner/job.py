@@ -16,7 +16,7 @@ from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.reference import lower_bound
 from pleach.core.optimise.search import Problem, best_of
 from pleach.core.optimise.tasks import End, Task
-from pleach.core.overlay.plans.difference import Difference
+from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import TraceError
 from pleach.scenario.outline import OUTLINE, Outline, read_outline, tree_after
@@ -132,7 +132,7 @@ def _tree(outlines: dict[str, Outline], records: DataFrame) -> Topology:
     (first, tree), *others = trees.items()
     for run, other in others:
         if other != tree:
-            difference = Difference.of(planned=tree, found=other)
+            difference = TreeDifference.of(planned=tree, found=other)
             raise TraceError(
                 f"run {run!r} ended with another tree than {first!r} ({difference}); name one (--run), or --tree"
             )

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pleach.core.optimise.search import Found, Rank
+from pleach.core.optimise.search import Rank, SearchResult
 from pleach.core.optimise.tasks import End, Task, searched
 from pleach.core.overlay.plans.topology import Topology
 from pleach.spark.audit.batches import batches_of, rows_of
@@ -44,4 +44,4 @@ def _row(end: End) -> tuple[int, int, float, list[str]]:
 
 def _end(task: Task, number: int, excess: int, cost: float, names: list[str]) -> End:
     links = zip(names[::2], names[1::2], strict=True)
-    return End(number, Found(Rank(excess, cost), Topology.of(links, task.current.brokers)))
+    return End(number, SearchResult(Rank(excess, cost), Topology.of(links, task.current.brokers)))

@@ -97,7 +97,7 @@ class _Publisher:
     """Publishes on a thread of its own, until it is stopped."""
 
     def __init__(self, address: str) -> None:
-        self._client = blocking.Client(address, name="demo-publisher")
+        self._client = blocking.BlockingClient(address, name="demo-publisher")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._publish, name="publisher", daemon=True)
         self.count = 0

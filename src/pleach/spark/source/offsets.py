@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from pleach.client.reader import Place
+from pleach.client.reader import ReadPosition
 from pleach.errors import SettingsError
 from pleach.spark.source.options import FORMAT, Share
 
@@ -26,19 +26,19 @@ DIGEST_CHARACTERS = 16
 
 class Part(msgspec.Struct, frozen=True):
     filter: str
-    place: Place
+    place: ReadPosition
 
 
 def digest(share: Share) -> str:
     return hashlib.sha256(share.filter.text.encode()).hexdigest()[:DIGEST_CHARACTERS]
 
 
-def offset_of(shares: Sequence[Share], places: Sequence[Place]) -> dict[str, Any]:
+def offset_of(shares: Sequence[Share], places: Sequence[ReadPosition]) -> dict[str, Any]:
     parts = (Part(digest(share), place) for share, place in zip(shares, places, strict=True))
     return {**BEGINNING, **{str(number): msgspec.to_builtins(part) for number, part in enumerate(parts)}}
 
 
-def places_in(offset: Mapping[str, Any], shares: Sequence[Share]) -> list[Place] | None:
+def places_in(offset: Mapping[str, Any], shares: Sequence[Share]) -> list[ReadPosition] | None:
     """The place in each partition; None at the beginning. Raises SettingsError where the options are others by now."""
     if offset.get("version") != VERSION:
         raise _wrong(f"the checkpoint is of version {offset.get('version')}; this Pleach knows {VERSION}")
@@ -53,7 +53,7 @@ def places_in(offset: Mapping[str, Any], shares: Sequence[Share]) -> list[Place]
     return [part.place for part in parts]
 
 
-def is_same_session(one: Place, other: Place) -> bool:
+def is_same_session(one: ReadPosition, other: ReadPosition) -> bool:
     return (one.broker, one.life, one.epoch) == (other.broker, other.life, other.epoch)
 
 

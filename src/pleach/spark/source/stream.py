@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from pleach.client.reader import Place, Reader
+from pleach.client.reader import Reader, ReadPosition
 from pleach.errors import ConnectError
 from pleach.spark.source.offsets import BEGINNING, is_same_session, offset_of, places_in
 from pleach.spark.source.options import Share, StreamOptions
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 class Range(InputPartition):
     """What a task reads: payloads of one session, behind `after` and up to the place's."""
 
-    def __init__(self, share: Share, place: Place, after: int) -> None:
+    def __init__(self, share: Share, place: ReadPosition, after: int) -> None:
         super().__init__(None)
         self.share = share
         self.place = place
@@ -49,10 +49,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Table(schema)  # so that a column that cannot be filled is named at once
         self._options = options
         self._schema = schema
-        self._begun: list[Place] | None = None
+        self._begun: list[ReadPosition] | None = None
         self._silent_since: dict[str, float] = {}  # partitions whose broker does not answer
         self._is_bounded = False
-        self._target: list[Place] | None = None
+        self._target: list[ReadPosition] | None = None
 
     # Planning ------------------------------------------------------------------------------------------------
 
@@ -75,19 +75,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else 0
         return offset_of(shares, self._bounded(places, self._reached(places, rows_max)))
 
-    def _begin(self) -> list[Place]:
+    def _begin(self) -> list[ReadPosition]:
         """Subscribe; once, however often Spark asks before it has written the first batch down."""
         if self._begun is None:
             epoch = time.time_ns()
             self._begun = [self._reader(share).subscribe(share.filter, epoch) for share in self._options.shares]
         return self._begun
 
-    def _reached(self, places: Sequence[Place], rows_max: int) -> list[Place]:
+    def _reached(self, places: Sequence[ReadPosition], rows_max: int) -> list[ReadPosition]:
         share_of_rows = max(1, rows_max // len(places)) if rows_max else 0
         shares = self._options.shares
         return [self._look(share, place, share_of_rows) for share, place in zip(shares, places, strict=True)]
 
-    def _look(self, share: Share, place: Place, rows_max: int) -> Place:
+    def _look(self, share: Share, place: ReadPosition, rows_max: int) -> ReadPosition:
         """How far a partition goes; no further, for now, where its broker does not answer."""
         reader = self._reader(share, min(LOOK_SECONDS_MAX, self._options.patience))
         try:
@@ -102,7 +102,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._silent_since.pop(share.name, None)
         return further
 
-    def _bounded(self, places: Sequence[Place], reached: Sequence[Place]) -> list[Place]:
+    def _bounded(self, places: Sequence[ReadPosition], reached: Sequence[ReadPosition]) -> list[ReadPosition]:
         if self._target is None:
             return list(reached)
         return [_not_beyond(*each) for each in zip(places, reached, self._target, strict=True)]
@@ -112,7 +112,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = places_in(end, shares)
         if ends is None:
             return []
-        starts: Sequence[Place | None] = places_in(start, shares) or [None] * len(ends)
+        starts: Sequence[ReadPosition | None] = places_in(start, shares) or [None] * len(ends)
         ranges = [
             Range(share, place, _after(before, place))
             for share, before, place in zip(shares, starts, ends, strict=True)
@@ -140,12 +140,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Table(self._schema).batches(Seen(event) for event in events)
 
 
-def _after(before: Place | None, place: Place) -> int:
+def _after(before: ReadPosition | None, place: ReadPosition) -> int:
     """Where a range begins: where the former one ended, or where the session did."""
     return before.at if before is not None and is_same_session(before, place) else place.since
 
 
-def _not_beyond(start: Place, reached: Place, target: Place) -> Place:
+def _not_beyond(start: ReadPosition, reached: ReadPosition, target: ReadPosition) -> ReadPosition:
     if not is_same_session(reached, target) or (is_same_session(start, target) and start.at >= target.at):
         return start
     return min(reached, target, key=lambda place: place.at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pleach.core.overlay.coloured.bounds import (
-    Colouring,
+    ColouredConfig,
     check,
     flight,
     period_min,
@@ -19,7 +19,7 @@ from pleach.scenario.colouring import colouring_of
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.stabilising import flight_of, stabilisation_of
 
-GIVEN = Colouring(period=2.0, refresh=0.5, low=0.01, high=0.05, height=4, group=("a", "b"))
+GIVEN = ColouredConfig(period=2.0, refresh=0.5, low=0.01, high=0.05, height=4, group=("a", "b"))
 
 
 def test_our_bounds():
@@ -31,7 +31,7 @@ def test_our_bounds():
 
 
 def test_events_under_way_ask_for_a_period_too():
-    quick = Colouring(period=2.0, refresh=0.01, low=0.01, high=0.05, height=4, group=("a",))
+    quick = ColouredConfig(period=2.0, refresh=0.01, low=0.01, high=0.05, height=4, group=("a",))
     assert period_min(quick) == pytest.approx(12 * 0.05)
 
 
@@ -46,8 +46,8 @@ def test_s1_4_1_to_4_3():
 
 def test_a_period_that_is_just_long_enough_is_not():
     with pytest.raises(ColouringError, match=r"`period` is 0.94 s; more than 0.94 s is wanted"):
-        check(Colouring(period=0.94, refresh=0.5, low=0.01, high=0.05, height=4, group=("a",)))
-    check(Colouring(period=0.941, refresh=0.5, low=0.01, high=0.05, height=4, group=("a",)))
+        check(ColouredConfig(period=0.94, refresh=0.5, low=0.01, high=0.05, height=4, group=("a",)))
+    check(ColouredConfig(period=0.941, refresh=0.5, low=0.01, high=0.05, height=4, group=("a",)))
 
 
 # In scenarios -------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def scenario(stabilise="period = 3.0", more=""):
 
 def test_what_the_network_agrees_on_follows_from_the_scenario():
     found = colouring_of(scenario())
-    assert found == Colouring(period=3.0, refresh=1.0, low=0.1, high=0.2, height=3, group=("a",), degree=4)
+    assert found == ColouredConfig(period=3.0, refresh=1.0, low=0.1, high=0.2, height=3, group=("a",), degree=4)
     assert stabilisation_of(scenario()) == stabilisation(found)
     assert flight_of(scenario()) == flight(found)
 
@@ -85,7 +85,7 @@ def test_brokers_that_are_added_later_make_the_tree_higher():
 
 def test_it_can_be_given():
     given = scenario("period = 3.0\nheight = 2\ndelay = [0.0, 0.3]\ngroup = ['a', 'c']\ndegree = 7")
-    assert colouring_of(given) == Colouring(
+    assert colouring_of(given) == ColouredConfig(
         period=3.0, refresh=1.0, low=0.0, high=0.3, height=2, group=("a", "c"), degree=7
     )
 

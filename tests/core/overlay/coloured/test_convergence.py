@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from pleach.core.messages import Forward, Install, Layer, Move, Recolour, Stage, pack, unpack
+from pleach.core.messages import ColourStage, Forward, Install, Layer, ParentChange, Recolour, pack, unpack
 from pleach.core.overlay.coloured.bounds import stabilisation
 from pleach.core.overlay.coloured.broker import ColouredBroker, ColouredState
-from pleach.core.overlay.coloured.keeper import Keeper, Phase, Reaction, Standing
+from pleach.core.overlay.coloured.keeper import ChildState, ColouredPhase, Keeper, KeeperReaction
 from pleach.core.overlay.coloured.planes import Plane
 from pleach.errors import ProtocolError
 from pleach.faults.coloured_damage import COLOURED_PARTS
@@ -63,7 +63,7 @@ def test_much_less_time_than_stated_is_not_enough():
 
 
 def test_a_network_in_which_nobody_joins_again_is_seen(monkeypatch):
-    monkeypatch.setattr(Keeper, "_seek", lambda keeper, _, now: Reaction(keeper._reset(now)))
+    monkeypatch.setattr(Keeper, "_seek", lambda keeper, _, now: KeeperReaction(keeper._reset(now)))
     assert flaws()
 
 
@@ -110,42 +110,42 @@ def test_a_part_that_a_coloured_broker_does_not_have_is_refused():
 def test_a_child_that_does_not_answer_is_dropped_after_a_second_chance():
     run = healthy()
     b = run.brokers["b"]
-    b.planes.of(Stage.NEW).children = ["c", "d", "e"]  # c is a child of a
-    b._keeper._state.standing["c"] = Standing.FRESH
+    b.planes.of(ColourStage.NEW).children = ["c", "d", "e"]  # c is a child of a
+    b._keeper._state.standing["c"] = ChildState.FRESH
     run.sim.perform("b", b.resume(now=run.sim.now))
     run.advance(5.5)
-    assert "c" in b.planes.of(Stage.CURRENT).children, "it was asked"
+    assert "c" in b.planes.of(ColourStage.CURRENT).children, "it was asked"
     run.advance(6.5)
-    assert "c" not in b.planes.of(Stage.CURRENT).children, "and has not answered"
-    assert run.brokers["c"].planes.of(Stage.CURRENT).parent == "a"
+    assert "c" not in b.planes.of(ColourStage.CURRENT).children, "and has not answered"
+    assert run.brokers["c"].planes.of(ColourStage.CURRENT).parent == "a"
 
 
 def test_a_broker_whose_parent_has_forgotten_it_joins_again():
     run = healthy()
-    run.brokers["b"].planes.of(Stage.NEW).children = ["e"]
+    run.brokers["b"].planes.of(ColourStage.NEW).children = ["e"]
     run.advance(6.5)
-    assert run.brokers["d"].phase is Phase.MEMBER
+    assert run.brokers["d"].phase is ColouredPhase.MEMBER
     run.advance(8.5)
     assert not flaws_of_tree(run)
-    assert run.brokers["d"].planes.of(Stage.CURRENT).parent == "a", "there is room at the root"
+    assert run.brokers["d"].planes.of(ColourStage.CURRENT).parent == "a", "there is room at the root"
 
 
 def test_whoever_is_full_sends_joiners_on_to_confirmed_children():
     run = healthy(stabilise="degree = 2")
-    run.brokers["b"].planes.of(Stage.NEW).children = ["e"]
+    run.brokers["b"].planes.of(ColourStage.NEW).children = ["e"]
     run.advance(8.5)
     assert not flaws_of_tree(run)
-    assert run.brokers["d"].planes.of(Stage.CURRENT).parent in ("c", "b")
+    assert run.brokers["d"].planes.of(ColourStage.CURRENT).parent in ("c", "b")
 
 
 @pytest.mark.parametrize("due", [float("nan"), float("inf"), -1.0, 1e300, 4.6])
 def test_a_damaged_clock_is_late_by_one_period_at_most(due):
     run = healthy()
-    for name, phase in (("a", Phase.ROOT), ("b", Phase.MEMBER)):
+    for name, phase in (("a", ColouredPhase.ROOT), ("b", ColouredPhase.MEMBER)):
         broker = run.brokers[name]
         broker._keeper._state.due = due
         timer = broker.resume(now=4.5)[-1]
-        limit = colouring_of(run.scenario).period if phase is Phase.ROOT else colouring_of(run.scenario).timeout
+        limit = colouring_of(run.scenario).period if phase is ColouredPhase.ROOT else colouring_of(run.scenario).timeout
         assert 0 <= timer.after <= limit
 
 
@@ -162,19 +162,19 @@ def test_state_survives_a_restart_byte_for_byte():
 def test_who_cannot_be_root_does_not_take_itself_for_it():
     run = healthy()
     state = run.brokers["b"]._keeper.capture()
-    state.phase = Phase.ROOT
+    state.phase = ColouredPhase.ROOT
     run.brokers["b"]._keeper.restore(state)
-    assert run.brokers["b"].phase is Phase.SEEKING
+    assert run.brokers["b"].phase is ColouredPhase.SEEKING
 
 
 def test_nobody_leaves_unasked():
     """A recolouring that a fault has altered takes a broker out of the tree: it comes back by itself."""
     run = healthy()
     c = run.brokers["c"]
-    turn = Recolour(c.planes.colour + 1, "a", 1, is_changed=False, moves=[Move("c", "")])
+    turn = Recolour(c.planes.colour + 1, "a", 1, is_changed=False, moves=[ParentChange("c", "")])
     run.sim.perform("c", c.handle("a", turn, now=4.5))
-    assert c.phase is Phase.MEMBER
-    assert c.planes.of(Stage.NEW).parent is None
+    assert c.phase is ColouredPhase.MEMBER
+    assert c.planes.of(ColourStage.NEW).parent is None
     run.advance(4.5 + stabilisation(colouring_of(run.scenario)))
     assert not flaws_of_tree(run)
 
@@ -183,10 +183,10 @@ def test_nobody_is_taken_in_too_far_from_the_root():
     """All brokers are full; d would be sent down the chain for ever, if h did not end it."""
     chain = ScenarioRun(directed([("a", "b"), ("b", "c"), ("a", "d")], stabilise="height = 2\ndegree = 1"), 1)
     chain.advance(4.5)
-    chain.brokers["a"].planes.of(Stage.NEW).children = ["b"]
+    chain.brokers["a"].planes.of(ColourStage.NEW).children = ["b"]
     chain.advance(8.5)
     assert not flaws_of_tree(chain)
-    assert chain.brokers["d"].planes.of(Stage.CURRENT).parent == "b"
+    assert chain.brokers["d"].planes.of(ColourStage.CURRENT).parent == "b"
 
 
 def test_messages_without_a_colour_are_not_legal():
@@ -204,7 +204,7 @@ def test_an_event_on_a_cycle_ends():
     """A parent and a child that take each other for their parent: the direction says that one of them is wrong."""
     run = healthy()
     for x, y in (("b", "d"), ("d", "b")):
-        for stage in Stage:
+        for stage in ColourStage:
             run.brokers[x].planes.of(stage).children = []
             run.brokers[x].planes.of(stage).parent = y
     hops = run.sim.hops

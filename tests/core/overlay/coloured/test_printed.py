@@ -5,16 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pleach.core.messages import Stage
+from pleach.core.messages import ColourStage
 from pleach.core.overlay.coloured.bounds import (
-    Colouring,
+    ColouredConfig,
     period_min,
     printed_period_min,
     printed_timeout,
     stabilisation,
 )
 from pleach.core.overlay.coloured.broker import ColouredBroker
-from pleach.core.overlay.coloured.keeper import Keeper, Standing
+from pleach.core.overlay.coloured.keeper import ChildState, Keeper
 from pleach.scenario.colouring import colouring_of
 from pleach.sim.run import ScenarioRun
 from support.overlay.coloured.directed import client, directed, noted, violations
@@ -39,7 +39,7 @@ def going_down():
 def test_4_1_a_broker_that_is_moved_down_misses_the_root_without_any_fault(monkeypatch):
     run = ScenarioRun(going_down(), 1)
     run.advance(1.5)  # the very first recolouring is later than any other
-    monkeypatch.setattr(Colouring, "timeout", property(lambda c: printed_timeout(c) + 0.25 * c.high))
+    monkeypatch.setattr(ColouredConfig, "timeout", property(lambda c: printed_timeout(c) + 0.25 * c.high))
     run.finish()
     assert [node for _, node in noted(run, "coloured: seeking")] == ["d"]
 
@@ -99,10 +99,10 @@ def circling():
     run = ScenarioRun(directed([("a", "b"), ("b", "c"), ("c", "d")], default=(0.02, 0.02), duration=30.0), 1)
     run.advance(3.03)  # the third recolouring has left b at 3.02
     b, d = run.brokers["b"], run.brokers["d"]
-    for stage in Stage:
+    for stage in ColourStage:
         b.planes.of(stage).parent = "d"
         d.planes.of(stage).children = ["b"]
-    d._keeper._state.standing["b"] = Standing.FRESH
+    d._keeper._state.standing["b"] = ChildState.FRESH
     for name in ("b", "d"):
         run.sim.perform(name, run.brokers[name].resume(now=run.sim.now))
     return run
@@ -136,8 +136,8 @@ def with_a_false_child():
     run = ScenarioRun(directed([("a", "b"), ("a", "c"), ("b", "d")], duration=12.0), 1)
     run.advance(3.5)
     b = run.brokers["b"]
-    b.planes.of(Stage.NEW).children = ["c", "d"]  # c is a child of a, and stays one
-    b._keeper._state.standing["c"] = Standing.FRESH
+    b.planes.of(ColourStage.NEW).children = ["c", "d"]  # c is a child of a, and stays one
+    b._keeper._state.standing["c"] = ChildState.FRESH
     run.sim.perform("b", b.resume(now=run.sim.now))
     return run
 
@@ -146,21 +146,21 @@ def test_algorithm_12_a_dead_child_comes_back_with_every_turn(monkeypatch):
     turn = Keeper._turn
 
     def copied_first(keeper, recolour):
-        children = keeper._planes.of(Stage.NEW).children
+        children = keeper._planes.of(ColourStage.NEW).children
         effects = turn(keeper, recolour)
-        keeper._planes.of(Stage.NEW).children = children
+        keeper._planes.of(ColourStage.NEW).children = children
         return effects
 
     monkeypatch.setattr(Keeper, "_turn", copied_first)
     run = with_a_false_child()
     run.finish()
-    assert run.brokers["b"].planes.of(Stage.NEW).children == ["c", "d"]
+    assert run.brokers["b"].planes.of(ColourStage.NEW).children == ["c", "d"]
 
 
 def test_ours_is_dropped_for_good():
     run = with_a_false_child()
     run.finish()
-    assert run.brokers["b"].planes.of(Stage.NEW).children == ["d"]
+    assert run.brokers["b"].planes.of(ColourStage.NEW).children == ["d"]
 
 
 # Subscriptions over links of the next tree ----------------------------------------------------------------------

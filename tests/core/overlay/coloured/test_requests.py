@@ -8,15 +8,15 @@ from pleach.core.messages import (
     Attach,
     Carried,
     Carry,
-    Move,
+    ColourStage,
+    ParentChange,
     RequestAdd,
     RequestExchange,
     RequestRemove,
     RequestSwap,
-    Stage,
 )
 from pleach.core.overlay.coloured.guests import TURNS_MAX, Guests
-from pleach.core.overlay.coloured.requests import ROUNDS_MAX, Requests, Turn
+from pleach.core.overlay.coloured.requests import ROUNDS_MAX, RequestTurn, TreeRequests
 from pleach.sim.run import ScenarioRun
 from support.overlay.coloured.directed import client, directed, noted, parents, violations
 from support.overlay.coloured.tinted import flaws_of_tree
@@ -62,7 +62,7 @@ TREE = {"a": None, "b": "a", "c": "a", "d": "b", "e": "b", "f": "c"}
 def test_a_change_is_in_effect_with_the_second_recolouring():
     run = ScenarioRun(directed(LINKS, steps=[swap(4.5, "d", "b", "a")]), 1)
     run.advance(5.5)
-    assert run.brokers["d"].planes.of(Stage.NEW).parent == "a"
+    assert run.brokers["d"].planes.of(ColourStage.NEW).parent == "a"
     assert run.brokers["d"].router.parent == "b"
     run.advance(6.5)
     assert run.brokers["d"].router.parent == "a"
@@ -175,7 +175,7 @@ def test_the_network_goes_on_until_a_late_request_is_carried_out():
 
 
 def asked(*requests):
-    books = Requests("r", ("r",), 5)
+    books = TreeRequests("r", ("r",), 5)
     for request in requests:
         assert books.ask(Carry("asker", request)) == []
     return books
@@ -185,26 +185,26 @@ CENSUS = {"r": "", "a": "r", "b": "a"}
 
 
 def test_nothing_asked_for_nothing_moved():
-    assert asked().turn(CENSUS) == Turn(is_changed=False, moves=[], answers=[])
+    assert asked().turn(CENSUS) == RequestTurn(is_changed=False, moves=[], answers=[])
 
 
 def test_a_request_is_answered_when_it_is_in_effect():
     books = asked(RequestSwap("1", "b", "a", "r"))
-    assert books.turn(CENSUS) == Turn(is_changed=False, moves=[Move("b", "r")], answers=[])
-    assert books.turn(CENSUS) == Turn(is_changed=True, moves=[], answers=[("asker", Carried("1", ""))])
-    assert books.turn({**CENSUS, "b": "r"}) == Turn(is_changed=False, moves=[], answers=[])
+    assert books.turn(CENSUS) == RequestTurn(is_changed=False, moves=[ParentChange("b", "r")], answers=[])
+    assert books.turn(CENSUS) == RequestTurn(is_changed=True, moves=[], answers=[("asker", Carried("1", ""))])
+    assert books.turn({**CENSUS, "b": "r"}) == RequestTurn(is_changed=False, moves=[], answers=[])
 
 
 def test_the_next_request_meets_the_tree_that_is_on_its_way():
     books = asked(RequestSwap("1", "b", "a", "r"))
     books.turn(CENSUS)
     books.ask(Carry("asker", RequestExchange("2", ["a", "r", "b", "b"], 1, "")))
-    assert books.turn(CENSUS).moves == [Move("b", "a")]
+    assert books.turn(CENSUS).moves == [ParentChange("b", "a")]
 
 
 def test_who_leaves_is_told_after_it_has_passed_on_what_it_had():
     books = asked(RequestRemove("1", "b"))
-    assert books.turn(CENSUS).moves == [Move("b", "")]
+    assert books.turn(CENSUS).moves == [ParentChange("b", "")]
     rest = {"r": "", "a": "r"}
     assert books.turn(CENSUS).answers == []
     assert books.turn(rest).answers == [("asker", Carried("1", ""))]
@@ -214,7 +214,7 @@ def test_who_leaves_is_told_after_it_has_passed_on_what_it_had():
 def test_while_the_tree_is_not_known_requests_wait_but_not_for_ever(census):
     books = asked(RequestSwap("1", "b", "a", "r"))
     for _ in range(ROUNDS_MAX - 1):
-        assert books.turn(census) == Turn(is_changed=False, moves=[], answers=[])
+        assert books.turn(census) == RequestTurn(is_changed=False, moves=[], answers=[])
     ((_, told),) = books.turn(census).answers
     assert "the tree is not whole" in told.refusal
     assert not books.state.pending
@@ -225,4 +225,4 @@ def test_a_root_that_steps_down_tells_whoever_waits():
     books.turn(CENSUS)
     books.ask(Carry("asker", RequestAdd("2", "a")))
     assert [(who, told.operation) for who, told in books.dismiss()] == [("asker", "2"), ("asker", "1")]
-    assert books.turn(CENSUS) == Turn(is_changed=False, moves=[], answers=[])
+    assert books.turn(CENSUS) == RequestTurn(is_changed=False, moves=[], answers=[])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pleach.core.messages import JoinTree, Stage
+from pleach.core.messages import ColourStage, JoinTree
 from pleach.core.overlay.coloured.bounds import stabilisation
-from pleach.core.overlay.coloured.keeper import Phase
+from pleach.core.overlay.coloured.keeper import ColouredPhase
 from pleach.scenario.colouring import colouring_of
 from pleach.scenario.steps import Crash, Cut, Heal, Restart
 from pleach.sim.run import ScenarioRun
@@ -70,7 +70,7 @@ CRASH_A = 'at = 4.5\ndo = "crash"\nbroker = "a"\nfor_good = true'
 def test_the_first_that_lives_takes_over():
     run = network_of_five(CRASH_A)
     run.advance(4.5 + stabilisation(colouring_of(run.scenario)))
-    assert run.brokers["b"].phase is Phase.ROOT
+    assert run.brokers["b"].phase is ColouredPhase.ROOT
     assert not flaws_of_tree(run)
     assert [node for _, node in noted(run, "coloured: root")] == ["b"]
 
@@ -78,17 +78,17 @@ def test_the_first_that_lives_takes_over():
 def test_nobody_beside_the_group_becomes_root():
     run = network_of_five(*(CRASH_A.replace('"a"', f'"{name}"') for name in "abc"))
     run.finish()
-    assert {run.brokers[name].phase for name in "de"} <= {Phase.SEEKING, Phase.MEMBER}
+    assert {run.brokers[name].phase for name in "de"} <= {ColouredPhase.SEEKING, ColouredPhase.MEMBER}
     assert not noted(run, "coloured: root")
 
 
 def test_a_root_gives_way_to_one_before_it():
     run = network_of_five(CRASH_A.replace("\nfor_good = true", ""), 'at = 14.0\ndo = "restart"\nbroker = "a"')
     run.advance(13.9)
-    assert run.brokers["b"].phase is Phase.ROOT
+    assert run.brokers["b"].phase is ColouredPhase.ROOT
     run.advance(14.0 + stabilisation(colouring_of(run.scenario)))
-    assert run.brokers["a"].phase is Phase.ROOT
-    assert run.brokers["b"].phase is Phase.MEMBER
+    assert run.brokers["a"].phase is ColouredPhase.ROOT
+    assert run.brokers["b"].phase is ColouredPhase.MEMBER
     assert not flaws_of_tree(run)
 
 
@@ -99,9 +99,9 @@ def test_one_before_it_in_its_own_tree_takes_over_at_once():
     b = run.brokers["b"]
     b._keeper._state.root = "c"  # as if it had joined the tree of c
     effects = b.handle("c", JoinTree("c", "", 0, is_root=True), now=4.5)
-    assert b.phase is Phase.ROOT
-    assert b.planes.of(Stage.NEW).parent is None
-    assert "c" in b.planes.of(Stage.NEW).children
+    assert b.phase is ColouredPhase.ROOT
+    assert b.planes.of(ColourStage.NEW).parent is None
+    assert "c" in b.planes.of(ColourStage.NEW).children
     assert [type(e.message).__name__ for e in effects if getattr(e, "to", "") == "c" and hasattr(e, "message")][:1]
 
 
@@ -109,9 +109,9 @@ def test_a_damaged_pretender_steps_down():
     run = network_of_five()
     run.advance(4.5)
     state = run.brokers["c"]._keeper.capture()
-    state.phase = Phase.ROOT
+    state.phase = ColouredPhase.ROOT
     run.brokers["c"]._keeper.restore(state)
     run.sim.perform("c", run.brokers["c"].resume(now=4.5))
     run.advance(4.5 + stabilisation(colouring_of(run.scenario)))
-    assert run.brokers["c"].phase is Phase.MEMBER
+    assert run.brokers["c"].phase is ColouredPhase.MEMBER
     assert not flaws_of_tree(run)

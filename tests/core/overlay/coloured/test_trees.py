@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleach.core.messages import Move, RequestAdd, RequestExchange, RequestRemove, RequestSwap
+from pleach.core.messages import ParentChange, RequestAdd, RequestExchange, RequestRemove, RequestSwap
 from pleach.core.overlay.coloured.trees import (
     NOBODY,
     exchanged,
@@ -118,4 +118,4 @@ def test_moves_lead_from_any_tree_to_any_other(before, after):
 
 
 def test_who_leaves_gets_no_parent():
-    assert moves_between(TREE, without(TREE, "c")) == [Move("c", NOBODY)]
+    assert moves_between(TREE, without(TREE, "c")) == [ParentChange("c", NOBODY)]

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import combinations, pairwise
 from random import Random
 
-from pleach.scenario.model import Client, Ordering, PerLink, Publish, Routing, Scenario
+from pleach.scenario.model import Ordering, PerLink, PublishLoad, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Drain, Exchange
 from pleach.scenario.values import Span
 from pleach.trace import Rule
@@ -50,17 +50,17 @@ def _latency(stream: Random) -> Span:
     return Span(latency, latency)
 
 
-def _publisher(index: int, broker: str) -> Client:
+def _publisher(index: int, broker: str) -> ScenarioClient:
     """During the exchange, and when all is quiet again."""
     loads = [
-        Publish(every=Span(0.008, 0.012), start=start, until=until, attributes={"of": index})
+        PublishLoad(every=Span(0.008, 0.012), start=start, until=until, attributes={"of": index})
         for start, until in ((0.8, 2.0), (3.1, 3.2))
     ]
-    return Client(id=f"p{index}", broker=broker, publish=tuple(loads))
+    return ScenarioClient(id=f"p{index}", broker=broker, publish=tuple(loads))
 
 
-def _subscriber(index: int, broker: str) -> Client:
-    return Client(id=f"s{index}", broker=broker, subscribe=(f"of = {index % PUBLISHERS}",))
+def _subscriber(index: int, broker: str) -> ScenarioClient:
+    return ScenarioClient(id=f"s{index}", broker=broker, subscribe=(f"of = {index % PUBLISHERS}",))
 
 
 def broken_at(length: int, exchange: str) -> Counter[Rule]:

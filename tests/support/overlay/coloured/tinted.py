@@ -11,10 +11,10 @@ from random import Random
 
 import msgspec
 
-from pleach.core.messages import Layer, Node, Stage
-from pleach.core.overlay.coloured.bounds import Colouring, period_min, stabilisation
+from pleach.core.messages import ColourStage, Layer, Node
+from pleach.core.overlay.coloured.bounds import ColouredConfig, period_min, stabilisation
 from pleach.core.overlay.coloured.broker import ColouredBroker
-from pleach.core.overlay.coloured.keeper import Phase
+from pleach.core.overlay.coloured.keeper import ColouredPhase
 from pleach.core.overlay.coloured.trees import NOBODY, height
 from pleach.scenario.assemble import tree_of
 from pleach.scenario.colouring import colouring_of
@@ -22,7 +22,7 @@ from pleach.scenario.model import Ordering, Routing, Scenario, Stabilise, Stabil
 from pleach.scenario.stabilising import check_stabilising
 from pleach.scenario.steps import AddBroker, Corrupt, Exchange, Garble, RemoveBroker, Step, Swap
 from pleach.scenario.values import Span
-from pleach.sim.links import Link
+from pleach.sim.links import SimLink
 from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind, judge
 from support.contract.networks import changes_of_mind, random_scenario
@@ -244,7 +244,7 @@ def running(scenario: Scenario, seed: int) -> ScenarioRun:
     push = _pusher(stream)
     former = run.sim.on_link
 
-    def furnish(link: Link) -> None:
+    def furnish(link: SimLink) -> None:
         former(link)
         push(link)
 
@@ -255,8 +255,8 @@ def running(scenario: Scenario, seed: int) -> ScenarioRun:
     return run
 
 
-def _pusher(stream: Random) -> Callable[[Link], None]:
-    def push(link: Link) -> None:
+def _pusher(stream: Random) -> Callable[[SimLink], None]:
+    def push(link: SimLink) -> None:
         link._draw = lambda: float(stream.random() < 0.5)
 
     return push
@@ -313,19 +313,21 @@ def _is_young(run: ScenarioRun, client: Node) -> bool:
 
 def members(run: ScenarioRun) -> dict[Node, ColouredBroker]:
     alive = {name: broker for name, broker in run.brokers.items() if name not in run.disks}
-    return {name: broker for name, broker in alive.items() if broker.phase is not Phase.OUTSIDE}
+    return {name: broker for name, broker in alive.items() if broker.phase is not ColouredPhase.OUTSIDE}
 
 
 def flaws_of_tree(run: ScenarioRun) -> list[str]:
     """S1 §4.5.3: pointers agree, and lead to the root, in the colours that are old and current at the root."""
     brokers = members(run)
-    roots = [name for name, broker in brokers.items() if broker.phase is Phase.ROOT]
+    roots = [name for name, broker in brokers.items() if broker.phase is ColouredPhase.ROOT]
     if len(roots) != 1:
         return [f"there are {len(roots)} roots: {roots}"]
-    lost = [f"{name} is {broker.phase}" for name, broker in brokers.items() if broker.phase is Phase.SEEKING]
+    lost = [f"{name} is {broker.phase}" for name, broker in brokers.items() if broker.phase is ColouredPhase.SEEKING]
     planes = brokers[roots[0]].planes
     return lost + [
-        flaw for stage in (Stage.OLD, Stage.CURRENT) for flaw in _flaws_of_colour(brokers, planes.colour_of(stage))
+        flaw
+        for stage in (ColourStage.OLD, ColourStage.CURRENT)
+        for flaw in _flaws_of_colour(brokers, planes.colour_of(stage))
     ]
 
 
@@ -350,7 +352,7 @@ def flaws_of_tables(run: ScenarioRun) -> list[str]:
     brokers = members(run)
     flaws = []
     for name, broker in sorted(brokers.items()):
-        for stage in (Stage.OLD, Stage.CURRENT, Stage.NEW):
+        for stage in (ColourStage.OLD, ColourStage.CURRENT, ColourStage.NEW):
             plane = broker.planes.of(stage)
             for neighbour in plane.pointed_at:
                 theirs = brokers[neighbour].planes.of(stage)
@@ -363,7 +365,7 @@ def flaws_of_tables(run: ScenarioRun) -> list[str]:
     return flaws
 
 
-def colouring(run: ScenarioRun) -> Colouring:
+def colouring(run: ScenarioRun) -> ColouredConfig:
     return colouring_of(run.scenario)
 
 

@@ -20,7 +20,7 @@ from pleach.core.broker import Broker
 from pleach.core.messages import Node
 from pleach.core.overlay.plans import Topology
 from pleach.lab.exchanges import cycle_of, exchange_of
-from pleach.scenario.model import Client, Ordering, Routing, Scenario
+from pleach.scenario.model import Ordering, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Crash, Cut, Drain, Exchange, Heal, Restart, Step
 from pleach.trace import Record, RecordKind, Rule, Verdict
 from support.contract.networks import COMBINATIONS, Combination, combined
@@ -95,7 +95,7 @@ def drawn_exchange(seed: int, scenario: Scenario) -> Exchange:
     return Exchange(at=EXCHANGE_AT, remove=(path[cut], path[cut + 1]), add=added)
 
 
-def _and_afterwards(client: Client) -> Client:
+def _and_afterwards(client: ScenarioClient) -> ScenarioClient:
     again = [msgspec.structs.replace(load, start=AFTERWARDS[0], until=AFTERWARDS[1]) for load in client.publish]
     return msgspec.structs.replace(client, publish=(*client.publish, *again))
 

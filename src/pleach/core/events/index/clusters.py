@@ -6,16 +6,16 @@ from bisect import bisect_right
 from collections.abc import Hashable
 from typing import TypeAlias
 
-from pleach.core.events.index.grid import Entry, Field, Grid
+from pleach.core.events.index.grid import Field, Grid, GridEntry
 from pleach.core.events.index.predicates import Getter, holds
 
 SCAN_MAX = 12  # on W1 anything from 6 to 16 did equally well, within the noise
 FIELD_MIN = 6  # below half of it, so that a cluster at the limit does not flip with each change
 
-Cluster: TypeAlias = list[Entry] | Field[Entry]
+Cluster: TypeAlias = list[GridEntry] | Field[GridEntry]
 
 
-def added(cluster: Cluster | None, entry: Entry) -> Cluster:
+def added(cluster: Cluster | None, entry: GridEntry) -> Cluster:
     """The cluster that holds `entry` too; the same object where its form does not change."""
     match cluster:
         case None:
@@ -29,7 +29,7 @@ def added(cluster: Cluster | None, entry: Entry) -> Cluster:
     return cluster
 
 
-def removed(cluster: Cluster, entry: Entry) -> Cluster | None:
+def removed(cluster: Cluster, entry: GridEntry) -> Cluster | None:
     """The cluster without `entry`; None where nothing is left."""
     if isinstance(cluster, list):
         cluster.remove(entry)
@@ -50,7 +50,7 @@ def collect(cluster: Cluster, get: Getter, found: set[Hashable]) -> None:
             _verify(grid, _candidates(grid, get), get, found)
 
 
-def _candidates(grid: Grid[Entry], get: Getter) -> int:
+def _candidates(grid: Grid[GridEntry], get: Getter) -> int:
     failed = 0
     for name, axes in grid.axes.items():
         value = get(name)
@@ -61,7 +61,7 @@ def _candidates(grid: Grid[Entry], get: Getter) -> int:
     return grid.alive & ~failed
 
 
-def _verify(grid: Grid[Entry], candidates: int, get: Getter, found: set[Hashable]) -> None:
+def _verify(grid: Grid[GridEntry], candidates: int, get: Getter, found: set[Hashable]) -> None:
     entries, masks = grid.entries, grid.masks
     while candidates:
         entry = entries[candidates.bit_length() - 1]

@@ -21,7 +21,7 @@ from operator import xor
 from types import NoneType
 from typing import Any, TypeAlias
 
-from pleach.core.events.constraint import KIND_OF, Kind, Pattern
+from pleach.core.events.constraint import KIND_OF, Pattern, TypeConstraint
 from pleach.core.events.index.predicates import Predicate
 from pleach.core.events.ranges import BEFORE, Cut, Ranges
 
@@ -30,7 +30,13 @@ PATTERN_MEMO_MAX = 256  # values whose failing patterns are remembered, per attr
 
 Axis: TypeAlias = tuple[list[Any], list[int]]  # boundaries, and one row more than these
 
-AXIS_KINDS = (Kind.ABSENT, Kind.NUMBER, Kind.STRING, Kind.BOOLEAN, Kind.BYTES)
+AXIS_KINDS = (
+    TypeConstraint.ABSENT,
+    TypeConstraint.NUMBER,
+    TypeConstraint.STRING,
+    TypeConstraint.BOOLEAN,
+    TypeConstraint.BYTES,
+)
 
 
 class Column:
@@ -44,21 +50,21 @@ class Column:
         self.patterned = 0  # those of them with patterns, of which rows know nothing
         self._patterns: dict[Pattern, int] = {}
         self._memo: dict[str, int] = {}
-        by_kind: dict[Kind, list[tuple[int, Predicate]]] = {}
+        by_kind: dict[TypeConstraint, list[tuple[int, Predicate]]] = {}
         for bit, predicate in items:
             self._note(bit, predicate)
             by_kind.setdefault(predicate[1], []).append((bit, predicate))
-        tolerant = _union(by_kind.get(Kind.ANY, ()))
-        self.kinds: dict[Kind, Axis] = {}
+        tolerant = _union(by_kind.get(TypeConstraint.ANY, ()))
+        self.kinds: dict[TypeConstraint, Axis] = {}
         for kind in AXIS_KINDS:
             same = by_kind.get(kind, [])
             others = self.constraining & ~_union(same)
-            self.kinds[kind] = _axis(kind, same, others if kind is Kind.ABSENT else others & ~tolerant)
+            self.kinds[kind] = _axis(kind, same, others if kind is TypeConstraint.ABSENT else others & ~tolerant)
         self.axes: dict[type, Axis] = {cls: self.kinds[kind] for cls, kind in KIND_OF.items()}
-        self.axes[NoneType] = self.kinds[Kind.ABSENT]
+        self.axes[NoneType] = self.kinds[TypeConstraint.ABSENT]
 
     def add(self, bit: int, predicate: Predicate) -> None:
-        is_any = predicate[1] is Kind.ANY
+        is_any = predicate[1] is TypeConstraint.ANY
         for kind, (boundaries, rows) in self.kinds.items():
             if not boundaries and kind is not predicate[1] and not is_any:  # most kinds of most columns
                 rows[0] |= bit
@@ -115,7 +121,7 @@ def _last_bucket(boundaries: list[Any], high: Cut) -> int:
     return bisect_left(boundaries, value) if side == BEFORE else bisect_right(boundaries, value)
 
 
-def _ruled_out(predicate: Predicate, kind: Kind, boundaries: list[Any]) -> Iterator[tuple[int, int]]:
+def _ruled_out(predicate: Predicate, kind: TypeConstraint, boundaries: list[Any]) -> Iterator[tuple[int, int]]:
     """The rows, as half-open spans, of the buckets of one kind in which no value satisfies the predicate."""
     _, wanted, _, _, constraint = predicate
     start = 0
@@ -124,13 +130,13 @@ def _ruled_out(predicate: Predicate, kind: Kind, boundaries: list[Any]) -> Itera
             if start < first:
                 yield start, first
             start = max(start, last + 1)
-    elif wanted is Kind.ANY and kind is not Kind.ABSENT:
+    elif wanted is TypeConstraint.ANY and kind is not TypeConstraint.ABSENT:
         return
     if start <= len(boundaries):
         yield start, len(boundaries) + 1
 
 
-def _axis(kind: Kind, items: Sequence[tuple[int, Predicate]], always: int) -> Axis:
+def _axis(kind: TypeConstraint, items: Sequence[tuple[int, Predicate]], always: int) -> Axis:
     """The axis for predicates of this kind; the bits in `always` are those of others, ruled out in every bucket.
 
     Adding the items one by one would give the same rows. Here each bit toggles where its spans begin and end.

@@ -18,7 +18,7 @@ GRID_SLOTS_MIN = 64
 SLOTS_PER_ENTRY = 2  # how far a grid may grow, or rot, before it is built anew
 
 
-class Entry:
+class GridEntry:
     """A conjunction in an index: whose it is, what has to be verified, and where it is."""
 
     __slots__ = ("grid", "owner", "predicates", "slot")
@@ -26,11 +26,11 @@ class Entry:
     def __init__(self, owner: Hashable, predicates: tuple[Predicate, ...]) -> None:
         self.owner = owner
         self.predicates = predicates
-        self.grid: Grid[Entry] | None = None
+        self.grid: Grid[GridEntry] | None = None
         self.slot = -1
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=GridEntry)
 
 
 class Grid(Generic[E]):

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple, cast
 from pleach.core.events.constraint import Conjunction
 from pleach.core.events.filter import Filter
 from pleach.core.events.index.clusters import Cluster, added, collect, removed
-from pleach.core.events.index.grid import Entry
-from pleach.core.events.index.placement import Equality, Place, Popularity, choices, places
+from pleach.core.events.index.grid import GridEntry
+from pleach.core.events.index.placement import Equality, IndexPlacement, Popularity, choices, places
 
 
 class Node:
@@ -44,12 +44,12 @@ class Node:
         return self.cluster is None and not self.children and not self.partners
 
 
-class _Placed(Entry):
+class _Placed(GridEntry):
     """An entry that knows its cluster: `node.children[partner]`, or `node.cluster` without a partner."""
 
     __slots__ = ("node", "partner")
 
-    def __init__(self, destination: str, place: Place, node: Node, partner: Node | None) -> None:
+    def __init__(self, destination: str, place: IndexPlacement, node: Node, partner: Node | None) -> None:
         super().__init__(destination, place.rest)
         self.node = node
         self.partner = partner

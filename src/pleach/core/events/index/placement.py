@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
 
-from pleach.core.events.constraint import Conjunction, Constraint, Kind
+from pleach.core.events.constraint import Conjunction, Constraint, TypeConstraint
 from pleach.core.events.index.predicates import Predicate, predicates_of
 
 POINTS_MAX = 4  # an IN of at most so many values is taken as that many equalities
@@ -22,7 +22,7 @@ class Equality(NamedTuple):
     value: Any
 
 
-class Place(NamedTuple):
+class IndexPlacement(NamedTuple):
     equalities: tuple[Equality, ...]  # none, one or two, the rarest first
     rest: tuple[Predicate, ...]  # what remains to be verified there
 
@@ -70,7 +70,13 @@ def _few_points(constraint: Constraint) -> tuple[Any, ...] | None:
     """`constraint.points()` where these are few. Every change asks: it pays to look only for `=` and IN as written."""
     inside_first, cuts = constraint.ranges
     count = len(cuts)
-    if inside_first or count % 2 or count > 2 * POINTS_MAX or constraint.patterns or constraint.kind < Kind.NUMBER:
+    if (
+        inside_first
+        or count % 2
+        or count > 2 * POINTS_MAX
+        or constraint.patterns
+        or constraint.kind < TypeConstraint.NUMBER
+    ):
         return None
     if count == 2:
         value = cuts[0][0]
@@ -80,14 +86,14 @@ def _few_points(constraint: Constraint) -> tuple[Any, ...] | None:
     return tuple(values) if 2 * len(values) == count else None
 
 
-def places(conjunction: Conjunction, options: list[Choice], popularity: Popularity) -> Iterator[Place]:
+def places(conjunction: Conjunction, options: list[Choice], popularity: Popularity) -> Iterator[IndexPlacement]:
     """One place per combination of the chosen equalities' values; none for a conjunction that admits nothing."""
     chosen = _chosen(sorted(options, key=lambda choice: (popularity.of(choice), choice[0])))
     settled = {name for name, values in chosen if not _is_ambiguous(values)}
     rest = predicates_of(item for item in conjunction.constraints.items() if item[0] not in settled)
     for values in product(*(values for _, values in chosen)):
         equalities = (Equality(name, value) for (name, _), value in zip(chosen, values, strict=True))
-        yield Place(tuple(equalities), rest)
+        yield IndexPlacement(tuple(equalities), rest)
 
 
 def _chosen(ranked: list[Choice]) -> list[Choice]:

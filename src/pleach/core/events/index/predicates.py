@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterable
 from types import NoneType
 from typing import Any, TypeAlias
 
-from pleach.core.events.constraint import KIND_OF, Constraint, Kind
+from pleach.core.events.constraint import KIND_OF, Constraint, TypeConstraint
 from pleach.core.events.ranges import AFTER, BEFORE, Cut
 
 # (attribute, kind, low, high, constraint): a plain tuple, because a loop unpacks it faster than a named one. The
 # constraint is low <= value <= high, ends included, and low is None where it cannot be written so.
-Predicate: TypeAlias = tuple[str, Kind, Any, Any, Constraint]
+Predicate: TypeAlias = tuple[str, TypeConstraint, Any, Any, Constraint]
 Getter: TypeAlias = Callable[[str], Any]
 
-KIND_OF_CLASS: dict[type, Kind] = {**KIND_OF, NoneType: Kind.ABSENT}  # a missing attribute reads as None
+KIND_OF_CLASS: dict[type, TypeConstraint] = {
+    **KIND_OF,
+    NoneType: TypeConstraint.ABSENT,
+}  # a missing attribute reads as None
 EXACT_MAX = 2**53  # up to here every integer is a float, and so none lies between two adjacent floats
 
 
@@ -54,13 +57,13 @@ def _looseness(constraint: Constraint) -> int:
 def _closed(constraint: Constraint) -> tuple[Any, Any]:
     """The ends of the closed interval that the constraint is; (None, None) if it is none."""
     inside_first, cuts = constraint.ranges
-    if constraint.patterns or constraint.kind < Kind.NUMBER or len(cuts) + inside_first > 2 or not cuts:
+    if constraint.patterns or constraint.kind < TypeConstraint.NUMBER or len(cuts) + inside_first > 2 or not cuts:
         return None, None
     low = None if inside_first else cuts[0]
     high = cuts[-1] if inside_first or len(cuts) == 2 else None
     if low is not None and high is not None and low[0] == high[0]:
         return low[0], low[0]
-    if constraint.kind is Kind.NUMBER and _is_exact(low) and _is_exact(high):
+    if constraint.kind is TypeConstraint.NUMBER and _is_exact(low) and _is_exact(high):
         return _closed_end(low, BEFORE, -math.inf), _closed_end(high, AFTER, math.inf)
     return None, None
 

@@ -19,7 +19,7 @@ from pleach.core.messages import Node
 from pleach.errors import ColouringError
 
 
-class Colouring(msgspec.Struct, frozen=True, kw_only=True):
+class ColouredConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What all brokers of a network agree on, and no fault touches.
 
     `period` is the paper's ξ, `refresh` its ρ: seconds between recolourings, and between renewals of a client.
@@ -46,19 +46,19 @@ class Colouring(msgspec.Struct, frozen=True, kw_only=True):
         return (self.height + 3) * self.high
 
 
-def period_min(colouring: Colouring) -> float:
+def period_min(colouring: ColouredConfig) -> float:
     """The period must be longer than this, or tables are used before they are complete, or emptied before time."""
     through = colouring.height * colouring.high
     return max(colouring.refresh + 2 * through + colouring.high - colouring.low, 3 * through)
 
 
-def stabilisation(colouring: Colouring) -> float:
+def stabilisation(colouring: ColouredConfig) -> float:
     """After a fault everything is correct again by then (the paper's Δr)."""
     asking = 2 * len(colouring.group) * colouring.answer
     return 4 * colouring.period + (5 * colouring.height + 9) * colouring.high + asking
 
 
-def flight(colouring: Colouring) -> float:
+def flight(colouring: ColouredConfig) -> float:
     """How long an event may be under way once it is confirmed.
 
     It may wait for a recolouring, goes up and down the tree then, and on to a client.
@@ -66,7 +66,7 @@ def flight(colouring: Colouring) -> float:
     return colouring.period + (3 * colouring.height + 1) * colouring.high
 
 
-def check(colouring: Colouring) -> None:
+def check(colouring: ColouredConfig) -> None:
     """Raises ColouringError where events could get lost without any fault."""
     least = period_min(colouring)
     if colouring.period <= least:
@@ -81,16 +81,16 @@ def check(colouring: Colouring) -> None:
 # As printed, for comparison ---------------------------------------------------------------------------------
 
 
-def printed_timeout(colouring: Colouring) -> float:
+def printed_timeout(colouring: ColouredConfig) -> float:
     """S1 (4.1)."""
     return colouring.period + colouring.height * (colouring.high - colouring.low)
 
 
-def printed_period_min(colouring: Colouring) -> float:
+def printed_period_min(colouring: ColouredConfig) -> float:
     """S1 (4.2)."""
     return colouring.refresh + 2 * colouring.height * colouring.high
 
 
-def printed_stabilisation(colouring: Colouring) -> float:
+def printed_stabilisation(colouring: ColouredConfig) -> float:
     """S1 (4.3)."""
     return 4 * colouring.period + colouring.height * (2 * colouring.high - colouring.low)

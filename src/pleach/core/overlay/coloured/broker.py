@@ -32,6 +32,7 @@ from pleach.core.messages import (
     ClientRequest,
     Coloured,
     ColouredMessage,
+    ColourStage,
     Detach,
     Farewell,
     Message,
@@ -42,7 +43,6 @@ from pleach.core.messages import (
     PublishRefused,
     Redirect,
     Renewed,
-    Stage,
     Subscribe,
     Subscribed,
     Unsubscribe,
@@ -50,12 +50,12 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
-from pleach.core.overlay.coloured.bounds import Colouring
+from pleach.core.overlay.coloured.bounds import ColouredConfig
 from pleach.core.overlay.coloured.guests import Guests, GuestsState
 from pleach.core.overlay.coloured.holding import Holding, HoldingState, Order
-from pleach.core.overlay.coloured.keeper import Keeper, KeeperState, Phase, Reaction
+from pleach.core.overlay.coloured.keeper import ColouredPhase, Keeper, KeeperReaction, KeeperState
 from pleach.core.overlay.coloured.planes import Planes, PlanesState
-from pleach.core.routing.clients import Sessions, refusal
+from pleach.core.routing.clients import ClientTable, refusal
 from pleach.core.routing.router import Router, RoutingConfig
 from pleach.errors import ProtocolError
 
@@ -80,7 +80,7 @@ class ColouredBroker:
         self,
         name: Node,
         config: RoutingConfig,
-        colouring: Colouring,
+        colouring: ColouredConfig,
         *,
         order: Order = Order.NONE,
         parent: Node | None = None,
@@ -91,7 +91,7 @@ class ColouredBroker:
         self._colouring = colouring
         self._planes = Planes(config, parent, list(children))
         is_first = name == colouring.group[0]
-        phase = Phase.ROOT if is_first else Phase.OUTSIDE if parent is None else Phase.MEMBER
+        phase = ColouredPhase.ROOT if is_first else ColouredPhase.OUTSIDE if parent is None else ColouredPhase.MEMBER
         self._keeper = Keeper(name, colouring, self._planes, phase)
         self._holding = Holding(order)
         self._guests = Guests()
@@ -102,18 +102,18 @@ class ColouredBroker:
 
     @property
     def router(self) -> Router:
-        return self._planes.of(Stage.CURRENT).router
+        return self._planes.of(ColourStage.CURRENT).router
 
     @property
-    def sessions(self) -> Sessions:
-        return self._planes.of(Stage.CURRENT).sessions
+    def sessions(self) -> ClientTable:
+        return self._planes.of(ColourStage.CURRENT).sessions
 
     @property
     def planes(self) -> Planes:
         return self._planes
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> ColouredPhase:
         return self._keeper.phase
 
     @property
@@ -157,18 +157,20 @@ class ColouredBroker:
 
     def _tinted(self, sender: Node, message: Coloured) -> Sequence[Effect]:
         stage = self._planes.stage_of(message.colour)
-        is_early = (message.stage is Stage.NEW and stage is Stage.OLD) or self._is_unborn
+        is_early = (message.stage is ColourStage.NEW and stage is ColourStage.OLD) or self._is_unborn
         if is_early and len(self._early) < EARLY_MAX:
             self._early.append((sender, message))
-        is_late = message.stage is Stage.OLD and stage is Stage.NEW  # the table that it was meant for is gone
+        is_late = (
+            message.stage is ColourStage.OLD and stage is ColourStage.NEW
+        )  # the table that it was meant for is gone
         return () if is_early or is_late else self._entered(sender, message, stage)
 
     @property
     def _is_unborn(self) -> bool:
         """Whether it waits for its first tree: some of that may know of it already."""
-        return self.phase is Phase.OUTSIDE and not self._planes.neighbours()
+        return self.phase is ColouredPhase.OUTSIDE and not self._planes.neighbours()
 
-    def _entered(self, sender: Node, message: Coloured, stage: Stage) -> Sequence[Effect]:
+    def _entered(self, sender: Node, message: Coloured, stage: ColourStage) -> Sequence[Effect]:
         plane = self._planes.of(stage)
         is_lost = message.hops > 2 * self._colouring.height
         if is_lost or not plane.hears(sender, is_downward=message.is_downward):
@@ -176,12 +178,12 @@ class ColouredBroker:
         sends = plane.take(sender, message.message)
         return self._passed(stage, self._planes.tinted(stage, sends, hops=message.hops + 1))
 
-    def _passed(self, stage: Stage, sends: Sequence[Send]) -> Sequence[Send]:
-        if stage is not Stage.CURRENT:
+    def _passed(self, stage: ColourStage, sends: Sequence[Send]) -> Sequence[Send]:
+        if stage is not ColourStage.CURRENT:
             return sends
-        return self._holding.passed(sends, self._planes.of(Stage.OLD).router.neighbours)
+        return self._holding.passed(sends, self._planes.of(ColourStage.OLD).router.neighbours)
 
-    def _followed(self, reaction: Reaction) -> Sequence[Effect]:
+    def _followed(self, reaction: KeeperReaction) -> Sequence[Effect]:
         """What the keeper wants done; and after a recolouring, all that has waited for it."""
         effects = [*reaction.effects]
         if reaction.turned or reaction.has_begun:
@@ -193,10 +195,10 @@ class ColouredBroker:
         released = self._holding.turn(is_changed=reaction.turned.is_changed)
         effects += released.sends
         for client, publish in released.published:
-            effects += self._publish(Stage.OLD, client, publish)
+            effects += self._publish(ColourStage.OLD, client, publish)
         for client in self._guests.turn():
             effects += self._arrived(client)
-        if self.phase is Phase.OUTSIDE and not self._guests.state.relay:
+        if self.phase is ColouredPhase.OUTSIDE and not self._guests.state.relay:
             effects += self._leaves()
         return [*effects, *self._superfluous()]
 
@@ -211,7 +213,7 @@ class ColouredBroker:
 
     def _leaves(self) -> list[Send]:
         """From now on the parent serves the clients, but for events that are under way in the trees before."""
-        self._guests.state.relay = relay = self._planes.of(Stage.CURRENT).parent or ""
+        self._guests.state.relay = relay = self._planes.of(ColourStage.CURRENT).parent or ""
         known = self._planes.own_events()
         return [Send(relay, OnBehalf(client, Attach(own))) for client, own in sorted(known.items())] if relay else []
 
@@ -240,7 +242,7 @@ class ColouredBroker:
             return self.sessions.handle(client, message)  # which refuses it
         match message:
             case Attach(own_events):
-                for stage in Stage:
+                for stage in ColourStage:
                     self._planes.of(stage).sessions.handle(client, Attach(own_events))
                 return [Send(client, Attached())]
             case Publish():
@@ -261,27 +263,27 @@ class ColouredBroker:
             return [
                 Send(client, PublishRefused(publish.event.id, "too many events wait for the tree; publish it again"))
             ]
-        return () if self._holding.holds(client, publish) else self._publish(Stage.CURRENT, client, publish)
+        return () if self._holding.holds(client, publish) else self._publish(ColourStage.CURRENT, client, publish)
 
-    def _publish(self, stage: Stage, client: Node, publish: Publish) -> Sequence[Effect]:
+    def _publish(self, stage: ColourStage, client: Node, publish: Publish) -> Sequence[Effect]:
         return self._passed(stage, self._planes.request(stage, client, publish))
 
     def _subscribe(self, client: Node, message: Subscribe) -> Sequence[Effect]:
         """The client says what it has, each time it renews: whatever is known of it otherwise is wrong."""
         name, wanted = message.subscription, message.filter
-        told = self._planes.request(Stage.NEW, client, Subscribe(name, wanted, renews=True))
+        told = self._planes.request(ColourStage.NEW, client, Subscribe(name, wanted, renews=True))
         if message.renews or (message.network_wide and not self._is_everywhere(client, message)):
             return told  # it will ask again
         return [*told, Send(client, Subscribed(name))]
 
     def _is_everywhere(self, client: Node, message: Subscribe) -> bool:
-        sessions = self._planes.of(Stage.OLD).sessions
+        sessions = self._planes.of(ColourStage.OLD).sessions
         return client in sessions and sessions.subscriptions(client).get(message.subscription) == message.filter
 
     def _everywhere(self, client: Node, message: Unsubscribe | Detach) -> list[Send]:
         """In every colour, as far as the client is known there. The answer to the client is the caller's."""
         sends: list[Send] = []
-        for stage in Stage:
+        for stage in ColourStage:
             sessions = self._planes.of(stage).sessions
             if client in sessions:
                 told = self._planes.tinted(stage, sessions.handle(client, message))

@@ -33,33 +33,33 @@ from pleach.core.messages import (
     Carried,
     Carry,
     Census,
+    ColourStage,
     JoinTree,
     Message,
-    Move,
     Node,
+    ParentChange,
     Recolour,
     RecolourAck,
     RequestRemove,
-    Stage,
     Welcome,
 )
-from pleach.core.overlay.coloured.bounds import Colouring
+from pleach.core.overlay.coloured.bounds import ColouredConfig
 from pleach.core.overlay.coloured.planes import COLOURS, Planes
-from pleach.core.overlay.coloured.requests import Answer, CensusState, Requests, RequestsState
+from pleach.core.overlay.coloured.requests import Answer, CensusState, RequestsState, TreeRequests
 from pleach.core.overlay.coloured.trees import NOBODY
 from pleach.errors import ProtocolError
 
 TURN: Final = "coloured:turn"  # the timer: what it means depends on the phase
 
 
-class Phase(StrEnum):
+class ColouredPhase(StrEnum):
     OUTSIDE = "outside"
     MEMBER = "member"
     SEEKING = "seeking"
     ROOT = "root"
 
 
-class Standing(IntEnum):
+class ChildState(IntEnum):
     """What a broker knows of a child (S1: a flag)."""
 
     FRESH = 0  # taken in since the last recolouring
@@ -74,19 +74,19 @@ class KeeperState(msgspec.Struct, array_like=True):
     recolouring makes it leave otherwise, whatever a fault has put into it.
     """
 
-    phase: Phase
+    phase: ColouredPhase
     root: Node
     depth: int = 0
     due: float = 0.0
     asking: int = 0
     lost: Node = NOBODY
     leaving: str = ""
-    standing: dict[Node, Standing] = msgspec.field(default_factory=dict)
+    standing: dict[Node, ChildState] = msgspec.field(default_factory=dict)
     census: CensusState = msgspec.field(default_factory=CensusState)
     requests: RequestsState = msgspec.field(default_factory=RequestsState)
 
 
-class Reaction(NamedTuple):
+class KeeperReaction(NamedTuple):
     """`turned`: the recolouring that the colours have just followed. `has_begun`: the new plane has, in any case."""
 
     effects: Sequence[Effect] = ()
@@ -94,22 +94,22 @@ class Reaction(NamedTuple):
     has_begun: bool = False
 
 
-NOTHING: Final = Reaction()
-KEPT: Final = (Standing.FRESH, Standing.CONFIRMED)
+NOTHING: Final = KeeperReaction()
+KEPT: Final = (ChildState.FRESH, ChildState.CONFIRMED)
 
 
 class Keeper:
-    def __init__(self, name: Node, colouring: Colouring, planes: Planes, phase: Phase) -> None:
+    def __init__(self, name: Node, colouring: ColouredConfig, planes: Planes, phase: ColouredPhase) -> None:
         self._name = name
         self._colouring = colouring
         self._planes = planes
-        self._requests = Requests(name, colouring.group, colouring.height)
+        self._requests = TreeRequests(name, colouring.group, colouring.height)
         self._rank = colouring.group.index(name) if name in colouring.group else len(colouring.group)
-        standing = dict.fromkeys(planes.of(Stage.NEW).children, Standing.FRESH)
+        standing = dict.fromkeys(planes.of(ColourStage.NEW).children, ChildState.FRESH)
         self._state = KeeperState(phase, colouring.group[0], due=self._limit(phase), standing=standing)
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> ColouredPhase:
         return self._state.phase
 
     @property
@@ -117,7 +117,7 @@ class Keeper:
         """The operation by which this broker leaves the tree, or has left it."""
         return self._state.leaving
 
-    def handle(self, sender: Node, message: Message, now: float) -> Reaction:
+    def handle(self, sender: Node, message: Message, now: float) -> KeeperReaction:
         match message:
             case Recolour():
                 return self._recoloured(sender, message, now)
@@ -132,102 +132,102 @@ class Keeper:
             case Carry():
                 return self._carry(message)
             case Carried(operation, refusal):
-                return Reaction([self._concluded(operation, refusal)])
+                return KeeperReaction([self._concluded(operation, refusal)])
             case _:
                 raise ProtocolError(self._name, sender, message, f"the keeper of a {self.phase} does not know it")
 
     # Recolouring ---------------------------------------------------------------------------------------------
 
-    def _recoloured(self, sender: Node, recolour: Recolour, now: float) -> Reaction:
-        built = self._planes.of(Stage.NEW)
+    def _recoloured(self, sender: Node, recolour: Recolour, now: float) -> KeeperReaction:
+        built = self._planes.of(ColourStage.NEW)
         if sender != built.parent or recolour.hops > self._colouring.height or self._is_first:
             return NOTHING
         self._state.root, self._state.depth = recolour.root, recolour.hops
-        seen = self._enter(Phase.MEMBER)
+        seen = self._enter(ColouredPhase.MEMBER)
         turned = self._turn(recolour)
-        return Reaction([Send(sender, RecolourAck()), *seen, *turned, *self._reset(now)], recolour)
+        return KeeperReaction([Send(sender, RecolourAck()), *seen, *turned, *self._reset(now)], recolour)
 
     def _turn(self, recolour: Recolour) -> list[Effect]:
         """Follow a recolouring, and pass it on."""
-        built, name = self._planes.of(Stage.NEW), self._name
+        built, name = self._planes.of(ColourStage.NEW), self._name
         standing = self._state.standing
         built.children = [child for child in built.children if standing.get(child) in KEPT]
         parent, children = _moved(name, built.parent, built.children, recolour.moves)
         self._planes.turn(recolour.colour, parent, children)
-        self._state.standing = dict.fromkeys(built.children, Standing.ASKED)
-        self._state.standing |= {child: Standing.FRESH for child in children if child not in built.children}
+        self._state.standing = dict.fromkeys(built.children, ChildState.ASKED)
+        self._state.standing |= {child: ChildState.FRESH for child in children if child not in built.children}
         self._state.census = CensusState()
-        if self._state.leaving and Move(name, NOBODY) in recolour.moves:
-            self._enter(Phase.OUTSIDE)
+        if self._state.leaving and ParentChange(name, NOBODY) in recolour.moves:
+            self._enter(ColouredPhase.OUTSIDE)
         onward = replace(recolour, hops=recolour.hops + 1)
         passed_on = [Send(child, onward) for child in built.children]
         return [*passed_on, *self._welcomes(recolour.moves), *self._counted()]
 
-    def _welcomes(self, moves: list[Move]) -> list[Send]:
+    def _welcomes(self, moves: list[ParentChange]) -> list[Send]:
         """To brokers that are new here: no recolouring has come to them."""
         welcome = Welcome(self._planes.colour, self._state.root, moves)
         return [Send(move.broker, welcome) for move in moves if move.is_new and move.parent == self._name]
 
-    def _acknowledged(self, sender: Node) -> Reaction:
-        if sender in self._planes.of(Stage.CURRENT).children:
-            self._state.standing[sender] = Standing.CONFIRMED
+    def _acknowledged(self, sender: Node) -> KeeperReaction:
+        if sender in self._planes.of(ColourStage.CURRENT).children:
+            self._state.standing[sender] = ChildState.CONFIRMED
         return NOTHING
 
-    def _heard(self, sender: Node, brokers: list[tuple[Node, Node]]) -> Reaction:
-        if sender not in self._planes.of(Stage.CURRENT).children:
+    def _heard(self, sender: Node, brokers: list[tuple[Node, Node]]) -> KeeperReaction:
+        if sender not in self._planes.of(ColourStage.CURRENT).children:
             return NOTHING
         self._state.census.heard[sender] = brokers
-        return Reaction(self._counted())
+        return KeeperReaction(self._counted())
 
     def _counted(self) -> list[Send]:
         """Tell the parent of the tree from here on, once all of it is known. The root keeps it."""
-        current = self._planes.of(Stage.CURRENT)
+        current = self._planes.of(ColourStage.CURRENT)
         whole = self._state.census.whole(self._name, current.parent, current.children)
         return [Send(current.parent, Census(whole))] if whole and current.parent is not None else []
 
     # Time ----------------------------------------------------------------------------------------------------
 
-    def timer(self, now: float) -> Reaction:
+    def timer(self, now: float) -> KeeperReaction:
         match self._state.phase:
-            case Phase.ROOT:
+            case ColouredPhase.ROOT:
                 return self._tick(now)
-            case Phase.MEMBER:
-                self._state.lost = self._planes.of(Stage.NEW).parent or NOBODY
+            case ColouredPhase.MEMBER:
+                self._state.lost = self._planes.of(ColourStage.NEW).parent or NOBODY
                 return self._seek(0, now)
-            case Phase.SEEKING:
+            case ColouredPhase.SEEKING:
                 return self._seek(self._state.asking + 1, now)
-            case Phase.OUTSIDE:
+            case ColouredPhase.OUTSIDE:
                 return NOTHING
 
-    def _tick(self, now: float) -> Reaction:
+    def _tick(self, now: float) -> KeeperReaction:
         """The root begins a recolouring."""
-        current = self._planes.of(Stage.CURRENT)
+        current = self._planes.of(ColourStage.CURRENT)
         known = self._state.census.whole(self._name, None, current.children)
         turn = self._requests.turn(None if known is None else dict(known))
-        self._planes.of(Stage.NEW).parent = None
+        self._planes.of(ColourStage.NEW).parent = None
         self._state.root, self._state.depth = self._name, 0
         colour = (self._planes.colour + 1) % COLOURS
         recolour = Recolour(colour, self._name, 0, turn.is_changed, list(turn.moves))
         effects = [*self._turn(recolour), *self._answered(turn.answers), *self._probe(), *self._reset(now)]
-        return Reaction(effects, recolour)
+        return KeeperReaction(effects, recolour)
 
     def _reset(self, now: float) -> list[Effect]:
         after = self._limit(self._state.phase)
         self._state.due = now + after
-        return [] if self._state.phase is Phase.OUTSIDE else [SetTimer(TURN, after, is_upkeep=True)]
+        return [] if self._state.phase is ColouredPhase.OUTSIDE else [SetTimer(TURN, after, is_upkeep=True)]
 
-    def _limit(self, phase: Phase) -> float:
+    def _limit(self, phase: ColouredPhase) -> float:
         match phase:
-            case Phase.ROOT:
+            case ColouredPhase.ROOT:
                 return self._colouring.period
-            case Phase.SEEKING:
+            case ColouredPhase.SEEKING:
                 return self._colouring.answer
             case _:
                 return self._colouring.timeout
 
     def resume(self, now: float) -> list[Effect]:
         """Set the timer again; one that a fault has set to anything is due within its limit."""
-        if self._state.phase is Phase.OUTSIDE:
+        if self._state.phase is ColouredPhase.OUTSIDE:
             return []
         left, limit = self._state.due - now, self._limit(self._state.phase)
         after = max(0.0, left) if math.isfinite(left) and left <= limit else limit
@@ -239,23 +239,23 @@ class Keeper:
     def _is_first(self) -> bool:
         return self._rank == 0
 
-    def _seek(self, index: int, now: float) -> Reaction:
+    def _seek(self, index: int, now: float) -> KeeperReaction:
         """Ask the next of the group for a place; who has asked all before it is root."""
         group = self._colouring.group
         index %= len(group)
         if group[index] == self._name:
             return self._take_over(now)
-        seen = self._enter(Phase.SEEKING)
+        seen = self._enter(ColouredPhase.SEEKING)
         self._state.asking = index
         asked = Send(group[index], JoinTree(self._name, self._state.lost, 0, is_root=False))
-        return Reaction([*seen, asked, *self._reset(now)])
+        return KeeperReaction([*seen, asked, *self._reset(now)])
 
-    def _take_over(self, now: float) -> Reaction:
-        seen = self._enter(Phase.ROOT)
-        for stage in Stage:
+    def _take_over(self, now: float) -> KeeperReaction:
+        seen = self._enter(ColouredPhase.ROOT)
+        for stage in ColourStage:
             self._planes.of(stage).parent = None
         effects, turned, _ = self._tick(now)
-        return Reaction([*seen, *effects], turned)
+        return KeeperReaction([*seen, *effects], turned)
 
     def _probe(self) -> list[Send]:
         """Ask one of those before this root in the group, each time another one."""
@@ -264,31 +264,33 @@ class Keeper:
         self._state.asking = (self._state.asking + 1) % self._rank
         return [Send(self._colouring.group[self._state.asking], JoinTree(self._name, NOBODY, 0, is_root=True))]
 
-    def _asked_for_place(self, join: JoinTree, now: float) -> Reaction:
-        if self._state.phase is Phase.OUTSIDE:
+    def _asked_for_place(self, join: JoinTree, now: float) -> KeeperReaction:
+        if self._state.phase is ColouredPhase.OUTSIDE:
             return NOTHING
         if self._succeeds(join):
             effects, turned, _ = self._take_over(now)
-            return Reaction([*effects, *self._adopt(join.joiner)], turned)
+            return KeeperReaction([*effects, *self._adopt(join.joiner)], turned)
         height = self._colouring.height
-        is_ours = join.joiner in (self._name, self._planes.of(Stage.NEW).parent)
+        is_ours = join.joiner in (self._name, self._planes.of(ColourStage.NEW).parent)
         if is_ours or join.hops > height or self._state.depth >= height:
             return NOTHING
         further = self._pointer(join)
         if further is not None:
-            return Reaction([Send(further, replace(join, hops=join.hops + 1))])
-        return Reaction(self._adopt(join.joiner))
+            return KeeperReaction([Send(further, replace(join, hops=join.hops + 1))])
+        return KeeperReaction(self._adopt(join.joiner))
 
     def _succeeds(self, join: JoinTree) -> bool:
         """Whether the root of this broker's tree asks, and should not be root while this broker is there."""
         group = self._colouring.group
         is_before = join.joiner in group and self._rank < group.index(join.joiner)
-        return join.is_root and is_before and self._state.phase is Phase.MEMBER and self._state.root == join.joiner
+        return (
+            join.is_root and is_before and self._state.phase is ColouredPhase.MEMBER and self._state.root == join.joiner
+        )
 
     def _pointer(self, join: JoinTree) -> Node | None:
         """Whom to ask instead (S1 Algorithm 15): None where there is room, or nobody else."""
-        children, standing = self._planes.of(Stage.NEW).children, self._state.standing
-        others = [c for c in children if standing.get(c) is Standing.CONFIRMED and c not in (join.joiner, join.avoid)]
+        children, standing = self._planes.of(ColourStage.NEW).children, self._state.standing
+        others = [c for c in children if standing.get(c) is ChildState.CONFIRMED and c not in (join.joiner, join.avoid)]
         has_room = len(children) < self._colouring.degree or join.joiner in children
         is_last = self._state.depth + 1 >= self._colouring.height  # children of a child would be too far from the root
         if not others or is_last or (has_room and join.avoid != self._name):
@@ -296,40 +298,40 @@ class Keeper:
         return others[crc32(join.joiner.encode()) % len(others)]
 
     def _adopt(self, child: Node) -> list[Send]:
-        self._state.standing[child] = Standing.FRESH
-        told = self._planes.tinted(Stage.NEW, self._planes.of(Stage.NEW).adopt(child))
+        self._state.standing[child] = ChildState.FRESH
+        told = self._planes.tinted(ColourStage.NEW, self._planes.of(ColourStage.NEW).adopt(child))
         return [Send(child, Welcome(self._planes.colour, self._state.root)), *told]
 
-    def _welcomed(self, sender: Node, welcome: Welcome, now: float) -> Reaction:
-        if self._state.phase is Phase.MEMBER or self._is_first:
+    def _welcomed(self, sender: Node, welcome: Welcome, now: float) -> KeeperReaction:
+        if self._state.phase is ColouredPhase.MEMBER or self._is_first:
             return NOTHING
         dismissed = self._answered(self._requests.dismiss())
-        seen = self._enter(Phase.MEMBER)
+        seen = self._enter(ColouredPhase.MEMBER)
         self._state.root, self._state.lost = welcome.root, NOBODY
-        former = self._planes.of(Stage.NEW).children
+        former = self._planes.of(ColourStage.NEW).children
         _, children = _moved(self._name, sender, former, welcome.moves)
-        self._state.standing |= {child: Standing.FRESH for child in children if child not in former}
+        self._state.standing |= {child: ChildState.FRESH for child in children if child not in former}
         self._planes.colour = welcome.colour % COLOURS
         self._planes.begin(sender, [child for child in children if child != sender])
-        return Reaction([*dismissed, *seen, *self._welcomes(welcome.moves), *self._reset(now)], has_begun=True)
+        return KeeperReaction([*dismissed, *seen, *self._welcomes(welcome.moves), *self._reset(now)], has_begun=True)
 
-    def _enter(self, phase: Phase) -> list[Effect]:
+    def _enter(self, phase: ColouredPhase) -> list[Effect]:
         """Whoever misses the root, and whoever is root, is noted in the trace."""
         former, self._state.phase = self._state.phase, phase
         return [Observe(Observed.STATE, detail=f"coloured: {phase}")] if phase is not former else []
 
     # Requests ------------------------------------------------------------------------------------------------
 
-    def _carry(self, carry: Carry) -> Reaction:
+    def _carry(self, carry: Carry) -> KeeperReaction:
         """To be carried out: by this broker, if it is root, else by whom it takes for it."""
         if carry.asked == self._name and isinstance(carry.request, RequestRemove):
             self._state.leaving = carry.request.operation
-        if self._state.phase is Phase.ROOT:
-            return Reaction(self._answered(self._requests.ask(carry)))
+        if self._state.phase is ColouredPhase.ROOT:
+            return KeeperReaction(self._answered(self._requests.ask(carry)))
         if carry.asked == self._name:
-            return Reaction([Send(self._state.root, carry)])
+            return KeeperReaction([Send(self._state.root, carry)])
         refusal = f"{self._name} is not the root any more; ask again"
-        return Reaction([Send(carry.asked, Carried(carry.request.operation, refusal))])
+        return KeeperReaction([Send(carry.asked, Carried(carry.request.operation, refusal))])
 
     def _answered(self, answers: Sequence[Answer]) -> list[Effect]:
         return [
@@ -350,14 +352,14 @@ class Keeper:
     def restore(self, state: KeeperState) -> None:
         self._state = state
         self._requests.state = state.requests
-        if state.phase is Phase.ROOT and self._rank == len(self._colouring.group):
-            self._state.phase = Phase.SEEKING  # it cannot be
+        if state.phase is ColouredPhase.ROOT and self._rank == len(self._colouring.group):
+            self._state.phase = ColouredPhase.SEEKING  # it cannot be
         if self._is_first:
-            self._state.phase = Phase.ROOT
+            self._state.phase = ColouredPhase.ROOT
 
 
 def _moved(
-    name: Node, parent: Node | None, children: Sequence[Node], moves: Sequence[Move]
+    name: Node, parent: Node | None, children: Sequence[Node], moves: Sequence[ParentChange]
 ) -> tuple[Node | None, list[Node]]:
     """This broker's pointers in the next tree (S1: applyReconfig)."""
     after = dict.fromkeys(children)

@@ -22,16 +22,16 @@ from pleach.core.messages import (
     Attach,
     ClientRequest,
     Coloured,
+    ColourStage,
     Forward,
     Install,
     Installed,
     Node,
     PubSub,
     Settle,
-    Stage,
 )
 from pleach.core.routing.captured import RouterState
-from pleach.core.routing.clients import ClientState, Sessions
+from pleach.core.routing.clients import ClientState, ClientTable
 from pleach.core.routing.relays import UNANSWERED
 from pleach.core.routing.router import Router, RoutingConfig
 
@@ -57,7 +57,7 @@ class Plane:
         self.parent = parent
         self.children = sorted({*children} - {parent})
         self.router = Router(config, parent=parent)
-        self.sessions = Sessions(self.router)
+        self.sessions = ClientTable(self.router)
         for neighbour in self.pointed_at:
             self.router.connect(neighbour)
 
@@ -104,20 +104,22 @@ class Planes:
         self._planes = [Plane(config, parent, children) for _ in range(COLOURS)]
         self.colour = 1  # the new one
 
-    def of(self, stage: Stage) -> Plane:
+    def of(self, stage: ColourStage) -> Plane:
         return self._planes[self.colour_of(stage)]
 
-    def colour_of(self, stage: Stage) -> int:
-        return (self.colour + stage - Stage.NEW) % COLOURS
+    def colour_of(self, stage: ColourStage) -> int:
+        return (self.colour + stage - ColourStage.NEW) % COLOURS
 
-    def stage_of(self, colour: int) -> Stage:
-        return Stage((colour - self.colour + Stage.NEW) % COLOURS)
+    def stage_of(self, colour: int) -> ColourStage:
+        return ColourStage((colour - self.colour + ColourStage.NEW) % COLOURS)
 
     def turn(self, colour: int, parent: Node | None, children: Iterable[Node]) -> Plane:
         """The new colour becomes current, and `colour` new, with these pointers. Returns what is current now."""
-        built = self.of(Stage.NEW)
+        built = self.of(ColourStage.NEW)
         self.colour = colour % COLOURS
-        self._planes[self.colour_of(Stage.CURRENT)] = built  # where it is already, unless a fault changed the colours
+        self._planes[self.colour_of(ColourStage.CURRENT)] = (
+            built  # where it is already, unless a fault changed the colours
+        )
         self.begin(parent, children)
         return built
 
@@ -129,7 +131,7 @@ class Planes:
         """In any colour, as pointers or tables have it."""
         return sorted({node for plane in self._planes for node in (*plane.pointed_at, *plane.router.neighbours)})
 
-    def request(self, stage: Stage, client: Node, message: ClientRequest) -> Sequence[Send]:
+    def request(self, stage: ColourStage, client: Node, message: ClientRequest) -> Sequence[Send]:
         """A client that says something is there, even if this plane has begun since it said so."""
         sessions = self.of(stage).sessions
         if client not in sessions:
@@ -138,13 +140,13 @@ class Planes:
 
     def own_events(self) -> dict[Node, bool]:
         """Of each client that is known in any colour, whether it wants its own events: what it said last."""
-        planes = [self.of(stage).sessions for stage in Stage]
+        planes = [self.of(stage).sessions for stage in ColourStage]
         return {client: sessions.hand_over(client).own_events for sessions in planes for client in sessions.clients}
 
     def knows(self, client: Node) -> bool:
         return any(client in plane.sessions for plane in self._planes)
 
-    def tinted(self, stage: Stage, sends: Iterable[Send], *, hops: int = 1) -> list[Send]:
+    def tinted(self, stage: ColourStage, sends: Iterable[Send], *, hops: int = 1) -> list[Send]:
         """What a plane wants sent, as it travels: in its colour to brokers, as it is to clients.
 
         Nobody waits for answers between brokers: tables are built anew before they could matter.

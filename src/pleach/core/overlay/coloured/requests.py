@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pleach.core.messages import Carried, Carry, Move, Node, RequestRemove
+from pleach.core.messages import Carried, Carry, Node, ParentChange, RequestRemove
 from pleach.core.overlay.coloured.trees import NOBODY, height, is_tree, moved, moves_between, requested
 from pleach.errors import TopologyError
 
@@ -54,18 +54,18 @@ class Due(msgspec.Struct, array_like=True):
 class RequestsState(msgspec.Struct, array_like=True):
     pending: list[Pending] = msgspec.field(default_factory=list)
     due: list[Due] = msgspec.field(default_factory=list)
-    moves: list[Move] = msgspec.field(default_factory=list)  # of the last recolouring
+    moves: list[ParentChange] = msgspec.field(default_factory=list)  # of the last recolouring
 
 
-class Turn(NamedTuple):
+class RequestTurn(NamedTuple):
     """`is_changed`: the tree that is current from now on differs from that before. `moves`: how the next one does."""
 
     is_changed: bool
-    moves: Sequence[Move]
+    moves: Sequence[ParentChange]
     answers: Sequence[Answer]
 
 
-class Requests:
+class TreeRequests:
     def __init__(self, name: Node, group: Sequence[Node], height_max: int) -> None:
         self._name = name
         self._group = group
@@ -85,17 +85,17 @@ class Requests:
         ended = [(due.asked, Carried(due.operation, refusal)) for due in waiting.due]
         return [*(_answer(pending.carry, refusal) for pending in waiting.pending), *ended]
 
-    def turn(self, census: Mapping[Node, Node] | None) -> Turn:
+    def turn(self, census: Mapping[Node, Node] | None) -> RequestTurn:
         """A recolouring begins. `census`: the tree that was current until now."""
         former = self.state.moves
         answers = self._due()
         tree = moved(census, former) if census is not None else None
         if tree is None or not is_tree(tree, self._name):
             self.state.moves = []
-            return Turn(bool(former), [], [*answers, *self._wait()])
+            return RequestTurn(bool(former), [], [*answers, *self._wait()])
         after, judged = self._judge(tree, is_changing=bool(former))
         self.state.moves = moves_between(tree, after)
-        return Turn(bool(former), self.state.moves, [*answers, *judged])
+        return RequestTurn(bool(former), self.state.moves, [*answers, *judged])
 
     def _due(self) -> list[Answer]:
         for due in self.state.due:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias, assert_never
 
 from pleach.core.messages import (
-    Move,
     Node,
     OperatorRequest,
+    ParentChange,
     RequestAdd,
     RequestExchange,
     RequestMove,
@@ -111,12 +111,12 @@ def is_tree(tree: Tree, root: Node) -> bool:
     return tree.get(root) == NOBODY and all(upwards(tree, broker)[-1] == root for broker in tree)
 
 
-def moves_between(before: Tree, after: Tree) -> list[Move]:
-    moved = [Move(b, after[b], b not in before) for b in sorted(after) if before.get(b) != after[b]]
-    return [*moved, *(Move(broker, NOBODY) for broker in sorted(before) if broker not in after)]
+def moves_between(before: Tree, after: Tree) -> list[ParentChange]:
+    moved = [ParentChange(b, after[b], b not in before) for b in sorted(after) if before.get(b) != after[b]]
+    return [*moved, *(ParentChange(broker, NOBODY) for broker in sorted(before) if broker not in after)]
 
 
-def moved(tree: Tree, moves: Iterable[Move]) -> dict[Node, Node]:
+def moved(tree: Tree, moves: Iterable[ParentChange]) -> dict[Node, Node]:
     changed = dict(tree)
     for move in moves:
         if move.parent == NOBODY:

@@ -27,12 +27,12 @@ import msgspec
 
 from pleach.core.effects import Effect, Send, SetTimer
 from pleach.core.messages import Begin, EndOfRelay, Message, Node, RelayRouting, RelayTables, Separator, Unlock
-from pleach.core.overlay.context import Layers
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.exchange.advanced_coordinated import AdvancedCoordinated, AdvancedState
-from pleach.core.overlay.exchange.colours import Colouring, Place
+from pleach.core.overlay.exchange.colours import ColourSeam, CyclePlace
 from pleach.core.overlay.exchange.contract import PART
 from pleach.core.overlay.exchange.cycle import Cycle
-from pleach.core.overlay.seam import Handled, Passing, Reconfiguration, Verdict, stale
+from pleach.core.overlay.seam import Passing, Reaction, Reconfiguration, Verdict, stale
 
 OUT_OF_BAND_SECONDS = 0.01  # later than along the cycle
 UNSET: Node = ""
@@ -69,7 +69,7 @@ class PrintedState(AdvancedState):
     is_unlocked: bool = False
 
 
-class MendedColouring(Colouring):
+class MendedColouring(ColourSeam):
     """Where both separators have passed nothing is black, whether the broker that sent it has finished or not."""
 
     def _is_gray(self, source: Node, cause: Passing) -> bool:
@@ -95,12 +95,12 @@ class AdvancedCoordinatedPrinted(AdvancedCoordinated):
     _state: PrintedState
 
     def __init__(
-        self, layers: Layers, cycle: Cycle, ordering: str, *, errors: frozenset[Misprint] = frozenset(Misprint)
+        self, context: BrokerContext, cycle: Cycle, ordering: str, *, errors: frozenset[Misprint] = frozenset(Misprint)
     ) -> None:
         self._errors = errors
-        super().__init__(layers, cycle, ordering)
+        super().__init__(context, cycle, ordering)
 
-    def _fresh(self, place: Place) -> AdvancedState:
+    def _fresh(self, place: CyclePlace) -> AdvancedState:
         return PrintedState(place, at=Pointers.of(place.cycle, place.name))
 
     def _at_seam(self) -> Reconfiguration:
@@ -115,42 +115,42 @@ class AdvancedCoordinatedPrinted(AdvancedCoordinated):
 
     # Out of band -------------------------------------------------------------------------------------------------
 
-    def handle(self, sender: Node, message: Message) -> Handled:
+    def handle(self, sender: Node, message: Message) -> Reaction:
         match message:
             case Unlock():
-                return Handled(self._unlock(sender))
+                return Reaction(self._unlock(sender))
             case RelayTables() | RelayRouting() | EndOfRelay() | Separator(is_relayed=True) if self._state.at.new:
                 return self._out_of_band(sender, message)
         return super().handle(sender, message)
 
-    def _out_of_band(self, sender: Node, message: RelayTables | RelayRouting | EndOfRelay | Separator) -> Handled:
+    def _out_of_band(self, sender: Node, message: RelayTables | RelayRouting | EndOfRelay | Separator) -> Reaction:
         """At Ba: it is here, but might as well be late. What Ba sends itself is not (Algorithm 8, line 8)."""
-        if sender == self._layers.name:
+        if sender == self._context.name:
             return super().handle(sender, message)
         self._state.out_of_band.append(message)
-        return Handled(self.resume())
+        return Reaction(self.resume())
 
     def resume(self) -> list[Effect]:
         return [SetTimer(PART, OUT_OF_BAND_SECONDS)] if self._state.out_of_band else []
 
-    def due(self) -> Handled:
+    def due(self) -> Reaction:
         waiting, self._state.out_of_band = self._state.out_of_band, []
         handled = [super(AdvancedCoordinatedPrinted, self).handle(self._state.at.relay, message) for message in waiting]
         effects = [effect for each in handled for effect in each.effects]
-        return Handled(effects, list(dict.fromkeys(link for each in handled for link in each.released)))
+        return Reaction(effects, list(dict.fromkeys(link for each in handled for link in each.released)))
 
     # Begin (Algorithm 3) -----------------------------------------------------------------------------------------
 
-    def _begin(self, place: Place) -> Handled:
+    def _begin(self, place: CyclePlace) -> Reaction:
         """Algorithm 2, line 31: from u both ways."""
-        cycle, name = place.cycle, self._layers.name
+        cycle, name = place.cycle, self._context.name
         begin = Begin(cycle.operation)
         over_new = [Send(cycle.v, begin)] if name == cycle.u else []
         following = cycle.towards_old(name)
         onwards = self._relay_all(place) if following is None else [Send(following, begin)]
-        return Handled([*over_new, *onwards])
+        return Reaction([*over_new, *onwards])
 
-    def _relay_all(self, place: Place) -> list[Effect]:
+    def _relay_all(self, place: CyclePlace) -> list[Effect]:
         if not self._state.at.relay:
             return []  # error BEGIN: nobody to send to
         relayed = super()._relay_all(place)
@@ -158,12 +158,12 @@ class AdvancedCoordinatedPrinted(AdvancedCoordinated):
 
     # Separator (Algorithm 4) and end (Algorithm 5) ---------------------------------------------------------------
 
-    def _separator(self, place: Place, sender: Node, message: Separator) -> Handled:
+    def _separator(self, place: CyclePlace, sender: Node, message: Separator) -> Reaction:
         if Misprint.SENDER in self._errors and sender == self._state.at.relay:
             place.is_gray = True
         return super()._separator(place, sender, message)
 
-    def _end_relaying(self, place: Place) -> list[Effect]:
+    def _end_relaying(self, place: CyclePlace) -> list[Effect]:
         """Lines 22 and 23."""
         if not place.is_relaying and Misprint.BEGIN not in self._errors:
             return []  # `begin` is still to come
@@ -171,19 +171,19 @@ class AdvancedCoordinatedPrinted(AdvancedCoordinated):
         self._state.at.relay = UNSET
         return ended
 
-    def _end_of_relay(self, place: Place, message: EndOfRelay) -> Handled:
+    def _end_of_relay(self, place: CyclePlace, message: EndOfRelay) -> Reaction:
         handled = super()._end_of_relay(place, message)
         at = self._state.at
         if not place.is_ended:
             return handled  # it has only come by here
         at.relay = UNSET
         has_unlock = (at.left, at.right) in ((at.new, UNSET), (UNSET, at.new), (UNSET, UNSET))  # lines 8, 9
-        unlocked = self._unlock(self._layers.name) if has_unlock else self._finish_if_mended(place)
-        return Handled([*handled.effects, *unlocked], place.releasable(self._ordering))
+        unlocked = self._unlock(self._context.name) if has_unlock else self._finish_if_mended(place)
+        return Reaction([*handled.effects, *unlocked], place.releasable(self._ordering))
 
     # Unlock (Algorithm 6) ----------------------------------------------------------------------------------------
 
-    def _finish(self, place: Place) -> list[Effect]:
+    def _finish(self, place: CyclePlace) -> list[Effect]:
         """Both separators have passed; an end of r begins to unlock (Algorithm 4, lines 32 to 39)."""
         at = self._state.at
         if Misprint.UNLOCK not in self._errors:
@@ -194,7 +194,7 @@ class AdvancedCoordinatedPrinted(AdvancedCoordinated):
         at.old = UNSET
         return [*unlocked, *self._close_old(place)]
 
-    def _finish_if_mended(self, place: Place) -> list[Effect]:
+    def _finish_if_mended(self, place: CyclePlace) -> list[Effect]:
         """Nobody needs to be told: all is over when both separators have passed, and at Ba the end of relaying."""
         is_finished = place.is_clear and not (self._state.at.new and self._state.at.relay)
         if Misprint.UNLOCK in self._errors or not is_finished:

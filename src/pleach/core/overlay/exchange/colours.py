@@ -13,7 +13,7 @@ from pleach.core.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
 from pleach.core.routing.relays import UNANSWERED
 
 
-class Place(msgspec.Struct):
+class CyclePlace(msgspec.Struct):
     """One broker of the cycle, and how far the exchange is as it sees it."""
 
     cycle: Cycle
@@ -48,12 +48,12 @@ class Place(msgspec.Struct):
         return [far] if far is not None and (self.is_ended or not self.queues_events(ordering)) else []
 
 
-class Colouring:
+class ColourSeam:
     """How a broker of the cycle treats what arrives and leaves."""
 
     keeps_causal_order = True  # what waits at a waits in line
 
-    def __init__(self, place: Place, ordering: str) -> None:
+    def __init__(self, place: CyclePlace, ordering: str) -> None:
         self._place = place
         self._ordering = ordering
         cycle, name = place.cycle, place.name

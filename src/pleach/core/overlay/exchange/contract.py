@@ -11,17 +11,17 @@ from typing import Final, Protocol, TypeAlias
 
 from pleach.core.effects import Effect, Observe, Observed
 from pleach.core.messages import Message, Node
-from pleach.core.overlay.context import Layers
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.exchange.cycle import Cycle
 from pleach.core.overlay.exchange.failures import OldLink
-from pleach.core.overlay.seam import Handled, Reconfiguration
+from pleach.core.overlay.seam import Reaction, Reconfiguration
 
 PART: Final = "exchange:part"  # the timer of a part
 
-NOTHING = Handled()
+NOTHING = Reaction()
 
 
-class Part(Protocol):
+class ExchangePart(Protocol):
     """One broker's part in one exchange, by one protocol; it is made when the broker is locked."""
 
     @property
@@ -44,13 +44,13 @@ class Part(Protocol):
     @property
     def seam(self) -> Reconfiguration: ...
 
-    def begin(self, lock_seconds: float, /) -> Handled:
+    def begin(self, lock_seconds: float, /) -> Reaction:
         """At u: all are locked, which took so long, and the new link is open."""
         ...
 
-    def handle(self, sender: Node, message: Message) -> Handled: ...
+    def handle(self, sender: Node, message: Message) -> Reaction: ...
 
-    def due(self) -> Handled:
+    def due(self) -> Reaction:
         """Its timer, `PART`, is due."""
         ...
 
@@ -61,7 +61,7 @@ class Part(Protocol):
     def restore(self, state: bytes) -> None: ...
 
 
-PartMaker: TypeAlias = Callable[[Layers, Cycle, str], Part]
+PartMaker: TypeAlias = Callable[[BrokerContext, Cycle, str], ExchangePart]
 
 
 def note(cycle: Cycle, what: str) -> Observe:

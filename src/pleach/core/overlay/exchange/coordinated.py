@@ -15,19 +15,19 @@ from __future__ import annotations
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import Activate, Flush, Message, Node
 from pleach.core.overlay.exchange.part import LinkExchange
-from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.seam import Reaction
 
 
 class Coordinated(LinkExchange):
-    def begin(self, _lock_seconds: float, /) -> Handled:
-        return Handled([*self._activate(), self._flush()])
+    def begin(self, _lock_seconds: float, /) -> Reaction:
+        return Reaction([*self._activate(), self._flush()])
 
-    def handle(self, sender: Node, message: Message) -> Handled:
+    def handle(self, sender: Node, message: Message) -> Reaction:
         match message:
             case Activate():
-                return Handled([*self._connect(), self._flush()])
+                return Reaction([*self._connect(), self._flush()])
             case Flush():
-                return Handled(self._flushed(sender, message))
+                return Reaction(self._flushed(sender, message))
         return super().handle(sender, message)
 
     def _flush(self) -> Send:
@@ -36,7 +36,7 @@ class Coordinated(LinkExchange):
 
     def _flushed(self, sender: Node, message: Flush) -> list[Effect]:
         """Pass it on, on this side of r only; an end of r has what it waited for."""
-        router, cycle = self._layers.router, self.cycle
+        router, cycle = self._context.router, self.cycle
         across = (sender, self._over_old)
         passed: list[Effect] = [Send(to, message) for to in router.neighbours if to not in across]
         if self._over_old:

@@ -31,7 +31,7 @@ class Ends(msgspec.Struct):
     crossed: dict[str, None] = {}  # at an end of a: events that went over it
 
 
-class Crossing:
+class CrossingSeam:
     """How a broker of the cycle treats what arrives and leaves."""
 
     keeps_causal_order = False

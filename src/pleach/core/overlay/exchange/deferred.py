@@ -12,28 +12,28 @@ from __future__ import annotations
 
 from pleach.core.effects import Effect
 from pleach.core.messages import Activate, Begin, Message, Node
-from pleach.core.overlay.context import Layers
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.exchange.cycle import Cycle
 from pleach.core.overlay.exchange.part import LinkExchange
-from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.seam import Reaction
 
 DELAY_SECONDS = 0.25  # in which subscriptions pass ten links of 25 ms
 
 
 class Deferred(LinkExchange):
-    def __init__(self, layers: Layers, cycle: Cycle, ordering: str, *, delay: float = DELAY_SECONDS) -> None:
-        super().__init__(layers, cycle, ordering)
+    def __init__(self, context: BrokerContext, cycle: Cycle, ordering: str, *, delay: float = DELAY_SECONDS) -> None:
+        super().__init__(context, cycle, ordering)
         self._delay = delay
 
-    def begin(self, _lock_seconds: float, /) -> Handled:
-        return Handled([*self._activate(), *self._begin()])
+    def begin(self, _lock_seconds: float, /) -> Reaction:
+        return Reaction([*self._activate(), *self._begin()])
 
-    def handle(self, sender: Node, message: Message) -> Handled:
+    def handle(self, sender: Node, message: Message) -> Reaction:
         match message:
             case Activate():
-                return Handled(self._connect())
+                return Reaction(self._connect())
             case Begin():
-                return Handled(self._begin())
+                return Reaction(self._begin())
         return super().handle(sender, message)
 
     def _begin(self) -> list[Effect]:

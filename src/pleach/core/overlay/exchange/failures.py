@@ -26,15 +26,15 @@ import msgspec
 
 from pleach.core.effects import Effect, LinkDown, LinkUp, Send
 from pleach.core.messages import CycleEnded, CycleForgotten, Node
-from pleach.core.overlay.context import Layers
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.exchange.cycle import Cycle
-from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.seam import Reaction
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.rewiring import NO_TABLES, NewLink, Rewiring
 
 KEPT_MAX = 64  # exchanges of which a broker remembers how they ended: far more than one can be asked about
 
-NOTHING = Handled()
+NOTHING = Reaction()
 
 
 class OldLink(Enum):
@@ -46,26 +46,26 @@ class OldLink(Enum):
     UNKNOWN = auto()  # it knows of no exchange
 
 
-class Fate(Enum):
+class ExchangeFate(Enum):
     DONE = auto()
     UNDONE = auto()
     ASK = auto()  # the other end of r
     WAIT = auto()  # its last word is on the way
 
 
-def fate(old: OldLink, *, is_over_old: bool, is_far_blank: bool) -> Fate:
+def fate(old: OldLink, *, is_over_old: bool, is_far_blank: bool) -> ExchangeFate:
     """What an end of r says that is asked, perhaps by the other one (`is_over_old`), which may have lost its memory."""
     match old:
         case OldLink.THERE:
-            return Fate.UNDONE
+            return ExchangeFate.UNDONE
         case OldLink.GONE:
-            return Fate.WAIT if is_over_old and not is_far_blank else Fate.DONE
+            return ExchangeFate.WAIT if is_over_old and not is_far_blank else ExchangeFate.DONE
         case OldLink.LEFT if is_far_blank:
-            return Fate.UNDONE
+            return ExchangeFate.UNDONE
         case OldLink.LEFT:
-            return Fate.WAIT if is_over_old else Fate.ASK
+            return ExchangeFate.WAIT if is_over_old else ExchangeFate.ASK
         case OldLink.UNKNOWN:
-            return Fate.UNDONE if is_over_old else Fate.ASK
+            return ExchangeFate.UNDONE if is_over_old else ExchangeFate.ASK
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -85,20 +85,20 @@ class Kept(msgspec.Struct, frozen=True):
         return self.end is not None and not self.end.is_done
 
 
-class Rebirths:
+class PeerResets:
     """The end at one broker: in the middle of the exchange (`conclude`), or outside of it (the others)."""
 
-    def __init__(self, layers: Layers) -> None:
-        self._layers = layers
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
 
     # In the exchange -----------------------------------------------------------------------------------------
 
-    def conclude(self, sender: Node, message: CycleEnded, *, is_new_open: bool) -> Handled:
+    def conclude(self, sender: Node, message: CycleEnded, *, is_new_open: bool) -> Reaction:
         """The exchange is over here. `sender`: who says so. `is_new_open`: the far end of a has opened it, too.
 
         What waits at a goes on if a stays. Else it is lost: it would come over r to those who have it already.
         """
-        cycle, name = Cycle.of(message), self._layers.name
+        cycle, name = Cycle.of(message), self._context.name
         old, new = cycle.across_old(name), cycle.across_new(name)
         stays, goes = (new, old) if message.is_done else (old, new)
         kept = [node for node in cycle.along(name) if node != old]
@@ -112,8 +112,8 @@ class Rebirths:
             forsaken = (cycle.operation, cycle.towards_new(name) or "")
         held = [] if new is None else [new]
         if message.is_done:
-            return Handled(effects, released=held, void=held, forsaken=forsaken)
-        return Handled(effects, discarded=held, forsaken=forsaken)
+            return Reaction(effects, released=held, void=held, forsaken=forsaken)
+        return Reaction(effects, discarded=held, forsaken=forsaken)
 
     def _last_word(self, far: Node | None, message: CycleEnded, *, is_said: bool) -> list[Effect]:
         """Over the link that goes; over r both ends had their last word before, unless one has forgotten it."""
@@ -123,32 +123,32 @@ class Rebirths:
 
     # Outside -------------------------------------------------------------------------------------------------
 
-    def answer(self, asker: Node, message: CycleEnded) -> Handled:
+    def answer(self, asker: Node, message: CycleEnded) -> Reaction:
         """Tell who has asked, or does not know that it should, how an exchange ended that this broker is not in."""
-        if asker in self._layers.router.neighbours:
-            return Handled(self._start_over(message, {asker: False}))
-        return Handled([LinkUp(asker), Send(asker, _again(message, is_answer=True)), LinkDown(asker)])
+        if asker in self._context.router.neighbours:
+            return Reaction(self._start_over(message, {asker: False}))
+        return Reaction([LinkUp(asker), Send(asker, _again(message, is_answer=True)), LinkDown(asker)])
 
-    def hear(self, sender: Node, message: CycleEnded, kept: Kept) -> Handled:
+    def hear(self, sender: Node, message: CycleEnded, kept: Kept) -> Reaction:
         if message.is_done and kept.is_undone:
             return self.answer(sender, kept.end) if kept.end and not message.is_answer else NOTHING
-        cycle, name = Cycle.of(message), self._layers.name
+        cycle, name = Cycle.of(message), self._context.name
         if sender == cycle.across_new(name):
-            return Handled(self._over_new(sender, message, kept))
+            return Reaction(self._over_new(sender, message, kept))
         is_of_old = sender == cycle.across_old(name) and message.is_done
         effects = self._over_old(sender, message, kept) if is_of_old else self._restarted(sender, message)
         if kept.asked or kept.end is None or kept.end.is_done != message.is_done:
             effects += self._onwards(sender, message)
-        return Handled(effects)
+        return Reaction(effects)
 
     def is_to_court(self, sender: Node, message: CycleEnded) -> bool:
         """At an end of a, told by another one that the exchange is done: whether the other end has to confirm it."""
-        far = Cycle.of(message).across_new(self._layers.name)
-        return message.is_done and far not in (None, sender, *self._layers.router.neighbours)
+        far = Cycle.of(message).across_new(self._context.name)
+        return message.is_done and far not in (None, sender, *self._context.router.neighbours)
 
     def _over_new(self, far: Node, message: CycleEnded, kept: Kept) -> list[Effect]:
         """What the other end of a says of it."""
-        is_linked = far in self._layers.router.neighbours
+        is_linked = far in self._context.router.neighbours
         if is_linked and not message.is_done:
             return self._let_go(far, message)
         if is_linked:
@@ -159,7 +159,7 @@ class Rebirths:
 
     def _over_old(self, far: Node, message: CycleEnded, kept: Kept) -> list[Effect]:
         """The other end of r says that it is gone, or was told so and asks. Who knew has r only if it came again."""
-        if far not in self._layers.router.neighbours:
+        if far not in self._context.router.neighbours:
             return [] if message.is_answer else [LinkUp(far), Send(far, _again(message, is_answer=True)), LinkDown(far)]
         is_gone = message.is_answer or kept.end is None
         return self._let_go(far, message) if is_gone else self._restarted(far, message)
@@ -171,18 +171,18 @@ class Rebirths:
 
     def _restarted(self, sender: Node, message: CycleEnded) -> list[Effect]:
         """What the sender had told counts no more; it wants to be told everything again, unless it answers."""
-        router = self._layers.router
+        router = self._context.router
         if sender not in router.neighbours:
             return []
         if not message.is_answer:
             return self._start_over(message, {sender: True})
         link = NewLink(NO_TABLES, sides.told(router, sender))
-        return self._layers.rewire(Rewiring(links={sender: link}, parent=router.parent))
+        return self._context.rewire(Rewiring(links={sender: link}, parent=router.parent))
 
     def _onwards(self, sender: Node, message: CycleEnded) -> list[Effect]:
         """Along the cycle. At an end of it: the other end of a knows whether it is there."""
-        cycle, name = Cycle.of(message), self._layers.name
-        neighbours = self._layers.router.neighbours
+        cycle, name = Cycle.of(message), self._context.name
+        neighbours = self._context.router.neighbours
         following = [node for node in cycle.along(name) if node != sender and node in neighbours]
         passed = self._start_over(message, dict.fromkeys(following, False))
         new = cycle.across_new(name)
@@ -194,9 +194,9 @@ class Rebirths:
 
     def _dial(self, message: CycleEnded, far: Node) -> LinkUp:
         """v dials u, as it did when it was locked."""
-        if self._layers.name != message.path[-1]:
+        if self._context.name != message.path[-1]:
             return LinkUp(far)
-        self._layers.addresses[far] = message.address
+        self._context.addresses[far] = message.address
         return LinkUp(far, message.address)
 
     def remind(self, peer: Node, ended: Iterable[CycleEnded]) -> list[Effect]:
@@ -204,10 +204,10 @@ class Rebirths:
         return [effect for end in ended if self._concerns(peer, end) for effect in self.answer(peer, end).effects]
 
     def _concerns(self, peer: Node, end: CycleEnded) -> bool:
-        cycle, name = Cycle.of(end), self._layers.name
+        cycle, name = Cycle.of(end), self._context.name
         if not end.is_done or not cycle.are_beside(name, peer):
             return False
-        is_linked = peer in self._layers.router.neighbours
+        is_linked = peer in self._context.router.neighbours
         if peer == cycle.across_old(name):
             return not is_linked
         return is_linked and peer in (cycle.u, cycle.v, cycle.x, cycle.y)
@@ -218,10 +218,10 @@ class Rebirths:
         self, message: CycleEnded, links: Mapping[Node, bool], gone: Sequence[LinkDown] = ()
     ) -> list[Effect]:
         """Tell everything again behind the message. `links`: whether the far end has said that it does."""
-        router = self._layers.router
+        router = self._context.router
         told = {n: NewLink(NO_TABLES if h else sides.received(router, n), NO_TABLES) for n, h in links.items()}
         lost = tuple(down.to for down in gone if down.to in router.neighbours)
-        rewired = self._layers.rewire(Rewiring(gone=lost, links=told, parent=router.parent)) if told or lost else []
+        rewired = self._context.rewire(Rewiring(gone=lost, links=told, parent=router.parent)) if told or lost else []
         return [*(Send(node, _again(message, is_answer=heard)) for node, heard in links.items()), *rewired]
 
 

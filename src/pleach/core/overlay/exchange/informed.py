@@ -17,36 +17,38 @@ from __future__ import annotations
 import msgspec
 
 from pleach.core.effects import Effect, Send
-from pleach.core.messages import Begin, Begun, Message, Node, RelayTables, Told
-from pleach.core.overlay.context import Layers
+from pleach.core.messages import Begin, Begun, Message, Node, RelayTables, TableEntries
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.exchange.crossing import Ends
 from pleach.core.overlay.exchange.cycle import Cycle
 from pleach.core.overlay.exchange.deferred import DELAY_SECONDS
 from pleach.core.overlay.exchange.part import LinkExchange
-from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.seam import Reaction
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.rewiring import NewLink, Rewiring, packed, unpacked
 
 
 class InformedEnds(Ends):
-    told_over_new: list[Told] = msgspec.field(default_factory=list)  # at an end of a: what the far end has of it
+    told_over_new: list[TableEntries] = msgspec.field(
+        default_factory=list
+    )  # at an end of a: what the far end has of it
     is_settled: bool = True
 
 
 class Informed(LinkExchange):
     ends: InformedEnds
 
-    def __init__(self, layers: Layers, cycle: Cycle, ordering: str, *, delay: float = DELAY_SECONDS) -> None:
-        super().__init__(layers, cycle, ordering)
+    def __init__(self, context: BrokerContext, cycle: Cycle, ordering: str, *, delay: float = DELAY_SECONDS) -> None:
+        super().__init__(context, cycle, ordering)
         self._delay = delay
 
     def _fresh(self) -> Ends:
         return InformedEnds()
 
-    def begin(self, _lock_seconds: float, /) -> Handled:
+    def begin(self, _lock_seconds: float, /) -> Reaction:
         return self._begin()
 
-    def handle(self, sender: Node, message: Message) -> Handled:
+    def handle(self, sender: Node, message: Message) -> Reaction:
         match message:
             case Begin():
                 return self._begin()
@@ -58,35 +60,35 @@ class Informed(LinkExchange):
 
     # Tables --------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> Handled:
-        cycle, router = self.cycle, self._layers.router
+    def _begin(self) -> Reaction:
+        cycle, router = self.cycle, self._context.router
         if self.name == cycle.x:
             router.suspend([cycle.y])
-            return Handled([Send(cycle.y, Begin(cycle.operation))])
+            return Reaction([Send(cycle.y, Begin(cycle.operation))])
         if self.name != cycle.y:
-            return Handled(self._pass_begin())
+            return Reaction(self._pass_begin())
         router.suspend([cycle.x])
         relayed = self._relay()
-        return Handled([Send(cycle.x, Begun(cycle.operation)), *relayed.effects], relayed.released)
+        return Reaction([Send(cycle.x, Begun(cycle.operation)), *relayed.effects], relayed.released)
 
-    def _relay(self) -> Handled:
+    def _relay(self) -> Reaction:
         """At an end of r: nothing more is told over it, either way, so that both ends relay the same."""
-        router, far = self._layers.router, self._over_old
+        router, far = self._context.router, self._over_old
         received, told = packed(sides.received(router, far)), packed(sides.told(router, far))
         tables = RelayTables(self.cycle.operation, received, told, router.is_settled([far]))
         relayed = self._relayed(tables)
-        return Handled([*self._remove_after(self._delay), *relayed.effects], relayed.released)
+        return Reaction([*self._remove_after(self._delay), *relayed.effects], relayed.released)
 
-    def _relayed(self, tables: RelayTables) -> Handled:
+    def _relayed(self, tables: RelayTables) -> Reaction:
         """Towards the end of a on this side, which takes them as told over a."""
         following = self.cycle.towards_new(self.name)
         if following is not None:
-            return Handled([Send(following, tables)])
-        ends, router = self.ends, self._layers.router
+            return Reaction([Send(following, tables)])
+        ends, router = self.ends, self._context.router
         ends.told_over_new, ends.is_settled, ends.is_linked = tables.told, tables.is_settled, True
         link = NewLink(unpacked(tables.received), unpacked(tables.told), is_suspended=True)
-        linked = self._layers.rewire(Rewiring(links={self._over_new: link}, parent=router.parent))
-        return Handled(linked, released=[self._over_new])
+        linked = self._context.rewire(Rewiring(links={self._over_new: link}, parent=router.parent))
+        return Reaction(linked, released=[self._over_new])
 
     def _open(self) -> list[Effect]:
         return self._tell_what_is_new(self.ends.told_over_new, is_settled=self.ends.is_settled)

@@ -33,18 +33,18 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
-from pleach.core.overlay.context import Layers
-from pleach.core.overlay.exchange.contract import NOTHING, PART, Part, PartMaker, note
+from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.exchange.contract import NOTHING, PART, ExchangePart, PartMaker, note
 from pleach.core.overlay.exchange.cycle import Cycle
-from pleach.core.overlay.exchange.failures import KEPT_MAX, Fate, Kept, OldLink, Rebirths, fate
+from pleach.core.overlay.exchange.failures import KEPT_MAX, ExchangeFate, Kept, OldLink, PeerResets, fate
 from pleach.core.overlay.retries import Retries
-from pleach.core.overlay.seam import Handled, Reconfiguration, join
+from pleach.core.overlay.seam import Reaction, Reconfiguration, join
 from pleach.errors import ProtocolError
 
 RETRY: Final = "exchange:retry:"
 
 
-class Phase(StrEnum):
+class ExchangePhase(StrEnum):
     """Of a broker that takes part."""
 
     LOCKED = "locked"  # at u: not all are. Elsewhere: they may still refuse
@@ -53,7 +53,7 @@ class Phase(StrEnum):
 
 class ExchangeState(msgspec.Struct):
     cycle: Cycle | None = None
-    phase: Phase = Phase.LOCKED
+    phase: ExchangePhase = ExchangePhase.LOCKED
     part: bytes = b""
     attempts: int = 0
     is_patient: bool = True  # at u: as the request is
@@ -70,14 +70,14 @@ class ExchangeMachine:
     name = "exchange"
     accepts = frozenset(get_args(ExchangeMessage))
 
-    def __init__(self, layers: Layers, *, ordering: str, parts: Mapping[str, PartMaker]) -> None:
-        self._layers = layers
+    def __init__(self, context: BrokerContext, *, ordering: str, parts: Mapping[str, PartMaker]) -> None:
+        self._context = context
         self._ordering = ordering
         self._parts = dict(parts)
-        self._rebirths = Rebirths(layers)
+        self._rebirths = PeerResets(context)
         self._state = ExchangeState()
-        self._part: Part | None = None
-        layers.survivors.append(self)
+        self._part: ExchangePart | None = None
+        context.reset_hooks.append(self)
 
     @property
     def under_way(self) -> Reconfiguration | None:
@@ -87,13 +87,13 @@ class ExchangeMachine:
     def operation(self) -> str:
         return "" if self._part is None else self._part.cycle.operation
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:
         match message:
             case RequestExchange():
                 return self._requested(message, attempts=0, now=now)
-            case LockCycle() if not Cycle.of(message).is_next(sender, self._layers.name):
-                raise ProtocolError(self._layers.name, sender, message, "that is no way round a cycle")
-            case LockCycle(path=path) if path[0] != self._layers.name:
+            case LockCycle() if not Cycle.of(message).is_next(sender, self._context.name):
+                raise ProtocolError(self._context.name, sender, message, "that is no way round a cycle")
+            case LockCycle(path=path) if path[0] != self._context.name:
                 return self._lock(sender, message)
             case Flush(operation) if operation != self.operation:
                 return self._pass_flush(sender, message)
@@ -108,22 +108,22 @@ class ExchangeMachine:
         if isinstance(message, CycleRefused):
             return self._refused(part.cycle, message)
         handled = part.handle(sender, message)
-        self._state.phase = Phase.BEGUN
+        self._state.phase = ExchangePhase.BEGUN
         return self._ended_if_over(part, handled)
 
     def _check_place(self, cycle: Cycle, sender: Node, message: Message) -> None:
         """What is said of an exchange comes along its cycle, and nobody locks or refuses what has begun."""
-        name = self._layers.name
+        name = self._context.name
         if not cycle.are_beside(name, sender):
             raise ProtocolError(name, sender, message, "the sender is not beside this broker on the cycle")
         if not isinstance(message, LockCycle | CycleRefused):
             return
-        if self._state.phase is Phase.BEGUN:
+        if self._state.phase is ExchangePhase.BEGUN:
             raise ProtocolError(name, sender, message, "the exchange has begun: all are locked")
         if isinstance(message, CycleRefused) and not cycle.is_next(name, sender):
             raise ProtocolError(name, sender, message, "who is asked for a lock refuses it, nobody else")
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:
+    def handle_timer(self, name: str, *, now: float) -> Reaction:
         if name == PART:
             return NOTHING if self._part is None else self._ended_if_over(self._part, self._part.due())
         waiting = self._state.retries.take(name)
@@ -148,21 +148,21 @@ class ExchangeMachine:
 
     # Lock ----------------------------------------------------------------------------------------------------
 
-    def _requested(self, request: RequestExchange, *, attempts: int, now: float) -> Handled:
-        """At u: what is asked for elsewhere comes by the courier."""
+    def _requested(self, request: RequestExchange, *, attempts: int, now: float) -> Reaction:
+        """At u: what is asked for elsewhere comes by the remote_requests."""
         cycle = Cycle.of(request)
         if reason := cycle.why_not() or self._why_not_here(cycle):
-            return Handled([Concluded(request.operation, reason)])
-        if busy := self._layers.locked_for():
+            return Reaction([Concluded(request.operation, reason)])
+        if busy := self._context.locked_for():
             reason = f"{cycle.u} is locked for operation {busy}"
-            return Handled(self._state.retries.put_off(request, attempts, reason))
+            return Reaction(self._state.retries.put_off(request, attempts, reason))
         self._state.attempts, self._state.asked_at, self._state.is_patient = attempts, now, request.is_patient
-        lock = LockCycle(request.operation, request.path, request.cut, request.protocol, self._layers.address)
-        return Handled([*self._take_part(cycle, lock.address), LinkUp(cycle.v), Send(request.path[1], lock)])
+        lock = LockCycle(request.operation, request.path, request.cut, request.protocol, self._context.address)
+        return Reaction([*self._take_part(cycle, lock.address), LinkUp(cycle.v), Send(request.path[1], lock)])
 
     def _why_not_here(self, cycle: Cycle) -> str:
         """At u: why the exchange is not possible; empty where it is."""
-        router = self._layers.router
+        router = self._context.router
         if reason := self._why_no_part(cycle):
             return reason
         if router.config.hierarchical:
@@ -175,31 +175,31 @@ class ExchangeMachine:
 
     def _why_no_part(self, cycle: Cycle) -> str:
         known = ", ".join(self._parts)
-        return "" if cycle.protocol in self._parts else f"{self._layers.name} knows no {cycle.protocol!r}, but {known}"
+        return "" if cycle.protocol in self._parts else f"{self._context.name} knows no {cycle.protocol!r}, but {known}"
 
-    def _lock(self, sender: Node, lock: LockCycle) -> Handled:
+    def _lock(self, sender: Node, lock: LockCycle) -> Reaction:
         cycle = Cycle.of(lock)
         if lock.operation == self.operation:
-            raise ProtocolError(self._layers.name, sender, lock, "this broker is locked for it already")
+            raise ProtocolError(self._context.name, sender, lock, "this broker is locked for it already")
         if reason := self._why_no_part(cycle):
-            return Handled([Send(sender, CycleRefused(lock.operation, reason))])
-        if busy := self._layers.locked_for():
-            reason = f"{self._layers.name} is locked for operation {busy}"
-            return Handled([Send(sender, CycleRefused(lock.operation, reason, is_busy=True))])
-        if cycle.v == self._layers.name:
-            self._layers.addresses[cycle.u] = lock.address
+            return Reaction([Send(sender, CycleRefused(lock.operation, reason))])
+        if busy := self._context.locked_for():
+            reason = f"{self._context.name} is locked for operation {busy}"
+            return Reaction([Send(sender, CycleRefused(lock.operation, reason, is_busy=True))])
+        if cycle.v == self._context.name:
+            self._context.addresses[cycle.u] = lock.address
             taken = self._take_part(cycle, lock.address)
             self._state.is_new_open = True
-            return Handled([*taken, LinkUp(cycle.u, lock.address), Send(cycle.u, lock)])
-        following = lock.path[lock.path.index(self._layers.name) + 1]
-        if following not in self._layers.router.neighbours:
-            reason = f"{self._layers.name} and {following} are not linked"
-            return Handled([Send(sender, CycleRefused(lock.operation, reason))])
-        return Handled([*self._take_part(cycle, lock.address), Send(following, lock)])
+            return Reaction([*taken, LinkUp(cycle.u, lock.address), Send(cycle.u, lock)])
+        following = lock.path[lock.path.index(self._context.name) + 1]
+        if following not in self._context.router.neighbours:
+            reason = f"{self._context.name} and {following} are not linked"
+            return Reaction([Send(sender, CycleRefused(lock.operation, reason))])
+        return Reaction([*self._take_part(cycle, lock.address), Send(following, lock)])
 
-    def _begin(self, now: float) -> Handled:
+    def _begin(self, now: float) -> Reaction:
         assert self._part is not None
-        self._state.phase = Phase.BEGUN
+        self._state.phase = ExchangePhase.BEGUN
         self._state.is_new_open = True
         lock_seconds = max(0.0, now - self._state.asked_at)  # clocks begin anew when a broker does
         return self._ended_if_over(self._part, self._part.begin(lock_seconds))
@@ -209,69 +209,69 @@ class ExchangeMachine:
         self._part = self._make_part(cycle)
         return [note(cycle, "locked")]
 
-    def _make_part(self, cycle: Cycle) -> Part:
-        return self._parts[cycle.protocol](self._layers, cycle, self._ordering)
+    def _make_part(self, cycle: Cycle) -> ExchangePart:
+        return self._parts[cycle.protocol](self._context, cycle, self._ordering)
 
-    def _refused(self, cycle: Cycle, message: CycleRefused) -> Handled:
+    def _refused(self, cycle: Cycle, message: CycleRefused) -> Reaction:
         self._end()
-        if self._layers.name != cycle.u:
-            before = cycle.path[cycle.path.index(self._layers.name) - 1]
-            return Handled([Send(before, message)])
+        if self._context.name != cycle.u:
+            before = cycle.path[cycle.path.index(self._context.name) - 1]
+            return Reaction([Send(before, message)])
         patient = self._state.is_patient
         request = RequestExchange(cycle.operation, cycle.path, cycle.cut, cycle.protocol, patient)
         outcome: list[Effect] = [Concluded(cycle.operation, message.reason)]
         if message.is_busy:
             outcome = self._state.retries.put_off(request, self._state.attempts, message.reason)
-        if cycle.v in self._layers.router.neighbours:  # it has joined here meanwhile
-            return Handled(outcome, released=[cycle.v])
-        return Handled([LinkDown(cycle.v), *outcome], discarded=[cycle.v])
+        if cycle.v in self._context.router.neighbours:  # it has joined here meanwhile
+            return Reaction(outcome, released=[cycle.v])
+        return Reaction([LinkDown(cycle.v), *outcome], discarded=[cycle.v])
 
     # The end -------------------------------------------------------------------------------------------------
 
-    def _ended_if_over(self, part: Part, handled: Handled) -> Handled:
+    def _ended_if_over(self, part: ExchangePart, handled: Reaction) -> Reaction:
         if self._state.forgetful and part.old_link is OldLink.GONE:
-            return join(handled, self._concluded(self._layers.name, self._end_of(part.cycle, self._state.forgetful)))
+            return join(handled, self._concluded(self._context.name, self._end_of(part.cycle, self._state.forgetful)))
         if not part.is_over:
             return handled
         self._keep(part.cycle.operation, Kept(self._end_of(part.cycle)))
         self._end()
         end: list[Effect] = [note(part.cycle, "done")]
-        if self._layers.name == part.cycle.u:
+        if self._context.name == part.cycle.u:
             end.append(Concluded(part.cycle.operation))
-        return Handled([*handled.effects, *end], handled.released, handled.discarded)
+        return Reaction([*handled.effects, *end], handled.released, handled.discarded)
 
     def _end(self) -> None:
-        self._state.cycle, self._state.phase = None, Phase.LOCKED
+        self._state.cycle, self._state.phase = None, ExchangePhase.LOCKED
         self._state.flushed = {}
         self._state.is_new_open, self._state.forgetful = False, ""
         self._part = None
 
-    def _pass_flush(self, sender: Node, message: Flush) -> Handled:
+    def _pass_flush(self, sender: Node, message: Flush) -> Reaction:
         """Of an exchange elsewhere. Round a cycle that is open here for the moment it goes once."""
         key = f"{message.operation}/{message.origin}"
         if key in self._state.flushed:
             return NOTHING
         if self._part is not None:
             self._state.flushed[key] = None
-        return Handled([Send(to, message) for to in self._layers.router.neighbours if to != sender])
+        return Reaction([Send(to, message) for to in self._context.router.neighbours if to != sender])
 
     # Rebirths ------------------------------------------------------------------------------------------------
 
-    def reborn(self, peer: Node) -> Handled:
+    def peer_reset(self, peer: Node) -> Reaction:
         """See exchange/failures.py."""
-        name, part, kept = self._layers.name, self._part, self._state.kept.values()
+        name, part, kept = self._context.name, self._part, self._state.kept.values()
         if part is not None and part.cycle.are_beside(name, peer):
             cycle = part.cycle
             lost = CycleForgotten(cycle.operation, cycle.path, cycle.cut, cycle.protocol, self._state.address, peer)
             return self._asked(name, lost, cycle)
         asked = [(each.asked, Cycle.of(each.asked)) for each in kept if each.asked is not None]
         again = [self._asked(name, *each) for each in asked if each[1].are_beside(name, peer)]
-        return join(Handled(self._rebirths.remind(peer, [each.end for each in kept if each.end is not None])), *again)
+        return join(Reaction(self._rebirths.remind(peer, [each.end for each in kept if each.end is not None])), *again)
 
-    def _after_a_rebirth(self, sender: Node, message: CycleForgotten | CycleEnded) -> Handled:
+    def _after_a_rebirth(self, sender: Node, message: CycleForgotten | CycleEnded) -> Reaction:
         cycle = Cycle.of(message)
-        if cycle.why_not() or not cycle.are_beside(self._layers.name, sender):
-            raise ProtocolError(self._layers.name, sender, message, "that is no way round a cycle")
+        if cycle.why_not() or not cycle.are_beside(self._context.name, sender):
+            raise ProtocolError(self._context.name, sender, message, "that is no way round a cycle")
         if isinstance(message, CycleForgotten):
             return self._asked(sender, message, cycle)
         if self.operation == cycle.operation:
@@ -281,30 +281,30 @@ class ExchangeMachine:
             self._keep(cycle.operation, Kept(message, is_courting=self._rebirths.is_to_court(sender, message)))
         return self._rebirths.hear(sender, message, kept)
 
-    def _asked(self, sender: Node, message: CycleForgotten, cycle: Cycle) -> Handled:
-        name, old = self._layers.name, self._old_link(cycle)
+    def _asked(self, sender: Node, message: CycleForgotten, cycle: Cycle) -> Reaction:
+        name, old = self._context.name, self._old_link(cycle)
         far, following = cycle.across_old(name), cycle.towards_old(name)
         if far is None:
             return self._pass_question(following or "", message)
         is_in, is_far_blank = self.operation == cycle.operation, message.is_blank or message.broker == far
         decision = fate(old, is_over_old=sender == far, is_far_blank=is_far_blank)
-        if decision is Fate.ASK and not is_in and far not in self._layers.router.neighbours:
-            decision = Fate.UNDONE
-        if decision in (Fate.DONE, Fate.UNDONE):
-            return self._decided(sender, message, is_done=decision is Fate.DONE)
+        if decision is ExchangeFate.ASK and not is_in and far not in self._context.router.neighbours:
+            decision = ExchangeFate.UNDONE
+        if decision in (ExchangeFate.DONE, ExchangeFate.UNDONE):
+            return self._decided(sender, message, is_done=decision is ExchangeFate.DONE)
         self._state.forgetful = message.broker if is_in else ""
-        if decision is Fate.WAIT:
+        if decision is ExchangeFate.WAIT:
             return NOTHING
         return self._pass_question(far, msgspec.structs.replace(message, is_blank=not is_in))
 
-    def _pass_question(self, following: Node, message: CycleForgotten) -> Handled:
+    def _pass_question(self, following: Node, message: CycleForgotten) -> Reaction:
         """Who is in the exchange hears by itself if the next one loses its memory, and asks again."""
         if self.operation != message.operation:
             known = self._state.kept.get(message.operation, Kept())
             self._keep(message.operation, msgspec.structs.replace(known, asked=message))
-            if following not in self._layers.router.neighbours:
+            if following not in self._context.router.neighbours:
                 return NOTHING
-        return Handled([Send(following, message)])
+        return Reaction([Send(following, message)])
 
     def _old_link(self, cycle: Cycle) -> OldLink:
         if self._part is not None and self.operation == cycle.operation:
@@ -314,26 +314,26 @@ class ExchangeMachine:
             return OldLink.UNKNOWN
         return OldLink.GONE if end.is_done else OldLink.THERE
 
-    def _decided(self, asker: Node, asked: CycleForgotten, *, is_done: bool) -> Handled:
+    def _decided(self, asker: Node, asked: CycleForgotten, *, is_done: bool) -> Reaction:
         """At an end of r."""
         cycle = Cycle.of(asked)
         end = CycleEnded(
             cycle.operation, cycle.path, cycle.cut, cycle.protocol, asked.address, asked.broker, is_done=is_done
         )
         if self.operation == cycle.operation:
-            return self._concluded(self._layers.name, end)
+            return self._concluded(self._context.name, end)
         known = self._state.kept.get(cycle.operation, Kept())
         self._keep(cycle.operation, msgspec.structs.replace(known, end=end))
         return self._rebirths.answer(asker, end)
 
-    def _concluded(self, sender: Node, message: CycleEnded) -> Handled:
+    def _concluded(self, sender: Node, message: CycleEnded) -> Reaction:
         handled = self._rebirths.conclude(sender, message, is_new_open=self._state.is_new_open)
         self._keep(message.operation, Kept(message))
         self._end()
         cycle = Cycle.of(message)
         refusal = "" if message.is_done else f"{message.broker} has lost its memory meanwhile; ask again"
         end: list[Effect] = [note(cycle, refusal or "done")]
-        if self._layers.name == cycle.u:
+        if self._context.name == cycle.u:
             end.append(Concluded(cycle.operation, refusal))
         return handled._replace(effects=[*handled.effects, *end])
 

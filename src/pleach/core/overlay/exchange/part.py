@@ -16,13 +16,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from pleach.core.effects import Effect, LinkDown, Send, SetTimer
-from pleach.core.messages import Activate, Begin, Done, Message, Node, Removed, Told, pack, unpack
-from pleach.core.overlay.context import Layers
+from pleach.core.messages import Activate, Begin, Done, Message, Node, Removed, TableEntries, pack, unpack
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.exchange.contract import PART, note
-from pleach.core.overlay.exchange.crossing import Crossing, Ends
+from pleach.core.overlay.exchange.crossing import CrossingSeam, Ends
 from pleach.core.overlay.exchange.cycle import Cycle
 from pleach.core.overlay.exchange.failures import OldLink
-from pleach.core.overlay.seam import Handled, Reconfiguration
+from pleach.core.overlay.seam import Reaction, Reconfiguration
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.rewiring import NewLink, Rewiring, unpacked
 from pleach.errors import ProtocolError
@@ -33,8 +33,8 @@ class LinkExchange(ABC):
 
     ends: Ends
 
-    def __init__(self, layers: Layers, cycle: Cycle, _ordering: str) -> None:
-        self._layers = layers
+    def __init__(self, context: BrokerContext, cycle: Cycle, _ordering: str) -> None:
+        self._context = context
         self.cycle = cycle
         self.ends = self._fresh()
         self.seam: Reconfiguration = self._at_seam()
@@ -42,12 +42,12 @@ class LinkExchange(ABC):
     def _fresh(self) -> Ends:
         return Ends()
 
-    def _at_seam(self) -> Crossing:
-        return Crossing(self.cycle, self.name, self.ends)
+    def _at_seam(self) -> CrossingSeam:
+        return CrossingSeam(self.cycle, self.name, self.ends)
 
     @property
     def name(self) -> Node:
-        return self._layers.name
+        return self._context.name
 
     @property
     def is_over(self) -> bool:
@@ -60,18 +60,18 @@ class LinkExchange(ABC):
         return OldLink.GONE if self.ends.is_left else OldLink.LEFT
 
     @abstractmethod
-    def begin(self, lock_seconds: float, /) -> Handled: ...
+    def begin(self, lock_seconds: float, /) -> Reaction: ...
 
-    def handle(self, sender: Node, message: Message) -> Handled:
+    def handle(self, sender: Node, message: Message) -> Reaction:
         match message:
             case Removed() if sender == self._over_old:
-                return Handled(self._left())
+                return Reaction(self._left())
             case Done(origin=origin):
-                return Handled(self._done(origin))
+                return Reaction(self._done(origin))
         raise ProtocolError(self.name, sender, message, "it does not fit the state of the exchange")
 
-    def due(self) -> Handled:
-        return Handled(self._remove())
+    def due(self) -> Reaction:
+        return Reaction(self._remove())
 
     def resume(self) -> Sequence[Effect]:
         is_waiting = self.ends.remove_after and not self.ends.is_removed
@@ -93,14 +93,14 @@ class LinkExchange(ABC):
     def _connect(self) -> list[Effect]:
         """At an end of a: tell the far end all that it has to know, as any new neighbour."""
         self.ends.is_linked = True
-        return [*self._layers.answered(self._layers.router.connect(self._over_new)), *self._pass_done()]
+        return [*self._context.answered(self._context.router.connect(self._over_new)), *self._pass_done()]
 
-    def _tell_what_is_new(self, told: Sequence[Told], *, is_settled: bool) -> list[Effect]:
+    def _tell_what_is_new(self, told: Sequence[TableEntries], *, is_settled: bool) -> list[Effect]:
         """At an end of a, which was suspended: tell the far end, which has `told`, what it should have instead."""
-        router, far = self._layers.router, self._over_new
+        router, far = self._context.router, self._over_new
         beyond = self.cycle.side(far)[1:]
         link = NewLink(sides.received(router, far), unpacked(told), beyond=beyond, is_same=True)
-        return self._layers.rewire(Rewiring(links={far: link}, parent=router.parent, settle=not is_settled))
+        return self._context.rewire(Rewiring(links={far: link}, parent=router.parent, settle=not is_settled))
 
     # The old link --------------------------------------------------------------------------------------------
 
@@ -114,9 +114,9 @@ class LinkExchange(ABC):
         if self.ends.is_removed:
             return []
         self.ends.is_removed = True
-        router, far = self._layers.router, self._over_old
+        router, far = self._context.router, self._over_old
         asked = router.ask_also(far, self.cycle.way_around(self.name)) if self._knows_the_way else []
-        gone = self._layers.rewire(Rewiring(gone=(far,), parent=router.parent))
+        gone = self._context.rewire(Rewiring(gone=(far,), parent=router.parent))
         noted = note(self.cycle, "the old link is removed here")
         return [noted, *asked, *gone, Send(far, Removed(self.cycle.operation)), *self._leave_if_removed()]
 
@@ -127,13 +127,13 @@ class LinkExchange(ABC):
     @property
     def _knows_the_way(self) -> bool:
         """Whether this end of r can be sure of a neighbour on the way around."""
-        return self.cycle.way_around(self.name)[0] in self._layers.router.neighbours
+        return self.cycle.way_around(self.name)[0] in self._context.router.neighbours
 
     def _left(self) -> list[Effect]:
         """The far end has forgotten this one, and would drop what it is told: tell it nothing until it is removed."""
         self.ends.is_left = True
         if not self.ends.is_removed:
-            self._layers.router.suspend([self._over_old])
+            self._context.router.suspend([self._over_old])
         return self._leave_if_removed()
 
     def _leave_if_removed(self) -> list[Effect]:

@@ -33,27 +33,29 @@ from pleach.core.messages import (
     Reconfigured,
     Removed,
     Settle,
-    Told,
+    TableEntries,
     Withdraw,
 )
-from pleach.core.overlay.exchange.crossing import Crossing, Ends
+from pleach.core.overlay.exchange.crossing import CrossingSeam, Ends
 from pleach.core.overlay.exchange.cycle import Cycle
 from pleach.core.overlay.exchange.part import LinkExchange
-from pleach.core.overlay.seam import Drop, Handled, Passing, Verdict
+from pleach.core.overlay.seam import Drop, Passing, Reaction, Verdict
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.entries import Entry
 from pleach.core.routing.rewiring import NO_TABLES, NewLink, Rewiring, Tables, packed, unpacked
 
 
 class PathEnds(Ends):
-    add: list[Told] = msgspec.field(default_factory=list)  # P_add
+    add: list[TableEntries] = msgspec.field(default_factory=list)  # P_add
     is_settled: bool = True
     awaited: Node = ""  # the next broker of the head path, until it has acknowledged
-    had: list[Told] = msgspec.field(default_factory=list)  # what that one had told when this broker sent the message …
+    had: list[TableEntries] = msgspec.field(
+        default_factory=list
+    )  # what that one had told when this broker sent the message …
     late: list[Install | Withdraw] = msgspec.field(default_factory=list)  # … and what it told since, not knowing of it
 
 
-class PathCrossing(Crossing):
+class PathCrossing(CrossingSeam):
     def __init__(self, cycle: Cycle, name: Node, ends: PathEnds) -> None:
         super().__init__(cycle, name, ends)
         self._path = ends
@@ -73,25 +75,25 @@ class Path(LinkExchange):
     def _fresh(self) -> Ends:
         return PathEnds()
 
-    def _at_seam(self) -> Crossing:
+    def _at_seam(self) -> CrossingSeam:
         return PathCrossing(self.cycle, self.name, self.ends)
 
-    def begin(self, _lock_seconds: float, /) -> Handled:
+    def begin(self, _lock_seconds: float, /) -> Reaction:
         return self._begin()
 
-    def _begin(self) -> Handled:
-        return Handled(self._start() if self.name == self.cycle.x else self._pass_begin())
+    def _begin(self) -> Reaction:
+        return Reaction(self._start() if self.name == self.cycle.x else self._pass_begin())
 
-    def handle(self, sender: Node, message: Message) -> Handled:
+    def handle(self, sender: Node, message: Message) -> Reaction:
         match message:
             case Begin():
                 return self._begin()
             case Reconfigure() if self.cycle.end_at_new(self.name) == self.cycle.u:
-                return Handled(self._on_head(sender, message))
+                return Reaction(self._on_head(sender, message))
             case Reconfigure():
-                return Handled(self._on_tail(message))
+                return Reaction(self._on_tail(message))
             case Reconfigured() if sender == self.ends.awaited:
-                return Handled(self._acknowledged())
+                return Reaction(self._acknowledged())
             case Activate(told=told, is_settled=is_settled):
                 return self._activated(told, is_settled=is_settled)
         return super().handle(sender, message)
@@ -100,7 +102,7 @@ class Path(LinkExchange):
 
     def _start(self) -> list[Effect]:
         """At x, the initiator: what led over r leads along the path from now on."""
-        router, y = self._layers.router, self.cycle.y
+        router, y = self._context.router, self.cycle.y
         self.ends.is_removed = True
         add, is_settled = packed(sides.received(router, y)), router.is_settled([y])
         message = Reconfigure(self.cycle.operation, add, [], is_settled)
@@ -109,7 +111,7 @@ class Path(LinkExchange):
 
     def _on_head(self, before: Node, message: Reconfigure) -> list[Effect]:
         """The broker before takes P_add for told by this one."""
-        router = self._layers.router
+        router = self._context.router
         told = self._expected(sides.told(router, before), unpacked(message.add))
         link = NewLink(sides.received(router, before), told)
         acknowledged = Send(before, Reconfigured(self.cycle.operation))
@@ -119,20 +121,20 @@ class Path(LinkExchange):
         self, message: Reconfigure, links: dict[Node, NewLink] | None = None, gone: tuple[Node, ...] = ()
     ) -> list[Effect]:
         """Put P_add on the link to the next broker, then take over what the one before has told."""
-        router = self._layers.router
+        router = self._context.router
         following, link = self._next(unpacked(message.add))
         self.ends.add = message.add
         links = {**(links or {}), following: link}
-        effects = self._layers.rewire(Rewiring(gone=gone, links=links, parent=router.parent))
+        effects = self._context.rewire(Rewiring(gone=gone, links=links, parent=router.parent))
         for change in message.changes:
             before = self.cycle.towards_old(self.name) or ""
-            effects += self._layers.answered(router.handle(before, change))
+            effects += self._context.answered(router.handle(before, change))
         if following == self.cycle.v:  # only now: what is to go would go over a, and further, before it is withdrawn
             effects += self._tell_what_is_new([], is_settled=True)
         return self._sent_on(following, message, effects)
 
     def _next(self, add: dict[Layer, frozenset[Entry]]) -> tuple[Node, NewLink]:
-        router, ends = self._layers.router, self.ends
+        router, ends = self._context.router, self.ends
         following = self.cycle.towards_new(self.name)
         if following is None:
             ends.is_linked = True
@@ -160,33 +162,33 @@ class Path(LinkExchange):
 
     def _acknowledged(self) -> list[Effect]:
         """The next broker knows: what it told before counts as told before P_add was added."""
-        router, ends, following = self._layers.router, self.ends, self.ends.awaited
+        router, ends, following = self._context.router, self.ends, self.ends.awaited
         received = self._expected(_with_late(unpacked(ends.had), ends.late), unpacked(ends.add))
         ends.awaited, ends.had, ends.late = "", [], []
         beyond = self.cycle.way_around(self.name)[1:]
         link = NewLink(received, sides.told(router, following), beyond=beyond, is_same=True)
-        return [*self._layers.rewire(Rewiring(links={following: link}, parent=router.parent)), *self._pass_done()]
+        return [*self._context.rewire(Rewiring(links={following: link}, parent=router.parent)), *self._pass_done()]
 
     def _expected(self, told: Tables, add: Tables) -> dict[Layer, frozenset[Entry]]:
         """What both ends of a link take for told over it."""
         union = sides.with_all(told, add)
-        return {layer: self._layers.router.reduced(union[layer]) for layer in Layer}
+        return {layer: self._context.router.reduced(union[layer]) for layer in Layer}
 
     # The new link, and the tail path -------------------------------------------------------------------------
 
-    def _activated(self, told: list[Told], *, is_settled: bool) -> Handled:
+    def _activated(self, told: list[TableEntries], *, is_settled: bool) -> Reaction:
         """At v. It tells nothing over a yet: its table has what came over r, which is to go."""
         ends, u = self.ends, self.cycle.u
         ends.add, ends.is_settled, ends.is_linked = told, is_settled, True
         link = NewLink(NO_TABLES, unpacked(told), is_suspended=True)
-        linked = self._layers.rewire(Rewiring(links={u: link}, parent=self._layers.router.parent))
-        return Handled(linked, released=[u])
+        linked = self._context.rewire(Rewiring(links={u: link}, parent=self._context.router.parent))
+        return Reaction(linked, released=[u])
 
     def _on_tail(self, message: Reconfigure) -> list[Effect]:
         if self.name == self.cycle.y:
             return self._remove()
         following = self.cycle.towards_old(self.name) or ""
-        asked = self._layers.router.ask_also(following, self.cycle.way_around(self.name))
+        asked = self._context.router.ask_also(following, self.cycle.way_around(self.name))
         return [*asked, Send(following, message)]
 
     # The end -------------------------------------------------------------------------------------------------

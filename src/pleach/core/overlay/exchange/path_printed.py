@@ -24,7 +24,7 @@ class PathPrinted(Path):
         return [*at_once, *super()._on_tail(message)]
 
     def _withdrawn_at_once(self) -> list[Effect]:
-        router, u, add = self._layers.router, self.cycle.u, unpacked(self.ends.add)
+        router, u, add = self._context.router, self.cycle.u, unpacked(self.ends.add)
         return [
             Send(u, Withdraw(layer, entry.owner, entry.filter))
             for layer in Layer

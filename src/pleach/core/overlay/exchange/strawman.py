@@ -18,25 +18,25 @@ from pleach.core.effects import Effect, SetTimer
 from pleach.core.messages import Activate, Begin, Message, Node
 from pleach.core.overlay.exchange.contract import PART
 from pleach.core.overlay.exchange.part import LinkExchange
-from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.seam import Reaction
 
 
 class Strawman(LinkExchange):
-    def begin(self, lock_seconds: float, /) -> Handled:
+    def begin(self, lock_seconds: float, /) -> Reaction:
         to_the_middle_of_r = (self.cycle.cut + 0.5) / len(self.cycle.path)
         self.ends.link_after = lock_seconds * to_the_middle_of_r
-        return Handled([*self.resume(), *self._begin()])
+        return Reaction([*self.resume(), *self._begin()])
 
-    def handle(self, sender: Node, message: Message) -> Handled:
+    def handle(self, sender: Node, message: Message) -> Reaction:
         match message:
             case Activate():
-                return Handled(self._connect())
+                return Reaction(self._connect())
             case Begin():
-                return Handled(self._begin())
+                return Reaction(self._begin())
         return super().handle(sender, message)
 
-    def due(self) -> Handled:
-        return Handled(self._activate())
+    def due(self) -> Reaction:
+        return Reaction(self._activate())
 
     def resume(self) -> Sequence[Effect]:
         after, is_linked = self.ends.link_after, self.ends.is_linked

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from pleach.core.events.event import EventId
-from pleach.core.messages import Got, Layer, Node, Sent, Testimony, Told
+from pleach.core.messages import Got, Layer, Node, Sent, TableEntries, Testimony
 from pleach.core.overlay.healing.causal_merge import Account
 from pleach.core.overlay.healing.journal import Marks, in_order, marks_of
 from pleach.core.routing.entries import Entry
@@ -201,7 +201,7 @@ def _known(testimony: Testimony) -> Marks:
     return marks_of([*_got(testimony).values(), *testimony.heard])
 
 
-def _union(tables: Iterable[list[Told]]) -> dict[Layer, frozenset[Entry]]:
+def _union(tables: Iterable[list[TableEntries]]) -> dict[Layer, frozenset[Entry]]:
     found: dict[Layer, frozenset[Entry]] = dict.fromkeys(Layer, frozenset())
     for told in tables:
         for layer, entries in unpacked(told).items():

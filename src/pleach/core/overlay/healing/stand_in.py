@@ -55,20 +55,20 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
-from pleach.core.overlay.context import Layers
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.healing.causal_merge import merged
 from pleach.core.overlay.healing.journal import Marks, covers, in_order, marks_of, note
 from pleach.core.overlay.healing.pool import ABSENT, Pool
 from pleach.core.overlay.healing.witness import Witness, WitnessState
-from pleach.core.overlay.seam import Handled, Hold, Passing, Reconfiguration, Verdict, join, stale
+from pleach.core.overlay.seam import Hold, Passing, Reaction, Reconfiguration, Verdict, join, stale
 from pleach.errors import HealingError, ProtocolError
 
 GRACE: Final = "standin:grace"
 KEPT_MAX = 100_000  # events for clients that come back; beyond them the oldest go
-NOTHING = Handled()
+NOTHING = Reaction()
 
 
-class Phase(StrEnum):
+class StandInPhase(StrEnum):
     IDLE = "idle"
     GATHERING = "gathering"
     MERGING = "merging"
@@ -76,7 +76,7 @@ class Phase(StrEnum):
 
 
 class StandInState(msgspec.Struct, array_like=True):
-    phase: Phase = Phase.IDLE
+    phase: StandInPhase = StandInPhase.IDLE
     parent: Node = ""
     pool: Pool | None = None
     mates: list[Node] = []  # neighbours that are stand-ins as well
@@ -95,24 +95,24 @@ class StandIn:
     accepts: frozenset[type[Message]] = frozenset((StandFor, Bereaved, Testimony, Served, Pooled, Returning))
     keeps_causal_order = True
 
-    def __init__(self, layers: Layers, ordering: str, grace: float) -> None:
+    def __init__(self, context: BrokerContext, ordering: str, grace: float) -> None:
         """`grace`: seconds for which what the dead broker's clients wanted is kept up for them."""
         if ordering == "none":
             raise HealingError(
                 "a network without order cannot heal: marks need the events of a publisher in rising order; "
                 'set ordering = "fifo" or "causal"'
             )
-        self._layers = layers
+        self._context = context
         self._is_causal = ordering == "causal"
         self._grace = grace
-        layers.on_settled = self._settled
+        context.on_settled = self._settled
         self._state = StandInState()
         self._has: Mapping[Node, Marks] = {}
         self._got: Mapping[Node, Marks] = {}
         self._seen: Marks = {}
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> StandInPhase:
         return self._state.phase
 
     @property
@@ -127,38 +127,38 @@ class StandIn:
 
     @property
     def under_way(self) -> Reconfiguration | None:
-        return None if self.phase is Phase.IDLE else self
+        return None if self.phase is StandInPhase.IDLE else self
 
     @property
     def operation(self) -> str:
-        return "" if self.phase is Phase.IDLE else f"stand-in for {self._layers.name}"
+        return "" if self.phase is StandInPhase.IDLE else f"stand-in for {self._context.name}"
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         match message:
             case StandFor(neighbours, parent):
                 return self._begin(neighbours, parent)
             case Bereaved():
-                return join(self._witness.mourn(message.peer), Handled(self._respond(message)))
-            case Pooled() if self.phase is Phase.SERVING and sender in self._state.mates:
+                return join(self._witness.mourn(message.peer), Reaction(self._respond(message)))
+            case Pooled() if self.phase is StandInPhase.SERVING and sender in self._state.mates:
                 return NOTHING  # we have merged meanwhile, and have said so
             case Testimony() | Pooled():
                 return self._gathered(sender, message)
             case Served():
                 return self._is_served(sender)
-            case Returning() if sender not in self._layers.router.neighbours:
-                return Handled(self._returned(sender, message))
+            case Returning() if sender not in self._context.router.neighbours:
+                return Reaction(self._returned(sender, message))
             case _:
-                raise ProtocolError(self._layers.name, sender, message, "neighbours do not send this")
+                raise ProtocolError(self._context.name, sender, message, "neighbours do not send this")
 
     # The neighbours of a dead broker -------------------------------------------------------------------------
 
     @property
     def _witness(self) -> Witness:
-        return Witness(self._layers, self._state.witness)
+        return Witness(self._context, self._state.witness)
 
     def _respond(self, message: Bereaved) -> list[Effect]:
         state, peer = self._state, message.peer
-        if self.phase is Phase.GATHERING and state.pool:
+        if self.phase is StandInPhase.GATHERING and state.pool:
             if peer in state.pool.witnesses:
                 state.bereft.append(peer)  # it was alive for us: once we serve, we are a neighbour like any other
                 return []
@@ -169,9 +169,9 @@ class StandIn:
 
     def _is_open(self, peer: Node) -> bool:
         """Whether the testimony has to wait: for what becomes of us and the peer, or for another protocol."""
-        mourners, operation = self._layers.mourners, self._layers.locked_for()
-        known = ("", self.operation, *(each.operation for each in mourners))
-        return operation not in known or any(each.is_open(peer) for each in mourners)
+        death_hooks, operation = self._context.death_hooks, self._context.locked_for()
+        known = ("", self.operation, *(each.operation for each in death_hooks))
+        return operation not in known or any(each.is_open(peer) for each in death_hooks)
 
     def _settled(self) -> list[Effect]:
         """What was put off is said as soon as it can be: before any event goes the same way."""
@@ -186,25 +186,27 @@ class StandIn:
         self._derive()
         return []
 
-    def _is_served(self, peer: Node) -> Handled:
+    def _is_served(self, peer: Node) -> Reaction:
         """A stand-in has taken over what we said, or has merged what we have, too."""
         self._witness.served(peer)
-        if self.phase is Phase.GATHERING:
+        if self.phase is StandInPhase.GATHERING:
             self._state.served.append(peer)
         return NOTHING
 
     # Gathering -----------------------------------------------------------------------------------------------
 
-    def _begin(self, neighbours: Sequence[Node], parent: Node) -> Handled:
-        assert self.phase is Phase.IDLE
-        assert not self._layers.router.neighbours, "a stand-in begins with nothing"
-        self._state = StandInState(Phase.GATHERING, parent, Pool(self._layers.name, {self._layers.name: [*neighbours]}))
-        return self._merge_if_complete([_seen_as(Phase.GATHERING)])
+    def _begin(self, neighbours: Sequence[Node], parent: Node) -> Reaction:
+        assert self.phase is StandInPhase.IDLE
+        assert not self._context.router.neighbours, "a stand-in begins with nothing"
+        self._state = StandInState(
+            StandInPhase.GATHERING, parent, Pool(self._context.name, {self._context.name: [*neighbours]})
+        )
+        return self._merge_if_complete([_seen_as(StandInPhase.GATHERING)])
 
-    def _gathered(self, sender: Node, message: Testimony | Pooled) -> Handled:
+    def _gathered(self, sender: Node, message: Testimony | Pooled) -> Reaction:
         state, pool = self._state, self._state.pool
-        if self.phase is not Phase.GATHERING or pool is None:
-            raise ProtocolError(self._layers.name, sender, message, "nothing is gathered here")
+        if self.phase is not StandInPhase.GATHERING or pool is None:
+            raise ProtocolError(self._context.name, sender, message, "nothing is gathered here")
         met = [sender] if isinstance(message, Pooled) and sender not in state.mates else []
         match message:
             case Testimony():
@@ -214,7 +216,7 @@ class StandIn:
                 is_new = pool.learn(sender, members, testimonies)
         told = [mate for mate in state.mates if mate not in (sender, *state.served)] if is_new else []
         shared = self._share(pool, [*met, *told])
-        return self._merge_if_complete(shared) if is_new else Handled(shared)
+        return self._merge_if_complete(shared) if is_new else Reaction(shared)
 
     def _befriend(self, pool: Pool, peer: Node) -> list[Effect]:
         """A neighbour is dead as well, or again. If again, others have to know that it asks anew (pool.py)."""
@@ -229,13 +231,13 @@ class StandIn:
 
     # Merging -------------------------------------------------------------------------------------------------
 
-    def _merge_if_complete(self, effects: Sequence[Effect]) -> Handled:
+    def _merge_if_complete(self, effects: Sequence[Effect]) -> Reaction:
         state, pool = self._state, self._state.pool
         assert pool is not None
         if pool.awaited:
-            return Handled(effects)
-        state.phase = Phase.MERGING
-        rewired = self._layers.rewire(pool.rewiring(state.parent))
+            return Reaction(effects)
+        state.phase = StandInPhase.MERGING
+        rewired = self._context.rewire(pool.rewiring(state.parent))
         inherited = state.witness.inherited = pool.inherited()
         state.seen = in_order(pool.seen())
         self._derive()
@@ -251,7 +253,7 @@ class StandIn:
 
         Should one of them die before, the next one has it from us (rule 8).
         """
-        router, living, hops = self._layers.router, pool.witnesses, pool.hops()
+        router, living, hops = self._context.router, pool.witnesses, pool.hops()
         effects: list[Effect] = []
         owed: dict[Node, list[Event]] = {mate: [] for mate in self._state.mates if mate not in self._state.served}
         for witness, event in merged(pool.accounts()):
@@ -263,28 +265,28 @@ class StandIn:
                 owed[mate] += [event] if hops[witness] != mate else []
         for mate, events in owed.items():
             self._witness.owe(mate, events)
-        merged_away = Observe(Observed.STATE, detail=f"standin: {Phase.MERGING}: {len(self._state.kept)} events")
+        merged_away = Observe(Observed.STATE, detail=f"standin: {StandInPhase.MERGING}: {len(self._state.kept)} events")
         return [merged_away, *effects]
 
-    def _serve(self, effects: Sequence[Effect]) -> Handled:
+    def _serve(self, effects: Sequence[Effect]) -> Reaction:
         state = self._state
-        state.phase = Phase.SERVING
+        state.phase = StandInPhase.SERVING
         returned = [effect for client, each in state.returns.items() for effect in self._returned(client, each)]
         state.returns = {}
         strangers = state.pool.strangers if state.pool else []
         waiting, state.held = sorted({*state.held} - {*strangers}), {}
-        neighbours = [link for link in waiting if link in self._layers.router.neighbours]
+        neighbours = [link for link in waiting if link in self._context.router.neighbours]
         clients = [link for link in waiting if link not in neighbours]
         grace = SetTimer(GRACE, self._grace)
-        served = [*effects, _seen_as(Phase.SERVING), *returned, grace]
-        return Handled(served, released=[*neighbours, *clients], discarded=strangers)
+        served = [*effects, _seen_as(StandInPhase.SERVING), *returned, grace]
+        return Reaction(served, released=[*neighbours, *clients], discarded=strangers)
 
     # Serving -------------------------------------------------------------------------------------------------
 
     def _returned(self, client: Node, message: Returning) -> list[Effect]:
         """A client is back: it gets what has come for it meanwhile, in order, and is then a client like any other."""
         state = self._state
-        if self.phase is Phase.GATHERING:
+        if self.phase is StandInPhase.GATHERING:
             state.returns[client] = message
             return []
         requests: list[ClientRequest] = [
@@ -293,13 +295,13 @@ class StandIn:
             *(Subscribe(name, wanted) for name, wanted in sorted(message.subscriptions.items())),
         ]
         late: list[Effect] = []
-        if self.phase is Phase.IDLE and state.seen and not self._layers.locked_for():  # for what it sends again
-            state.phase, late = Phase.SERVING, [SetTimer(GRACE, self._grace)]
+        if self.phase is StandInPhase.IDLE and state.seen and not self._context.locked_for():  # for what it sends again
+            state.phase, late = StandInPhase.SERVING, [SetTimer(GRACE, self._grace)]
         marks = marks_of([*message.marks, *message.heard])
         for event_id in message.marks:
             note(self._seen, event_id)
         state.seen = in_order(self._seen)
-        answers = [send for request in requests for send in self._layers.sessions.handle(client, request)]
+        answers = [send for request in requests for send in self._context.sessions.handle(client, request)]
         missed = [event for event in state.kept if _misses(client, message, marks, event)]
         return [*late, *answers, *(Send(client, Deliver(event)) for event in missed)]
 
@@ -308,36 +310,36 @@ class StandIn:
         if len(self._state.kept) > KEPT_MAX:
             del self._state.kept[0]
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
-        return self._end() if name == GRACE else Handled(self._look_again())
+    def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
+        return self._end() if name == GRACE else Reaction(self._look_again())
 
     def _look_again(self) -> list[Effect]:
         return self._settled() or (self._witness.keep_waiting() if self.untold else [])
 
-    def _end(self) -> Handled:
+    def _end(self) -> Reaction:
         """Grace is over: who has not come back has ended its subscriptions."""
-        state, router = self._state, self._layers.router
+        state, router = self._state, self._context.router
         effects: list[Effect] = []
         for layer in reversed(Layer):
             for entry in router.received_from(layer, ABSENT):
-                effects += self._layers.answered(router.remove(layer, ABSENT, entry))
+                effects += self._context.answered(router.remove(layer, ABSENT, entry))
         given_up = [
             Observe(Observed.STATE, event_id=str(event), detail="given up: it would come after answers to it")
             for event in state.given_up
         ]
         self._state = StandInState(seen=state.seen, witness=state.witness)
         self._derive()
-        return Handled([*effects, *given_up, _seen_as(Phase.IDLE)])
+        return Reaction([*effects, *given_up, _seen_as(StandInPhase.IDLE)])
 
     # At the seam ---------------------------------------------------------------------------------------------
 
     @property
     def peers(self) -> frozenset[Node]:
         pool = self._state.pool
-        return frozenset(pool.neighbours) if self.phase is Phase.GATHERING and pool else frozenset()
+        return frozenset(pool.neighbours) if self.phase is StandInPhase.GATHERING and pool else frozenset()
 
     def arriving(self, sender: Node, message: Passing) -> Verdict:
-        if self.phase is Phase.GATHERING:
+        if self.phase is StandInPhase.GATHERING:
             self._state.held[sender] = None
             return Hold()
         return stale(sender, message)
@@ -369,7 +371,7 @@ class StandIn:
         self._seen = marks_of(self._state.seen)
 
     def resume(self) -> Sequence[Effect]:
-        grace = [SetTimer(GRACE, self._grace)] if self.phase is Phase.SERVING else []
+        grace = [SetTimer(GRACE, self._grace)] if self.phase is StandInPhase.SERVING else []
         return [*grace, *self._witness.timers()]
 
     def capture(self) -> bytes:
@@ -390,5 +392,5 @@ def _is_had(has: Mapping[Node, Marks], send: Send) -> bool:
     return isinstance(send.message, Forward) and covers(has.get(send.to, {}), send.message.event.id)
 
 
-def _seen_as(phase: Phase) -> Observe:
+def _seen_as(phase: StandInPhase) -> Observe:
     return Observe(Observed.STATE, detail=f"standin: {phase}")

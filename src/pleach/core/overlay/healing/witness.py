@@ -14,9 +14,9 @@ import msgspec
 from pleach.core.effects import Effect, LinkDown, LinkUp, Observe, Observed, Send, SetTimer
 from pleach.core.events.event import Event, EventId
 from pleach.core.messages import Bereaved, Node, Sent, Testimony
-from pleach.core.overlay.context import Between, Layers
+from pleach.core.overlay.context import Between, BrokerContext
 from pleach.core.overlay.healing.journal import in_order, marks_of
-from pleach.core.overlay.seam import Handled, join
+from pleach.core.overlay.seam import Reaction, join
 from pleach.core.overlay.swaplink.sides import received, told
 from pleach.core.routing.rewiring import NO_TABLES, NewLink, Rewiring, Tables, packed
 
@@ -37,19 +37,19 @@ class WitnessState(msgspec.Struct, array_like=True):
 class Witness:
     """Made anew for each use: its state is part of the stand-in's."""
 
-    def __init__(self, layers: Layers, state: WitnessState) -> None:
-        self._layers = layers
+    def __init__(self, context: BrokerContext, state: WitnessState) -> None:
+        self._context = context
         self._state = state
 
-    def mourn(self, peer: Node) -> Handled:
+    def mourn(self, peer: Node) -> Reaction:
         """Undo or complete what is under way with the dead broker.
 
         What it has told and is still held is void: our testimony says what we have, and its stand-in goes on from that.
         """
-        state, between = self._state, [each.between(peer) for each in self._layers.mourners]
+        state, between = self._state, [each.between(peer) for each in self._context.death_hooks]
         state.between[peer], had_all = next((each for each in between if each.node), Between())
         state.passed = [*(each for each in state.passed if each != peer), *([peer] if had_all else [])]
-        return join(*(each.bereaved(peer) for each in self._layers.mourners), Handled(void=[peer]))
+        return join(*(each.peer_died(peer) for each in self._context.death_hooks), Reaction(void=[peer]))
 
     def put_off(self, message: Bereaved) -> list[Effect]:
         """Once for each peer: if its stand-in has died meanwhile, the next one is told all of it."""
@@ -67,7 +67,7 @@ class Witness:
         state.looks += 1
         if state.looks < FREE_LOOKS_MAX:
             return [SetTimer(FREE, FREE_SECONDS)]
-        locked = f"locked for {self._layers.locked_for()}, which does not end"
+        locked = f"locked for {self._context.locked_for()}, which does not end"
         return [
             Observe(Observed.STATE, detail=f"standin: no testimony of {each.peer}: {locked}") for each in state.put_off
         ]
@@ -77,12 +77,12 @@ class Witness:
 
     def is_heir(self, peer: Node) -> bool:
         """The dead broker was leaving the tree, and what it had is ours."""
-        return self._state.between.get(peer) == self._layers.name
+        return self._state.between.get(peer) == self._context.name
 
     def respond(self, message: Bereaved) -> list[Effect]:
         state, peer = self._state, message.peer
         between = Between(state.between.pop(peer, ""), peer in state.passed)
-        if peer not in self._layers.router.neighbours:
+        if peer not in self._context.router.neighbours:
             return self._disown(message, between)
         marks = marks_of([*message.marks, *state.inherited.get(peer, ())])
         before = state.testified.get(peer, Bereaved(peer, in_order(marks), []))
@@ -101,17 +101,17 @@ class Witness:
 
     def _said(self, journal: Bereaved, given: Tables, has: Tables) -> Testimony:
         peer, marks, entries, heard = journal.peer, journal.marks, journal.entries, journal.heard
-        return Testimony(self._layers.name, peer, packed(given), packed(has), marks, entries, heard)
+        return Testimony(self._context.name, peer, packed(given), packed(has), marks, entries, heard)
 
     def testify(self, bereaved: Bereaved) -> list[Effect]:
         """Say what we know, and ask again for what was not answered."""
-        router, peer = self._layers.router, bereaved.peer
+        router, peer = self._context.router, bereaved.peer
         has, given = received(router, peer), told(router, peer)
         self._state.testified[peer] = bereaved
         link = NewLink(received=has, told=given)
         return [
             Send(peer, self._said(bereaved, given, has)),
-            *self._layers.rewire(Rewiring(links={peer: link}, parent=router.parent)),
+            *self._context.rewire(Rewiring(links={peer: link}, parent=router.parent)),
         ]
 
     def owe(self, mate: Node, events: Sequence[Event]) -> None:

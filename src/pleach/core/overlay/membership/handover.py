@@ -36,7 +36,7 @@ from pleach.core.messages import (
     RemoveNack,
     Said,
 )
-from pleach.core.overlay.context import Layers
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.retries import Retries
 from pleach.core.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
 from pleach.core.routing.clients import owner
@@ -46,7 +46,7 @@ from pleach.core.routing.waits import Ticket
 RETRY: Final = "membership:retry:"
 
 
-class Part(IntEnum):
+class MembershipRole(IntEnum):
     """What this broker does in a change of membership: join or leave itself, or be the neighbour of one that leaves."""
 
     JOINING = 0
@@ -54,7 +54,7 @@ class Part(IntEnum):
     INHERITING = 2
 
 
-class Phase(IntEnum):
+class MembershipPhase(IntEnum):
     ASKED = 1  # the other side has not answered
     HANDED = 2  # the clients are a's; b passes on what they send, and delivers what a sent before
     CLOSED = 3  # nothing more comes from a by way of b; clients are on their way
@@ -66,18 +66,18 @@ class Speaker(StrEnum):
 
 
 # Who may say what, and when. What is not here, or said by another one, is that one's fault, and changes nothing.
-EXPECTED: Mapping[tuple[Part, Phase, type[Message]], Speaker] = MappingProxyType(
+EXPECTED: Mapping[tuple[MembershipRole, MembershipPhase, type[Message]], Speaker] = MappingProxyType(
     {
-        (Part.JOINING, Phase.ASKED, ConnectAck): Speaker.PARTNER,
-        (Part.JOINING, Phase.ASKED, ConnectNack): Speaker.PARTNER,
-        (Part.LEAVING, Phase.ASKED, RemoveAck): Speaker.PARTNER,
-        (Part.LEAVING, Phase.ASKED, RemoveNack): Speaker.PARTNER,
-        (Part.LEAVING, Phase.HANDED, CloseAB): Speaker.PARTNER,
-        (Part.LEAVING, Phase.CLOSED, Farewell): Speaker.CLIENT,
-        (Part.INHERITING, Phase.ASKED, Handover): Speaker.PARTNER,
-        (Part.INHERITING, Phase.CLOSED, Said): Speaker.PARTNER,
-        (Part.INHERITING, Phase.CLOSED, ClientLeft): Speaker.PARTNER,
-        (Part.INHERITING, Phase.CLOSED, Left): Speaker.PARTNER,
+        (MembershipRole.JOINING, MembershipPhase.ASKED, ConnectAck): Speaker.PARTNER,
+        (MembershipRole.JOINING, MembershipPhase.ASKED, ConnectNack): Speaker.PARTNER,
+        (MembershipRole.LEAVING, MembershipPhase.ASKED, RemoveAck): Speaker.PARTNER,
+        (MembershipRole.LEAVING, MembershipPhase.ASKED, RemoveNack): Speaker.PARTNER,
+        (MembershipRole.LEAVING, MembershipPhase.HANDED, CloseAB): Speaker.PARTNER,
+        (MembershipRole.LEAVING, MembershipPhase.CLOSED, Farewell): Speaker.CLIENT,
+        (MembershipRole.INHERITING, MembershipPhase.ASKED, Handover): Speaker.PARTNER,
+        (MembershipRole.INHERITING, MembershipPhase.CLOSED, Said): Speaker.PARTNER,
+        (MembershipRole.INHERITING, MembershipPhase.CLOSED, ClientLeft): Speaker.PARTNER,
+        (MembershipRole.INHERITING, MembershipPhase.CLOSED, Left): Speaker.PARTNER,
     }
 )
 
@@ -90,9 +90,9 @@ class Changing(msgspec.Struct):
     """
 
     operation: str
-    part: Part
+    part: MembershipRole
     partner: Node
-    phase: Phase = Phase.ASKED
+    phase: MembershipPhase = MembershipPhase.ASKED
     clients: dict[Node, bool | None] = {}  # None: as written by versions that did not note it
     partner_address: str = ""  # where the partner listens for clients
     partner_life: int = 0  # which knows them
@@ -111,7 +111,7 @@ class MembershipState(msgspec.Struct):
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
 
 
-class Crossing:
+class HandoverSeam:
     """What arrives and leaves while clients cross from b to a."""
 
     keeps_causal_order = True
@@ -132,12 +132,12 @@ class Crossing:
     def _request(self, client: Node, request: ClientRequest) -> Verdict:
         change = self._change
         match change.part, change.phase:
-            case Part.JOINING, _:
+            case MembershipRole.JOINING, _:
                 change.clients[client] = False
                 return Hold()  # what is published now is for the tree that this broker is joining
-            case Part.LEAVING, Phase.HANDED | Phase.CLOSED:
+            case MembershipRole.LEAVING, MembershipPhase.HANDED | MembershipPhase.CLOSED:
                 return Drop("passed on", self._pass_on(client, request))
-            case Part.INHERITING, _ if client in change.clients:
+            case MembershipRole.INHERITING, _ if client in change.clients:
                 return Hold()  # what it sent by way of b comes first
         return Pass(client, request)
 
@@ -148,20 +148,22 @@ class Crossing:
         """
         change = self._change
         is_at_its_end = isinstance(request, Detach) and client in change.clients
-        is_to_be_told = change.phase is Phase.CLOSED and not is_at_its_end and not change.clients.get(client)
+        is_to_be_told = change.phase is MembershipPhase.CLOSED and not is_at_its_end and not change.clients.get(client)
         change.clients[client] = is_to_be_told or (change.clients.get(client, False) and not is_at_its_end)
         redirected = [Send(client, redirect(change))] if is_to_be_told else []
         said = Said(client, request)
         if not isinstance(request, Publish):
             change.said.append(said)
-        elif change.phase is Phase.HANDED:  # later on clients are told where to go, and hear what becomes of it there
+        elif (
+            change.phase is MembershipPhase.HANDED
+        ):  # later on clients are told where to go, and hear what becomes of it there
             change.passed_on.setdefault(client, []).append(request.event.id)
         return [Send(change.partner, said), *redirected]
 
     def leaving(self, _source: Node, _cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
         """After the handover b owes a nothing: a has it all."""
         change = self._change
-        if change.part is not Part.LEAVING or change.phase is Phase.ASKED:
+        if change.part is not MembershipRole.LEAVING or change.phase is MembershipPhase.ASKED:
             return sends
         return [send for send in sends if not (send.to == change.partner and send.message.__class__ in PUB_SUB)]
 
@@ -190,10 +192,10 @@ def tables_of(client: HandedClient) -> dict[Layer, list[Entry]]:
     return {layer: [Entry(owner(client.name, name), f) for name, f in named.items()] for layer, named in names.items()}
 
 
-def confirm(layers: Layers, client: Node, waiting: Sequence[tuple[Layer, str]]) -> list[Send]:
+def confirm(context: BrokerContext, client: Node, waiting: Sequence[tuple[Layer, str]]) -> list[Send]:
     """What waited for confirmation at its former broker waits here for all that is unanswered."""
     tickets = [Ticket(layer, client, name) for layer, name in waiting]
-    return [send for ticket in tickets for send in layers.answered(layers.router.wait_for_all(ticket))]
+    return [send for ticket in tickets for send in context.answered(context.router.wait_for_all(ticket))]
 
 
 def note(change: Changing) -> Observe:

@@ -25,28 +25,36 @@ from pleach.core.messages import (
     RemoveReq,
     RequestRemove,
 )
-from pleach.core.overlay.context import Layers
-from pleach.core.overlay.membership.handover import Changing, MembershipState, Part, Phase, confirm, note, redirect
-from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.membership.handover import (
+    Changing,
+    MembershipPhase,
+    MembershipRole,
+    MembershipState,
+    confirm,
+    note,
+    redirect,
+)
+from pleach.core.overlay.seam import Reaction
 
 
 class Leaver:
     """Made anew for each use: its state is that of membership."""
 
-    def __init__(self, layers: Layers, state: MembershipState) -> None:
-        self._layers = layers
+    def __init__(self, context: BrokerContext, state: MembershipState) -> None:
+        self._context = context
         self._state = state
 
-    def handle(self, change: Changing, sender: Node, message: Message) -> Handled:
+    def handle(self, change: Changing, sender: Node, message: Message) -> Reaction:
         match message:
             case RemoveAck():
                 return self._hand_over(change)
             case RemoveNack(_, reason, is_busy):
                 self._state.change = None
-                request = RequestRemove(change.operation, self._layers.name, change.absent)
+                request = RequestRemove(change.operation, self._context.name, change.absent)
                 if is_busy:
-                    return Handled(self._state.retries.put_off(request, self._state.attempts, reason))
-                return Handled([Concluded(change.operation, reason)])
+                    return Reaction(self._state.retries.put_off(request, self._state.attempts, reason))
+                return Reaction([Concluded(change.operation, reason)])
             case CloseAB(_, address, life):
                 change.partner_address, change.partner_life, change.passed_on = address, life, {}
                 redirects = [
@@ -57,36 +65,40 @@ class Leaver:
                     client for client, is_gone in self._state.sent_on.items() if is_gone and client in change.clients
                 ]
                 left = [effect for client in gone for effect in self._let_go(change, client)]
-                return Handled([self._entered(change, Phase.CLOSED), *redirects, *left, *self._leave_if_alone(change)])
+                return Reaction(
+                    [self._entered(change, MembershipPhase.CLOSED), *redirects, *left, *self._leave_if_alone(change)]
+                )
             case Farewell():
-                return Handled([*self._let_go(change, sender), *self._leave_if_alone(change)])
+                return Reaction([*self._let_go(change, sender), *self._leave_if_alone(change)])
         raise AssertionError(message)
 
     def _let_go(self, change: Changing, client: Node) -> list[Effect]:
         del change.clients[client]
         return [Send(change.partner, ClientLeft(change.operation, client)), LinkDown(client, is_client=True)]
 
-    def _hand_over(self, change: Changing) -> Handled:
+    def _hand_over(self, change: Changing) -> Reaction:
         """All that the clients have is a's from now on; b keeps its tables to deliver what a sent before."""
-        self._layers.router.suspend([change.partner])
-        sessions = self._layers.sessions
+        self._context.router.suspend([change.partner])
+        sessions = self._context.sessions
         handed = [sessions.hand_over(client) for client in sessions.clients]
         for client in handed:
             sessions.leave_unanswered(client)  # a answers
         change.waiting = {client.name: client.waiting for client in handed}
         change.clients = {client.name: client.name in self._state.sent_on for client in handed}
-        return Handled([Send(change.partner, Handover(change.operation, handed)), self._entered(change, Phase.HANDED)])
+        return Reaction(
+            [Send(change.partner, Handover(change.operation, handed)), self._entered(change, MembershipPhase.HANDED)]
+        )
 
     def _leave_if_alone(self, change: Changing) -> list[Effect]:
         if change.clients:
             return []
         self._state.change = None
-        self._layers.reset()
+        self._context.reset()
         self._state.left, self._state.sent_on = change.partner, {}
         left = Send(change.partner, Left(change.operation))
         return [left, LinkDown(change.partner), Concluded(change.operation)]
 
-    def _entered(self, change: Changing, phase: Phase) -> Effect:
+    def _entered(self, change: Changing, phase: MembershipPhase) -> Effect:
         change.phase = phase
         return note(change)
 
@@ -97,8 +109,8 @@ class Leaver:
 
         Whether a has passed their events on we do not know. Those who were told where to go hear of its new life there.
         """
-        sessions = self._layers.sessions
-        reason = f"{self._layers.name} passed it on to {change.partner}, which has lost its memory since"
+        sessions = self._context.sessions
+        reason = f"{self._context.name} passed it on to {change.partner}, which has lost its memory since"
         doubts = [
             Send(client, PublishRefused(event, reason, is_in_doubt=True))
             for client, events in change.passed_on.items()
@@ -106,17 +118,19 @@ class Leaver:
             if not change.clients.get(client)
         ]
         confirmed = [
-            effect for client, waiting in change.waiting.items() for effect in confirm(self._layers, client, waiting)
+            effect for client, waiting in change.waiting.items() for effect in confirm(self._context, client, waiting)
         ]
         said_again = [each for said in change.said for each in sessions.handle(said.client, said.request)]
         return [*doubts, *confirmed, *said_again]
 
-    def begin_again(self, change: Changing) -> Handled:
+    def begin_again(self, change: Changing) -> Reaction:
         """At b: clients are on their way to one that does not know them. It is to take them over once more."""
         taken_back = self.take_back(change)
-        told = self._layers.sessions.clients if change.phase is Phase.CLOSED else ()
+        told = self._context.sessions.clients if change.phase is MembershipPhase.CLOSED else ()
         for client in told:
             if change.clients.get(client, True):
                 self._state.sent_on[client] = client not in change.clients
-        again = self._state.change = Changing(change.operation, Part.LEAVING, change.partner, absent=change.absent)
-        return Handled([*taken_back, note(again), Send(change.partner, RemoveReq(change.operation))])
+        again = self._state.change = Changing(
+            change.operation, MembershipRole.LEAVING, change.partner, absent=change.absent
+        )
+        return Reaction([*taken_back, note(again), Send(change.partner, RemoveReq(change.operation))])

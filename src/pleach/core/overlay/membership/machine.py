@@ -43,40 +43,40 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
-from pleach.core.overlay.context import Between, Layers
+from pleach.core.overlay.context import Between, BrokerContext
 from pleach.core.overlay.membership.handover import (
     Changing,
-    Crossing,
+    HandoverSeam,
+    MembershipPhase,
+    MembershipRole,
     MembershipState,
-    Part,
-    Phase,
     confirm,
     note,
     tables_of,
     why_not,
 )
 from pleach.core.overlay.membership.leaver import Leaver
-from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.seam import Reaction
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.rewiring import NO_TABLES, NewLink, Rewiring, packed, unpacked
 from pleach.errors import ProtocolError
 
-NOTHING = Handled()
+NOTHING = Reaction()
 
 
 class Membership:
     name = "membership"
     accepts = frozenset(get_args(MembershipMessage))
 
-    def __init__(self, layers: Layers) -> None:
-        self._layers = layers
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
         self._state = MembershipState()
-        layers.mourners.append(self)
-        layers.survivors.append(self)
+        context.death_hooks.append(self)
+        context.reset_hooks.append(self)
 
     @property
-    def under_way(self) -> Crossing | None:
-        return None if self._state.change is None else Crossing(self._state.change)
+    def under_way(self) -> HandoverSeam | None:
+        return None if self._state.change is None else HandoverSeam(self._state.change)
 
     @property
     def operation(self) -> str:
@@ -90,13 +90,13 @@ class Membership:
     @property
     def is_leaving(self) -> bool:
         """Whether this broker's clients are handed over, or about to be."""
-        return self._state.change is not None and self._state.change.part is Part.LEAVING
+        return self._state.change is not None and self._state.change.part is MembershipRole.LEAVING
 
     @property
     def heir_of(self) -> Node:
         """The broker whose clients are this one's by now, and which is about to leave; else empty."""
         match self._state.change:
-            case Changing(part=Part.INHERITING, phase=Phase.CLOSED, partner=partner):
+            case Changing(part=MembershipRole.INHERITING, phase=MembershipPhase.CLOSED, partner=partner):
                 return partner
         return ""
 
@@ -104,7 +104,9 @@ class Membership:
     def handed_to(self) -> Node:
         """The broker to which this one has handed its clients; else empty."""
         match self._state.change:
-            case Changing(part=Part.LEAVING, phase=Phase.HANDED | Phase.CLOSED, partner=partner):
+            case Changing(
+                part=MembershipRole.LEAVING, phase=MembershipPhase.HANDED | MembershipPhase.CLOSED, partner=partner
+            ):
                 return partner
         return ""
 
@@ -112,7 +114,7 @@ class Membership:
     def departing(self) -> tuple[Node, ...]:
         """Clients that have been told where to go, and have not said farewell."""
         match self._state.change:
-            case Changing(part=Part.LEAVING, phase=Phase.CLOSED, clients=clients):
+            case Changing(part=MembershipRole.LEAVING, phase=MembershipPhase.CLOSED, clients=clients):
                 return tuple(clients)
         return ()
 
@@ -121,7 +123,7 @@ class Membership:
         """Clients of a broker that leaves which need not be waited for unless they are back."""
         return frozenset(() if self._state.change is None else self._state.change.absent)
 
-    def handle(self, sender: Node, message: Message, *, now: float) -> Handled:  # noqa: ARG002
+    def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         match message:
             case RequestAdd():
                 return self._asked_to_add(message)
@@ -136,16 +138,16 @@ class Membership:
         change = self._state.change
         reason = why_not(change, sender, message) if change else "no broker is being added or removed here"
         if change is None or reason:
-            raise ProtocolError(self._layers.name, sender, message, reason)
+            raise ProtocolError(self._context.name, sender, message, reason)
         match change.part:
-            case Part.JOINING:
+            case MembershipRole.JOINING:
                 return self._while_joining(change, message)
-            case Part.LEAVING:
-                return Leaver(self._layers, self._state).handle(change, sender, message)
-            case Part.INHERITING:
+            case MembershipRole.LEAVING:
+                return Leaver(self._context, self._state).handle(change, sender, message)
+            case MembershipRole.INHERITING:
                 return self._while_inheriting(change, message)
 
-    def handle_timer(self, name: str, *, now: float) -> Handled:  # noqa: ARG002
+    def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
         waiting = self._state.retries.take(name)
         if waiting is None or not isinstance(waiting.request, RequestRemove):
             return NOTHING
@@ -169,7 +171,7 @@ class Membership:
         state = self._state
         if state.change is None and state.left:
             return True
-        if state.change is not None and state.change.phase is Phase.CLOSED:
+        if state.change is not None and state.change.phase is MembershipPhase.CLOSED:
             return self.is_leaving and client not in state.change.clients
         is_early = client in state.sent_on
         if is_early:
@@ -178,89 +180,89 @@ class Membership:
 
     # AddBroker -----------------------------------------------------------------------------------------------
 
-    def _asked_to_add(self, request: RequestAdd) -> Handled:
-        router, name = self._layers.router, self._layers.name
+    def _asked_to_add(self, request: RequestAdd) -> Reaction:
+        router, name = self._context.router, self._context.name
         if router.neighbours:
             reason = f"{name} is in a tree already: it is linked to {', '.join(sorted(router.neighbours))}"
-            return Handled([Concluded(request.operation, reason)])
-        if busy := self._layers.locked_for():
-            return Handled([Concluded(request.operation, f"{name} is locked for operation {busy}")])
+            return Reaction([Concluded(request.operation, reason)])
+        if busy := self._context.locked_for():
+            return Reaction([Concluded(request.operation, f"{name} is locked for operation {busy}")])
         if request.to == name:
-            return Handled([Concluded(request.operation, "a broker cannot be its own neighbour")])
-        self._layers.addresses[request.to] = request.address
+            return Reaction([Concluded(request.operation, "a broker cannot be its own neighbour")])
+        self._context.addresses[request.to] = request.address
         self._state.left, self._state.is_turned_away = "", False
-        begun = self._begin(Changing(request.operation, Part.JOINING, request.to))
-        connect = Connect(request.operation, self._layers.address)
-        return Handled([*begun, LinkUp(request.to, request.address), Send(request.to, connect)])
+        begun = self._begin(Changing(request.operation, MembershipRole.JOINING, request.to))
+        connect = Connect(request.operation, self._context.address)
+        return Reaction([*begun, LinkUp(request.to, request.address), Send(request.to, connect)])
 
-    def _connect(self, sender: Node, message: Connect) -> Handled:
+    def _connect(self, sender: Node, message: Connect) -> Reaction:
         """At a. Nobody is locked: many may join at once, also during a swap (S0 §IV-B)."""
-        router = self._layers.router
+        router = self._context.router
         if sender in router.neighbours:
-            return Handled([Send(sender, ConnectNack(message.operation, f"{sender} is a neighbour already"))])
+            return Reaction([Send(sender, ConnectNack(message.operation, f"{sender} is a neighbour already"))])
         if outside := self._outside():
-            reason = f"{self._layers.name} {outside}"
-            return Handled([LinkUp(sender), Send(sender, ConnectNack(message.operation, reason)), LinkDown(sender)])
+            reason = f"{self._context.name} {outside}"
+            return Reaction([LinkUp(sender), Send(sender, ConnectNack(message.operation, reason)), LinkDown(sender)])
         tables = sides.for_a_newcomer(router)
         rewiring = Rewiring(links={sender: NewLink(NO_TABLES, tables)}, parent=router.parent)
         ack = ConnectAck(message.operation, packed(tables))
-        return Handled([LinkUp(sender, message.address), Send(sender, ack), *self._layers.rewire(rewiring)])
+        return Reaction([LinkUp(sender, message.address), Send(sender, ack), *self._context.rewire(rewiring)])
 
     def _outside(self) -> str:
         """Why nobody can join the tree here; empty where one can."""
-        if self._state.change is not None and self._state.change.part is not Part.INHERITING:
+        if self._state.change is not None and self._state.change.part is not MembershipRole.INHERITING:
             return "is itself on its way"
         if self._state.left:
             return "has left the tree"
         return "could not join the tree itself" if self._state.is_turned_away else ""
 
-    def _while_joining(self, change: Changing, message: Message) -> Handled:
+    def _while_joining(self, change: Changing, message: Message) -> Reaction:
         self._end()
         clients = list(change.clients)
         match message:
             case ConnectAck(_, told):
                 link = NewLink(received=unpacked(told), told=NO_TABLES)
-                rewired = self._layers.rewire(Rewiring(links={change.partner: link}, parent=change.partner))
-                return Handled([*rewired, Concluded(change.operation)], released=clients)
+                rewired = self._context.rewire(Rewiring(links={change.partner: link}, parent=change.partner))
+                return Reaction([*rewired, Concluded(change.operation)], released=clients)
             case ConnectNack(_, reason):
                 self._state.is_turned_away = True
-                return Handled([LinkDown(change.partner), Concluded(change.operation, reason)], released=clients)
+                return Reaction([LinkDown(change.partner), Concluded(change.operation, reason)], released=clients)
         raise AssertionError(message)
 
     # RemoveBroker, at b --------------------------------------------------------------------------------------
 
-    def _asked_to_remove(self, request: RequestRemove, *, attempts: int) -> Handled:
-        neighbours, name = self._layers.router.neighbours, self._layers.name
+    def _asked_to_remove(self, request: RequestRemove, *, attempts: int) -> Reaction:
+        neighbours, name = self._context.router.neighbours, self._context.name
         if not neighbours:
             joining = self._state.change is not None
             reason = "is not in the tree yet" if joining else "is the last broker: nobody could take its clients"
-            return Handled([Concluded(request.operation, f"{name} {reason}")])
+            return Reaction([Concluded(request.operation, f"{name} {reason}")])
         if len(neighbours) > 1:
             reason = f"{name} has {len(neighbours)} neighbours: swap links until it is a leaf"
-            return Handled([Concluded(request.operation, reason)])
-        if hosted := self._layers.residency.running:
+            return Reaction([Concluded(request.operation, reason)])
+        if hosted := self._context.component_host.running:
             reason = f"{name} hosts components, which would end with it: {', '.join(hosted)}; move them elsewhere first"
-            return Handled([Concluded(request.operation, reason)])
-        if busy := self._layers.locked_for():
+            return Reaction([Concluded(request.operation, reason)])
+        if busy := self._context.locked_for():
             reason = f"{name} is locked for operation {busy}"
-            return Handled(self._state.retries.put_off(request, attempts, reason))
+            return Reaction(self._state.retries.put_off(request, attempts, reason))
         self._state.attempts = attempts
-        begun = self._begin(Changing(request.operation, Part.LEAVING, neighbours[0], absent=request.absent))
-        return Handled([*begun, Send(neighbours[0], RemoveReq(request.operation))])
+        begun = self._begin(Changing(request.operation, MembershipRole.LEAVING, neighbours[0], absent=request.absent))
+        return Reaction([*begun, Send(neighbours[0], RemoveReq(request.operation))])
 
     # RemoveBroker, at a --------------------------------------------------------------------------------------
 
-    def _remove_req(self, sender: Node, message: RemoveReq) -> Handled:
-        if busy := self._layers.locked_for():
-            reason = f"{self._layers.name} is locked for operation {busy}"
-            return Handled([Send(sender, RemoveNack(message.operation, reason, is_busy=True))])
-        if sender not in self._layers.router.neighbours:
-            reason = f"{self._layers.name} and {sender} are no neighbours"
-            return Handled([Send(sender, RemoveNack(message.operation, reason))])
-        begun = self._begin(Changing(message.operation, Part.INHERITING, sender))
-        return Handled([*begun, Send(sender, RemoveAck(message.operation))])
+    def _remove_req(self, sender: Node, message: RemoveReq) -> Reaction:
+        if busy := self._context.locked_for():
+            reason = f"{self._context.name} is locked for operation {busy}"
+            return Reaction([Send(sender, RemoveNack(message.operation, reason, is_busy=True))])
+        if sender not in self._context.router.neighbours:
+            reason = f"{self._context.name} and {sender} are no neighbours"
+            return Reaction([Send(sender, RemoveNack(message.operation, reason))])
+        begun = self._begin(Changing(message.operation, MembershipRole.INHERITING, sender))
+        return Reaction([*begun, Send(sender, RemoveAck(message.operation))])
 
-    def _while_inheriting(self, change: Changing, message: Message) -> Handled:
+    def _while_inheriting(self, change: Changing, message: Message) -> Reaction:
         match message:
             case Handover(_, clients):
                 return self._inherit(change, clients)
@@ -268,34 +270,34 @@ class Membership:
                 return self._said(change, client, request)
             case ClientLeft(_, client):
                 del change.clients[client]
-                return Handled(released=[client])
+                return Reaction(released=[client])
             case Left():
                 self._end()
-                return Handled([LinkDown(change.partner)])
+                return Reaction([LinkDown(change.partner)])
         raise AssertionError(message)
 
-    def _inherit(self, change: Changing, clients: Sequence[HandedClient]) -> Handled:
-        router, sessions = self._layers.router, self._layers.sessions
+    def _inherit(self, change: Changing, clients: Sequence[HandedClient]) -> Reaction:
+        router, sessions = self._context.router, self._context.sessions
         change.clients = dict.fromkeys((client.name for client in clients), False)
         for client in clients:
             sessions.take_over(client)
         parent = None if router.parent == change.partner else router.parent
         tables = {client.name: tables_of(client) for client in clients}
-        rewired = self._layers.rewire(Rewiring(gone=(change.partner,), clients=tables, parent=parent))
+        rewired = self._context.rewire(Rewiring(gone=(change.partner,), clients=tables, parent=parent))
         links = [LinkUp(client.name, is_client=True) for client in clients]
-        close = Send(change.partner, CloseAB(change.operation, self._layers.client_address, self._layers.life))
-        confirmed = [effect for client in clients for effect in confirm(self._layers, client.name, client.waiting)]
-        return Handled([*links, close, *self._enter(Phase.CLOSED), *rewired, *confirmed])
+        close = Send(change.partner, CloseAB(change.operation, self._context.client_address, self._context.life))
+        confirmed = [effect for client in clients for effect in confirm(self._context, client.name, client.waiting)]
+        return Reaction([*links, close, *self._enter(MembershipPhase.CLOSED), *rewired, *confirmed])
 
-    def _said(self, change: Changing, client: Node, request: ClientRequest) -> Handled:
+    def _said(self, change: Changing, client: Node, request: ClientRequest) -> Reaction:
         """A client said something to b after the handover; a newcomer at b is one of those on their way, too."""
         links = [] if client in change.clients else [LinkUp(client, is_client=True)]
         change.clients[client] = False
-        return Handled([*links, *self._layers.sessions.handle(client, request)])
+        return Reaction([*links, *self._context.sessions.handle(client, request)])
 
     # Deaths --------------------------------------------------------------------------------------------------
 
-    def bereaved(self, peer: Node) -> Handled:
+    def peer_died(self, peer: Node) -> Reaction:
         """The partner is dead. Before clients change hands nothing has happened; after that the heir has them all."""
         change = self._state.change
         if change is None or change.partner != peer:
@@ -304,24 +306,24 @@ class Membership:
         self._end()
         died, clients = Concluded(change.operation, f"{peer} died meanwhile"), list(change.clients)
         match change.part:
-            case Part.JOINING:
+            case MembershipRole.JOINING:
                 self._state.is_turned_away = True
-                return Handled([died], released=clients)
-            case Part.LEAVING:
-                return Handled([died])
-            case Part.INHERITING:
-                return Handled([LinkDown(peer)] if change.phase is Phase.CLOSED else [], released=clients)
+                return Reaction([died], released=clients)
+            case MembershipRole.LEAVING:
+                return Reaction([died])
+            case MembershipRole.INHERITING:
+                return Reaction([LinkDown(peer)] if change.phase is MembershipPhase.CLOSED else [], released=clients)
 
     def is_open(self, peer: Node) -> bool:  # noqa: ARG002
         return False
 
     def between(self, peer: Node) -> Between:
         """Nobody is: an heir stands in the place of the dead broker itself."""
-        return Between(self._layers.name if peer == self.heir_of else "")
+        return Between(self._context.name if peer == self.heir_of else "")
 
     # Rebirths ------------------------------------------------------------------------------------------------
 
-    def reborn(self, peer: Node) -> Handled:
+    def peer_reset(self, peer: Node) -> Reaction:
         """The partner knows of nothing. Before clients are sent on all is undone; after that it has to learn it again.
 
         What it has taken from us we still have: b keeps its tables until it is gone, and knows what was said since.
@@ -333,16 +335,18 @@ class Membership:
         self._end()
         forgotten = Concluded(change.operation, f"{peer} has lost its memory meanwhile; ask again")
         match change.part, change.phase:
-            case Part.JOINING, _:
+            case MembershipRole.JOINING, _:
                 self._state.is_turned_away = True
-                return Handled([LinkDown(peer), forgotten], released=list(change.clients))
-            case Part.LEAVING, phase:
-                leaver = Leaver(self._layers, self._state)
-                if phase is Phase.CLOSED or self._state.sent_on:
+                return Reaction([LinkDown(peer), forgotten], released=list(change.clients))
+            case MembershipRole.LEAVING, phase:
+                leaver = Leaver(self._context, self._state)
+                if phase is MembershipPhase.CLOSED or self._state.sent_on:
                     return leaver.begin_again(change)
-                return Handled([*leaver.take_back(change), forgotten])
-            case Part.INHERITING, Phase.CLOSED:  # with nothing in it: its clients are ours
-                return Handled(self._layers.answered(self._layers.router.connect(peer)), released=list(change.clients))
+                return Reaction([*leaver.take_back(change), forgotten])
+            case MembershipRole.INHERITING, MembershipPhase.CLOSED:  # with nothing in it: its clients are ours
+                return Reaction(
+                    self._context.answered(self._context.router.connect(peer)), released=list(change.clients)
+                )
         return NOTHING
 
     # Parts ---------------------------------------------------------------------------------------------------
@@ -351,7 +355,7 @@ class Membership:
         self._state.change = change
         return [note(change)]
 
-    def _enter(self, phase: Phase) -> list[Effect]:
+    def _enter(self, phase: MembershipPhase) -> list[Effect]:
         assert self._state.change is not None
         self._state.change.phase = phase
         return [note(self._state.change)]

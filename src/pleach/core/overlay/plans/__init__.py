@@ -11,30 +11,30 @@ from __future__ import annotations
 
 from pleach.core.overlay.plans.compose import add_broker, exchange, insert_broker, remove_broker
 from pleach.core.overlay.plans.describe import describe
-from pleach.core.overlay.plans.difference import Difference
-from pleach.core.overlay.plans.outcome import Outcome, Phase, Unfinished
+from pleach.core.overlay.plans.difference import TreeDifference
+from pleach.core.overlay.plans.outcome import PlanOutcome, PlanPhase, Unfinished
 from pleach.core.overlay.plans.plan import Plan
 from pleach.core.overlay.plans.planfile import decode_plan, encode_plan
 from pleach.core.overlay.plans.requests import asked, request_of
-from pleach.core.overlay.plans.run import Operation, PlanRun
+from pleach.core.overlay.plans.run import PlannedOperation, PlanRun
 from pleach.core.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, Step, SwapStep
 from pleach.core.overlay.plans.topology import Link, Topology
 from pleach.core.overlay.plans.transform import transform
 
 __all__ = [
     "AddStep",
-    "Difference",
     "ExchangeStep",
     "Link",
-    "Operation",
-    "Outcome",
-    "Phase",
     "Plan",
+    "PlanOutcome",
+    "PlanPhase",
     "PlanRun",
+    "PlannedOperation",
     "RemoveStep",
     "Step",
     "SwapStep",
     "Topology",
+    "TreeDifference",
     "Unfinished",
     "add_broker",
     "asked",

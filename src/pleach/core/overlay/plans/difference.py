@@ -12,7 +12,7 @@ from pleach.core.overlay.plans.topology import Link, Topology
 SHOWN_MAX = 5  # of each kind, in a sentence
 
 
-class Difference(msgspec.Struct, frozen=True):
+class TreeDifference(msgspec.Struct, frozen=True):
     """All sorted. Links of brokers that are missing or extra are among the links."""
 
     links_missing: tuple[Link, ...]  # planned, and not there
@@ -21,7 +21,7 @@ class Difference(msgspec.Struct, frozen=True):
     brokers_extra: tuple[Node, ...]
 
     @classmethod
-    def of(cls, *, planned: Topology, found: Topology) -> Difference:
+    def of(cls, *, planned: Topology, found: Topology) -> TreeDifference:
         return cls(
             tuple(sorted({*planned.links} - {*found.links})),
             tuple(sorted({*found.links} - {*planned.links})),

@@ -7,13 +7,13 @@ from enum import StrEnum
 from functools import cached_property
 
 from pleach.core.messages import Node
-from pleach.core.overlay.plans.difference import Difference
+from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.plan import Plan
 from pleach.core.overlay.plans.steps import Step, spelled
 from pleach.core.overlay.plans.topology import Topology
 
 
-class Phase(StrEnum):
+class PlanPhase(StrEnum):
     """How a step stands. Unknown: it was started and never answered."""
 
     WAITING = "waiting"
@@ -23,7 +23,7 @@ class Phase(StrEnum):
     UNKNOWN = "unknown"
 
 
-UNCERTAIN = frozenset({Phase.RUNNING, Phase.UNKNOWN})
+UNCERTAIN = frozenset({PlanPhase.RUNNING, PlanPhase.UNKNOWN})
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Unfinished:
     operation: str
     step: Step
     brokers: tuple[Node, ...]
-    phase: Phase
+    phase: PlanPhase
     reason: str
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Unfinished:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PlanOutcome:
     plan: Plan
     reached: Topology  # where a step is unknown or still runs: the tree without it
     unfinished: tuple[Unfinished, ...]
@@ -51,9 +51,9 @@ class Outcome:
         return not self.unfinished
 
     @cached_property
-    def difference(self) -> Difference:
+    def difference(self) -> TreeDifference:
         """Links and brokers that are not as planned."""
-        return Difference.of(planned=self.plan.result, found=self.reached)
+        return TreeDifference.of(planned=self.plan.result, found=self.reached)
 
     @cached_property
     def brokers_not_as_planned(self) -> tuple[Node, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pleach.core.messages import Node
-from pleach.core.overlay.plans.difference import Difference
+from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.steps import ExchangeStep, Step, SwapStep, apply, spelled, touched
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import PlanError, StepError
@@ -78,9 +78,9 @@ class Plan:
         """Whether the plan is for this tree; `difference` explains why not."""
         return self.start == topology
 
-    def difference(self, topology: Topology) -> Difference:
+    def difference(self, topology: Topology) -> TreeDifference:
         """How a tree differs from the one that the plan starts from."""
-        return Difference.of(planned=self.start, found=topology)
+        return TreeDifference.of(planned=self.start, found=topology)
 
 
 def _applied(topology: Topology, step: Step, number: int) -> Topology:

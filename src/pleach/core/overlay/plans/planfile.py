@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pleach.core.messages import Node
-from pleach.core.overlay.plans.difference import Difference
+from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.plan import Plan
 from pleach.core.overlay.plans.steps import Step
 from pleach.core.overlay.plans.topology import Topology
@@ -57,7 +57,7 @@ def decode_plan(data: bytes, *, source: str = "plan") -> Plan:
     except StepError as error:
         raise StepError(error.step, error.reason, number=error.number, source=source) from None
     if plan.result != result:
-        difference = Difference.of(planned=result, found=plan.result)
+        difference = TreeDifference.of(planned=result, found=plan.result)
         raise PlanError(f"{source}: to: the steps lead to another tree ({difference}); make the plan anew")
     return plan
 

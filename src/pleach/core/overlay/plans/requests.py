@@ -6,7 +6,7 @@ from typing import assert_never
 
 from pleach.core.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove
 from pleach.core.overlay.plans.cycle import cut_at
-from pleach.core.overlay.plans.run import Operation
+from pleach.core.overlay.plans.run import PlannedOperation
 from pleach.core.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, Step, SwapStep
 from pleach.core.overlay.registry import swap_request
 
@@ -24,7 +24,7 @@ def asked(step: Step) -> Node:
             assert_never(step)
 
 
-def request_of(operation: Operation, exchange: str) -> OperatorRequest:
+def request_of(operation: PlannedOperation, exchange: str) -> OperatorRequest:
     """`exchange`: the protocol of the network, for steps that name none. Where a broker joins, others know."""
     name, step, brokers = operation
     match step:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from pleach.core.messages import Node
-from pleach.core.overlay.plans.outcome import Outcome, Phase, Unfinished
+from pleach.core.overlay.plans.outcome import PlanOutcome, PlanPhase, Unfinished
 from pleach.core.overlay.plans.plan import Plan
 from pleach.core.overlay.plans.steps import Step, apply
 from pleach.errors import PlanError, PlanRunError
@@ -33,7 +33,7 @@ DELAY_SECONDS_MIN = 0.05
 DELAY_SECONDS_MAX = 5.0
 
 
-class Told(StrEnum):
+class StepAnswer(StrEnum):
     STARTED = "started"
     DONE = "done"
     RETRY = "refused for now"
@@ -42,18 +42,18 @@ class Told(StrEnum):
 
 
 TRANSITIONS = {
-    (Phase.WAITING, Told.STARTED): Phase.RUNNING,
-    (Phase.RUNNING, Told.DONE): Phase.DONE,
-    (Phase.RUNNING, Told.RETRY): Phase.WAITING,
-    (Phase.RUNNING, Told.REFUSED): Phase.REFUSED,
-    (Phase.RUNNING, Told.UNANSWERED): Phase.UNKNOWN,
-    (Phase.UNKNOWN, Told.DONE): Phase.DONE,
-    (Phase.UNKNOWN, Told.RETRY): Phase.WAITING,
-    (Phase.UNKNOWN, Told.REFUSED): Phase.REFUSED,
+    (PlanPhase.WAITING, StepAnswer.STARTED): PlanPhase.RUNNING,
+    (PlanPhase.RUNNING, StepAnswer.DONE): PlanPhase.DONE,
+    (PlanPhase.RUNNING, StepAnswer.RETRY): PlanPhase.WAITING,
+    (PlanPhase.RUNNING, StepAnswer.REFUSED): PlanPhase.REFUSED,
+    (PlanPhase.RUNNING, StepAnswer.UNANSWERED): PlanPhase.UNKNOWN,
+    (PlanPhase.UNKNOWN, StepAnswer.DONE): PlanPhase.DONE,
+    (PlanPhase.UNKNOWN, StepAnswer.RETRY): PlanPhase.WAITING,
+    (PlanPhase.UNKNOWN, StepAnswer.REFUSED): PlanPhase.REFUSED,
 }
 
 
-class Operation(NamedTuple):
+class PlannedOperation(NamedTuple):
     """A step that may start, under the name that its messages carry."""
 
     name: str
@@ -77,7 +77,7 @@ class PlanRun:
         self.plan = plan
         self.name = name
         self._attempts_max = attempts_max
-        self._phases = [Phase.WAITING] * len(plan.steps)
+        self._phases = [PlanPhase.WAITING] * len(plan.steps)
         self._attempts = [0] * len(plan.steps)
         self._not_before = [0.0] * len(plan.steps)
         self._reasons = [""] * len(plan.steps)
@@ -89,10 +89,10 @@ class PlanRun:
 
     # What to do ------------------------------------------------------------------------------------------------
 
-    def startable(self, now: float) -> list[Operation]:
+    def startable(self, now: float) -> list[PlannedOperation]:
         """What may start at this moment, all of it at once."""
         return [
-            Operation(self.operation(index), self.plan.steps[index], self.plan.touched[index])
+            PlannedOperation(self.operation(index), self.plan.steps[index], self.plan.touched[index])
             for index in self._free()
             if self._not_before[index] <= now
         ]
@@ -104,56 +104,56 @@ class PlanRun:
     @property
     def is_over(self) -> bool:
         """Nothing runs, and nothing can start any more."""
-        return Phase.RUNNING not in self._phases and next(self._free(), None) is None
+        return PlanPhase.RUNNING not in self._phases and next(self._free(), None) is None
 
     def _free(self) -> Iterator[int]:
         """Steps that wait for nothing but their time."""
         if self._stopped:
             return
         for index, phase in enumerate(self._phases):
-            if phase is Phase.WAITING and not self._waits_for(index):
+            if phase is PlanPhase.WAITING and not self._waits_for(index):
                 yield index
 
     def _waits_for(self, index: int) -> list[int]:
-        return [other for other in self.plan.dependencies[index] if self._phases[other] is not Phase.DONE]
+        return [other for other in self.plan.dependencies[index] if self._phases[other] is not PlanPhase.DONE]
 
     # What has happened -----------------------------------------------------------------------------------------
 
     def started(self, operation: str) -> None:
-        index = self._known(operation, Told.STARTED)
+        index = self._known(operation, StepAnswer.STARTED)
         if waits := self._waits_for(index):
-            raise PlanRunError(operation, Told.STARTED, f"it waits for {self._named(waits)}")
-        self._tell(index, Told.STARTED)
+            raise PlanRunError(operation, StepAnswer.STARTED, f"it waits for {self._named(waits)}")
+        self._tell(index, StepAnswer.STARTED)
         self._attempts[index] += 1
 
     def done(self, operation: str) -> None:
-        self._tell(self._known(operation, Told.DONE), Told.DONE)
+        self._tell(self._known(operation, StepAnswer.DONE), StepAnswer.DONE)
 
     def refused(self, operation: str, reason: str, *, retry: bool, now: float) -> None:
         """Nothing has changed by it. `retry`: the obstacle may pass, such as a broker that was busy."""
-        index = self._known(operation, Told.REFUSED)
+        index = self._known(operation, StepAnswer.REFUSED)
         attempts = self._attempts[index]
         again = retry and attempts < self._attempts_max and not self._stopped
-        self._tell(index, Told.RETRY if again else Told.REFUSED)
+        self._tell(index, StepAnswer.RETRY if again else StepAnswer.REFUSED)
         self._reasons[index] = f"{reason} ({attempts} attempts)" if attempts > 1 else reason
         self._not_before[index] = now + delay_seconds(operation, attempts)
 
     def unanswered(self, operation: str, reason: str) -> None:
         """Nobody knows whether it has happened. An answer that comes later is still welcome."""
-        index = self._known(operation, Told.UNANSWERED)
-        self._tell(index, Told.UNANSWERED)
+        index = self._known(operation, StepAnswer.UNANSWERED)
+        self._tell(index, StepAnswer.UNANSWERED)
         self._reasons[index] = reason
 
     def stop(self, reason: str) -> None:
         """Start nothing more; what runs comes to its end."""
         self._stopped = reason
 
-    def _known(self, operation: str, told: Told) -> int:
+    def _known(self, operation: str, told: StepAnswer) -> int:
         if operation not in self._index:
             raise PlanRunError(operation, told, f"operations of this run are {self.name}.1 to .{len(self._index)}")
         return self._index[operation]
 
-    def _tell(self, index: int, told: Told) -> None:
+    def _tell(self, index: int, told: StepAnswer) -> None:
         phase = self._phases[index]
         if (phase, told) not in TRANSITIONS:
             raise PlanRunError(self.operation(index), told, f"it is {phase}")
@@ -161,20 +161,20 @@ class PlanRun:
 
     # What came of it -------------------------------------------------------------------------------------------
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> PlanOutcome:
         """How things stand; for good once the run is over."""
         reached = self.plan.start
         unfinished = []
         for index, step in enumerate(self.plan.steps):
-            if self._phases[index] is Phase.DONE:
+            if self._phases[index] is PlanPhase.DONE:
                 reached = apply(reached, step)  # what it depends on is done, so that it fits here too
             else:
                 brokers, phase = self.plan.touched[index], self._phases[index]
                 unfinished.append(Unfinished(self.operation(index), step, brokers, phase, self._why(index)))
-        return Outcome(self.plan, reached, tuple(unfinished))
+        return PlanOutcome(self.plan, reached, tuple(unfinished))
 
     def _why(self, index: int) -> str:
-        if self._phases[index] is not Phase.WAITING:
+        if self._phases[index] is not PlanPhase.WAITING:
             return self._reasons[index]
         if waits := self._waits_for(index):
             return f"waits for {self._named(waits)}"

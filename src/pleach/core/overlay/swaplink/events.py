@@ -26,13 +26,13 @@ from pleach.core.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
 from pleach.core.routing.relays import UNANSWERED
 
 
-class Role(IntEnum):
+class SwapRole(IntEnum):
     A = 0
     B = 1
     C = 2
 
 
-class Phase(IntEnum):
+class SwapPhase(IntEnum):
     """The states of S0 §IV-A; ADOPTED is its state 0 with the new configuration, until all paths are closed."""
 
     LOCKED = 1  # old routing; other reconfigurations are refused
@@ -49,9 +49,9 @@ class Swapping(msgspec.Struct):
     a: Node
     b: Node
     c: Node
-    role: Role
+    role: SwapRole
     is_corrected: bool
-    phase: Phase = Phase.LOCKED
+    phase: SwapPhase = SwapPhase.LOCKED
     closed_ab: bool = False  # as far as this broker has been told
     closed_ba: bool = False
     seen: dict[str, None] = {}  # flooded events that came here
@@ -61,13 +61,13 @@ class Swapping(msgspec.Struct):
 
     @property
     def is_flooding(self) -> bool:
-        return self.phase in (Phase.FLOODING, Phase.SWAPPING)
+        return self.phase in (SwapPhase.FLOODING, SwapPhase.SWAPPING)
 
     @property
     def is_over(self) -> bool:
         """Its paths are closed here, and what was copied has come on the straight way too."""
         closed = (self.closed_ba, self.closed_ab, self.closed_ab and self.closed_ba)[self.role]
-        return self.phase is Phase.ADOPTED and closed and not self.owed
+        return self.phase is SwapPhase.ADOPTED and closed and not self.owed
 
     @property
     def others(self) -> tuple[Node, Node]:
@@ -88,7 +88,7 @@ class Triangle:
     @property
     def peers(self) -> frozenset[Node]:
         swap = self._swap
-        if swap.phase is Phase.ABORTING:
+        if swap.phase is SwapPhase.ABORTING:
             return frozenset()  # what still comes over the new link has come another way
         return frozenset(swap.others)
 
@@ -123,18 +123,18 @@ class Triangle:
         """Whether the path is closed that what `relay` relays would overtake."""
         swap = self._swap
         assert relay == swap.c, "only c relays"
-        return swap.closed_ba if swap.role is Role.A else swap.closed_ab
+        return swap.closed_ba if swap.role is SwapRole.A else swap.closed_ab
 
     def _waits_for_close(self, sender: Node) -> bool:
         """The first two ChangePaths: on the new link nothing overtakes what went by way of b."""
         match self._swap:
-            case Swapping(role=Role.A, phase=Phase.LOCKED):
+            case Swapping(role=SwapRole.A, phase=SwapPhase.LOCKED):
                 return sender == self._swap.c
-            case Swapping(role=Role.C, phase=Phase.FLOODING):
+            case Swapping(role=SwapRole.C, phase=SwapPhase.FLOODING):
                 return sender == self._swap.a
-            case Swapping(role=Role.A, phase=Phase.SWAPPING, b=b, dead=dead) if b in dead:
+            case Swapping(role=SwapRole.A, phase=SwapPhase.SWAPPING, b=b, dead=dead) if b in dead:
                 return sender == self._swap.c  # if the swap is undone it comes by the stand-in of b
-            case Swapping(role=Role.B, phase=Phase.SWAPPING, dead=dead) if dead:
+            case Swapping(role=SwapRole.B, phase=SwapPhase.SWAPPING, dead=dead) if dead:
                 self._swap.waiting[sender] = None
                 return True  # if the swap is undone it is to be passed on as ever
         return False
@@ -148,7 +148,7 @@ class Triangle:
                 swap.owed.pop(key, None)
                 self._end_if_over()
             return Drop("seen before")
-        if swap.phase is Phase.ABORTING and not is_straight:
+        if swap.phase is SwapPhase.ABORTING and not is_straight:
             return Drop("a copy")
         if swap.is_corrected:
             swap.seen[key] = None
@@ -160,12 +160,12 @@ class Triangle:
         """Rules (i) and (ii). Over a–b nothing is sent any more once the sender has closed it."""
         swap = self._swap
         third = next(node for node in swap.others if node != sender)
-        is_open = swap.is_flooding or (swap.role is Role.A and third == swap.c)
+        is_open = swap.is_flooding or (swap.role is SwapRole.A and third == swap.c)
         return [Send(third, message)] if swap.is_corrected and is_open and third not in swap.dead else []
 
     def _plain(self, sender: Node, message: Forward) -> Verdict:
         swap = self._swap
-        if swap.phase is Phase.ABORTING and str(message.event.id) in swap.seen:
+        if swap.phase is SwapPhase.ABORTING and str(message.event.id) in swap.seen:
             return Drop("seen before")
         return Pass(sender, message)
 
@@ -173,9 +173,9 @@ class Triangle:
         """Tables change hands once what went before has arrived: what comes from c waits for that."""
         swap = self._swap
         match swap.role, swap.phase:
-            case Role.A, Phase.ADOPTED if not swap.closed_ba:
+            case SwapRole.A, SwapPhase.ADOPTED if not swap.closed_ba:
                 return Hold() if sender == swap.c else self._late(message)
-            case Role.B, Phase.SWAPPING if sender == swap.c:
+            case SwapRole.B, SwapPhase.SWAPPING if sender == swap.c:
                 return Hold()
         return Pass(sender, message)  # type: ignore[arg-type]
 
@@ -209,7 +209,7 @@ class Triangle:
             isinstance(cause, Marked)
             and cause.operation == swap.operation
             and cause.mark is Mark.FLOOD
-            and swap.phase is not Phase.ABORTING
+            and swap.phase is not SwapPhase.ABORTING
         )
 
     def _floods(self, forward: Forward) -> list[Send]:
@@ -224,7 +224,7 @@ class Triangle:
     def _relayed(self, source: Node, send: Send) -> Send:
         """c marks what it relays, until the receiver has said that the old path is closed."""
         swap = self._swap
-        if swap.role is not Role.C or not isinstance(send.message, Forward):
+        if swap.role is not SwapRole.C or not isinstance(send.message, Forward):
             return send
         is_closed = swap.closed_ab if source == swap.a else swap.closed_ba
         if is_closed or send.to not in swap.others:

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pleach.core.overlay.swaplink.events import Phase, Role, Swapping
+from pleach.core.overlay.swaplink.events import SwapPhase, Swapping, SwapRole
 
 
-class Fate(StrEnum):
+class SwapFate(StrEnum):
     WAIT = "wait"  # another one decides
     UNDO = "undo"
     GIVE_UP = "give up"  # b: as when a lease is over
@@ -30,42 +30,42 @@ class Fate(StrEnum):
     END = "end"  # it was being undone, and only the dead one's answer is missing
 
 
-def fate(swap: Swapping) -> Fate:
+def fate(swap: Swapping) -> SwapFate:
     match swap.role:
-        case Role.A:
+        case SwapRole.A:
             return _at_a(swap)
-        case Role.B:
+        case SwapRole.B:
             return _at_b(swap)
-        case Role.C:
+        case SwapRole.C:
             return _at_c(swap)
 
 
-def _at_a(swap: Swapping) -> Fate:
+def _at_a(swap: Swapping) -> SwapFate:
     is_b_dead, is_c_dead = swap.b in swap.dead, swap.c in swap.dead
     match swap.phase:
-        case Phase.LOCKED:
-            return Fate.UNDO if is_b_dead else Fate.WAIT
-        case Phase.ADOPTED:
-            return Fate.COMPLETE
-        case Phase.ABORTING:
-            return Fate.END if is_b_dead else Fate.WAIT
+        case SwapPhase.LOCKED:
+            return SwapFate.UNDO if is_b_dead else SwapFate.WAIT
+        case SwapPhase.ADOPTED:
+            return SwapFate.COMPLETE
+        case SwapPhase.ABORTING:
+            return SwapFate.END if is_b_dead else SwapFate.WAIT
     if is_b_dead:
-        return Fate.UNDO if is_c_dead else Fate.WAIT
-    return Fate.ASK
+        return SwapFate.UNDO if is_c_dead else SwapFate.WAIT
+    return SwapFate.ASK
 
 
-def _at_b(swap: Swapping) -> Fate:
+def _at_b(swap: Swapping) -> SwapFate:
     match swap.phase:
-        case Phase.LOCKED | Phase.FLOODING:
-            return Fate.GIVE_UP
-        case Phase.ADOPTED:
-            return Fate.COMPLETE
-        case Phase.ABORTING:
-            return Fate.END if swap.c in swap.dead else Fate.WAIT
-    return Fate.UNDO if len(swap.dead) > 1 else Fate.WAIT
+        case SwapPhase.LOCKED | SwapPhase.FLOODING:
+            return SwapFate.GIVE_UP
+        case SwapPhase.ADOPTED:
+            return SwapFate.COMPLETE
+        case SwapPhase.ABORTING:
+            return SwapFate.END if swap.c in swap.dead else SwapFate.WAIT
+    return SwapFate.UNDO if len(swap.dead) > 1 else SwapFate.WAIT
 
 
-def _at_c(swap: Swapping) -> Fate:
-    if swap.phase is not Phase.FLOODING:
-        return Fate.COMPLETE
-    return Fate.UNDO if swap.b in swap.dead else Fate.WAIT
+def _at_c(swap: Swapping) -> SwapFate:
+    if swap.phase is not SwapPhase.FLOODING:
+        return SwapFate.COMPLETE
+    return SwapFate.UNDO if swap.b in swap.dead else SwapFate.WAIT

@@ -8,19 +8,19 @@ from typing import Final
 import msgspec
 
 from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, Observe, Observed, Send, SetTimer
-from pleach.core.messages import Abort, Aborted, Lock, LockNack, Node, RequestSwap, Told
-from pleach.core.overlay.context import Layers
+from pleach.core.messages import Abort, Aborted, Lock, LockNack, Node, RequestSwap, TableEntries
+from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.retries import Retries
-from pleach.core.overlay.seam import Handled
+from pleach.core.overlay.seam import Reaction
 from pleach.core.overlay.swaplink import tables as swap_tables
-from pleach.core.overlay.swaplink.events import Phase, Role, Swapping, Triangle
+from pleach.core.overlay.swaplink.events import SwapPhase, Swapping, SwapRole, Triangle
 
 LEASE_SECONDS = 10.0
 
 LEASE: Final = "swaplink:lease"
 RETRY: Final = "swaplink:retry:"
 
-NOTHING = Handled()
+NOTHING = Reaction()
 
 
 class SwapLinkState(msgspec.Struct):
@@ -29,19 +29,19 @@ class SwapLinkState(msgspec.Struct):
     attempts: int = 0  # at a: how often it was put off before
     begun: int = 0  # swaps that this broker began as a: each has a name of its own on the wire
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
-    side_b: list[Told] = msgspec.field(default_factory=list)  # at b: what it has sent to c as its own side
+    side_b: list[TableEntries] = msgspec.field(default_factory=list)  # at b: what it has sent to c as its own side
 
 
 class SwapPart:
     """`triangle`: what has a say at the seam while a swap is under way."""
 
-    def __init__(self, layers: Layers, ordering: str) -> None:
-        self._layers = layers
+    def __init__(self, context: BrokerContext, ordering: str) -> None:
+        self._context = context
         self._ordering = ordering
         self.state = SwapLinkState()
         self.triangle: Triangle | None = None
 
-    def begin(self, lock: Lock, role: Role) -> list[Effect]:
+    def begin(self, lock: Lock, role: SwapRole) -> list[Effect]:
         swap = Swapping(lock.operation, lock.a, lock.b, lock.c, role, is_corrected=not lock.is_published)
         self.state.swap = swap
         self.triangle = self.make_triangle(swap)
@@ -51,7 +51,7 @@ class SwapPart:
         keeps_causal_order = swap.is_corrected and self._ordering == "causal"
         return Triangle(swap, self.end_if_over, keeps_causal_order=keeps_causal_order)
 
-    def undone(self, swap: Swapping, reason: str, *, is_busy: bool) -> Handled:
+    def undone(self, swap: Swapping, reason: str, *, is_busy: bool) -> Reaction:
         """At a: the link to c is not wanted any more, nor what came over it; unless c has joined here meanwhile."""
         request = self.request()
         if is_busy:
@@ -59,50 +59,50 @@ class SwapPart:
         else:
             outcome = [Concluded(request.operation, reason)]
         forsaken = (swap.operation, swap.c)
-        if swap.c in self._layers.router.neighbours:
-            return Handled(outcome, released=[swap.c], forsaken=forsaken)
-        return Handled([LinkDown(swap.c), *outcome], discarded=[swap.c], forsaken=forsaken)
+        if swap.c in self._context.router.neighbours:
+            return Reaction(outcome, released=[swap.c], forsaken=forsaken)
+        return Reaction([LinkDown(swap.c), *outcome], discarded=[swap.c], forsaken=forsaken)
 
-    def give_up(self) -> Handled:
+    def give_up(self) -> Reaction:
         """At b: a or c has not answered within its lease, or is dead. What it says of this swap later is void.
 
         Not tried again: a and b would be locked for another lease at once.
         """
         swap = self.state.swap
-        if swap is None or swap.role is not Role.B or swap.phase not in (Phase.LOCKED, Phase.FLOODING):
+        if swap is None or swap.role is not SwapRole.B or swap.phase not in (SwapPhase.LOCKED, SwapPhase.FLOODING):
             return NOTHING
         abort = Abort(swap.operation)
-        if swap.phase is Phase.LOCKED:
+        if swap.phase is SwapPhase.LOCKED:
             self.end()
             reason = died(swap) or f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
-            return Handled([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason))])
-        return Handled([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, abort), *self.enter(Phase.ABORTING)])
+            return Reaction([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason))])
+        return Reaction([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, abort), *self.enter(SwapPhase.ABORTING)])
 
-    def undo(self, swap: Swapping) -> Handled:
+    def undo(self, swap: Swapping) -> Reaction:
         """Back to the old tree, at once."""
-        noted = self.enter(Phase.ABORTING)
-        suspended = {Role.A: [swap.b], Role.B: [swap.a, swap.c], Role.C: [swap.b]}[swap.role]
+        noted = self.enter(SwapPhase.ABORTING)
+        suspended = {SwapRole.A: [swap.b], SwapRole.B: [swap.a, swap.c], SwapRole.C: [swap.b]}[swap.role]
         resumed = self.resume([node for node in suspended if node not in swap.dead])
         self.end()
         match swap.role:
-            case Role.A:
+            case SwapRole.A:
                 undone = self.undone(swap, died(swap), is_busy=False)
                 return undone._replace(effects=[*noted, *resumed, *undone.effects])
-            case Role.C:
+            case SwapRole.C:
                 forsaken = (swap.operation, swap.a)
-                return Handled([LinkDown(swap.a), *noted, *resumed], discarded=[swap.a], forsaken=forsaken)
-        return Handled([*noted, *resumed])
+                return Reaction([LinkDown(swap.a), *noted, *resumed], discarded=[swap.a], forsaken=forsaken)
+        return Reaction([*noted, *resumed])
 
-    def aborted(self, swap: Swapping) -> Handled:
-        if swap.role is Role.A and swap.phase is Phase.SWAPPING:
+    def aborted(self, swap: Swapping) -> Reaction:
+        if swap.role is SwapRole.A and swap.phase is SwapPhase.SWAPPING:
             return self.undo(swap)  # c is dead, and b has let go of it
         self.end()
-        return Handled([Send(swap.a, Aborted(swap.operation))] if swap.role is Role.B else [])
+        return Reaction([Send(swap.a, Aborted(swap.operation))] if swap.role is SwapRole.B else [])
 
     def resume(self, neighbours: Sequence[Node]) -> list[Effect]:
-        return self._layers.rewire(swap_tables.old(self._layers.router, neighbours)) if neighbours else []
+        return self._context.rewire(swap_tables.old(self._context.router, neighbours)) if neighbours else []
 
-    def enter(self, phase: Phase) -> list[Effect]:
+    def enter(self, phase: SwapPhase) -> list[Effect]:
         assert self.state.swap is not None
         self.state.swap.phase = phase
         return [_note(self.state.swap)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pleach.core.messages import Node, Swap, Told
+from pleach.core.messages import Node, Swap, TableEntries
 from pleach.core.overlay.swaplink import sides
 from pleach.core.overlay.swaplink.events import Swapping
 from pleach.core.routing.rewiring import NewLink, Rewiring, packed, unpacked
@@ -53,7 +53,7 @@ def new_at_a(router: Router, swap: Swapping) -> Rewiring:
     return Rewiring(gone=(swap.b,), links={swap.c: link}, parent=parent)
 
 
-def new_at_b(router: Router, swap: Swapping, side_b: Sequence[Told]) -> Rewiring:
+def new_at_b(router: Router, swap: Swapping, side_b: Sequence[TableEntries]) -> Rewiring:
     """`side_b`: as b has sent it to c."""
     side_a, side_c = sides.received(router, swap.a), sides.received(router, swap.c)
     received = sides.expected_at_b(_direction_at_b(router, swap), side_a, side_c)
