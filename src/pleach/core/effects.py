@@ -73,8 +73,26 @@ class Observed(StrEnum):
     MOVE = "move"
 
 
+class OperationPhase(msgspec.Struct, frozen=True, gc=False):
+    """How far an operation is at one broker, as the protocol that carries it out reports it.
+
+    `is_done`: it has come to its end at this broker, and the tree has changed here.
+    """
+
+    protocol: str
+    operation: str
+    phase: str
+    is_done: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.protocol} {self.operation}: {self.phase}"
+
+
 class Observe(msgspec.Struct, frozen=True, gc=False):
-    """`client`: who has seen it, if not the machine itself: a component that it hosts."""
+    """`detail` is for people and traces; nothing decides by it. `phase`: what an operation's phase is, for programs.
+
+    `client`: who has seen it, if not the machine itself: a component that it hosts.
+    """
 
     kind: Observed
     event: Event | None = None
@@ -83,6 +101,13 @@ class Observe(msgspec.Struct, frozen=True, gc=False):
     filter: str = ""
     detail: str = ""
     client: Node = ""
+    phase: OperationPhase | None = None
+
+
+def phase_seen(protocol: str, operation: str, phase: str, *, is_done: bool = False) -> Observe:
+    """What a protocol reports when an operation reaches a phase."""
+    reached = OperationPhase(protocol, operation, phase, is_done)
+    return Observe(Observed.STATE, detail=str(reached), phase=reached)
 
 
 class Concluded(msgspec.Struct, frozen=True, gc=False):

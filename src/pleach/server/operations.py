@@ -104,12 +104,10 @@ class Operations:
             self.conclude(end)
 
     def observe(self, seen: Observe) -> None:
-        """Protocols report `KIND OPERATION: PHASE`."""
         self.states_seen += seen.kind is Observed.STATE
-        head, colon, phase = seen.detail.partition(": ")
-        name = asked_name(head.rpartition(" ")[2])
-        if not colon or seen.kind is not Observed.STATE:
+        if seen.phase is None:
             return
+        name, phase = asked_name(seen.phase.operation), seen.phase.phase
         self.steps.append(OperationStep(self.states_seen, time.time(), name, phase, *self._counts()))
         operation = self._known.get(name)
         if operation is not None and operation.state is OperationState.RUNNING:

@@ -20,7 +20,7 @@ from typing import TypeAlias, get_args
 
 import msgspec
 
-from pleach.core.effects import Concluded, Effect, Observe, Observed, Send
+from pleach.core.effects import Concluded, Effect, Observe, Send, phase_seen
 from pleach.core.messages import (
     Approve,
     Halted,
@@ -361,7 +361,7 @@ def weight_of(client: HandedClient) -> int:
 def _note(movement: Movement, *, is_over: bool = False) -> Observe:
     phase = "over" if is_over else movement.phase.value
     role = {SourceMovement: "source", TargetMovement: "target", PathMovement: "path"}[type(movement)]
-    return Observe(Observed.STATE, detail=f"movement {movement.operation}: {role} {phase}")
+    return phase_seen("movement", movement.operation, f"{role} {phase}")
 
 
 def _reborn_on_the_path(movement: PathMovement, cause: Loss) -> list[Effect]:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pleach.core.effects import Effect, Observe, Observed, Passed
+from pleach.core.effects import Effect, Observe, Passed
 from pleach.core.messages import EVENTS_TO_BROKERS, OPERATOR, Message, Node
 from pleach.core.messages.runs import Run
 from pleach.core.optimise.council import CouncilGround, Councillor
-
-DONE = ": done"  # what protocols say to their end of all who took part, whose neighbours may be what they were
 
 
 class Seat:
@@ -46,4 +44,5 @@ class Seat:
 
 
 def _says_done(effect: Effect) -> bool:
-    return isinstance(effect, Observe) and effect.kind is Observed.STATE and effect.detail.endswith(DONE)
+    """Those who took part say so at the end; their neighbours may be what they were."""
+    return isinstance(effect, Observe) and effect.phase is not None and effect.phase.is_done

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
-from pleach.core.effects import Effect, Observe, Observed
+from pleach.core.effects import Effect, Observe, phase_seen
 from pleach.core.messages import Message, Node
 from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.exchange.cycle import Cycle
@@ -64,5 +64,5 @@ class ExchangePart(Protocol):
 PartMaker: TypeAlias = Callable[[BrokerContext, Cycle, str], ExchangePart]
 
 
-def note(cycle: Cycle, what: str) -> Observe:
-    return Observe(Observed.STATE, detail=f"exchange {cycle.operation}: {what}")
+def note(cycle: Cycle, what: str, *, is_done: bool = False) -> Observe:
+    return phase_seen("exchange", cycle.operation, what, is_done=is_done)

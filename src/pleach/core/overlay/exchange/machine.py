@@ -235,7 +235,7 @@ class ExchangeMachine:
             return handled
         self._keep(part.cycle.operation, Kept(self._end_of(part.cycle)))
         self._end()
-        end: list[Effect] = [note(part.cycle, "done")]
+        end: list[Effect] = [note(part.cycle, "done", is_done=True)]
         if self._context.name == part.cycle.u:
             end.append(Concluded(part.cycle.operation))
         return Reaction([*handled.effects, *end], handled.released, handled.discarded)
@@ -332,7 +332,7 @@ class ExchangeMachine:
         self._end()
         cycle = Cycle.of(message)
         refusal = "" if message.is_done else f"{message.broker} has lost its memory meanwhile; ask again"
-        end: list[Effect] = [note(cycle, refusal or "done")]
+        end: list[Effect] = [note(cycle, refusal or "done", is_done=not refusal)]
         if self._context.name == cycle.u:
             end.append(Concluded(cycle.operation, refusal))
         return handled._replace(effects=[*handled.effects, *end])

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from pleach.core.effects import Observe, Observed, Send
+from pleach.core.effects import Observe, Send, phase_seen
 from pleach.core.events.event import EventId
 from pleach.core.messages import (
     CLIENT_REQUESTS,
@@ -199,5 +199,4 @@ def confirm(context: BrokerContext, client: Node, waiting: Sequence[tuple[Layer,
 
 
 def note(change: Changing) -> Observe:
-    what = f"membership {change.operation}: {change.part.name.lower()} {change.phase.name.lower()}"
-    return Observe(Observed.STATE, detail=what)
+    return phase_seen("membership", change.operation, f"{change.part.name.lower()} {change.phase.name.lower()}")

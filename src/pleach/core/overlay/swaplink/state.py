@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, Observe, Observed, Send, SetTimer
+from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, Observe, Send, SetTimer, phase_seen
 from pleach.core.messages import Abort, Aborted, Lock, LockNack, Node, RequestSwap, TableEntries
 from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.retries import Retries
@@ -127,7 +127,7 @@ class SwapPart:
 
 
 def _note(swap: Swapping) -> Observe:
-    return Observe(Observed.STATE, detail=f"swap {swap.operation}: {swap.role.name.lower()} {swap.phase.name.lower()}")
+    return phase_seen("swap", swap.operation, f"{swap.role.name.lower()} {swap.phase.name.lower()}")
 
 
 def died(swap: Swapping) -> str:
