@@ -1,4 +1,4 @@
-"""Clients that go to and fro under load: a sample of what `move_rounds.py` does for minutes."""
+"""Clients that go to and fro under load: a sample of what `long_run.py moves` does for minutes."""
 
 import asyncio
 
