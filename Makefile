@@ -36,15 +36,15 @@ pytest-spark: $(STAMP)
 test-long: $(STAMP)
 	PLEACH_THOROUGH=40 $(BIN)/pytest --timeout 0 -m "not spark"
 	PLEACH_THOROUGH=40 $(BIN)/pytest --timeout 0 -m spark -n 0
-	$(BIN)/python tests/support/contract/long_run.py --seeds 2000 --workers 2
-	$(BIN)/python tests/support/overlay/long_run.py --seeds 20000 --workers 2
-	$(BIN)/python tests/support/overlay/long_run.py --seeds 5000 --workers 2 --exchange advanced-coordinated
-	$(BIN)/python tests/support/overlay/exchange/long_run.py --seeds 1000 --workers 2
-	$(BIN)/python tests/support/overlay/exchange/long_run.py --seeds 1000 --workers 2 --cycles long
-	$(BIN)/python tests/support/stabilise/long_run.py --seeds 100 --workers 2
-	$(BIN)/python tests/support/overlay/coloured/long_run.py --seeds 100 --workers 2
-	$(BIN)/python tests/support/overlay/coloured/long_run.py --seeds 100 --workers 2 --faultless
-	$(BIN)/python tests/support/mobility/long_run.py --seeds 5000 --workers 2
+	$(BIN)/python tests/long_run.py contract --seeds 2000 --workers 2
+	$(BIN)/python tests/long_run.py overlay --seeds 20000 --workers 2
+	$(BIN)/python tests/long_run.py overlay --seeds 5000 --workers 2 --exchange advanced-coordinated
+	$(BIN)/python tests/long_run.py exchange --seeds 1000 --workers 2
+	$(BIN)/python tests/long_run.py exchange --seeds 1000 --workers 2 --cycles long
+	$(BIN)/python tests/long_run.py stabilise --seeds 100 --workers 2
+	$(BIN)/python tests/long_run.py coloured --seeds 100 --workers 2
+	$(BIN)/python tests/long_run.py coloured --seeds 100 --workers 2 --faultless
+	$(BIN)/python tests/long_run.py mobility --seeds 5000 --workers 2
 
 bench: $(STAMP)
 	$(BIN)/pleach bench match

@@ -128,7 +128,7 @@ def _type(text: str) -> str:
             return "list of addresses" if "str" in text else TWO_NUMBERS
         case "LogLevel":
             return "debug, info, warning, error"
-        case "Mending":
+        case "StabiliseKind":
             return "leases, rebuild"
     return TYPES.get(text, text)
 

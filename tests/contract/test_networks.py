@@ -1,6 +1,6 @@
 """The oracle over random networks: every policy, peer-to-peer and hierarchical, with and without advertisements.
 
-`long_run.py` runs the same by the thousand.
+`long_run.py contract` runs the same by the thousand.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from pleach.scenario.timeline import check_steps
 from pleach.scenario.validate import check_clients, check_settings, check_tree
 from pleach.sim.run import run_scenario
 from pleach.trace import Rule, judge
-from support.contract.judgement import disagreements, judge_network, out_of_order
-from support.contract.long_run import replay
+from support.contract.judgement import disagreements, judge_network, out_of_order, replay
 from support.contract.networks import COMBINATIONS, combined, random_scenario
 from support.contract.thorough import FACTOR
 

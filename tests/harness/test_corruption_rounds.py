@@ -1,4 +1,4 @@
-"""A damaged broker among nine processes under load: a sample of what `corruption_rounds.py` does over and over."""
+"""A damaged broker among nine processes under load: a sample of what `long_run.py corruption` does over and over."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`kill -9` of brokers for good: a sample of what `heal_rounds.py` does; and an operator who does not wait."""
+"""`kill -9` of brokers for good: a sample of what `long_run.py heal-live` does; and an operator who does not wait."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""`kill -9` of brokers under load: a sample of what `kill_rounds.py` does by the hundred."""
+"""`kill -9` of brokers under load: a sample of what `long_run.py kills` does by the hundred."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Clients that go to and fro under load: a sample of what `move_rounds.py` does for minutes."""
+"""Clients that go to and fro under load: a sample of what `long_run.py moves` does for minutes."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ MOVES_MIN = 21
 
 
 def test_moving_clients_lose_double_and_reorder_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("move_rounds.PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr("support.live.move_rounds.PAUSE_SECONDS", 0.5)
     asked = move_rounds(tmp_path, seconds=SECONDS, links=LINKS, clients=10, per_second=100.0, moves_min=MOVES_MIN)
     rounds = asyncio.run(asyncio.wait_for(asked, SECONDS_MAX))
     assert rounds.verdict is not None, "it has become quiet"

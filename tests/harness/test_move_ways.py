@@ -1,4 +1,4 @@
-"""Three ways to move, on broker processes: a sample of what `move_ways.py` does with nine of them."""
+"""Three ways to move, on broker processes: a sample of what `long_run.py move-ways` does with nine of them."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A tree that improves itself under load: a sample of what `improve_rounds.py` does with nine brokers for minutes."""
+"""A tree that improves itself under load: a sample of what `long_run.py improve` does with nine brokers for minutes."""
 
 import asyncio
 

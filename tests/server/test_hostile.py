@@ -1,4 +1,4 @@
-"""A sample of the hostile connections of hostile.py, and the attacks that once worked, one by one."""
+"""A sample of the hostile connections of `long_run.py hostile`, and the attacks that once worked, one by one."""
 
 import asyncio
 import os

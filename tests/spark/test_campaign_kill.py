@@ -4,15 +4,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from pleach.lab.campaigns import run_experiment, tasks_of
 from pleach.lab.experiment import Size
 from pleach.spark.results import Results
+from support.python_process import command, environment
 from support.spark.slow_campaign import ran, slow_experiment
 
 WAIT_SECONDS_MAX = 200  # for a JVM of its own, on a busy machine
@@ -24,8 +23,8 @@ pytestmark = pytest.mark.spark
 
 def killed_halfway(lake, log):
     """Starts a campaign in a process of its own and kills it, with all that it started, after its first piece."""
-    program = f"import sys; sys.path.append({str(Path(__file__).parent)!r}); import slow_campaign; slow_campaign.main()"
-    process = subprocess.Popen([sys.executable, "-c", program, lake, log], start_new_session=True)
+    asked = command("support.spark.slow_campaign", lake, log)
+    process = subprocess.Popen(asked, start_new_session=True, env=environment())
     try:
         bound = time.monotonic() + WAIT_SECONDS_MAX
         while not Results(lake, "main", "slow").done().measured:

@@ -7,14 +7,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from pleach.spark.source import register
 from support.live.broker_process import chain, eventually, processes
+from support.python_process import command, environment
 from support.spark.live_load import Load
 
 FILTER = "price >= 50"
@@ -119,9 +118,11 @@ def test_a_broker_that_leaves_the_tree_sends_the_stream_to_another(spark, tmp_pa
 @contextmanager
 def driver(brokers, place):
     """A query in a process group of its own, Java and workers included; gone afterwards."""
-    command = [sys.executable, str(Path(__file__).with_name("stream_driver.py")), brokers, str(place)]
+    asked = command("support.spark.stream_driver", brokers, place)
     with (place / "driver.log").open("ab") as log:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            asked, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True, env=environment()
+        )
     try:
         yield process
     finally:

@@ -1,6 +1,6 @@
 """The oracle over networks whose clients move under load (S4 §3.4): every policy, mode and order.
 
-`long_run.py` runs the same by the ten thousand.
+`long_run.py mobility` runs the same by the ten thousand.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The oracle over networks whose tree changes under load (S0 §V): every policy, mode and order.
 
-`long_run.py` runs the same by the hundred thousand.
+`long_run.py overlay` runs the same by the hundred thousand.
 """
 
 from __future__ import annotations

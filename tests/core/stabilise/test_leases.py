@@ -1,6 +1,6 @@
 """S1 §3.3, Definition 6: from any damaged state, and without faults, for every policy, mode and way to renew.
 
-`long_run.py` runs the same 500 times for each.
+`long_run.py stabilise` runs the same 500 times for each.
 """
 
 from __future__ import annotations

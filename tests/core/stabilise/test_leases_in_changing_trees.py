@@ -1,6 +1,6 @@
 """Leases while the tree changes: nothing is lost, doubled or out of order, and nothing runs out that is still wanted.
 
-The networks are those of tests/overlay, with swaps, exchanges, brokers that come, go, and crash for up to a second.
+The networks are those of tests/core/overlay: swaps, exchanges, brokers that come, go, and crash for up to a second.
 """
 
 from __future__ import annotations

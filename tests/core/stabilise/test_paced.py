@@ -1,6 +1,6 @@
 """Rebuilding that waits for evidence (decision 32): as quick as its bound from any damage, and patient beyond it.
 
-`long_run.py --kind paced` runs the same 500 times for each policy and mode.
+`long_run.py stabilise --kind paced` runs the same 500 times for each policy and mode.
 """
 
 from __future__ import annotations

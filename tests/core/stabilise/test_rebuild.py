@@ -1,6 +1,6 @@
 """S1 §3.4: tables rebuilt in turn, from any damaged state and without faults, for every policy and mode.
 
-`long_run.py --kind rebuild` runs the same 500 times for each.
+`long_run.py stabilise --kind rebuild` runs the same 500 times for each.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from pleach.core.routing.policies import POLICIES
 from pleach.sim.run import run_scenario
 from pleach.trace import RecordKind, judge
 from support.contract.networks import Combination, combined, random_scenario
+from support.long_runs.output import explained, replay_command
 
 COUNTED = ("Install", "Withdraw", "Forward")
 FLAWS_SHOWN_MAX = 5
@@ -131,3 +132,8 @@ def _same_moments(one: Sequence[int], other: Sequence[int]) -> list[tuple[int, i
     if len(one) != len(other):
         return [(one[-1], other[-1])]
     return list(zip(one, other, strict=True))
+
+
+def replay(judgement: Judgement) -> str:
+    command = replay_command("contract", judgement.seed, "--only", judgement.combination.name)
+    return explained(command, judgement.flaws)

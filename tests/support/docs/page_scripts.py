@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 from random import Random
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 import pleach
 from support.docs.blocks import ROOT
 

@@ -1,14 +1,10 @@
 """Bytes from a hostile peer: mutated frames and messages must raise what is promised, and nothing else.
 
-    python tests/support/links/fuzz_frames.py --count 1000000
-
 Each round mutates a stream of frames and an encoded message. What escapes is printed with the bytes that did it.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,7 +51,6 @@ from pleach.core.messages import (
 )
 from pleach.errors import FrameError, PleachError
 
-ESCAPED_SHOWN_MAX = 10
 SIZE_MAX = 4_000  # bytes of a mutated string
 ALLOWED_FROM_DECODE = (msgspec.DecodeError, PleachError)
 
@@ -155,23 +150,3 @@ def _try_message(tally: Tally, noise: bytes) -> None:
         tally.escaped.append((f"{type(error).__name__} from a message", noise))
     else:
         tally.messages_read += 1
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=100_000, help="rounds: one stream of frames and one message each")
-    parser.add_argument("--seed", type=int, default=0)
-    chosen = parser.parse_args()
-    tally = fuzz(chosen.count, chosen.seed)
-    lines = [
-        f"frames:   {tally.frames_read:,} read, {tally.frames_refused:,} streams refused",
-        f"messages: {tally.messages_read:,} read, {tally.messages_refused:,} refused",
-        f"escaped:  {len(tally.escaped)} {dict(tally.kinds_escaped)}",
-        *(f"  {what}: {data!r}" for what, data in tally.escaped[:ESCAPED_SHOWN_MAX]),
-    ]
-    sys.stdout.write("\n".join(lines) + "\n")
-    return 1 if tally.escaped else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

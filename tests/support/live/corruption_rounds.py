@@ -1,28 +1,18 @@
 """Rounds of damage to a broker's table under load, on real processes: correct again within the stated bound.
 
-    python tests/support/live/corruption_rounds.py --rounds 10
-    python tests/support/live/corruption_rounds.py --rounds 10 --kind rebuild
-
 Nine brokers in a tree, thirty clients, of which twenty want a topic each that nobody else wants. In every round, once
 all that they want is installed everywhere, a share of the table of a random broker is damaged; what goes astray within
 the bound is counted, and after it nothing may. The bound follows from how long messages take: from what the network was
 told, or from the slowest delivery of the round, where a busy machine took longer than that.
-Prints a line per round: the broker, what went astray, when the last of it did, and by how much the brokers' counters
-rose. The exit code is 1 if the verdict is not clean.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from msgspec.structs import replace
 
@@ -32,7 +22,7 @@ from pleach.scenario.model import PerLink, PublishLoad, Routing, Scenario, Scena
 from pleach.scenario.stabilising import flight_of, stabilisation_of
 from pleach.scenario.steps import Corrupt, Step
 from pleach.scenario.values import Choice, Span
-from pleach.trace import RecordKind, Verdict, explain, judge
+from pleach.trace import RecordKind, Verdict, judge
 from support.live.endured import as_it_was, slowest_delivery, with_delays
 from support.live.kill_rounds import BROKERS, LINKS
 
@@ -224,37 +214,3 @@ def line(found: Round) -> str:
     expired, restored = found.rise("lease_expired"), found.rise("lease_restored")
     astray = f"{found.astray:>4} astray, the last after {found.last_after:.2f} s of {found.bound:.2f} s"
     return f"{found.at:>7.1f} s  broker {found.broker}: {astray}; {expired} ran out, {restored} brought back"
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--what", default="table", help="table, flags, clock, clients, waits, all, all-but-the-clock")
-    parser.add_argument("--share", type=float, default=SHARE)
-    parser.add_argument("--kind", choices=sorted(MENDED), default=Stabiliser.LEASES.value)
-    options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as directory:
-        damage = Damage(options.what, options.share, Stabiliser(options.kind))
-        found = run_rounds(options.rounds, options.seed, Path(directory), damage)
-    for each in found.rounds:
-        _say(line(each))
-    counts, verdict = found.verdict.counts, found.verdict
-    before = found.rounds[0].before["lease_expired"]
-    _say(
-        f"{found.result.scenario.routing.value}: {len(found.rounds)} rounds, {counts.published:,} published,"
-        f" {counts.deliveries:,} delivered, {counts.set_aside} set aside, {before} ran out before the first;"
-        f" {verdict.outcome.value}"
-    )
-    if not verdict.clean:
-        _say("\n".join([*found.result.unrest, explain(verdict, found.result.records)]))
-    return 0 if verdict.clean else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

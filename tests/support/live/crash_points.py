@@ -1,7 +1,5 @@
 """`kill -9` at every step of the three operations, at every broker that takes part, before and after its commit.
 
-    python tests/support/live/crash_points.py --points 100
-
 A chain of four broker processes under load. For each point a broker is told to kill itself when a certain message of
 the operation is written to its disk; the operation is asked for, the broker dies, and is started again at once. Then
 the operation must end, done or refused, and the tree must be whole: the new one or the old one. In the end the clients'
@@ -10,16 +8,11 @@ trace is judged. The exit code is 1 if anything is wrong.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pleach.core.overlay.plans import Plan, SwapStep, Topology, add_broker, remove_broker
 from pleach.server.crash_hook import VARIABLE
@@ -194,22 +187,3 @@ async def crash_points(points: list[Point], seed: int, place: Path, *, say=lambd
         if not verdict.clean:
             report.wrong.append(str(explain(verdict, witness.recorder.records)))
         return report
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--points", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path, help="keep logs and data directories here")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="pleach-crash-points-") as scratch:
-        place = arguments.keep or Path(scratch)
-        place.mkdir(parents=True, exist_ok=True)
-        points = chosen(arguments.points, arguments.seed)
-        report = asyncio.run(crash_points(points, arguments.seed, place, say=lambda line: print(line, flush=True)))  # noqa: T201
-    print("\n".join(report.lines()))  # noqa: T201
-    return 0 if report.is_good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,20 +1,16 @@
 """Thousands of hostile connections against one real broker, while a publisher and a subscriber go about their work.
 
-    python tests/support/live/hostile.py --connections 10000 [--durable] [--seed 1] [--only garbage,oversized]
-
 What must hold: the broker lives; its memory stays within a bound of what it was; its open files come back to what they
 were; nothing was a bug ("internal error", a traceback); and the two honest clients get every event once and in order.
-The attackers are a process of their own (`--attack`), so that honest latencies are not those of their event loop.
+The attackers are a process of their own, so that honest latencies are not those of their event loop.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import re
 import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
@@ -24,12 +20,11 @@ from statistics import quantiles
 
 import msgspec
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 import pleach
 from support.live.broker_process import BrokerProcess, address, processes
 from support.live.hostile_acts import ACTS, subscribe_a_lot
 from support.live.hostile_wire import Target
+from support.python_process import command, environment
 
 # What waits for absent clients is bounded by the settings; small ones, so that a run comes up against them.
 LIMITS = """
@@ -197,7 +192,7 @@ async def _attack_from_outside(
     target = Target(*doors, broker.name, "absent", "victim")
     orders = {"target": target, "connections": connections, "seed": seed, "names": names, "flood": flooded}
     attackers = await asyncio.create_subprocess_exec(
-        sys.executable, __file__, "--attack", json.dumps(orders), stdout=asyncio.subprocess.PIPE
+        *command("support.live.hostile", json.dumps(orders)), stdout=asyncio.subprocess.PIPE, env=environment()
     )
     output, _ = await attackers.communicate()
     assert attackers.returncode == 0, "the attackers have failed, which proves nothing"
@@ -228,27 +223,5 @@ def run(connections: int, seed: int, place: Path, *, durable: bool, names: list[
         return asyncio.run(siege(broker, connections, seed, names, flooded=flooded))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--connections", type=int, default=1_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--durable", action="store_true", help="with a data directory")
-    parser.add_argument("--only", default="", help="acts, separated by commas; all of them otherwise")
-    parser.add_argument("--attack", default="", help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    if chosen.attack:
-        attack_as_told(chosen.attack)
-        return 0
-    names = [name for name in chosen.only.split(",") if name] or sorted(ACTS)
-    with tempfile.TemporaryDirectory() as place:
-        verdict = run(
-            chosen.connections, chosen.seed, Path(place), durable=chosen.durable, names=names, flooded=not chosen.only
-        )
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(verdict), indent=2).decode() + "\n")
-        if verdict.faults:
-            sys.stdout.write((Path(place) / "b.log").read_text(encoding="utf-8")[-6_000:])
-    return 1 if verdict.faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    attack_as_told(sys.argv[1])

@@ -1,28 +1,18 @@
 """A tree that improves itself while events flow: the measured cost must fall, and nothing be lost or out of order.
 
-    python tests/support/live/improve_rounds.py --seconds 120
-    python tests/support/live/improve_rounds.py --seconds 120 --among-themselves
-
 Nine broker processes in three zones, with latencies between them that a proxy in every link makes. They begin as a
 chain that leaves its zone with every link. At first events are wanted in the zone where they are published; half way
 the zones a and c begin to want each other's. What is measured is the time from publication to delivery, from the trace.
 Sums over all deliveries are told: of what each took (mean), and of what the quickest of the same second, publisher and
 client took. The first one has in it whatever else the machine is busy with; the second one, on which the verdict rests,
 hardly, unless it is busy with much. The third one is the price of the links that were taken.
-
-The exit code is 1 if the cost has not fallen by 30% within a minute of the change, or if the reference oracle finds
-anything. With `--engine spark` the loop makes its plans there. With `--among-themselves` there is no loop: brokers do
-it, by `[improve]`, and what is told of them is what they say of their neighbours now and then.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import math
-import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
@@ -300,38 +290,3 @@ def told_round(each: ImproveRound) -> str:
     taken = f"{each.milliseconds:.1f} ms measured" if each.milliseconds is not None else "nothing delivered"
     costs = f"cost {each.cost:.1f}, then {each.cost_then:.1f}"
     return f"round {each.number}: {each.events:,.0f} events, {taken}, {costs}: {each.verdict} {links}{each.trouble}"
-
-
-def say(done: ImproveRound) -> None:
-    sys.stdout.write(told_round(done) + "\n")
-    sys.stdout.flush()
-
-
-def spark_engine(telemetry: Path):
-    from pleach.spark.control.engine import SparkEngine  # noqa: PLC0415 an optional part
-    from pleach.spark.session import spark_session  # noqa: PLC0415
-
-    engine = SparkEngine(spark_session("local[*]"), telemetry)
-    engine.warm_up()
-    return engine
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=120.0)
-    parser.add_argument("--brokers-per-zone", type=int, default=3)
-    parser.add_argument("--events", type=float, default=20.0, help="per second and source")
-    parser.add_argument("--engine", choices=("plain", "spark"), default="plain")
-    parser.add_argument("--among-themselves", action="store_true", help="brokers improve their tree, without a loop")
-    given = parser.parse_args()
-    conduct = Conduct(actions_per_minute_max=20) if given.among_themselves else None
-    stage = Stage(given.seconds, given.seconds / 2, given.brokers_per_zone, given.events, conduct=conduct)
-    with tempfile.TemporaryDirectory() as scratch:
-        engine = spark_engine(Path(scratch) / "telemetry") if given.engine == "spark" else None
-        result = asyncio.run(improve_rounds(Path(scratch), stage, say, engine))
-    sys.stdout.write("\n".join(told(result)) + "\n")
-    return 0 if result.is_good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

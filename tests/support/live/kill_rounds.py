@@ -1,7 +1,5 @@
 """Rounds of `kill -9` under load, on real processes: nothing may be lost, doubled or out of order.
 
-    python tests/support/live/kill_rounds.py --rounds 200
-
 Nine brokers in a tree, clients that publish, answer and come and go. In every round a random broker is killed, leaves
 and inner ones alike, in every third round two at once; they are restarted at once or late. The exit code is 1 if the
 verdict is not clean.
@@ -9,11 +7,7 @@ verdict is not clean.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -21,7 +15,7 @@ from pleach.harness.run import LiveResult, run_live
 from pleach.scenario.model import PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Crash, Restart, Step, SubscribeStep, UnsubscribeStep
 from pleach.scenario.values import Span, Uniform
-from pleach.trace import Rule, Verdict, explain, judge
+from pleach.trace import Verdict, judge
 
 LINKS = (("a", "b"), ("b", "c"), ("c", "d"), ("b", "e"), ("c", "f"), ("f", "g"), ("a", "h"), ("d", "i"))
 BROKERS = ("a", "b", "c", "d", "e", "f", "g", "h", "i")
@@ -103,24 +97,3 @@ def _churn(rng: Random, duration: float) -> list[Step]:
 def run_rounds(rounds: int, seed: int, directory: Path, *, spacing: float) -> tuple[LiveResult, Verdict]:
     result = asyncio.run(run_live(kill_scenario(rounds, seed, spacing=spacing), directory, seed=seed))
     return result, judge(result.records)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--spacing", type=float, default=2.0, help="seconds between rounds")
-    options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as directory:
-        result, verdict = run_rounds(options.rounds, options.seed, Path(directory), spacing=options.spacing)
-    kills = sum(record.detail == "crash" for record in result.records)
-    found = ", ".join(f"{rule.value} {verdict.count(rule)}" for rule in Rule)
-    counts = f"{verdict.counts.published:,} published, {verdict.counts.deliveries:,} delivered"
-    sys.stdout.write(f"{options.rounds} rounds, {kills} brokers killed, {counts}: {found}; {verdict.outcome.value}\n")
-    if not verdict.clean:
-        sys.stdout.write("\n".join([*result.unrest, explain(verdict, result.records), ""]))
-    return 0 if verdict.clean else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

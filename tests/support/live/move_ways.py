@@ -1,7 +1,5 @@
 """Clients that go to and fro between broker processes: the transaction beside the other two ways, by workload (S4 §5).
 
-    python tests/support/live/move_ways.py --seconds 8 --clients 60
-
 Nine brokers, S4's tree cut down: two ways of four links, which share the middle. Subscriptions are those of S4 Fig. 7,
 in families of ten, or with `--family 60` all in one. Nobody publishes, so that all that brokers send each other is due
 to movements. The transaction is measured without covering, as in S4, and with it, as brokers are by default. The other
@@ -11,10 +9,7 @@ A movement is over when all that the client wants is installed from where it is.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +19,6 @@ from statistics import mean
 from typing import NamedTuple
 
 import msgspec
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import pleach
 from pleach.core.mobility.resettling import MoveProtocol
@@ -183,37 +176,3 @@ async def _traffic(fleet: Fleet) -> Traffic:
     found = [(await ask(admin, "/status")).value for admin in fleet.directory.admin.values()]
     links = [link for status in found for link in status["neighbours"].values()]
     return Traffic(sum(link["sent"] for link in links), sum(link["queued"] for link in links))
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each way with each workload")
-    parser.add_argument("--clients", type=int, default=CLIENTS)
-    parser.add_argument("--family", type=int, default=FAMILY, help="subscriptions of which one may cover the others")
-    parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="between two movements of a client")
-    parser.add_argument("--workloads", nargs="+", type=Workload, choices=WORKLOADS, default=WORKLOADS)
-    parser.add_argument("--json", action="store_true", help="one object per line")
-    given = parser.parse_args()
-    plan = Plan(given.clients, given.family, given.seconds, given.pause)
-    with tempfile.TemporaryDirectory() as scratch:
-        asyncio.run(_tell(Path(scratch), plan, given.workloads, as_json=given.json))
-    return 0
-
-
-async def _tell(place: Path, plan: Plan, workloads: Sequence[Workload], *, as_json: bool) -> None:
-    async for cell in compared(place, plan, workloads):
-        line = msgspec.json.encode(cell).decode() if as_json else told(cell)
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
-
-def told(cell: Cell) -> str:
-    return (
-        f"{cell.workload:9} {cell.way + ' on ' + cell.routing:24} {cell.moves:5,} movements,"
-        f" {cell.mean_ms:6,.0f} ms on average, half within {cell.median_ms:6,.0f}, slowest {cell.slowest_ms:6,.0f};"
-        f" {cell.messages_per_move:7,.1f} messages each"
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,5 @@
 """Random reconfigurations of a chain of five broker processes under load: nobody loses, doubles or reorders anything.
 
-    python tests/support/live/reweave.py --reconfigurations 100
-
 Brokers have data directories. A thousand events a second are published at both ends and in the middle, and subscribers
 at both ends want all of them. Meanwhile links are swapped and exchanged, brokers join, and brokers leave with their
 clients, who are sent elsewhere. The exit code is 1 if the verdict is not clean, or something was not carried out.
@@ -9,16 +7,11 @@ clients, who are sent elsewhere. The exit code is 1 if the verdict is not clean,
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pleach.core.overlay.plans import Plan, SwapStep, Topology, add_broker, exchange, remove_broker
 from pleach.trace import Verdict, explain, judge
@@ -139,23 +132,3 @@ async def reweave(count: int, seed: int, place: Path, *, per_second: float = EVE
         if not verdict.clean:
             report.explained = [str(explain(verdict, witness.recorder.records))]
         return report
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--reconfigurations", type=int, default=100)
-    parser.add_argument("--events-per-second", type=float, default=EVENTS_PER_SECOND)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--keep", type=Path, help="keep logs and data directories here")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="pleach-reweave-") as scratch:
-        place = arguments.keep or Path(scratch)
-        place.mkdir(parents=True, exist_ok=True)
-        work = reweave(arguments.reconfigurations, arguments.seed, place, per_second=arguments.events_per_second)
-        report = asyncio.run(work)
-    print("\n".join(report.lines()))  # noqa: T201 - a command
-    return 0 if report.is_good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

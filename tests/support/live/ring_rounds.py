@@ -1,7 +1,5 @@
 """Brokers of a ring that come and go at once, round by round under load: one tree each time, and a clean trace.
 
-    python tests/support/live/ring_rounds.py --rounds 20 --seed 1
-
 All of them are daemons in one loop. Each broker has a client that wants what only it wants; clients of a broker that
 leaves go elsewhere. The exit code is 1 if an event was lost, doubled or out of order; a tree that does not come about
 in time is an error.
@@ -9,14 +7,9 @@ in time is an error.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import sys
-import tempfile
 from pathlib import Path
 from random import Random
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pleach.server.ring.settings import RingSettings
 from pleach.trace import Verdict, explain, judge
@@ -90,21 +83,3 @@ async def rounds(number: int, seed: int, directory: Path) -> tuple[Verdict, str,
             return verdict, explain(verdict, records, 3), run.took
     finally:
         await running.stop_all()
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        verdict, meaning, took = asyncio.run(rounds(given.rounds, given.seed, Path(directory)))
-    deliveries = f"{verdict.counts.deliveries:,} deliveries"
-    sys.stdout.write(f"{len(took)} rounds, the slowest tree {max(took):.1f} s, {deliveries}: {verdict.outcome}\n")
-    if not verdict.clean:
-        sys.stdout.write(f"{meaning}\n")
-    return 0 if verdict.clean else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,5 @@
 """A consumer process that is stopped (SIGSTOP) in the middle of a stream, and what the others notice of it.
 
-    python tests/support/live/slow_consumer.py --seconds 15 [--durable] [--limit 1500000] [--rate 500]
-
 The limit must be within reach of the stopped consumer, and above what the fast ones lag behind on a busy machine.
 
 First all consumers read, then one of them is stopped for as long again, then it goes on (SIGCONT). What must hold: the
@@ -11,13 +9,11 @@ at most doubles; the stopped one is told that its session is lost, or, below the
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
@@ -28,12 +24,11 @@ from typing import Any
 
 import msgspec
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 import pleach
 from pleach.errors import SessionLostError
-from support.live.broker_process import ENVIRONMENT, BrokerProcess, processes
+from support.live.broker_process import BrokerProcess, processes
 from support.live.hostile import resident_bytes
+from support.python_process import command, environment
 
 FAST = 10
 PAYLOAD = bytes(200)
@@ -105,8 +100,8 @@ async def consume_all(door: str, names: list[str]) -> None:
 
 
 def start_consumers(door: str, *names: str) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, "--consume", json.dumps([door, names])]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    asked = command("support.live.slow_consumer", json.dumps([door, names]))
+    process = subprocess.Popen(asked, stdout=subprocess.PIPE, text=True, env=environment())
     assert process.stdout is not None
     assert process.stdout.readline() == "subscribed\n"
     return process
@@ -216,25 +211,5 @@ def _judge(verdict: Verdict, plan: Plan, fast: list[dict[str, Any]], slow: dict[
     verdict.expect(grown <= allowed, f"the broker grew by {grown:,} bytes; {allowed:,} are allowed")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=15.0, help="with all consumers, and again with one stopped")
-    parser.add_argument("--rate", type=float, default=500.0, help="events per second")
-    parser.add_argument("--limit", type=int, default=1_500_000, help="bytes that the broker keeps for a client")
-    parser.add_argument("--durable", action="store_true", help="with a data directory")
-    parser.add_argument("--consume", default="", help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    if chosen.consume:
-        asyncio.run(consume_all(*json.loads(chosen.consume)))
-        return 0
-    with tempfile.TemporaryDirectory() as place:
-        verdict = run(
-            Plan(chosen.seconds, chosen.seconds, chosen.rate, chosen.limit), Path(place), durable=chosen.durable
-        )
-    shown = {**msgspec.to_builtins(verdict), "p99_ratio": verdict.p99_ratio}
-    sys.stdout.write(json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
-    return 1 if verdict.faults or verdict.p99_ratio > P99_RATIO_MAX else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    asyncio.run(consume_all(*json.loads(sys.argv[1])))

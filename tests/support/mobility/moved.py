@@ -16,6 +16,7 @@ from pleach.core.broker import Broker
 from pleach.core.messages import Node
 from pleach.scenario.model import Scenario
 from pleach.scenario.steps import AddBroker, Drain, Exchange, MoveClient, RemoveBroker, Swap
+from support.long_runs.output import explained, replay_command
 from support.overlay.judged import QUIET_KINDS, Watched, violations
 from support.overlay.reconfigured import Manner, Setting, manner_of, setting_of, under, upheaval
 
@@ -116,6 +117,5 @@ def judge_travels(seed: int, setting: Setting | None = None) -> Judgement:
 
 def replay(judgement: Judgement) -> str:
     seed, setting = judgement.seed, judgement.setting
-    only = f" --only {setting.name}" if setting != setting_of(seed) else ""
-    command = f"python tests/support/mobility/long_run.py --first {seed} --seeds 1{only}"
-    return "\n".join([f"replay: {command}   ({setting.name})", *(f"  {flaw}" for flaw in judgement.flaws)])
+    only = ["--only", setting.name] if setting != setting_of(seed) else []
+    return explained(replay_command("mobility", seed, *only), judgement.flaws, where=setting.name)

@@ -10,6 +10,7 @@ from pleach.scenario.steps import Crash, Restart
 from pleach.trace import Record, RecordKind
 from pleach.trace.departed import GIVEN_UP
 from support.contract.judgement import FLAWS_SHOWN_MAX
+from support.long_runs.output import explained, replay_command
 from support.overlay.deaths import AFTER, Worse, afflicted, setting_of
 from support.overlay.judged import Watched, violations
 from support.overlay.reconfigured import Setting
@@ -65,7 +66,6 @@ def mended_after(scenario: Scenario, records: Sequence[Record]) -> float:
 
 
 def replay(healed: Healed, worse: Sequence[Worse] = ()) -> str:
-    command = f"python tests/support/overlay/heal_run.py --first {healed.seed} --seeds 1"
-    only = f" --only {healed.setting.name}" if healed.setting != setting_of(healed.seed) else ""
-    only += "".join(f" --{each}" for each in worse)
-    return "\n".join([f"replay: {command}{only}   ({healed.setting.name})", *(f"  {flaw}" for flaw in healed.flaws)])
+    only = ["--only", healed.setting.name] if healed.setting != setting_of(healed.seed) else []
+    command = replay_command("heal", healed.seed, *only, *(f"--{each}" for each in worse))
+    return explained(command, healed.flaws, where=healed.setting.name)

@@ -13,6 +13,7 @@ from pleach.scenario.steps import AddBroker, Exchange, RemoveBroker, Swap
 from pleach.sim.run import ScenarioRun
 from pleach.trace import Record, RecordKind, Rule, Verdict, judge
 from support.contract.judgement import FLAWS_SHOWN_MAX, disagreements, told_anything
+from support.long_runs.output import explained, replay_command
 from support.overlay.reconfigured import Manner, Setting, manner_of, setting_of, under, upheaval
 
 QUIET_KINDS = frozenset(RecordKind) - {RecordKind.SEND}
@@ -146,8 +147,7 @@ def _no_hierarchy(brokers: dict[Node, Broker]) -> list[str]:
 
 
 def replay(judgement: Judgement) -> str:
-    seed, setting = judgement.seed, judgement.setting.name
-    only = f" --only {setting}" if judgement.setting != setting_of(seed, judgement.exchange) else ""
-    exchange = f" --exchange {judgement.exchange}" if judgement.exchange != "swaplink" else ""
-    command = f"python tests/support/overlay/long_run.py --first {seed} --seeds 1{only}{exchange}"
-    return "\n".join([f"replay: {command}   ({setting})", *(f"  {flaw}" for flaw in judgement.flaws)])
+    seed, setting = judgement.seed, judgement.setting
+    only = ["--only", setting.name] if setting != setting_of(seed, judgement.exchange) else []
+    exchange = ["--exchange", judgement.exchange] if judgement.exchange != "swaplink" else []
+    return explained(replay_command("overlay", seed, *only, *exchange), judgement.flaws, where=setting.name)

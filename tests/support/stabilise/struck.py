@@ -34,6 +34,7 @@ from pleach.trace import Record, RecordKind, judge
 from support.contract.judgement import FLAWS_SHOWN_MAX, expected_export
 from support.contract.networks import changes_of_mind, random_scenario
 from support.contract.thorough import FACTOR
+from support.long_runs.output import explained, replay_command
 from support.stabilise.rebuilt import SAMPLES, flaws_of_twins, lets_through
 
 FAULT_AT = 2.5
@@ -359,8 +360,5 @@ def _mean_the_same(received: frozenset[Entry], expected: frozenset[Entry]) -> bo
 
 
 def replay(judgement: Judgement) -> str:
-    faultless = "" if judgement.is_struck else " --faultless"
-    command = (
-        f"python tests/support/stabilise/long_run.py --only {judgement.setting.name} --first {judgement.seed} --seeds 1"
-    )
-    return "\n".join([f"replay: {command}{faultless}", *(f"  {flaw}" for flaw in judgement.flaws)])
+    options = ["--only", judgement.setting.name, *([] if judgement.is_struck else ["--faultless"])]
+    return explained(replay_command("stabilise", judgement.seed, *options), judgement.flaws)

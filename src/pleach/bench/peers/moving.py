@@ -1,7 +1,7 @@
 """Clients of another system that go to and fro between its servers, by disconnecting here and connecting there.
 
 What they get is counted, topic by topic: a topic has one publisher, who numbers its events, and one subscriber. It is
-the comparison for movements as transactions (move_rounds.py --peers): the same clients, pauses and events.
+the comparison for movements as transactions (`tests/long_run.py moves --peers`): the same clients, pauses and events.
 """
 
 from __future__ import annotations

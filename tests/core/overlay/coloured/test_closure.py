@@ -1,6 +1,6 @@
 """Without faults: reconfigurations under load, with clients that change their minds, lose, double and misplace nothing.
 
-`long_run.py --faultless` runs the same by the hundred.
+`long_run.py coloured --faultless` runs the same by the hundred.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """S1 §4.5.3: from any damage the network is correct again within the bound, for every policy and ordering.
 
-`long_run.py` runs the same 500 times for each.
+`long_run.py coloured` runs the same 500 times for each.
 """
 
 from __future__ import annotations

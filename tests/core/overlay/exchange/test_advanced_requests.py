@@ -1,6 +1,6 @@
 """Requests that meet an advanced coordinated reconfiguration: at every moment of it, confirmations tell the truth.
 
-Both were found by one seed in ten thousand (`long_run.py`), and are swept here.
+Both were found by one seed in ten thousand (`long_run.py exchange`), and are swept here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A sample of `long_run.py`: what each protocol promises, on seeds that go through all ways to route and all orders."""
+"""A sample of `long_run.py exchange`: what each protocol promises, on seeds that go through all policies and orders."""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from pleach.sim.links import SimLink
 from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind, judge
 from support.contract.networks import changes_of_mind, random_scenario
+from support.long_runs.output import explained, replay_command
 
 BROKERS_MAX = 7
 TIGHT = 1.02  # the period, as a multiple of what it must exceed
@@ -370,10 +371,8 @@ def colouring(run: ScenarioRun) -> ColouredConfig:
 
 
 def replay(judgement: Judgement) -> str:
-    faultless = "" if judgement.is_struck else " --faultless"
-    where = f"--only {judgement.setting.name} --first {judgement.seed} --seeds 1{faultless}"
-    command = f"python tests/support/overlay/coloured/long_run.py {where}"
-    return "\n".join([f"replay: {command}", *(f"  {flaw}" for flaw in judgement.flaws)])
+    options = ["--only", judgement.setting.name, *([] if judgement.is_struck else ["--faultless"])]
+    return explained(replay_command("coloured", judgement.seed, *options), judgement.flaws)
 
 
 # Roots and links that fail ----------------------------------------------------------------------------------

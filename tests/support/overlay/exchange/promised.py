@@ -14,6 +14,7 @@ from pleach.lab.table1 import Row
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 from support.contract.networks import BY_NAME, Combination
+from support.long_runs.output import explained, replay_command
 from support.overlay.exchange.exchanged import COMPOSED, FLAT, Cycles, entries_outside, exchanged, network, steady
 
 RULES = {
@@ -91,13 +92,10 @@ def _changes_outside(seed: int, trial: Trial) -> list[str]:
 
 
 def replay(judgement: Judgement) -> str:
-    trial, seed = judgement.trial, judgement.seed
-    command = f"python tests/support/overlay/exchange/long_run.py --protocol {trial.protocol} --first {seed} --seeds 1"
-    usual = trial_of(seed, trial.protocol)
-    ordering = f" --ordering {trial.ordering}" if trial.ordering != usual.ordering else ""
-    only = f" --only {trial.combination.name}" if trial.combination != usual.combination else ""
-    cycles = "" if trial.cycles is Cycles.ANY else f" --cycles {trial.cycles}"
-    where = f"({trial.combination.name}, {trial.ordering})"
-    return "\n".join(
-        [f"replay: {command}{ordering}{only}{cycles}   {where}", *(f"  {flaw}" for flaw in judgement.flaws)]
-    )
+    trial, usual = judgement.trial, trial_of(judgement.seed, judgement.trial.protocol)
+    options = ["--protocol", trial.protocol]
+    options += ["--ordering", trial.ordering] if trial.ordering != usual.ordering else []
+    options += ["--only", trial.combination.name] if trial.combination != usual.combination else []
+    options += ["--cycles", trial.cycles] if trial.cycles is not Cycles.ANY else []
+    command = replay_command("exchange", judgement.seed, *options)
+    return explained(command, judgement.flaws, where=f"{trial.combination.name}, {trial.ordering}")

@@ -1,23 +1,17 @@
-"""The pictures of the dashboard in docs/images, taken anew: `python tests/support/web/pictures.py docs/images`.
+"""The pictures of the dashboard in docs/images, taken anew: `python tests/long_run.py pictures docs/images`.
 
 Nine brokers in three zones, with clients that publish and others that only listen; then a thousand simulated brokers.
 Needs playwright and chromium. It takes a minute or two.
 """
 
-import argparse
 import json
 import subprocess
-import sys
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-from support.live.broker_process import ENVIRONMENT, PLEACH, eventually  # noqa: E402 - they are no package
-from support.web.chromium import Watched, opened  # noqa: E402
-from support.web.grove import Load, grove  # noqa: E402
+from support.live.broker_process import ENVIRONMENT, PLEACH, eventually
+from support.web.chromium import Watched, opened
+from support.web.grove import Load, grove
 
 SCREEN = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
@@ -105,16 +99,13 @@ def simulated(brokers):
         process.stdout.close()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("place", type=Path, help="the folder that they are put into")
-    place = parser.parse_args().place
-    place.mkdir(parents=True, exist_ok=True)
-    with opened() as browser, tempfile.TemporaryDirectory() as folder:
-        of_nine(browser, place, Path(folder))
-        of_a_thousand(browser, place)
+def add_options(parser):
+    parser.add_argument("folder", type=Path, help="that they are put into")
+
+
+def run(options):
+    options.folder.mkdir(parents=True, exist_ok=True)
+    with opened() as browser:
+        of_nine(browser, options.folder, options.place)
+        of_a_thousand(browser, options.folder)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
