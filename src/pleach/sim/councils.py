@@ -17,7 +17,7 @@ from pleach.core.messages import OPERATOR, Bulletin, Message, Motion, Node
 from pleach.core.optimise.council import Councillor, CouncilTurn
 from pleach.core.optimise.distances import MILLISECONDS_MIN, PROCESSING_MILLISECONDS
 from pleach.core.optimise.seat import Seat
-from pleach.core.stabilise.clocks import phase_of
+from pleach.core.timing import phase_of
 from pleach.scenario.asked import described
 from pleach.scenario.model import Scenario
 from pleach.scenario.reweaving import circumstances_of

@@ -54,7 +54,7 @@ from pleach.core.messages import (
 from pleach.core.messages.runs import Run
 from pleach.core.mobility.phases import ClientPhase
 from pleach.core.mobility.resettling import Resettling, taken_back
-from pleach.core.stabilise.clocks import phase_of
+from pleach.core.timing import phase_of
 from pleach.errors import ProtocolError
 
 FROM_BROKERS: frozenset[type] = frozenset((*get_args(ClientReply), Redirect, Halt, Resume))

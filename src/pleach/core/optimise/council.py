@@ -25,7 +25,6 @@ from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from operator import and_
 from typing import NamedTuple, Protocol
-from zlib import crc32
 
 from pleach.core.effects import Send
 from pleach.core.messages import BrokerOnPath, Bulletin, CouncilMessage, Motion, Node, RequestExchange, RequestSwap
@@ -38,6 +37,7 @@ from pleach.core.optimise.improvement import ImproveVerdict
 from pleach.core.optimise.motions import MotionJudgement, costs_of, judged, path_of, request_for
 from pleach.core.optimise.settling import INTERVAL_MAX, PATIENCE_MAX
 from pleach.core.overlay.choice import Circumstances
+from pleach.core.timing import jitter
 
 HEARD_MAX = 1_000  # brokers that bulletins are kept of
 MINUTE = 60.0
@@ -141,13 +141,9 @@ class Councillor:
         if self.book.age(now) >= self._conduct.window:
             self._rounds = min(2 * self._rounds, INTERVAL_MAX)
         self.tally["bulletins"] += 1
-        self._due = now + self._rounds * self._conduct.every * self._spread()
+        self._due = now + self._rounds * self._conduct.every * jitter(f"{self.name}/{self.tally['bulletins']}")
         summary = self.book.summary().bits
         return self._passed_on(Bulletin(summary, self._ground.address, [self._standing(now)], []))
-
-    def _spread(self) -> float:
-        """Of a round, from half of it to one and a half: by rule 6, and the same in every run."""
-        return 0.5 + crc32(f"{self.name}/{self.tally['bulletins']}".encode()) / 2**32
 
     def _passed_on(self, bulletin: Bulletin) -> list[Send]:
         if len(bulletin.way) > self._conduct.radius:

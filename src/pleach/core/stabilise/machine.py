@@ -26,8 +26,8 @@ from pleach.core.effects import Effect, Observe, Observed, Send, SetTimer
 from pleach.core.messages import OPERATOR, Attached, Message, Node, Presence, pack, unpack
 from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.seam import Reaction, Reconfiguration
-from pleach.core.stabilise.clocks import phase_of, within
 from pleach.core.stabilise.lease import Lease
+from pleach.core.timing import phase_of, within
 from pleach.errors import ProtocolError
 
 TICK: Final = "leases:tick"
