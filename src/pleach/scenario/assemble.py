@@ -20,9 +20,9 @@ from pleach.core.overlay.coloured.holding import Order
 from pleach.core.overlay.context import RouterMaker
 from pleach.core.overlay.healing.stand_in import StandIn
 from pleach.core.overlay.registry import machines
-from pleach.core.routing.relays import Relaying
+from pleach.core.routing.renewal_relay import Relaying
 from pleach.core.routing.router import Router, RoutingConfig
-from pleach.core.stabilise.machine import Leases
+from pleach.core.stabilise.leases import Leases
 from pleach.core.stabilise.paced import PacedRebuild
 from pleach.core.stabilise.paced_twin import PacedTwin
 from pleach.core.stabilise.rebuild import Rebuild

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pleach.core.optimise.conduct import Conduct
+from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.overlay.plans import Topology
 from pleach.errors import SurveyError, TopologyError
 from pleach.harness.run import LiveRun, run_live
@@ -64,7 +64,7 @@ class Stage:
     per_second: float = 20.0
     window: float = WINDOW_SECONDS
     wish: ImproveOptions = field(default_factory=lambda: ImproveOptions(every=EVERY_SECONDS, actions_per_minute_max=20))
-    conduct: Conduct | None = None  # of brokers that improve their tree among themselves; None: the loop does it
+    conduct: CouncilSettings | None = None  # of brokers that improve their tree themselves; None: the loop does it
     is_chain: bool = True  # else it begins with a tree that suits the first half
     goes_on: float | None = None  # seconds after the first exchange after the change; None: to the end
 
@@ -324,7 +324,7 @@ def main() -> int:
     parser.add_argument("--engine", choices=("plain", "spark"), default="plain")
     parser.add_argument("--among-themselves", action="store_true", help="brokers improve their tree, without a loop")
     given = parser.parse_args()
-    conduct = Conduct(actions_per_minute_max=20) if given.among_themselves else None
+    conduct = CouncilSettings(actions_per_minute_max=20) if given.among_themselves else None
     stage = Stage(given.seconds, given.seconds / 2, given.brokers_per_zone, given.events, conduct=conduct)
     with tempfile.TemporaryDirectory() as scratch:
         engine = spark_engine(Path(scratch) / "telemetry") if given.engine == "spark" else None

@@ -373,7 +373,7 @@ class ClientMachine:
         return [*self._send_all(self._state.renewals(own_events=self.own_events)), self._lease.next()]
 
     def put_off(self) -> Sequence[Effect]:
-        """Nothing can be renewed now, since the broker cannot be reached; nor has it to be (core/routing/rounds.py)."""
+        """Skip a renewal: the broker cannot be reached, and expires nothing meanwhile (routing/renewal_rounds.py)."""
         return [self._lease.next()] if self._lease else []
 
     def reconnected(self) -> Sequence[Effect]:
