@@ -10,8 +10,8 @@ import pytest
 
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import Forward, Install, Withdraw
-from pleach.core.stabilise.clocks import phase_of
-from pleach.core.stabilise.lease import Renewal
+from pleach.core.stabilise.lease_settings import Renewal
+from pleach.core.timing import phase_of
 from pleach.errors import InvalidInputError
 from pleach.lab.filtering import (
     HOP,

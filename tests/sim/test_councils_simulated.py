@@ -9,7 +9,7 @@ from itertools import combinations
 import msgspec
 import pytest
 
-from pleach.core.optimise.conduct import Conduct
+from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.overlay.plans import Topology
 from pleach.errors import ScenarioError
 from pleach.scenario import parse_scenario
@@ -21,7 +21,7 @@ from pleach.trace import RecordKind, explain, judge
 from support.optimise.zoned_scenario import CHAIN, FAR, NEAR, forwarded, scenario
 
 SEEDS = range(2 * int(os.environ.get("PLEACH_THOROUGH", "1")))
-CONDUCT = Conduct(every=0.5, window=4.0, actions_per_minute_max=100)
+CONDUCT = CouncilSettings(every=0.5, window=4.0, actions_per_minute_max=100)
 
 
 def improving(seed=0, conduct=CONDUCT, duration=14.0):
@@ -113,7 +113,7 @@ def test_what_makes_no_sense_is_refused_with_a_reason(text, reason):
 
 
 def test_an_empty_table_has_every_default():
-    assert parse_scenario(f"{HEAD}[improve]").improve == Conduct()
+    assert parse_scenario(f"{HEAD}[improve]").improve == CouncilSettings()
 
 
 def test_links_that_may_come_to_be_have_latencies():

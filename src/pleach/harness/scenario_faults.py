@@ -13,9 +13,9 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from pleach.core.messages import Node
-from pleach.core.stabilise.bounds import Delays, check
-from pleach.core.stabilise.lease import Renewal
-from pleach.core.stabilise.rounds import check_rounds
+from pleach.core.stabilise.lease_bounds import Delays, check
+from pleach.core.stabilise.lease_settings import Renewal
+from pleach.core.stabilise.rebuild_bounds import check_rounds
 from pleach.errors import InvalidInputError, LeaseError
 from pleach.harness.network import LiveNetwork
 from pleach.net.http_client import Answer, ask

@@ -8,9 +8,9 @@ from random import Random
 from pleach.core.messages import Peer
 from pleach.core.ring.config import RingConfig
 from pleach.core.ring.effects import OwnerFound
+from pleach.core.ring.global_tree import parents_of
 from pleach.core.ring.lookups import Mode
 from pleach.core.ring.reference_tree import reference_tree
-from pleach.core.ring.whole import parents_of
 from pleach.lab.experiment import Sample
 from pleach.lab.s3_overlays import Ring
 from pleach.sim.rings import RingNetwork

@@ -20,15 +20,15 @@ from pleach.core.overlay.coloured.holding import Order
 from pleach.core.overlay.context import RouterMaker
 from pleach.core.overlay.healing.stand_in import StandIn
 from pleach.core.overlay.registry import machines
-from pleach.core.routing.relays import Relaying
+from pleach.core.routing.renewal_relay import Relaying
 from pleach.core.routing.router import Router, RoutingConfig
-from pleach.core.stabilise.clocks import phase_of
-from pleach.core.stabilise.machine import Leases
+from pleach.core.stabilise.leases import Leases
 from pleach.core.stabilise.paced import PacedRebuild
 from pleach.core.stabilise.paced_twin import PacedTwin
 from pleach.core.stabilise.rebuild import Rebuild
 from pleach.core.stabilise.rebuild_printed import RebuildPrinted, TwinRouterPrinted
 from pleach.core.stabilise.twin import ONLY_TREE, TreePosition, TwinRouter, Wiring
+from pleach.core.timing import phase_of
 from pleach.scenario.colouring import colouring_of, is_coloured
 from pleach.scenario.model import Scenario, Stabilise, Stabiliser
 from pleach.scenario.plants import BrokerMachine

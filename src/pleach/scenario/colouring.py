@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pleach.core.overlay.coloured.bounds import ColouredConfig, check
-from pleach.core.stabilise.lease import Renewal
+from pleach.core.stabilise.lease_settings import Renewal
 from pleach.errors import ColouringError
 from pleach.scenario.locate import FlawError
 from pleach.scenario.model import Scenario, Stabilise, Stabiliser

@@ -12,8 +12,8 @@ from typing import Annotated, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from pleach.core.optimise.conduct import Conduct
-from pleach.core.stabilise.lease import Lease, Renewal
+from pleach.core.optimise.council_settings import CouncilSettings
+from pleach.core.stabilise.lease_settings import Lease, Renewal
 from pleach.scenario.steps import Step
 from pleach.scenario.values import (
     Attributes,
@@ -172,7 +172,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     service_per_entry: Seconds = 0.0  # and for each subscription that one is compared with (covering, merging)
     stabilise: Stabilise | None = None
     heal: HealTable | None = None
-    improve: Conduct | None = None  # brokers improve their tree among themselves (core/optimise/council.py)
+    improve: CouncilSettings | None = None  # brokers improve their tree among themselves (core/optimise/council.py)
     clients: tuple[ScenarioClient, ...] = ()
     steps: tuple[Step, ...] = ()
 

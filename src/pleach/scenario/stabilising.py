@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 
 from pleach.core.overlay.coloured import bounds as colours
-from pleach.core.stabilise.bounds import Delays, check, flight, period_min, stabilisation
-from pleach.core.stabilise.lease import Renewal
-from pleach.core.stabilise.rounds import RebuildPeriods, check_rounds, rebuilt_within, round_min
+from pleach.core.stabilise.lease_bounds import Delays, check, flight, period_min, stabilisation
+from pleach.core.stabilise.lease_settings import Renewal
+from pleach.core.stabilise.rebuild_bounds import RebuildPeriods, check_rounds, rebuilt_within, round_min
 from pleach.errors import LeaseError
 from pleach.scenario.colouring import check_colouring, colouring_of, is_coloured, widest_latency
 from pleach.scenario.locate import FlawError

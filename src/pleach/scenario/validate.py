@@ -11,7 +11,7 @@ from itertools import chain
 import msgspec
 
 from pleach.core.events.language import parse_filter
-from pleach.core.optimise.conduct import conduct_complaints
+from pleach.core.optimise.council_settings import council_complaints
 from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.errors import FilterError
 from pleach.scenario.advertisements import initial_advertisements
@@ -121,7 +121,7 @@ def check_settings(scenario: Scenario) -> None:
 def _check_improve(scenario: Scenario) -> None:
     if scenario.improve is None:
         return
-    for key, reason, remedy in conduct_complaints(scenario.improve):
+    for key, reason, remedy in council_complaints(scenario.improve):
         raise FlawError(("improve", key), f"`improve.{key}`: {reason}; {remedy}")
     if scenario.hierarchical:
         raise FlawError(("improve",), "hierarchical routing goes by the root, not by costs; leave `hierarchical` out")

@@ -15,9 +15,9 @@ from pleach.core.broker import Broker
 from pleach.core.effects import Effect, Observe, Observed, SetTimer
 from pleach.core.messages import OPERATOR, Bulletin, Message, Motion, Node
 from pleach.core.optimise.council import Councillor, CouncilTurn
+from pleach.core.optimise.council_observer import CouncilObserver
 from pleach.core.optimise.distances import MILLISECONDS_MIN, PROCESSING_MILLISECONDS
-from pleach.core.optimise.seat import Seat
-from pleach.core.stabilise.clocks import phase_of
+from pleach.core.timing import phase_of
 from pleach.scenario.asked import described
 from pleach.scenario.model import Scenario
 from pleach.scenario.reweaving import circumstances_of
@@ -56,7 +56,7 @@ class Seated:
     def __init__(self, broker: Broker, councillor: Councillor, ground: SimGround, every: float) -> None:
         self._broker = broker
         self._councillor = councillor
-        self._seat = Seat(councillor, ground)
+        self._seat = CouncilObserver(councillor, ground)
         self._every = every
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:

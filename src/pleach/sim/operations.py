@@ -156,7 +156,7 @@ class SimOperations:
 
     def _go_on(self, step: TreeStep | steps.MoveClient, run: PlanRun) -> None:
         """Start what may start now. Brokers that are busy are asked again by the protocol itself, so nothing waits."""
-        for startable in run.startable(self._around.sim.now):
+        for startable in run.startable():
             run.started(startable.name)
             self._ask(self._operation(step, startable, run))
         if run.is_over and not run.outcome().complete:
@@ -196,14 +196,14 @@ class SimOperations:
             case RequestAdd() if end.refusal:
                 del around.brokers[operation.broker]
         if operation.plan is not None:
-            self._go_on(operation.step, _told(operation.plan, end, around.sim.now))
+            self._go_on(operation.step, _told(operation.plan, end))
         elif end.refusal:
             around.refuse(operation.step, end.refusal)
 
 
-def _told(run: PlanRun, end: Concluded, now: float) -> PlanRun:
+def _told(run: PlanRun, end: Concluded) -> PlanRun:
     if end.refusal:
-        run.refused(end.operation, end.refusal, retry=False, now=now)
+        run.refused(end.operation, end.refusal)
     else:
         run.done(end.operation)
     return run

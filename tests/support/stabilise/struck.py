@@ -19,8 +19,8 @@ from pleach.core.effects import SetTimer
 from pleach.core.messages import Layer, Node
 from pleach.core.routing.clients import owner
 from pleach.core.routing.entries import Entry
-from pleach.core.routing.relays import Relaying
-from pleach.core.stabilise.lease import Renewal
+from pleach.core.routing.renewal_relay import Relaying
+from pleach.core.stabilise.lease_settings import Renewal
 from pleach.core.stabilise.rebuild import SWITCH
 from pleach.core.stabilise.twin import TwinRouter
 from pleach.scenario.advertisements import initial_advertisements

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from pleach.core.messages import Node
 from pleach.core.optimise.cost import Flow
-from pleach.core.optimise.journey import Journey
+from pleach.core.optimise.exchange_order import Journey
 from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.reference import lower_bound
 from pleach.core.optimise.search import Problem, best_of

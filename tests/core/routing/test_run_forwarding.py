@@ -24,7 +24,7 @@ from pleach.core.messages import (
     Unsubscribe,
 )
 from pleach.core.messages.runs import RUN_BYTES_MAX, Run, encode_event, encode_run
-from pleach.core.routing import passage
+from pleach.core.routing import run_forwarding
 from pleach.core.routing.router import RoutingConfig
 
 FILTERS = [parse_filter(text) for text in ("x = 1", "x > 1", "EXISTS y", "y = 'a' AND x = 2")]
@@ -172,7 +172,7 @@ def test_too_large_an_event_is_noticed_though_its_attributes_are_known(monkeypat
     made = subscribed()
     assert made.handle_run("c", run_of(Publish, event(1, {"x": 1}))) is not None
     assert RUN_BYTES_MAX < EVENT_BYTES_MAX  # so that the bound has to be lowered to be met
-    monkeypatch.setattr(passage, "EVENT_BYTES_MAX", 100)
+    monkeypatch.setattr(run_forwarding, "EVENT_BYTES_MAX", 100)
     again = subscribed()
     assert again.handle_run("c", run_of(Publish, event(1, {"x": 1}), event(2, {"x": 1}, payload=bytes(90)))) is not None
     assert again.handle_run("c", run_of(Publish, event(3, {"x": 1}, payload=bytes(92)))) is None
@@ -199,26 +199,26 @@ def test_bytes_that_are_no_attributes_are_an_error_and_not_passed_on():
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr(passage, "ROUTES_MAX", 10)
+    monkeypatch.setattr(run_forwarding, "ROUTES_MAX", 10)
     made = subscribed()
     for n in range(1, 100):
-        attributes = {"x": n, "text": "t" * (passage.KEY_BYTES_MAX if n % 2 else 1)}
+        attributes = {"x": n, "text": "t" * (run_forwarding.KEY_BYTES_MAX if n % 2 else 1)}
         run = run_of(Publish, event(n, attributes))
         assert passed_on(run, made.handle_run("c", run))["d"] == [Deliver(event(n, attributes))]
         remembered = [key for routes in made._passage._routes.values() for key in routes]
         assert len(remembered) <= 10
-        assert all(len(key) <= passage.KEY_BYTES_MAX for key in remembered)
+        assert all(len(key) <= run_forwarding.KEY_BYTES_MAX for key in remembered)
 
 
 def test_what_was_remembered_of_receivers_is_bounded_too(monkeypatch):
     """Also where the attributes are too long to be remembered, and every event goes to others."""
-    monkeypatch.setattr(passage, "ROUTES_MAX", 10)
+    monkeypatch.setattr(run_forwarding, "ROUTES_MAX", 10)
     made = broker()
     for n in range(8):
         made.handle(f"c{n}", Attach(), now=0.0)
         made.handle(f"c{n}", Subscribe("s", parse_filter(f"b{n} = 1")), now=0.0)
     for n in range(1, 256):
         bits = {f"b{k}": n >> k & 1 for k in range(8)}
-        run = run_of(Publish, event(n, {**bits, "text": "t" * passage.KEY_BYTES_MAX}))
+        run = run_of(Publish, event(n, {**bits, "text": "t" * run_forwarding.KEY_BYTES_MAX}))
         assert len(passed_on(run, made.handle_run("c", run))) == n.bit_count() + 1
         assert len(made._passage._known) <= 10

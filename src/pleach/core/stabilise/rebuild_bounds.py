@@ -21,7 +21,7 @@ from __future__ import annotations
 import msgspec
 
 from pleach.core.routing.policies import POLICIES
-from pleach.core.stabilise.bounds import Delays
+from pleach.core.stabilise.lease_bounds import Delays
 from pleach.errors import LeaseError
 
 

@@ -31,7 +31,7 @@ class _Route(NamedTuple):
     payload_bytes_max: int  # what an event with these attributes has room for
 
 
-class Passage:
+class RunForwarding:
     def __init__(self, sessions: ClientTable) -> None:
         self._sessions = sessions
         self._routes: dict[Node, dict[bytes, _Route]] = {}  # by sender, then by attributes

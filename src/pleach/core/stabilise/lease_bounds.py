@@ -21,8 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pleach.core.routing.policies import POLICIES
-from pleach.core.routing.relays import Relaying
-from pleach.core.stabilise.lease import Lease
+from pleach.core.routing.renewal_relay import Relaying
+from pleach.core.stabilise.lease_settings import Lease
 from pleach.errors import LeaseError
 
 

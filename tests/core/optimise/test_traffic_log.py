@@ -7,9 +7,9 @@ import pytest
 from pleach.core.effects import Send
 from pleach.core.events.event import Event, EventId
 from pleach.core.messages import Deliver, Forward, Mark, Marked, Publish, PublishRefused
-from pleach.core.optimise.book import CACHE_EVENTS, LAG_SECONDS, Book
 from pleach.core.optimise.ledger import LOCAL
 from pleach.core.optimise.sightings import hash_of, level_of
+from pleach.core.optimise.traffic_log import CACHE_EVENTS, LAG_SECONDS, Book
 
 WINDOW = 20.0
 NOW = 10.0

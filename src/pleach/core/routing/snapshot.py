@@ -6,7 +6,7 @@ import msgspec
 
 from pleach.core.messages import Node
 from pleach.core.routing.entries import Entry
-from pleach.core.routing.waits import Need, Ticket
+from pleach.core.routing.pending_acks import Need, Ticket
 
 
 class PropagationState(msgspec.Struct, frozen=True, array_like=True):

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pleach.core.effects import Effect, Observe, Passed
 from pleach.core.messages import EVENTS_TO_BROKERS, OPERATOR, Message, Node
 from pleach.core.messages.runs import Run
-from pleach.core.optimise.council import CouncilGround, Councillor
+from pleach.core.optimise.council import CouncilBroker, Councillor
 
 
-class Seat:
-    def __init__(self, councillor: Councillor, ground: CouncilGround) -> None:
+class CouncilObserver:
+    def __init__(self, councillor: Councillor, ground: CouncilBroker) -> None:
         self._councillor = councillor
         self._ground = ground
         self._neighbours = {*ground.neighbours}

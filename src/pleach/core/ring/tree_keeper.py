@@ -22,8 +22,8 @@ from pleach.core.ring.config import RingConfig, phase_of
 from pleach.core.ring.effects import Asker, Cast, OwnerFound, OwnerNotFound, Purpose, RingEffect, TreeNeighbours
 from pleach.core.ring.keys import Arc
 from pleach.core.ring.lookups import Lookups, Mode
+from pleach.core.ring.pending_answers import PendingAnswers
 from pleach.core.ring.reference_tree import reference_tree
-from pleach.core.ring.requests import PendingAnswers
 from pleach.core.ring.survey import HostArc, Neighbourhood, Wanted, survey
 from pleach.core.ring.view import RingView
 

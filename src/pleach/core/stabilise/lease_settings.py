@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from pleach.core.routing.policies import POLICIES
-from pleach.core.routing.relays import Relaying
+from pleach.core.routing.renewal_relay import Relaying
 
 
 class Renewal(StrEnum):

@@ -16,7 +16,7 @@ DEGREE_MIN, DEGREE_LIMIT = 2, 1_000
 ACTIONS_LIMIT = 1_000
 
 
-class Conduct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CouncilSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The same for all brokers of a network."""
 
     every: float = 2.0  # seconds between bulletins, where something is going on; up to eight times that at rest
@@ -28,7 +28,7 @@ class Conduct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dry_run: bool = False  # decide, say so, and leave the tree as it is
 
 
-def conduct_complaints(conduct: Conduct) -> Iterator[tuple[str, str, str]]:
+def council_complaints(conduct: CouncilSettings) -> Iterator[tuple[str, str, str]]:
     """(key, reason, remedy) of what is wrong although its type is right."""
     every, least = conduct.every, WINDOW_ROUNDS_MIN * conduct.every
     if not EVERY_SECONDS_MIN <= every <= EVERY_SECONDS_MAX:

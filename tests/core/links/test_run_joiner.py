@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleach.core.events.event import Event, EventId
-from pleach.core.links.joining import RunJoiner
+from pleach.core.links.run_joiner import RunJoiner
 from pleach.core.messages import CONFIRMED_TOGETHER_MAX, Attached, Deliver, Forward, Published, encode
 from pleach.core.messages.runs import RUN_BYTES_MAX, RUN_EVENTS_MAX, decode_all, encode_event
 

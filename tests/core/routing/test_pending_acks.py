@@ -8,9 +8,9 @@ import pytest
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import Install, Layer
 from pleach.core.routing.entries import Entry
+from pleach.core.routing.pending_acks import Need, Ticket
 from pleach.core.routing.policies import POLICIES
 from pleach.core.routing.propagation import Propagation
-from pleach.core.routing.waits import Need, Ticket
 
 RUNS = 200 * int(os.environ.get("PLEACH_THOROUGH", "1"))
 ANYTHING = parse_filter("n >= 0")

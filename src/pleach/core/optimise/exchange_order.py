@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pleach.core.optimise.gains import Growth, LinkMove, Priced, TreeView
+from pleach.core.optimise.gains import IndexedFlows, IndexedTree, LinkMove, TreeView
 from pleach.core.optimise.search import Problem, Rank
 from pleach.core.overlay.choice import Circumstances, planned_exchange
 from pleach.core.overlay.plans import Plan
@@ -70,8 +70,8 @@ class Journey:
 
 
 def _legs(tree: Topology, rank: Rank, goal: Topology, problem: Problem) -> Iterator[Leg]:
-    priced = Priced.of(problem.flows, problem.costs)
-    growth, wanted = Growth(tree, priced.names), Growth(goal, priced.names)
+    priced = IndexedFlows.of(problem.flows, problem.costs)
+    growth, wanted = IndexedTree(tree, priced.names), IndexedTree(goal, priced.names)
     while choice := min(_possible(growth, wanted, priced, problem.degree_max), default=None):
         move = choice.move
         growth.exchange(move)
@@ -90,7 +90,7 @@ class _Choice(NamedTuple):
     move: LinkMove
 
 
-def _possible(tree: Growth, goal: Growth, priced: Priced, degree_max: int) -> Iterator[_Choice]:
+def _possible(tree: IndexedTree, goal: IndexedTree, priced: IndexedFlows, degree_max: int) -> Iterator[_Choice]:
     for u, wanted in enumerate(goal.around):
         missing = [v for v in wanted if u < v and v not in tree.around[u]]
         if not missing:

@@ -10,7 +10,7 @@ Rule 3: clocks count modulo their period: a damaged one is late by one period at
 Rule 4: nothing else is trusted that was restored: numbers out of range are put right, and who waits for such asks
         again.
 Rule 5: nothing runs out for want of time alone, but of those of whom a whole round of renewals has come meanwhile
-        (core/routing/rounds.py). Who is away, or slow, is waited for.
+        (core/routing/renewal_rounds.py). Who is away, or slow, is waited for.
 Rule 6: where links can be down (live/), a driver says whom it cannot reach (`Presence`): renewals that nobody can hear
         would only pile up. Who is back is told at once.
 """
@@ -26,8 +26,8 @@ from pleach.core.effects import Effect, Observe, Observed, Send, SetTimer
 from pleach.core.messages import OPERATOR, Attached, Message, Node, Presence, pack, unpack
 from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.seam import Reaction, Reconfiguration
-from pleach.core.stabilise.clocks import phase_of, within
-from pleach.core.stabilise.lease import Lease
+from pleach.core.stabilise.lease_settings import Lease
+from pleach.core.timing import phase_of, within
 from pleach.errors import ProtocolError
 
 TICK: Final = "leases:tick"

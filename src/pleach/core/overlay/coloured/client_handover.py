@@ -22,7 +22,7 @@ from pleach.core.messages import ClientRequest, Node
 TURNS_MAX: Final = 2  # that a client is kept waiting for a farewell: its last request there is less than one before it
 
 
-class GuestsState(msgspec.Struct, array_like=True):
+class HandoverState(msgspec.Struct, array_like=True):
     """`relay`: who gets what this broker's clients ask for, if it leaves. `turns`: left, of each client to come."""
 
     relay: Node = ""
@@ -30,9 +30,9 @@ class GuestsState(msgspec.Struct, array_like=True):
     kept: list[tuple[Node, ClientRequest]] = msgspec.field(default_factory=list)
 
 
-class Guests:
+class ClientHandover:
     def __init__(self) -> None:
-        self.state = GuestsState()
+        self.state = HandoverState()
 
     def announce(self, client: Node) -> bool:
         """A client is about to come; whether that is news."""

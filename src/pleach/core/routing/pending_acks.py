@@ -31,7 +31,7 @@ class Need(NamedTuple):
     with_earlier: bool = False
 
 
-class Waits:
+class PendingAcks:
     def __init__(self) -> None:
         self._needs: dict[Ticket, set[Need]] = {}
         self._tickets: dict[Need, dict[Ticket, None]] = {}

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from pleach.core.optimise.cost import tree_cost
-from pleach.core.optimise.journey import Journey
+from pleach.core.optimise.exchange_order import Journey
 from pleach.core.optimise.search import Problem
 from pleach.core.overlay.choice import Circumstances
 from pleach.core.overlay.plans import ExchangeStep, SwapStep, Topology, decode_plan, encode_plan

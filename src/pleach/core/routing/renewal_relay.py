@@ -32,7 +32,7 @@ class Relaying(StrEnum):
     UNHIDDEN = "unhidden"  # … and that nothing else hides either: the second
 
 
-class Relays:
+class RenewalRelay:
     """`fresh` for each neighbour."""
 
     def __init__(self, layer: Layer, relaying: Relaying, make_stages: Callable[[], Sequence[Stage]]) -> None:

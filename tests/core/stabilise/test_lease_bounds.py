@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pleach.core.stabilise.bounds import Delays, check, period_min, stabilisation
-from pleach.core.stabilise.lease import Lease, Renewal
+from pleach.core.stabilise.lease_bounds import Delays, check, period_min, stabilisation
+from pleach.core.stabilise.lease_settings import Lease, Renewal
 from pleach.errors import LeaseError, ScenarioError
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.stabilising import delays_of, stabilisation_of
