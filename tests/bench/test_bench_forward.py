@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from pleach.bench import BENCHES, WITH_PEERS, forward
-from pleach.bench.peers.processes import free_ports, read_line, server, wait_for_port
-from pleach.bench.peers.registry import OURS, PEERS, SYSTEMS
-from pleach.bench.peers.system import EVENT_BYTES, SUBSCRIBERS, Case, Meter, Outcome, Task, payload
+from pleach.bench.systems.processes import free_ports, read_line, server, wait_for_port
+from pleach.bench.systems.registry import OURS, PEERS, SYSTEMS
+from pleach.bench.systems.system import EVENT_BYTES, SUBSCRIBERS, Case, Meter, Outcome, Task, payload
 from pleach.errors import LiveError
 
 TINY = forward.Effort(dict.fromkeys(Case, 100), 2, 100)

@@ -12,7 +12,7 @@ from pleach.core.optimise.search import Problem
 from pleach.core.overlay.choice import Circumstances
 from pleach.core.overlay.plans import Topology, decode_plan
 from pleach.errors import InvalidInputError, PriceError
-from pleach.spark.planner.wish import Wish
+from pleach.spark.planner.options import Wish
 
 
 def run(*arguments):

@@ -5,7 +5,7 @@ import pytest
 
 from pleach.demo.acts import ACTS, ZONES, Act, story, zone_of, zones
 from pleach.scenario import steps
-from pleach.scenario.locate import FlawError
+from pleach.scenario.positions import FlawError
 from pleach.scenario.timeline import check_steps
 from pleach.sim.run import run_scenario
 from pleach.trace import explain, judge

@@ -6,8 +6,8 @@ import pytest
 from pleach.core.messages import RequestAdd, RequestRemove, RequestSwap
 from pleach.errors import ScenarioError
 from pleach.explore.invariants import NEVER_ENDED, STILL_LOCKED, check
-from pleach.explore.reactions import BrokenError
 from pleach.explore.search import ExploreOutcome, explore
+from pleach.explore.transitions import BrokenError
 from pleach.explore.world import World
 from pleach.scenario.schedule import Ring, load_schedule, schedule_text
 from pleach.scenario.script import ExploreOptions, ScriptedRequests, describe, script_of

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pleach.lab.movers import Workload
+from pleach.lab.s4.movers import Workload
 from support.live.move_ways import Plan, compared
 
 PLAN = Plan(clients=6, family=6, seconds=2.0, pause=0.4, links=(("a", "b"), ("c", "b")), routes=(("a", "c"),))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pleach.lab.consequences import run_exchange
-from pleach.lab.dispatchers import Dispatchers, overheads
-from pleach.lab.exchanges import Workload, workload_scenario
+from pleach.lab.exchanges.consequences import run_exchange
+from pleach.lab.exchanges.workload import Workload, workload_scenario
+from pleach.lab.s2.dispatchers import Dispatchers, overheads
 from pleach.scenario.model import Ordering
 from support.contract.thorough import FACTOR
 

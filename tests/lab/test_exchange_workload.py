@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from pleach.core.overlay.plans import Topology
 from pleach.core.overlay.registry import EXCHANGES
-from pleach.lab.dispatchers import DEGREE_MAX, Dispatchers, dispatchers_scenario
-from pleach.lab.exchanges import (
+from pleach.lab.exchanges.workload import (
     EXCHANGE_AT,
     LATENCY_RATIO,
     Workload,
@@ -19,6 +18,7 @@ from pleach.lab.exchanges import (
     exchange_of,
     workload_scenario,
 )
+from pleach.lab.s2.dispatchers import DEGREE_MAX, Dispatchers, dispatchers_scenario
 from pleach.scenario.model import Ordering
 from pleach.scenario.steps import Drain, Exchange
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pleach.errors import ExperimentError
-from pleach.lab import code
+from pleach.lab import code_digest as code
 from pleach.lab.campaigns import tasks_of
 from pleach.lab.experiment import Size, case_key
 from pleach.lab.registry import EXPERIMENTS, experiment_named

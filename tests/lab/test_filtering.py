@@ -13,7 +13,7 @@ from pleach.core.messages import Forward, Install, Withdraw
 from pleach.core.stabilise.clocks import phase_of
 from pleach.core.stabilise.lease import Renewal
 from pleach.errors import InvalidInputError
-from pleach.lab.filtering import (
+from pleach.lab.s1.chapter3.class_filtering import (
     HOP,
     Setting,
     Window,
@@ -26,8 +26,8 @@ from pleach.lab.filtering import (
     renewals,
     told,
 )
-from pleach.lab.relayed_renewals import Lease, relayed
-from pleach.lab.spans import SECOND, places_of, times_of
+from pleach.lab.s1.chapter3.relayed_renewals import Lease, relayed
+from pleach.lab.s1.chapter3.spans import SECOND, places_of, times_of
 from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, ScenarioClient, Stabilise, Stabiliser
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from pleach.core.optimise.cost import tree_cost
 from pleach.core.optimise.search import best_of
-from pleach.lab import look, planner, planner_figures
+from pleach.lab import figure_style as look
+from pleach.lab.beyond import planner, planner_figures
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
 from pleach.lab.improve.contenders import Ground, final_trees, named_tree, numbered_tree

@@ -9,8 +9,8 @@ import pytest
 
 from pleach.errors import ExperimentError
 from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
+from pleach.lab.figure_style import bars, curve
 from pleach.lab.findings import NEGATIVE, Finding, Status
-from pleach.lab.look import bars, curve
 from pleach.lab.report import Measured, numbers_of, write_report
 
 SUMMARIES = [

@@ -9,8 +9,8 @@ import pytest
 from pleach.core.ring.keys import circle
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
-from pleach.lab.s3_figures import S3_TREE, judge_area, judge_churn, judge_degrees, judge_hops, judge_scale, write_churn
-from pleach.lab.s3_overlays import (
+from pleach.lab.s3.figures import S3_TREE, judge_area, judge_churn, judge_degrees, judge_hops, judge_scale, write_churn
+from pleach.lab.s3.overlays import (
     Change,
     ReferenceOverlay,
     RendezvousOverlay,
@@ -22,7 +22,7 @@ from pleach.lab.s3_overlays import (
     joined,
     path_up,
 )
-from pleach.lab.s3_tree import measure
+from pleach.lab.s3.tree import measure
 from support.lab.made_up import summarised
 
 #        1

@@ -12,13 +12,13 @@ from pleach.core.events.language import parse_filter
 from pleach.core.mobility.resettling import MoveProtocol
 from pleach.core.overlay.plans import Topology
 from pleach.lab.experiment import Size
+from pleach.lab.figure_style import save
 from pleach.lab.findings import Status
-from pleach.lab.look import save
-from pleach.lab.mover_runs import MESSAGES, Course, measure
-from pleach.lab.movers import Movers, Workload, movers_scenario, order, shapes_of
-from pleach.lab.s4_figures import FIGURES, judge_workloads
-from pleach.lab.s4_movement import MOVEMENT, cases
-from pleach.lab.s4_ways import spread
+from pleach.lab.s4.figures import FIGURES, judge_workloads
+from pleach.lab.s4.movement import MOVEMENT, cases
+from pleach.lab.s4.mover_runs import MESSAGES, Course, measure
+from pleach.lab.s4.movers import Movers, Workload, movers_scenario, order, shapes_of
+from pleach.lab.s4.ways import spread
 from support.lab.made_up import summarised
 
 FIGURE = {figure.name: figure for figure in FIGURES}

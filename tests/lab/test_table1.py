@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pleach.core.overlay.registry import EXCHANGES
+from pleach.lab.exchanges.promises import Promise, promised, said
+from pleach.lab.exchanges.table1 import Row, cases, measure, rows
+from pleach.lab.exchanges.table1_figures import TABLE1, judge_broken, judge_cost, judge_promises
+from pleach.lab.exchanges.table1_page import page
 from pleach.lab.experiment import Size, Summary
 from pleach.lab.findings import Status
-from pleach.lab.promises import Promise, promised, said
-from pleach.lab.table1 import Row, cases, measure, rows
-from pleach.lab.table1_figures import TABLE1, judge_broken, judge_cost, judge_promises
-from pleach.lab.table1_page import page
 from pleach.scenario.model import Ordering
 
 METRICS = (

@@ -7,9 +7,9 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from pleach.lab.consequences import costs, extra_delays, guarantees, run_exchange, times, trees_on_the_way
-from pleach.lab.exchanges import EXCHANGE_AT, Workload, cycle_of, workload_scenario
-from pleach.lab.witness import Journey, Misrouted, Witness
+from pleach.lab.exchanges.consequences import costs, extra_delays, guarantees, run_exchange, times, trees_on_the_way
+from pleach.lab.exchanges.witness import Journey, Misrouted, Witness
+from pleach.lab.exchanges.workload import EXCHANGE_AT, Workload, cycle_of, workload_scenario
 from pleach.scenario.model import Ordering, Routing
 from pleach.scenario.steps import Exchange
 from pleach.sim.run import ScenarioRun

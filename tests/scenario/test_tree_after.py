@@ -6,7 +6,7 @@ import pytest
 
 from pleach.core.overlay.plans import Topology
 from pleach.scenario import load_scenario
-from pleach.scenario.outline import outline, read_outline, tree_after
+from pleach.scenario.initial_tree import outline, read_outline, tree_after
 from pleach.sim.run import run_scenario
 from pleach.trace import RecordKind
 

@@ -7,7 +7,7 @@ import pytest
 
 from pleach.errors import SparkError
 from pleach.spark.campaign import Campaign, outcome_of, run_campaign
-from pleach.spark.portions import Task
+from pleach.spark.task_partitions import Task
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ from pleach.core.optimise.search import Problem
 from pleach.core.overlay.plans import Topology
 from pleach.errors import TraceError
 from pleach.scenario import load_scenario
-from pleach.scenario.outline import OUTLINE, outline
+from pleach.scenario.initial_tree import OUTLINE, outline
 from pleach.sim.run import run_scenario
 from pleach.trace import RecordKind
 from pleach.trace.store import write_trace

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleach.spark.portions import PORTION_SECONDS, PORTION_TASKS_MAX, PORTIONS_PER_CORE, Task, Waiting
+from pleach.spark.task_partitions import PORTION_SECONDS, PORTION_TASKS_MAX, PORTIONS_PER_CORE, Task, Waiting
 
 TASKS = st.lists(
     st.builds(Task, case=st.sampled_from("abcdef"), seed=st.integers(0, 10_000), cost=st.floats(0.001, 1_000)),

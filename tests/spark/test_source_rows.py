@@ -8,8 +8,8 @@ from pleach.client.reader import ReadPosition
 from pleach.core.events.event import Event, EventId
 from pleach.errors import EventError, SettingsError
 from pleach.spark.source import offsets
-from pleach.spark.source.drafts import Draft, Drafts
 from pleach.spark.source.options import stream_options
+from pleach.spark.source.row_events import Draft, Drafts
 from pleach.spark.source.rows import ROWS_PER_BATCH, Seen, Table
 
 EVENT = Event(EventId("p/q", 3, 9), {"s": "t", "i": 5, "f": 2.5, "b": True, "raw": b"\x01"}, b"load")

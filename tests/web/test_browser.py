@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
+from pleach.scenario.initial_tree import OUTLINE, outline
 from pleach.scenario.load import load_scenario
-from pleach.scenario.outline import OUTLINE, outline
 from pleach.sim.run import run_scenario
 from pleach.trace import write_trace
 from support.live.broker_process import ENVIRONMENT, PLEACH, eventually

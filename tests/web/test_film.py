@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pleach.errors import PleachError, TraceError
+from pleach.scenario.initial_tree import OUTLINE, outline, read_outline
 from pleach.scenario.load import load_scenario
-from pleach.scenario.outline import OUTLINE, outline, read_outline
 from pleach.sim.run import run_scenario
 from pleach.trace import Record, RecordKind, write_trace
 from pleach.web import tape

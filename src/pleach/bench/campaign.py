@@ -20,9 +20,9 @@ from pleach.scenario.model import PublishLoad, Routing, Scenario, ScenarioClient
 from pleach.scenario.values import Span
 from pleach.sim.run import run_scenario
 from pleach.spark.campaign import LIGHT_JVM, Campaign, run_campaign
-from pleach.spark.portions import Task
 from pleach.spark.results import Results
 from pleach.spark.session import spark_session
+from pleach.spark.task_partitions import Task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,10 +27,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from pleach.bench.peers.processes import read_line, stop
-from pleach.bench.peers.registry import DURABLE, OURS, PEERS
-from pleach.bench.peers.system import Addresses, Case, Outcome, System, Task
 from pleach.bench.report import Measurement
+from pleach.bench.systems.processes import read_line, stop
+from pleach.bench.systems.registry import DURABLE, OURS, PEERS
+from pleach.bench.systems.system import Addresses, Case, Outcome, System, Task
 from pleach.errors import LiveError
 
 BARS = {
@@ -177,7 +177,7 @@ def _let_go(publisher: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _worker(role: str, task: Task) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "pleach.bench.peers.worker", role, msgspec.json.encode(task).decode()]
+    command = [sys.executable, "-m", "pleach.bench.systems.worker", role, msgspec.json.encode(task).decode()]
     process = subprocess.Popen(  # noqa: S603 - ourselves
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     )

@@ -16,7 +16,7 @@ from random import Random
 from statistics import median
 from typing import Any, NamedTuple
 
-from pleach.bench.naive import GroupedLoop, NaiveLoop
+from pleach.bench.linear_matching import GroupedLoop, NaiveLoop
 from pleach.bench.report import Measurement
 from pleach.bench.stopwatch import collector_paused, compare, seconds_per_item
 from pleach.bench.workloads import DESTINATIONS, W1, W2, W3, W4, Workload

@@ -19,7 +19,7 @@ from pleach.core.optimise.search import Problem, random_tree
 from pleach.core.optimise.tasks import End, Task
 from pleach.core.overlay.plans.topology import link
 from pleach.spark.campaign import LIGHT_JVM
-from pleach.spark.planner.wish import DEGREE_MAX
+from pleach.spark.planner.options import DEGREE_MAX
 from pleach.spark.session import load_spark, spark_session
 
 BAR = 1.6  # times one core, on two

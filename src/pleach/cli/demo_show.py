@@ -18,8 +18,8 @@ from pleach.cli.dashboard import opened
 from pleach.cli.show import explaining, show_verdict
 from pleach.demo.acts import Act
 from pleach.demo.gaps import spoken
-from pleach.demo.judgement import Engine, Judgement
-from pleach.demo.stage import TICK_SECONDS, Performance, Scene
+from pleach.demo.run import TICK_SECONDS, Performance, Scene
+from pleach.demo.verdict import Engine, Judgement
 from pleach.harness.network import LiveNetwork
 from pleach.web.walk import LiveSource
 
@@ -27,7 +27,7 @@ AUDIT_STEPS = 8  # that Spark's audit names; the reference has one
 
 
 class Show:
-    """An audience (demo/stage.py) that tells people. `quiet`: nothing on stdout, no bar."""
+    """An audience (demo/run.py) that tells people. `quiet`: nothing on stdout, no bar."""
 
     def __init__(self, listen: str, acts: int, seconds_per_act: float, *, quiet: bool) -> None:
         self.quiet = quiet

@@ -18,7 +18,7 @@ from pleach.errors import InvalidInputError, ScheduleError
 from pleach.explore import search
 from pleach.explore.search import KINDS, STATES_MAX, Exploration, ExploreOutcome, Finding
 from pleach.scenario.load import load_scenario
-from pleach.scenario.plants import PLANTS
+from pleach.scenario.planted_bugs import PLANTS
 from pleach.scenario.read import instead
 from pleach.scenario.schedule import schedule_text
 from pleach.scenario.script import ExploreOptions

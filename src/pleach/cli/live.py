@@ -15,9 +15,9 @@ from pleach.cli.show import explaining, show_leases, show_tree, show_verdict
 from pleach.harness.run import LiveResult, run_live
 from pleach.harness.scenario_faults import lived
 from pleach.lake.arrow import load_arrow
+from pleach.scenario.initial_tree import OUTLINE, outline
 from pleach.scenario.load import load_scenario
-from pleach.scenario.outline import OUTLINE, outline
-from pleach.scenario.stabilising import stabilisation_of
+from pleach.scenario.stabilise_settings import stabilisation_of
 from pleach.trace import Verdict, judge, write_trace
 from pleach.trace.store import About
 

@@ -20,7 +20,7 @@ from pleach.core.overlay.choice import AUTO, Circumstances, check_fits, planned_
 from pleach.core.overlay.plans import Plan, Topology, encode_plan
 from pleach.errors import InvalidInputError
 from pleach.operate.survey import settled_survey
-from pleach.spark.planner.wish import DEGREE_MAX, EXCHANGES_MAX, STARTS, STARTS_MAX, Wish
+from pleach.spark.planner.options import DEGREE_MAX, EXCHANGES_MAX, STARTS, STARTS_MAX, Wish
 
 if TYPE_CHECKING:
     from pleach.spark.planner.job import Planned

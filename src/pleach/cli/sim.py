@@ -11,9 +11,9 @@ from rich.console import Console
 
 from pleach.cli.show import explaining, progress_of_run, show_leases, show_result, show_tree, show_verdict
 from pleach.lake.arrow import load_arrow
+from pleach.scenario.initial_tree import OUTLINE, outline
 from pleach.scenario.load import load_scenario
-from pleach.scenario.outline import OUTLINE, outline
-from pleach.scenario.stabilising import stabilisation_of
+from pleach.scenario.stabilise_settings import stabilisation_of
 from pleach.sim.replay import load_schedule, replay
 from pleach.sim.run import SimResult, run_scenario
 from pleach.trace import RecordKind, Verdict, judge, write_trace

@@ -10,7 +10,7 @@ from math import atan2, cos, pi, sin
 from pleach.core.messages import Node
 from pleach.demo.acts import ZONES, zone_of
 from pleach.demo.gaps import Gap, spoken
-from pleach.demo.stage import Scene, Tree
+from pleach.demo.run import Scene, Tree
 from pleach.scenario import steps
 from pleach.trace import Record, RecordKind
 

@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from pleach.errors import LivenessError
-from pleach.explore.history import records_of, steps_of
+from pleach.explore.counterexample import records_of, steps_of
 from pleach.explore.invariants import FLAWS, check
 from pleach.explore.world import BrokenError, State, World
 from pleach.scenario.model import Scenario

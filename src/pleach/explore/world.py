@@ -18,11 +18,11 @@ from typing import TypeAlias
 
 from pleach.core.effects import Observe
 from pleach.core.messages import Message, Node
+from pleach.explore.client_history import Pasts
 from pleach.explore.interning import Interner
-from pleach.explore.past import Pasts
-from pleach.explore.reactions import BrokenError, Machine, Move, Reactions, RingAt, Transition, subject_of
-from pleach.scenario.assemble import make_broker, tree_of
-from pleach.scenario.plants import BrokerMachine, plant
+from pleach.explore.transitions import BrokenError, Machine, Move, Reactions, RingAt, Transition, subject_of
+from pleach.scenario.machines import make_broker, tree_of
+from pleach.scenario.planted_bugs import BrokerMachine, plant
 from pleach.scenario.schedule import Act, Answer, HandOver
 from pleach.scenario.script import Action, Crashes, Restarts, Script, ScriptedClient, ScriptedRequests
 

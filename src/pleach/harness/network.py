@@ -25,7 +25,7 @@ from pleach.net.addresses import Address, one_address
 from pleach.net.http_client import ask
 from pleach.operate.apply import Directory
 from pleach.scenario import steps
-from pleach.scenario.assemble import Tree, tree_of
+from pleach.scenario.machines import Tree, tree_of
 from pleach.scenario.model import Scenario
 from pleach.server.settings import TABLES
 from pleach.server.stabilise_settings import StabiliseKind

@@ -27,9 +27,9 @@ from pleach.harness.quiet import Quiet
 from pleach.harness.scenario_faults import LiveStateFaults, lived
 from pleach.harness.timeline import LiveOperations
 from pleach.scenario import model, steps
-from pleach.scenario.acting import act
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
-from pleach.scenario.behaviour import Publication, Replies, publications
+from pleach.scenario.client_load import Publication, Replies, publications
+from pleach.scenario.client_steps import act
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 DRAIN_SECONDS_MAX = 60.0

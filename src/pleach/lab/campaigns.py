@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pleach.errors import ExperimentError, LakeError
-from pleach.lab.code import code_version
+from pleach.lab.code_digest import code_version
 from pleach.lab.experiment import Case, Experiment, Sample, Size, Summary, case_key
 from pleach.lab.report import Measured
 from pleach.spark.campaign import Campaign, Outcome, Progress, run_campaign
-from pleach.spark.portions import Task
 from pleach.spark.results import Append, Results
 from pleach.spark.summaries import summarise
+from pleach.spark.task_partitions import Task
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from pleach.errors import ExperimentError
-from pleach.lab import look
+from pleach.lab import figure_style as look
 from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table
 from pleach.lab.findings import Finding, Status
 

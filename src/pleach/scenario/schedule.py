@@ -74,7 +74,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`plant`: the planted bug (`plants.py`) with which it was found; empty for the system as it is."""
+    """`plant`: the planted bug (`planted_bugs.py`) with which it was found; empty for the system as it is."""
 
     scenario: str
     plant: str = ""

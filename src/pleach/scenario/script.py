@@ -41,8 +41,8 @@ from pleach.core.overlay.registry import WAITING
 from pleach.errors import ScenarioError
 from pleach.scenario import model, steps
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
-from pleach.scenario.asked import asked_by_step, described
-from pleach.scenario.behaviour import draw_attributes, publications
+from pleach.scenario.client_load import draw_attributes, publications
+from pleach.scenario.step_requests import asked_by_step, described
 from pleach.scenario.values import Choice, Uniform
 
 ACTIONS_MAX = 200  # of all actors; orders grow exponentially with them

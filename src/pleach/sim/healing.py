@@ -6,7 +6,7 @@ its receiver is dead by then. So a broker may hold what the dead one has passed 
 
 What dies with a broker is all that it had sent and nobody has got: of what was under way on each link, some first part
 still arrives. Each copy that dies is in the trace (`died with it`), and each event that somebody still has for the dead
-broker (`still has it`): from these trace/departed.py tells what was lost with brokers from what was lost by us.
+broker (`still has it`): from these trace/broker_losses.py tells what was lost with brokers from what was lost by us.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from pleach.core.messages import (
 from pleach.core.overlay.healing.journal import Journal
 from pleach.core.overlay.healing.stand_in import StandIn
 from pleach.scenario import model
-from pleach.scenario.assemble import Tree, make_broker
-from pleach.scenario.plants import BrokerMachine
-from pleach.sim.hearsay import Hearsay
+from pleach.scenario.machines import Tree, make_broker
+from pleach.scenario.planted_bugs import BrokerMachine
+from pleach.sim.dead_positions import Places, is_gathering
+from pleach.sim.heard_events import Hearsay
 from pleach.sim.operations import SimOperations
-from pleach.sim.places import Places, is_gathering
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, Recorder, RecordKind
-from pleach.trace.departed import DIED, GIVEN_UP, HELD, linked_when_died
+from pleach.trace.broker_losses import DIED, GIVEN_UP, HELD, linked_when_died
 
 CONFIRMED_WITHIN = 5.0  # latencies: a confirmation may come late, but the next one says as much
 Direction = tuple[Node, Node]

@@ -13,9 +13,9 @@ from functools import partial
 from pleach.core.effects import Concluded
 from pleach.core.messages import OPERATOR, Node
 from pleach.errors import LivenessError, ScheduleError
-from pleach.scenario.assemble import make_broker, tree_of
+from pleach.scenario.machines import make_broker, tree_of
 from pleach.scenario.model import Scenario
-from pleach.scenario.plants import BrokerMachine, plant
+from pleach.scenario.planted_bugs import BrokerMachine, plant
 from pleach.scenario.schedule import Act, Answer, HandOver, Move, Ring, Schedule, load_schedule
 from pleach.scenario.script import Action, Crashes, Restarts, Script, ScriptedRequests, describe, script_of
 from pleach.sim.run import SimResult, run_name

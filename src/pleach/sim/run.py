@@ -14,19 +14,19 @@ from pleach.core.events.language import parse_filter
 from pleach.core.messages import Message, Node
 from pleach.core.overlay.coloured.broker import ColouredBroker
 from pleach.scenario import model, steps
-from pleach.scenario.acting import act
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
-from pleach.scenario.assemble import make_clients, make_machine, make_machines, tree_of
-from pleach.scenario.behaviour import Publication, Replies, publications
-from pleach.scenario.colouring import is_coloured
-from pleach.scenario.plants import BrokerMachine
-from pleach.scenario.stabilising import fault_detail
-from pleach.sim.councils import Councils
+from pleach.scenario.client_load import Publication, Replies, publications
+from pleach.scenario.client_steps import act
+from pleach.scenario.coloured_settings import is_coloured
+from pleach.scenario.machines import make_clients, make_machine, make_machines, tree_of
+from pleach.scenario.planted_bugs import BrokerMachine
+from pleach.scenario.stabilise_settings import fault_detail
+from pleach.sim.council import Councils
 from pleach.sim.faults import SimStateFaults
 from pleach.sim.healing import Healing
 from pleach.sim.links import SimLink
 from pleach.sim.operations import SimOperations, Surroundings
-from pleach.sim.service import service_of
+from pleach.sim.service_time import service_of
 from pleach.sim.simulator import Machine, Simulator
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 

@@ -17,8 +17,8 @@ from typing import Protocol, TypeAlias, assert_never
 from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
 from pleach.core.messages import Message, Node
 from pleach.errors import LinkError, LivenessError
-from pleach.sim.desks import Desk
 from pleach.sim.links import LinkListener, Links, SimLink
+from pleach.sim.service_queue import Desk
 
 STEPS_MAX = 50_000_000
 FOREVER = float("inf")

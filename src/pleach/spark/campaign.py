@@ -21,7 +21,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pleach.errors import ExperimentError, SparkError
-from pleach.spark.portions import PORTIONS_PER_CORE, Task, Waiting
+from pleach.spark.task_partitions import PORTIONS_PER_CORE, Task, Waiting
 
 if TYPE_CHECKING:
     import pyarrow as pa

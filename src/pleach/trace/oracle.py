@@ -46,11 +46,11 @@ from collections.abc import Callable, Sequence
 
 from pleach.core.events.event import EventId
 from pleach.errors import InvalidInputError, TraceError
+from pleach.trace.broker_losses import without_departed
 from pleach.trace.candidates import Candidates
-from pleach.trace.departed import without_departed
+from pleach.trace.first_pass import Survey, survey
 from pleach.trace.ledger import NEVER, ClientHistory, Clients, Past, Publication, SubscriptionSpan
 from pleach.trace.records import Record, RecordKind, attributes_from
-from pleach.trace.survey import Survey, survey
 from pleach.trace.verdict import Counts, Ordering, Rule, Verdict, Violation
 
 NO_PAST: Past = {}

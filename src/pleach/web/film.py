@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pleach.scenario.outline import Outline
+from pleach.scenario.initial_tree import Outline
 from pleach.trace import Record, RecordKind, judge
 from pleach.web.patch import difference, plain
 from pleach.web.picture import Kind, Source

@@ -15,8 +15,8 @@ from pleach.core.messages import Node
 from pleach.core.overlay.plans import Link
 from pleach.core.overlay.plans.topology import link
 from pleach.operate.operation import asked_name
-from pleach.scenario.asked import ASKED, added, removed
-from pleach.scenario.outline import Outline
+from pleach.scenario.initial_tree import Outline
+from pleach.scenario.step_requests import ASKED, added, removed
 from pleach.trace import Record, RecordKind
 from pleach.web.picture import (
     Broker,

@@ -12,7 +12,7 @@ from pleach.core.events.language import parse_internal
 from pleach.core.messages import Node
 from pleach.errors import InvalidInputError, TraceError
 from pleach.lake.manifest import load_manifest
-from pleach.scenario.outline import OUTLINE, Outline, read_outline
+from pleach.scenario.initial_tree import OUTLINE, Outline, read_outline
 from pleach.trace import Record, RecordKind, total_order
 from pleach.trace.parquet import count_rows, records_in, runs_in
 from pleach.trace.store import trace_files

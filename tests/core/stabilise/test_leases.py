@@ -18,7 +18,7 @@ from pleach.core.routing.waits import Need, Ticket
 from pleach.core.stabilise import bounds
 from pleach.core.stabilise.lease import Renewal
 from pleach.core.stabilise.machine import Leases
-from pleach.scenario.stabilising import stabilisation_of
+from pleach.scenario.stabilise_settings import stabilisation_of
 from pleach.sim.run import ScenarioRun
 from support.stabilise import struck
 from support.stabilise.struck import (

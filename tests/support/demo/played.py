@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pleach.core.overlay.plans import Topology
 from pleach.demo.acts import ACTS, story
-from pleach.demo.stage import Performance, Scene, Tree
+from pleach.demo.run import Performance, Scene, Tree
 from pleach.harness.run import LiveResult
 from pleach.scenario.load import load_scenario
 from pleach.sim.run import run_scenario

@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pleach.bench.peers.moving import Plan, moved
-from pleach.bench.peers.registry import MOVING
+from pleach.bench.systems.moving import Plan, moved
+from pleach.bench.systems.registry import MOVING
 from pleach.core.overlay.plans import Topology
 from pleach.operate.moves import ClientMove
 from pleach.operate.operation import OperationState, fresh_name

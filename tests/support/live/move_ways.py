@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import pleach
 from pleach.core.mobility.resettling import MoveProtocol
 from pleach.core.overlay.plans import Topology
-from pleach.lab.movers import FAMILY, SHAPES, Movers, Workload, interval, shapes_of
+from pleach.lab.s4.movers import FAMILY, SHAPES, Movers, Workload, interval, shapes_of
 from pleach.net.http_client import ask
 from pleach.operate.moves import ClientMove
 from pleach.operate.operation import OperationState, fresh_name

@@ -11,8 +11,8 @@ from pyspark.sql import functions as f
 
 from pleach.errors import TraceError
 from pleach.trace.candidates import Candidates
+from pleach.trace.first_pass import Survey, note
 from pleach.trace.records import Record, RecordKind
-from pleach.trace.survey import Survey, note
 from pleach.trace.verdict import Ordering
 
 SETTINGS = [RecordKind.DRAIN.value, RecordKind.FAULT.value]

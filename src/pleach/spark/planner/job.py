@@ -19,14 +19,14 @@ from pleach.core.optimise.tasks import End, Task
 from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import TraceError
-from pleach.scenario.outline import OUTLINE, Outline, read_outline, tree_after
+from pleach.scenario.initial_tree import OUTLINE, Outline, read_outline, tree_after
 from pleach.spark.audit.checkpoints import kept
 from pleach.spark.audit.job import partitioned
 from pleach.spark.audit.sources import read_records, sources_of
-from pleach.spark.failures import explained
+from pleach.spark.job_errors import explained
 from pleach.spark.planner.flows import HOMES_SCHEMA, at_brokers, flows_in
+from pleach.spark.planner.options import Wish
 from pleach.spark.planner.starts import searched_on_spark
-from pleach.spark.planner.wish import Wish
 from pleach.trace.records import RecordKind
 from pleach.trace.store import trace_files, traces_in
 

@@ -23,8 +23,8 @@ from pleach.client.publish_once import publish_once
 from pleach.client.visit import Identity
 from pleach.core.events.event import Event, EventId
 from pleach.errors import SettingsError
-from pleach.spark.source.drafts import Draft, Drafts
 from pleach.spark.source.options import FORMAT, SinkOptions
+from pleach.spark.source.row_events import Draft, Drafts
 
 if TYPE_CHECKING:
     import pyarrow as pa

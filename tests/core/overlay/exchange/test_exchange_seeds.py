@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from pleach.lab.exchanges import cycle_of, exchange_of
-from pleach.lab.table1 import Row
+from pleach.lab.exchanges.table1 import Row
+from pleach.lab.exchanges.workload import cycle_of, exchange_of
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 from support.contract.thorough import FACTOR

@@ -1,7 +1,7 @@
 """One seed of one exchange protocol, and everything that the protocol promises of it.
 
 Every protocol leaves a tree with tables that agree, in which everything reaches everyone. What it promises beyond that
-stands in `pleach.lab.promises`. Seeds in a row go through all ways to route but hierarchical ones, and all orders.
+stands in `pleach.lab.exchanges.promises`. Consecutive seeds go through all routing policies but hierarchical ones, and all orders.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pleach.lab.promises import Promise, promised
-from pleach.lab.table1 import Row
+from pleach.lab.exchanges.promises import Promise, promised
+from pleach.lab.exchanges.table1 import Row
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 from support.contract.networks import BY_NAME, Combination
