@@ -25,7 +25,7 @@ def test_commands_pictures_and_other_worlds_do_not_count():
 
 def test_a_version_changes_with_the_code_and_not_with_its_layout(tmp_path, monkeypatch):
     module = tmp_path / "pleach_toy_measure.py"
-    monkeypatch.setattr(code, "_source", {"toy": module}.get)
+    monkeypatch.setattr(code_digest, "_source", {"toy": module}.get)
 
     def version(text):
         module.write_text(text)
@@ -43,5 +43,5 @@ def test_a_version_changes_with_the_code_and_not_with_its_layout(tmp_path, monke
 
 
 def test_the_version_is_that_of_the_package_and_a_digest():
-    assert code.code_version(HOPS_BY_POLICY) == code.code_version(HOPS_BY_POLICY)
-    assert code.code_version(HOPS_BY_POLICY).startswith("0.1.0+")
+    assert code_digest.code_version(HOPS_BY_POLICY) == code_digest.code_version(HOPS_BY_POLICY)
+    assert code_digest.code_version(HOPS_BY_POLICY).startswith("0.1.0+")

@@ -4,7 +4,7 @@ from math import nan
 
 import pytest
 
-from pleach.lab import figure_style as look
+from pleach.lab import figure_style
 from pleach.lab.beyond import settling
 from pleach.lab.beyond import settling_figures as resting
 from pleach.lab.experiment import Size
@@ -259,4 +259,4 @@ def test_no_tree_of_eight_brokers_is_cheaper_than_the_optimum():
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_figures_can_be_drawn(figure, summaries, tmp_path):
-    assert all(path.stat().st_size > 1_000 for path in look.save(figure, summaries, tmp_path))
+    assert all(path.stat().st_size > 1_000 for path in figure_style.save(figure, summaries, tmp_path))

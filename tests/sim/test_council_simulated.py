@@ -13,7 +13,7 @@ from pleach.core.optimise.conduct import Conduct
 from pleach.core.overlay.plans import Topology
 from pleach.errors import ScenarioError
 from pleach.scenario import parse_scenario
-from pleach.scenario.initial_tree import outline, read_outline, tree_after
+from pleach.scenario.initial_tree import initial_tree, read_initial_tree, tree_after
 from pleach.scenario.model import PerLink
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
@@ -63,7 +63,7 @@ def test_the_tree_suits_its_traffic_after_a_while_and_nothing_is_lost(seed):
     tree = tree_of(going)
     assert {("a1", "a2"), ("b1", "b2"), ("c1", "c2")} <= {*tree.links}
     notes = [(each.node, each.detail) for each in done.records if each.kind == RecordKind.STATE]
-    assert {*tree_after(read_outline(outline(going.scenario)), notes).links} == {*tree.links}
+    assert {*tree_after(read_initial_tree(initial_tree(going.scenario)), notes).links} == {*tree.links}
     assert milliseconds(done, 13.0, 14.0) < 0.5 * milliseconds(done, 0.5, 1.5)
 
 

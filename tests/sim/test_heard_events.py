@@ -8,7 +8,7 @@ import pytest
 
 from pleach.core.client.returning import ReturningClient
 from pleach.scenario.load import parse_scenario
-from pleach.sim.heard_events import Hearsay
+from pleach.sim.heard_events import HeardEvents
 from pleach.sim.run import run_scenario
 from pleach.trace import RecordKind, Rule, judge
 
@@ -84,7 +84,7 @@ def test_who_wanted_it_in_time_has_it(reader_at):
 
 @SUBTREES
 def test_without_hearsay_it_would_come(reader_at, monkeypatch):
-    monkeypatch.setattr(Hearsay, "of", lambda *_: [])
+    monkeypatch.setattr(HeardEvents, "of", lambda *_: [])
     monkeypatch.setattr(ReturningClient, "hear", lambda *_: None)
     verdict, _ = run(reader_at)
     assert [v.rule for v in verdict.violations] == [Rule.CAUSAL]

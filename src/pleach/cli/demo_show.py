@@ -16,7 +16,7 @@ from rich.table import Table
 
 from pleach.cli.dashboard import opened
 from pleach.cli.show import explaining, show_verdict
-from pleach.demo.acts import Act
+from pleach.demo.acts import DemoAct
 from pleach.demo.gaps import spoken
 from pleach.demo.run import TICK_SECONDS, Performance, Scene
 from pleach.demo.verdict import Engine, Judgement
@@ -64,7 +64,7 @@ class Show:
         self._say(f"watch it:  [bold]{self._url}[/]   (or at any broker: http://{self._admins()[0]}/dashboard/)\n")
         self._progress.update(self._bar, total=self._acts * self._seconds)
 
-    def begins(self, act: Act) -> None:
+    def begins(self, act: DemoAct) -> None:
         self._number += 1
         self._say(f"[bold]{self._number}/{self._acts} {escape(act.title)}[/]\n    {escape(act.says)}")
 

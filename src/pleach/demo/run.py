@@ -16,7 +16,7 @@ from typing import Protocol
 
 from pleach.core.messages import Node
 from pleach.core.overlay.plans import Topology
-from pleach.demo.acts import Act, story, zones
+from pleach.demo.acts import DemoAct, story, zones
 from pleach.errors import LiveError
 from pleach.harness.network import LiveNetwork
 from pleach.harness.run import LiveResult, LiveRun, run_live
@@ -30,7 +30,7 @@ EXCHANGES_MAX = 12
 
 
 @dataclass(frozen=True)
-class Tree:
+class TreeSnapshot:
     """What the brokers said at one moment."""
 
     topology: Topology
@@ -38,7 +38,7 @@ class Tree:
     away: frozenset[Node]  # clients that no broker has a connection to
 
     @classmethod
-    def of(cls, found: Survey) -> Tree:
+    def of(cls, found: Survey) -> TreeSnapshot:
         """A client that has just moved may be known in two places: where it is connected, it is."""
         known: dict[Node, Node] = {}
         connected: dict[Node, Node] = {}
@@ -52,12 +52,12 @@ class Tree:
 class Scene:
     """An act that was played, in seconds of the run. `changed_at`: when its steps had come to their end."""
 
-    act: Act
+    act: DemoAct
     began_at: float
     changed_at: float
     ended_at: float
-    before: Tree
-    after: Tree
+    before: TreeSnapshot
+    after: TreeSnapshot
     refusals: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what there is to say beside how the tree has changed
 
@@ -68,12 +68,12 @@ class Performance:
     scenes: tuple[Scene, ...]
 
 
-class Audience(Protocol):
+class RunReporter(Protocol):
     """Who is told how it goes."""
 
     def starts(self, network: LiveNetwork) -> None: ...
 
-    def begins(self, act: Act) -> None: ...
+    def begins(self, act: DemoAct) -> None: ...
 
     def goes_on(self, records: int) -> None: ...
 
@@ -83,7 +83,7 @@ class Audience(Protocol):
 
 
 async def perform(
-    acts: Sequence[Act], directory: Path, audience: Audience, *, seed: int, seconds_per_act: float
+    acts: Sequence[DemoAct], directory: Path, audience: RunReporter, *, seed: int, seconds_per_act: float
 ) -> Performance:
     """Starts everything, and stops it, whatever happens. An act takes `seconds_per_act`, or as long as it needs."""
     scenario = story(acts)
@@ -107,7 +107,7 @@ async def perform(
     return Performance(result, tuple(scenes))
 
 
-async def _played(run: LiveRun, act: Act, before: Tree, seconds: float) -> Scene:
+async def _played(run: LiveRun, act: DemoAct, before: TreeSnapshot, seconds: float) -> Scene:
     began, refused = run.now, len(run.refusals)
     for at, together in groupby(act.steps, key=attrgetter("at")):
         await _sleep_until(run, began + at)
@@ -141,8 +141,8 @@ async def _until_all_are_back(run: LiveRun) -> None:
         await asyncio.sleep(TICK_SECONDS)
 
 
-async def _tree(run: LiveRun) -> Tree:
-    return Tree.of(await settled_survey(list(run.network.directory.admin.values())))
+async def _tree(run: LiveRun) -> TreeSnapshot:
+    return TreeSnapshot.of(await settled_survey(list(run.network.directory.admin.values())))
 
 
 async def _sleep_until(run: LiveRun, time: float) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pleach.demo.gaps import Gap, gaps, longest, longest_of_all
 from pleach.demo.run import Performance
 from pleach.errors import MissingPartError, SparkError
-from pleach.scenario.initial_tree import OUTLINE, outline
+from pleach.scenario.initial_tree import OUTLINE, initial_tree
 from pleach.trace import Record, RecordKind, Verdict, VerdictOutcome, judge, write_trace
 from pleach.trace.store import About
 
@@ -70,7 +70,7 @@ def judgement(
 
 def _written(performance: Performance, out: Path, seed: int) -> tuple[Path | None, str]:
     scenario, records = performance.result.scenario, performance.result.records
-    about: About = {"scenario": scenario.name, "seed": seed, OUTLINE: outline(scenario)}
+    about: About = {"scenario": scenario.name, "seed": seed, OUTLINE: initial_tree(scenario)}
     try:
         return write_trace(records, out / LAKE, records[0].run, about=about), ""
     except MissingPartError as error:

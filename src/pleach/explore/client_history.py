@@ -14,7 +14,7 @@ oracle (trace/oracle.py) reads a total order, but asks little of it:
 Drains need no place here. The oracle asks whether a drain lay between an event and an unsubscription; every quiet
 state is judged with a drain at its end, so what such a drain would show has been seen at that state.
 
-`Pasts` numbers the pasts that occur, so that a state holds one small number for all of it.
+`ClientHistories` numbers the pasts that occur, so that a state holds one small number for all of it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pleach.trace import attributes_text
 PARSED_MAX = 4_096
 
 
-class Stretch(NamedTuple):
+class SubscriptionState(NamedTuple):
     """One subscription from its `subscribe` to its `unsubscribe_ack`."""
 
     subscription: str
@@ -48,22 +48,22 @@ class Stretch(NamedTuple):
         return is_due and _parsed(self.filter).matches(event.attributes)
 
 
-class Life(NamedTuple):
+class ClientHistory(NamedTuple):
     """The past of one client."""
 
     lived: tuple[tuple[object, ...], ...] = ()
-    stretches: tuple[Stretch, ...] = ()
+    stretches: tuple[SubscriptionState, ...] = ()
     answered: frozenset[tuple[str, bool]] = frozenset()  # events of this client, and whether they failed
 
 
-Past = tuple[Life, ...]  # one per client
+Past = tuple[ClientHistory, ...]  # one per client
 
 
-class Pasts:
+class ClientHistories:
     def __init__(self, clients: Iterable[Node]) -> None:
         self._clients = tuple(clients)
         self._interner: Interner[Past] = Interner()
-        self.none = self._interner.number(tuple(Life() for _ in self._clients))
+        self.none = self._interner.number(tuple(ClientHistory() for _ in self._clients))
 
     def after(self, number: int, client: Node, seen: Iterable[Observe]) -> int:
         """The number of the past that `number` becomes once the client has seen this."""
@@ -74,7 +74,7 @@ class Pasts:
             past = (*past[:index], life, *past[index + 1 :])
         return self._interner.number(past)
 
-    def _live(self, past: Past, life: Life, seen: Observe) -> Life:
+    def _live(self, past: Past, life: ClientHistory, seen: Observe) -> ClientHistory:
         match seen.kind:
             case Observed.PUBLISH | Observed.DELIVER:
                 return life._replace(lived=(*life.lived, self._token(past, seen)))
@@ -104,7 +104,7 @@ class Pasts:
         return (*common, *owed)
 
 
-def _acknowledged(stretches: tuple[Stretch, ...], subscription: str) -> tuple[Stretch, ...]:
+def _acknowledged(stretches: tuple[SubscriptionState, ...], subscription: str) -> tuple[SubscriptionState, ...]:
     """Acknowledgements come in the order of the requests: this one is for the oldest that has none."""
     for index, stretch in enumerate(stretches):
         if stretch.subscription == subscription and not stretch.acknowledged:
@@ -112,13 +112,13 @@ def _acknowledged(stretches: tuple[Stretch, ...], subscription: str) -> tuple[St
     return stretches
 
 
-def _changed(stretches: tuple[Stretch, ...], seen: Observe) -> tuple[Stretch, ...]:
+def _changed(stretches: tuple[SubscriptionState, ...], seen: Observe) -> tuple[SubscriptionState, ...]:
     same = [index for index, s in enumerate(stretches) if s.subscription == seen.subscription]
     is_open = bool(same) and not stretches[same[-1]].ended
     match seen.kind:
         case Observed.SUBSCRIBE if not is_open:
             own = "no-own" not in seen.detail.split()
-            return (*stretches, Stretch(seen.subscription, seen.filter, own))
+            return (*stretches, SubscriptionState(seen.subscription, seen.filter, own))
         case Observed.UNSUBSCRIBE if is_open:
             last = same[-1]
             return (*stretches[:last], stretches[last]._replace(ended=True), *stretches[last + 1 :])

@@ -23,29 +23,29 @@ from pleach.core.messages import (
     Unsubscribed,
     Withdraw,
 )
-from pleach.explore.transitions import RingAt
+from pleach.explore.transitions import FireTimerAt
 from pleach.explore.world import World
-from pleach.scenario.schedule import Act, Answer, HandOver, Step
+from pleach.scenario.schedule import Act, Answer, HandOver, ScheduleStep
 from pleach.scenario.script import describe
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 # Schedules ---------------------------------------------------------------------------------------------------
 
 
-def steps_of(world: World, moves: Sequence[int]) -> tuple[Step, ...]:
+def steps_of(world: World, moves: Sequence[int]) -> tuple[ScheduleStep, ...]:
     """The moves, from the start of the world on, with words for readers."""
     steps = []
     state = world.start
     for place, number in enumerate(moves, start=1):
         match world.move(number):
             case HandOver(sender, receiver):
-                steps.append(Step(deliver=(sender, receiver), message=told(world.message(state, number))))
+                steps.append(ScheduleStep(deliver=(sender, receiver), message=told(world.message(state, number))))
             case Act(actor):
-                steps.append(Step(act=actor, does=describe(world.action(state, number))))
+                steps.append(ScheduleStep(act=actor, does=describe(world.action(state, number))))
             case Answer(client):
-                steps.append(Step(answer=client, does=describe(world.action(state, number))))
-            case RingAt(node):
-                steps.append(Step(ring=(node, world.timer(state, number))))
+                steps.append(ScheduleStep(answer=client, does=describe(world.action(state, number))))
+            case FireTimerAt(node):
+                steps.append(ScheduleStep(ring=(node, world.timer(state, number))))
         if place < len(moves):  # the last move may be one that breaks
             state = world.take(state, number)
     return tuple(steps)

@@ -21,14 +21,14 @@ from pleach.scenario.script import Action, Crashes, Restarts, ScriptedClient, Sc
 Machine: TypeAlias = BrokerMachine | ScriptedClient
 
 
-class RingAt(NamedTuple):
+class FireTimerAt(NamedTuple):
     """The timer at this place among those that are set at a broker fires."""
 
     node: Node
     place: int
 
 
-Move: TypeAlias = HandOver | Act | Answer | RingAt
+Move: TypeAlias = HandOver | Act | Answer | FireTimerAt
 
 
 class Transition(NamedTuple):
@@ -56,11 +56,11 @@ def subject_of(move: Move) -> Node:
     match move:
         case HandOver(_, receiver):
             return receiver
-        case Act(node) | Answer(node) | RingAt(node):
+        case Act(node) | Answer(node) | FireTimerAt(node):
             return node
 
 
-class Reactions:
+class TransitionTable:
     def __init__(
         self,
         machines: Mapping[Node, Machine],
@@ -138,7 +138,7 @@ class Reactions:
             case Answer():
                 assert isinstance(machine, ScriptedClient)
                 return machine.answer()
-            case RingAt(_, place):
+            case FireTimerAt(_, place):
                 assert not isinstance(machine, ScriptedClient)
                 return machine.handle_timer(self._timers.value(what)[place], now=0.0)
 

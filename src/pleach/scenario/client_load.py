@@ -16,7 +16,7 @@ from pleach.scenario.model import PublishLoad, ScenarioClient
 from pleach.scenario.values import Attribute, Attributes, Choice, Sequence, Span, Uniform
 
 
-class Publication(NamedTuple):
+class PlannedEvent(NamedTuple):
     """An event to be published: `at` seconds after the start, or after what it answers."""
 
     at: float
@@ -24,7 +24,7 @@ class Publication(NamedTuple):
     payload: bytes = b""
 
 
-def publications(client: ScenarioClient, index: int, duration: float, seed: str) -> Iterator[Publication]:
+def publications(client: ScenarioClient, index: int, duration: float, seed: str) -> Iterator[PlannedEvent]:
     """The events of the client's load number `index`, in order of time."""
     load = client.publish[index]
     stream = Random(f"{seed}/{client.id}/publish/{index}")
@@ -33,7 +33,7 @@ def publications(client: ScenarioClient, index: int, duration: float, seed: str)
     number = 0
     while at < until and (load.count is None or number < load.count):
         number += 1
-        yield Publication(at, draw_attributes(load.attributes, stream, number), _payload(load, stream))
+        yield PlannedEvent(at, draw_attributes(load.attributes, stream, number), _payload(load, stream))
         at += draw_span(load.every, stream)
 
 
@@ -45,12 +45,12 @@ class Replies:
         self._rules = [(reply, parse_filter(reply.to)) for reply in client.reply]
         self._counts = [0] * len(self._rules)
 
-    def to(self, event: Event) -> Iterator[Publication]:
+    def to(self, event: Event) -> Iterator[PlannedEvent]:
         for index, (reply, wanted) in enumerate(self._rules):
             if wanted.matches(event.attributes) and self._stream.random() < reply.probability:
                 self._counts[index] += 1
                 attributes = draw_attributes(reply.attributes, self._stream, self._counts[index])
-                yield Publication(draw_span(reply.delay, self._stream), attributes)
+                yield PlannedEvent(draw_span(reply.delay, self._stream), attributes)
 
 
 def draw_span(span: Span, stream: Random) -> float:

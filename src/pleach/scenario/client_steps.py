@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Protocol, TypeAlias, assert_never
 
 from pleach.core.messages import Node
-from pleach.scenario.client_load import Publication
+from pleach.scenario.client_load import PlannedEvent
 from pleach.scenario.steps import AdvertiseStep, PublishStep, SubscribeStep, UnadvertiseStep, UnsubscribeStep
 
 ClientStep: TypeAlias = SubscribeStep | UnsubscribeStep | AdvertiseStep | UnadvertiseStep | PublishStep
 
 
-class Clients(Protocol):
+class ClientActions(Protocol):
     """What the clients of a world can be made to do at once. Filters are as the file spells them."""
 
     def subscribe(self, client: Node, text: str) -> None: ...
@@ -22,10 +22,10 @@ class Clients(Protocol):
 
     def unadvertise(self, client: Node, text: str) -> None: ...
 
-    def publish(self, client: Node, publication: Publication) -> None: ...
+    def publish(self, client: Node, publication: PlannedEvent) -> None: ...
 
 
-def act(clients: Clients, step: ClientStep, *, now: float) -> None:
+def perform_client_step(clients: ClientActions, step: ClientStep, *, now: float) -> None:
     match step:
         case SubscribeStep(client=client, filter=text):
             clients.subscribe(client, text)
@@ -36,6 +36,6 @@ def act(clients: Clients, step: ClientStep, *, now: float) -> None:
         case UnadvertiseStep(client=client, filter=text):
             clients.unadvertise(client, text)
         case PublishStep(client=client, attributes=attributes):
-            clients.publish(client, Publication(now, dict(attributes)))
+            clients.publish(client, PlannedEvent(now, dict(attributes)))
         case _:
             assert_never(step)

@@ -17,26 +17,26 @@ from pleach.scenario.step_requests import ASKED, added, removed
 OUTLINE = "outline"  # its key in `about`
 
 
-class Outline(msgspec.Struct, frozen=True):
+class InitialTree(msgspec.Struct, frozen=True):
     brokers: tuple[Node, ...]
     links: tuple[tuple[Node, Node], ...]
     homes: dict[Node, Node]  # client: broker
 
 
-def outline(scenario: Scenario) -> str:
+def initial_tree(scenario: Scenario) -> str:
     homes = {client.id: client.broker for client in scenario.clients}
-    return msgspec.json.encode(Outline(tuple(scenario.brokers), tuple(scenario.links), homes)).decode()
+    return msgspec.json.encode(InitialTree(tuple(scenario.brokers), tuple(scenario.links), homes)).decode()
 
 
-def read_outline(text: str) -> Outline | None:
+def read_initial_tree(text: str) -> InitialTree | None:
     """None where there is none, or one of another release."""
     try:
-        return msgspec.json.decode(text, type=Outline)
+        return msgspec.json.decode(text, type=InitialTree)
     except msgspec.DecodeError:
         return None
 
 
-def tree_after(begun: Outline, notes: Iterable[tuple[Node, str]]) -> Topology:
+def tree_after(begun: InitialTree, notes: Iterable[tuple[Node, str]]) -> Topology:
     """The tree at the end of a run. `notes`: of operations, as its trace has them (node, detail), in order."""
     links: dict[Link, None] = {link(a, b): None for a, b in begun.links}
     brokers = dict.fromkeys(begun.brokers)

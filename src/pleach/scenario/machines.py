@@ -43,14 +43,14 @@ REBUILDS: Mapping[Stabiliser, type[Rebuild]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Tree:
+class BrokerTree:
     """Neighbours of each broker, and its neighbour on the shortest way to the root (None for the root)."""
 
     neighbours: dict[Node, tuple[Node, ...]]
     parent: dict[Node, Node | None]
 
 
-def tree_of(scenario: Scenario, root: Node = "") -> Tree:
+def tree_of(scenario: Scenario, root: Node = "") -> BrokerTree:
     """With the scenario's root, or another one."""
     neighbours: dict[Node, list[Node]] = {broker: [] for broker in scenario.brokers}
     for a, b in scenario.links:
@@ -64,7 +64,7 @@ def tree_of(scenario: Scenario, root: Node = "") -> Tree:
             if neighbour not in parent:
                 parent[neighbour] = broker
                 waiting.append(neighbour)
-    return Tree({broker: tuple(sorted(found)) for broker, found in neighbours.items()}, parent)
+    return BrokerTree({broker: tuple(sorted(found)) for broker, found in neighbours.items()}, parent)
 
 
 def routing_config(scenario: Scenario) -> RoutingConfig:
@@ -91,7 +91,7 @@ def broker_machines(scenario: Scenario) -> Sequence[MachineMaker]:
             return [partial(REBUILDS[kind], period=period, salt=scenario.name)]
 
 
-def router_maker(scenario: Scenario, tree: Tree, name: Node) -> RouterMaker:
+def router_maker(scenario: Scenario, tree: BrokerTree, name: Node) -> RouterMaker:
     """Makes the routing layer of this broker."""
     if scenario.stabilise is None or not scenario.stabilise.kind.rebuilds:
         return Router
@@ -104,14 +104,14 @@ def router_maker(scenario: Scenario, tree: Tree, name: Node) -> RouterMaker:
     return partial(twin, Wiring(name, branches))
 
 
-def _branch(tree: Tree, name: Node) -> TreePosition:
+def _branch(tree: BrokerTree, name: Node) -> TreePosition:
     """A broker's place in the tree of shortest ways to a root, in a network that has other links too."""
     parent = tree.parent[name]
     linked = [n for n in tree.neighbours[name] if n == parent or tree.parent[n] == name]
     return TreePosition(parent, tuple(linked))
 
 
-def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
+def make_broker(scenario: Scenario, tree: BrokerTree, name: Node) -> Broker:
     """A broker without any state, as it is started for the first time (or before its state is restored).
 
     One that is not of the tree has no neighbours yet: it is about to join.
@@ -128,7 +128,7 @@ def make_broker(scenario: Scenario, tree: Tree, name: Node) -> Broker:
     )
 
 
-def make_machine(scenario: Scenario, tree: Tree, name: Node) -> BrokerMachine:
+def make_machine(scenario: Scenario, tree: BrokerTree, name: Node) -> BrokerMachine:
     """As `make_broker`, whatever kind of broker the network has."""
     if not is_coloured(scenario):
         return make_broker(scenario, tree, name)

@@ -28,7 +28,7 @@ from pleach.scenario.model import Scenario
 from pleach.scenario.overlay_steps import TreeStep, planned, single
 
 
-class Asked(NamedTuple):
+class StepRequest(NamedTuple):
     """`after`: operations of the same plan that must be done before."""
 
     broker: Node
@@ -36,9 +36,9 @@ class Asked(NamedTuple):
     after: tuple[str, ...] = ()
 
 
-def asked_by_step(scenario: Scenario) -> dict[int, list[Asked]]:
+def requests_by_step(scenario: Scenario) -> dict[int, list[StepRequest]]:
     """By the index of the step. Raises ScenarioError for an exchange that would leave no tree."""
-    found: dict[int, list[Asked]] = {}
+    found: dict[int, list[StepRequest]] = {}
     at, before = 0.0, Topology.of(scenario.links, scenario.brokers)
     after = before
     places = {client.id: client.broker for client in scenario.clients}
@@ -57,12 +57,12 @@ def asked_by_step(scenario: Scenario) -> dict[int, list[Asked]]:
         else:
             only = single(step, is_leaf=True)
             assert only is not None, step
-            found[index] = [Asked(asked(only), request_of(PlannedOperation(name, only, ()), scenario.exchange))]
+            found[index] = [StepRequest(asked(only), request_of(PlannedOperation(name, only, ()), scenario.exchange))]
             after = _then(after, [only])
     return found
 
 
-def _moved(step: steps.MoveClient, name: str, topology: Topology, places: dict[Node, Node]) -> Asked:
+def _moved(step: steps.MoveClient, name: str, topology: Topology, places: dict[Node, Node]) -> StepRequest:
     """From where the client is if all went well so far. `places`: of clients; this one is at its target then."""
     if step.protocol != MoveProtocol.TRANSACTION:
         raise ScenarioError(f"step `move_client` at {step.at:g} s by {step.protocol!r} promises nothing; leave it out")
@@ -71,7 +71,7 @@ def _moved(step: steps.MoveClient, name: str, topology: Topology, places: dict[N
         path = topology.path(source, step.to)
     except TopologyError as error:
         raise ScenarioError(f"step `move_client` at {step.at:g} s is not possible: {error}") from None
-    return Asked(source, RequestMove(name, step.client, list(path), round(step.delay_max * 1_000)))
+    return StepRequest(source, RequestMove(name, step.client, list(path), round(step.delay_max * 1_000)))
 
 
 def _plan(step: steps.Exchange, topology: Topology, scenario: Scenario) -> Plan:
@@ -81,12 +81,12 @@ def _plan(step: steps.Exchange, topology: Topology, scenario: Scenario) -> Plan:
         raise ScenarioError(f"step `exchange` at {step.at:g} s is not possible: {error}") from None
 
 
-def _by_plan(name: str, plan: Plan, protocol: str) -> Iterator[Asked]:
+def _by_plan(name: str, plan: Plan, protocol: str) -> Iterator[StepRequest]:
     """All that a plan will ask for, with what each request waits for."""
     run = PlanRun(plan, name)
     for index, step in enumerate(plan.steps):
         request = request_of(PlannedOperation(run.operation(index), step, plan.touched[index]), protocol)
-        yield Asked(asked(step), request, tuple(map(run.operation, plan.dependencies[index])))
+        yield StepRequest(asked(step), request, tuple(map(run.operation, plan.dependencies[index])))
 
 
 def _then(topology: Topology, following: Sequence[Step]) -> Topology:

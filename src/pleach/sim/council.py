@@ -50,7 +50,7 @@ class SimGround:
         return max(MILLISECONDS_MIN, 1_000.0 * (span.low + span.high) / 2)
 
 
-class Seated:
+class BrokerWithCouncil:
     """A broker with its councillor, as the simulator has it."""
 
     def __init__(self, broker: Broker, councillor: Councillor, ground: SimGround, every: float) -> None:
@@ -91,14 +91,14 @@ class Seated:
         return effects
 
 
-class Councils:
+class SimCouncils:
     def __init__(self, sim: Simulator, scenario: Scenario) -> None:
         self._sim = sim
         self._scenario = scenario
         self._latency = scenario.latency.by_link()
         self._numbers = count(1)
 
-    def seated(self, broker: Broker) -> Seated:
+    def seated(self, broker: Broker) -> BrokerWithCouncil:
         """The broker as the simulator shall have it; its rounds begin as soon as time goes on."""
         scenario, now = self._scenario, self._sim.now
         assert scenario.improve is not None
@@ -113,7 +113,7 @@ class Councils:
             fresh_name=lambda: f"ci-{next(self._numbers)}",
         )
         every = scenario.improve.every
-        seated = Seated(broker, councillor, ground, every)
+        seated = BrokerWithCouncil(broker, councillor, ground, every)
         first = phase_of(f"{scenario.name}/{broker.name}/council", every)
         self._sim.at(now, lambda: self._sim.perform(broker.name, [seated.clock(first)]))
         return seated

@@ -20,7 +20,7 @@ from pleach.core.overlay.swaplink.machine import SwapLink
 from pleach.scenario.planted_bugs import BrokerMachine
 
 
-class Places:
+class DeadPositions:
     def __init__(self, brokers: Mapping[Node, BrokerMachine]) -> None:
         self._brokers = brokers
         self._last: dict[Node, StandFor] = {}  # of those that ever died, as they saw it

@@ -24,7 +24,7 @@ from pleach.sim.dead_positions import is_gathering
 Came = tuple[int, list[EventId]]  # how often something of this link had been discarded, and what came
 
 
-class Hearsay:
+class HeardEvents:
     def __init__(self) -> None:
         self._heard: dict[Node, Marks] = defaultdict(dict)
         self._beside: dict[tuple[Node, Node], deque[tuple[Message, Marks]]] = defaultdict(deque)

@@ -29,7 +29,7 @@ from pleach.sim.simulator import Machine, Simulator
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class OperationContext:
     """What operations work on, and whom they tell."""
 
     sim: Simulator
@@ -56,7 +56,7 @@ class SimOperation(NamedTuple):
 
 
 class SimOperations:
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: OperationContext) -> None:
         self._around = surroundings
         self._count = 0
         self._under_way: dict[str, SimOperation] = {}

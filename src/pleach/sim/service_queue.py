@@ -18,7 +18,7 @@ Later = Callable[[float, Callable[[], None]], None]
 
 
 @dataclass
-class Desk:
+class ServiceQueue:
     """`seconds`: for a message, from when its turn comes until it is handled."""
 
     seconds: Callable[[Message], float]

@@ -20,7 +20,7 @@ ROUNDING_SECONDS = 1e-6  # sums of equal parts may fall short of the whole
 UNKNOWN_SECONDS = PORTION_SECONDS  # of a task before anything is known: it gets a portion of its own
 
 
-class Task(NamedTuple):
+class CampaignTask(NamedTuple):
     """One run: what is measured is a function of case and seed alone."""
 
     case: str
@@ -36,7 +36,7 @@ class Forecast:
         self._cost = 0.0
         self._seconds = 0.0
 
-    def learn(self, task: Task, seconds: float) -> None:
+    def learn(self, task: CampaignTask, seconds: float) -> None:
         seen = self._by_case[task.case]
         seen[0] += 1
         seen[1] += seconds
@@ -47,7 +47,7 @@ class Forecast:
     def knows_nothing(self) -> bool:
         return not self._by_case
 
-    def seconds(self, task: Task) -> float:
+    def seconds(self, task: CampaignTask) -> float:
         if task.case in self._by_case:
             tasks, seconds = self._by_case[task.case]
             return seconds / tasks
@@ -59,7 +59,7 @@ class Forecast:
 class Waiting:
     """The tasks that no job has taken yet."""
 
-    def __init__(self, tasks: Iterable[Task], portions_max: int) -> None:
+    def __init__(self, tasks: Iterable[CampaignTask], portions_max: int) -> None:
         self.forecast = Forecast()
         self._tasks = list(tasks)
         self._portions_max = portions_max
@@ -71,7 +71,7 @@ class Waiting:
         """Of work that waits."""
         return sum(map(self.forecast.seconds, self._tasks))
 
-    def next_job(self) -> list[list[Task]]:
+    def next_job(self) -> list[list[CampaignTask]]:
         """The longest tasks that wait, in portions; smaller ones towards the end, so that all cores have some.
 
         Before anything is known: one task per core, to learn from.
@@ -83,7 +83,7 @@ class Waiting:
         timed.sort(key=lambda each: (-each[0], each[1].seed, each[1].case))
         fair_share = sum(seconds for seconds, _ in timed) / self._portions_max
         target = max(min(PORTION_SECONDS, fair_share), PORTION_SECONDS_MIN) - ROUNDING_SECONDS
-        portions: list[list[Task]] = []
+        portions: list[list[CampaignTask]] = []
         filled = target
         for seconds, task in timed:
             if filled >= target or len(portions[-1]) == PORTION_TASKS_MAX:

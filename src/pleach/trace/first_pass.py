@@ -36,7 +36,7 @@ class Suspension:
 
 
 @dataclass(slots=True)
-class Survey:
+class FirstPass:
     run: str
     ordering: Ordering | None = None
     suspensions: list[Suspension] = field(default_factory=list)
@@ -47,14 +47,14 @@ class Survey:
     last_publication: int = -1
 
 
-def survey(records: Sequence[Record]) -> Survey:
+def survey(records: Sequence[Record]) -> FirstPass:
     """Raises TraceError where the records cannot be judged at all."""
     if not records:
         raise TraceError("the trace has no records")
     check = OrderCheck(records[0].run)
     for index, record in enumerate(records):
         check(index, record)
-    found = Survey(records[0].run)
+    found = FirstPass(records[0].run)
     for index, record in enumerate(records):
         note(found, index, record)
     return found
@@ -86,7 +86,7 @@ class OrderCheck:
         self._last[record.node] = record.n
 
 
-def note(found: Survey, index: int, record: Record) -> None:
+def note(found: FirstPass, index: int, record: Record) -> None:
     """Takes the records in order; raises TraceError at settings that make no sense."""
     match record.kind:
         case RecordKind.DELIVER:
@@ -123,7 +123,7 @@ def _seconds(record: Record, text: str) -> float:
     return seconds
 
 
-def _note_ordering(found: Survey, record: Record) -> None:
+def _note_ordering(found: FirstPass, record: Record) -> None:
     name = dict(SETTING.findall(record.detail)).get("ordering")
     if name is None:
         return

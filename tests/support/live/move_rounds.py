@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pleach.bench.systems.moving import Plan, moved
+from pleach.bench.systems.moving import MovingLoad, moved
 from pleach.bench.systems.registry import MOVING
 from pleach.core.overlay.plans import Topology
 from pleach.operate.moves import ClientMove
@@ -125,7 +125,9 @@ def main() -> int:
         rounds = asyncio.run(asked)
     say("\n".join(told(rounds)))
     if given.peers:
-        plan = Plan(PEER_SERVERS, given.clients, PUBLISHERS, given.events, given.seconds, PAUSE_SECONDS, given.seed)
+        plan = MovingLoad(
+            PEER_SERVERS, given.clients, PUBLISHERS, given.events, given.seconds, PAUSE_SECONDS, given.seed
+        )
         for line in told_of_peers(plan):
             say(line)
     return 0 if rounds.verdict and rounds.verdict.clean else 1
@@ -136,7 +138,7 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def told_of_peers(plan: Plan) -> Iterator[str]:
+def told_of_peers(plan: MovingLoad) -> Iterator[str]:
     """One after the other: they would disturb each other."""
     for system in MOVING:
         if missing := system.missing():

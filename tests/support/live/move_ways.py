@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import pleach
 from pleach.core.mobility.resettling import MoveProtocol
 from pleach.core.overlay.plans import Topology
-from pleach.lab.s4.movers import FAMILY, SHAPES, Movers, Workload, interval, shapes_of
+from pleach.lab.s4.movers import FAMILY, SHAPES, CoveringWorkload, Movers, interval, shapes_of
 from pleach.net.http_client import ask
 from pleach.operate.moves import ClientMove
 from pleach.operate.operation import OperationState, fresh_name
@@ -38,7 +38,7 @@ from support.live.fleet import Fleet
 
 LINKS = (("1", "3"), ("2", "3"), ("4", "3"), ("4", "5"), ("4", "8"), ("8", "9"), ("8", "12"), ("12", "13"))
 ROUTES = (("1", "12"), ("2", "12"))
-WORKLOADS = (*SHAPES, Workload.RANDOM)
+WORKLOADS = (*SHAPES, CoveringWorkload.RANDOM)
 WAYS = (
     ("simple", MoveProtocol.TRANSACTION),
     ("covering", MoveProtocol.TRANSACTION),
@@ -72,7 +72,7 @@ class Plan:
     routes: Sequence[tuple[str, str]] = ROUTES
     seed: int = 1
 
-    def wanted(self, workload: Workload) -> list[str]:
+    def wanted(self, workload: CoveringWorkload) -> list[str]:
         """The subscription of each client, as in the simulated experiment."""
         setting = Movers(workload, MoveProtocol.COVERING, clients=self.clients, family=self.family, moving=0)
         shapes = shapes_of(setting, self.seed)
@@ -132,7 +132,7 @@ class Mover:
         self.here, self.there, self.path = self.there, self.here, self.path[::-1]
 
 
-async def compared(place: Path, plan: Plan, workloads: Sequence[Workload] = WORKLOADS) -> AsyncIterator[Cell]:
+async def compared(place: Path, plan: Plan, workloads: Sequence[CoveringWorkload] = WORKLOADS) -> AsyncIterator[Cell]:
     """Every way with every workload, one after the other: they would disturb each other."""
     for routing in sorted({routing for routing, _ in WAYS}):
         home = place / routing
@@ -144,7 +144,7 @@ async def compared(place: Path, plan: Plan, workloads: Sequence[Workload] = WORK
                     yield await measured(fleet, plan, workload, routing, way)
 
 
-async def measured(fleet: Fleet, plan: Plan, workload: Workload, routing: str, way: MoveProtocol) -> Cell:
+async def measured(fleet: Fleet, plan: Plan, workload: CoveringWorkload, routing: str, way: MoveProtocol) -> Cell:
     rng, tree = Random(plan.seed), Topology.of(plan.links)
     movers = []
     for number, wanted in enumerate(plan.wanted(workload)):
@@ -191,7 +191,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--family", type=int, default=FAMILY, help="subscriptions of which one may cover the others")
     parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="between two movements of a client")
-    parser.add_argument("--workloads", nargs="+", type=Workload, choices=WORKLOADS, default=WORKLOADS)
+    parser.add_argument("--workloads", nargs="+", type=CoveringWorkload, choices=WORKLOADS, default=WORKLOADS)
     parser.add_argument("--json", action="store_true", help="one object per line")
     given = parser.parse_args()
     plan = Plan(given.clients, given.family, given.seconds, given.pause)
@@ -200,7 +200,7 @@ def main() -> int:
     return 0
 
 
-async def _tell(place: Path, plan: Plan, workloads: Sequence[Workload], *, as_json: bool) -> None:
+async def _tell(place: Path, plan: Plan, workloads: Sequence[CoveringWorkload], *, as_json: bool) -> None:
     async for cell in compared(place, plan, workloads):
         line = msgspec.json.encode(cell).decode() if as_json else told(cell)
         sys.stdout.write(line + "\n")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pleach.bench.systems.processes import LOOPBACK, free_ports, server, wait_for_port
-from pleach.bench.systems.system import TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
+from pleach.bench.systems.system import TOPIC, Addresses, Case, ReceiveMeter, SendSchedule, Starter, WorkerTask, payload
 from pleach.net.addresses import one_address
 
 LOOP_SECONDS = 0.001  # how long one turn of a loop may wait
@@ -37,14 +37,14 @@ class Mosquitto:
             wait_for_port(port, process, "mosquitto")
             yield Addresses(f"{LOOPBACK}:{port}", f"{LOOPBACK}:{port}")
 
-    def publish(self, task: Task, start: Starter) -> None:
+    def publish(self, task: WorkerTask, start: Starter) -> None:
         client = _client(task.address)
         client.loop_start()
         while not client.is_connected():
             time.sleep(LOOP_SECONDS)
         for events in task.phases:
             start()
-            schedule = Schedule(task.rate) if task.rate else None
+            schedule = SendSchedule(task.rate) if task.rate else None
             body = payload()
             for _ in range(events):
                 last = client.publish(TOPIC, payload() if schedule else body, qos=0)
@@ -54,7 +54,7 @@ class Mosquitto:
         client.disconnect()
         client.loop_stop()
 
-    def subscribe(self, task: Task, meter: Meter) -> None:
+    def subscribe(self, task: WorkerTask, meter: ReceiveMeter) -> None:
         left = task.subscribers
         done = False
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pleach.bench.systems.processes import LOOPBACK, free_ports, server, wait_for_port
-from pleach.bench.systems.system import TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
+from pleach.bench.systems.system import TOPIC, Addresses, Case, ReceiveMeter, SendSchedule, Starter, WorkerTask, payload
 from pleach.net.loops import run_loop
 
 PENDING_MAX = 1_000_000_000  # messages and bytes that wait in the subscriber: nothing is to be dropped
@@ -41,10 +41,10 @@ class Nats:
                 wait_for_port(port, process, "nats-server")
             yield Addresses(f"nats://{LOOPBACK}:{ports[0]}", f"nats://{LOOPBACK}:{ports[-1]}")
 
-    def publish(self, task: Task, start: Starter) -> None:
+    def publish(self, task: WorkerTask, start: Starter) -> None:
         run_loop(_publish(task, start))
 
-    def subscribe(self, task: Task, meter: Meter) -> None:
+    def subscribe(self, task: WorkerTask, meter: ReceiveMeter) -> None:
         run_loop(_subscribe(task, meter))
 
 
@@ -53,14 +53,14 @@ def _configuration(port: int, leaf_port: int, upstream: int | None) -> str:
     return f'listen: "{LOOPBACK}:{port}"\nleafnodes {{ listen: "{LOOPBACK}:{leaf_port}"\n{remotes} }}\n'
 
 
-async def _publish(task: Task, start: Starter) -> None:
+async def _publish(task: WorkerTask, start: Starter) -> None:
     import nats  # noqa: PLC0415 - only where it is measured
 
     client = await nats.connect(task.address)
     for events in task.phases:
         start()
         if task.rate:
-            schedule = Schedule(task.rate)
+            schedule = SendSchedule(task.rate)
             for _ in range(events):
                 await client.publish(TOPIC, payload())
                 await asyncio.sleep(schedule.seconds_left())
@@ -72,7 +72,7 @@ async def _publish(task: Task, start: Starter) -> None:
     await client.close()
 
 
-async def _subscribe(task: Task, meter: Meter) -> None:
+async def _subscribe(task: WorkerTask, meter: ReceiveMeter) -> None:
     import nats  # noqa: PLC0415
 
     done = asyncio.Event()

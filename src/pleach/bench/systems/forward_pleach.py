@@ -11,7 +11,17 @@ from pathlib import Path
 import msgspec
 
 from pleach.bench.systems.processes import LOOPBACK, read_line, server
-from pleach.bench.systems.system import FILTERS, TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
+from pleach.bench.systems.system import (
+    FILTERS,
+    TOPIC,
+    Addresses,
+    Case,
+    ReceiveMeter,
+    SendSchedule,
+    Starter,
+    WorkerTask,
+    payload,
+)
 from pleach.client.client import Client
 from pleach.client.connect import connect
 from pleach.core.events.event import Event, EventId, Value
@@ -51,14 +61,14 @@ class Pleach:
             command += [f"--{door}-listen", f"{LOOPBACK}:0"]
         return [*command, "--data-dir", str(directory / name)] if self._is_durable else command
 
-    def publish(self, task: Task, start: Starter) -> None:
+    def publish(self, task: WorkerTask, start: Starter) -> None:
         run_loop(_publish(task, start))
 
-    def subscribe(self, task: Task, meter: Meter) -> None:
+    def subscribe(self, task: WorkerTask, meter: ReceiveMeter) -> None:
         run_loop(_subscribe(task, meter))
 
 
-async def _publish(task: Task, start: Starter) -> None:
+async def _publish(task: WorkerTask, start: Starter) -> None:
     async with connect(task.address, name="publisher", window=WINDOW) as client:
         for events in task.phases:
             start()
@@ -68,7 +78,7 @@ async def _publish(task: Task, start: Starter) -> None:
             await last
 
 
-async def _publish_all(client: Client, task: Task, events: int) -> asyncio.Future[EventId]:
+async def _publish_all(client: Client, task: WorkerTask, events: int) -> asyncio.Future[EventId]:
     """Returns the last confirmation that is to come."""
     body = payload()
     for number in range(events):
@@ -80,14 +90,14 @@ async def _publish_all(client: Client, task: Task, events: int) -> asyncio.Futur
 
 
 async def _publish_at_rate(client: Client, rate: int, events: int) -> asyncio.Future[EventId]:
-    schedule = Schedule(rate)
+    schedule = SendSchedule(rate)
     for _ in range(events):
         last = await client.publish_windowed({"topic": TOPIC}, payload())
         await asyncio.sleep(schedule.seconds_left())
     return last
 
 
-async def _subscribe(task: Task, meter: Meter) -> None:
+async def _subscribe(task: WorkerTask, meter: ReceiveMeter) -> None:
     done = asyncio.Event()
 
     def on_event(event: Event) -> None:

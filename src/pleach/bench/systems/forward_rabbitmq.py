@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from pleach.bench.systems.processes import LOOPBACK, free_ports, server, wait_for_port
-from pleach.bench.systems.system import FILTERS, TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
+from pleach.bench.systems.system import (
+    FILTERS,
+    TOPIC,
+    Addresses,
+    Case,
+    ReceiveMeter,
+    SendSchedule,
+    Starter,
+    WorkerTask,
+    payload,
+)
 from pleach.net.addresses import one_address
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")  # what Debian's wrapper calls; the wrapper changes the user
@@ -40,14 +50,14 @@ class RabbitMQ:
             wait_for_port(port, process, "rabbitmq-server")
             yield Addresses(f"{LOOPBACK}:{port}", f"{LOOPBACK}:{port}")
 
-    def publish(self, task: Task, start: Starter) -> None:
+    def publish(self, task: WorkerTask, start: Starter) -> None:
         import pika  # noqa: PLC0415 - only where it is measured
 
         connection = _connection(task.address)
         channel = connection.channel()
         for events in task.phases:
             start()
-            schedule = Schedule(task.rate) if task.rate else None
+            schedule = SendSchedule(task.rate) if task.rate else None
             body = payload()
             for number in range(events):
                 properties = pika.BasicProperties(headers=_headers(number % FILTERS) | {"number": number})
@@ -57,7 +67,7 @@ class RabbitMQ:
             connection.process_data_events()
         connection.close()
 
-    def subscribe(self, task: Task, meter: Meter) -> None:
+    def subscribe(self, task: WorkerTask, meter: ReceiveMeter) -> None:
         connection = _connection(task.address)
         channel = connection.channel()
         channel.exchange_declare(EXCHANGE, "headers")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pleach.bench.systems.processes import LOOPBACK, free_ports, server, wait_for_port
-from pleach.bench.systems.system import TOPIC, Addresses, Case, Meter, Schedule, Starter, Task, payload
+from pleach.bench.systems.system import TOPIC, Addresses, Case, ReceiveMeter, SendSchedule, Starter, WorkerTask, payload
 
 
 class Zenoh:
@@ -35,7 +35,7 @@ class Zenoh:
                 wait_for_port(port, process, "a zenoh router")
             yield Addresses(_endpoint(ports[0]), _endpoint(ports[-1]))
 
-    def publish(self, task: Task, start: Starter) -> None:
+    def publish(self, task: WorkerTask, start: Starter) -> None:
         import zenoh  # noqa: PLC0415 - only where it is measured
 
         with _session("client", connect=task.address) as session:
@@ -43,14 +43,14 @@ class Zenoh:
             publisher = session.declare_publisher(TOPIC, congestion_control=zenoh.CongestionControl.BLOCK)
             for events in task.phases:
                 start()
-                schedule = Schedule(task.rate) if task.rate else None
+                schedule = SendSchedule(task.rate) if task.rate else None
                 body = payload()
                 for _ in range(events):
                     publisher.put(payload() if schedule else body)
                     if schedule:
                         time.sleep(schedule.seconds_left())
 
-    def subscribe(self, task: Task, meter: Meter) -> None:
+    def subscribe(self, task: WorkerTask, meter: ReceiveMeter) -> None:
         done = threading.Event()
         alone = threading.Lock()  # the library calls from threads of its own, one for each session
 

@@ -49,7 +49,7 @@ class MovingSystem(Protocol):
         ...
 
 
-class Plan(NamedTuple):
+class MovingLoad(NamedTuple):
     """`pause`: seconds between two moves of a client, on average. Clients begin anywhere."""
 
     servers: int
@@ -95,7 +95,7 @@ class Losses(NamedTuple):
         return f"{self.system}: {self.moves:,} movements, {self.published:,} events, {came}"
 
 
-async def moved(system: MovingSystem, plan: Plan, directory: Path) -> Losses:
+async def moved(system: MovingSystem, plan: MovingLoad, directory: Path) -> Losses:
     """Start servers, have clients go to and fro between them under load, and count."""
     rng = Random(plan.seed)
     topics = [Topic() for _ in range(plan.clients)]
@@ -169,7 +169,7 @@ async def _warmed_up(publishers: Sequence[Guest], topics: Sequence[Topic]) -> No
             await asyncio.sleep(10 * TICK_SECONDS)
 
 
-async def _published(publishers: Sequence[Guest], topics: Sequence[Topic], plan: Plan) -> None:
+async def _published(publishers: Sequence[Guest], topics: Sequence[Topic], plan: MovingLoad) -> None:
     """Until it is cancelled: the topics in turn, each by its own publisher."""
     clock = asyncio.get_running_loop().time
     started, count = clock(), 0

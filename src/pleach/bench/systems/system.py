@@ -31,7 +31,7 @@ SUBSCRIBERS = {Case.ONE: 1, Case.CHAIN: 1, Case.FAN_OUT: 100, Case.FILTERS: 1}
 FILTERS = 1_000  # of Case.FILTERS; each event matches one
 
 
-class Task(msgspec.Struct, frozen=True):
+class WorkerTask(msgspec.Struct, frozen=True):
     """What a client process has to do."""
 
     system: str
@@ -51,7 +51,7 @@ class Task(msgspec.Struct, frozen=True):
         return SUBSCRIBERS[self.case]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class WorkerResult(msgspec.Struct, frozen=True):
     received: int
     seconds: float
     latencies: list[float] = []  # seconds, sorted; only where a rate was given
@@ -86,9 +86,9 @@ class System(Protocol):
 
     def serve(self, case: Case, directory: Path) -> AbstractContextManager[Addresses]: ...
 
-    def publish(self, task: Task, start: Starter) -> None: ...
+    def publish(self, task: WorkerTask, start: Starter) -> None: ...
 
-    def subscribe(self, task: Task, meter: Meter) -> None: ...
+    def subscribe(self, task: WorkerTask, meter: ReceiveMeter) -> None: ...
 
 
 class Starter(Protocol):
@@ -97,13 +97,13 @@ class Starter(Protocol):
     def __call__(self) -> None: ...
 
 
-class Meter:
+class ReceiveMeter:
     """Counts what a subscriber gets; the clock runs from the publisher's first measured event to the last one here.
 
     Not from some event's arrival: what a library has received and not yet handed out by then would cost nothing.
     """
 
-    def __init__(self, task: Task, ready: Starter, warm: Starter) -> None:
+    def __init__(self, task: WorkerTask, ready: Starter, warm: Starter) -> None:
         self.ready = ready
         self.count = 0
         self._warm = warm
@@ -128,9 +128,9 @@ class Meter:
             self._warm()
         self._started = int.from_bytes(payload[:STAMP_BYTES]) / 1e9
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> WorkerResult:
         measured = max(0, self.count - self._warm_up)
-        return Outcome(measured, self._ended - self._started if measured else 0.0, sorted(self._latencies))
+        return WorkerResult(measured, self._ended - self._started if measured else 0.0, sorted(self._latencies))
 
 
 def payload() -> bytes:
@@ -138,7 +138,7 @@ def payload() -> bytes:
     return time.monotonic_ns().to_bytes(STAMP_BYTES) + bytes(EVENT_BYTES - STAMP_BYTES)
 
 
-class Schedule:
+class SendSchedule:
     """When the next event is due, for publishers that hold a rate."""
 
     def __init__(self, rate: int) -> None:

@@ -14,27 +14,27 @@ from typing import Any
 import msgspec
 
 from pleach.bench.systems.registry import SYSTEMS
-from pleach.bench.systems.system import Meter, Outcome, Task
+from pleach.bench.systems.system import ReceiveMeter, WorkerResult, WorkerTask
 
 WORKER_SECONDS_MAX = 300
 STALLED_SECONDS = 3  # without a further event: systems that drop some are measured by what came
 
 
 def main(role: str, text: str) -> None:
-    task = msgspec.json.decode(text, type=Task)
+    task = msgspec.json.decode(text, type=WorkerTask)
     system = SYSTEMS[task.system]
     if role == "publish":
         signal.alarm(WORKER_SECONDS_MAX)
         system.publish(task, _wait_for_go)
         sys.stdin.readline()  # stays until the subscriber is done
         return
-    meter = Meter(task, lambda: _say("ready"), lambda: _say("warm"))
+    meter = ReceiveMeter(task, lambda: _say("ready"), lambda: _say("warm"))
     _watch(meter)
     system.subscribe(task, meter)
     _say(meter.outcome())
 
 
-def _say(what: str | Outcome) -> None:
+def _say(what: str | WorkerResult) -> None:
     sys.stdout.write(msgspec.json.encode(what).decode() + "\n")
     sys.stdout.flush()
 
@@ -44,7 +44,7 @@ def _wait_for_go() -> None:
     sys.stdin.readline()
 
 
-def _watch(meter: Meter) -> None:
+def _watch(meter: ReceiveMeter) -> None:
     """Every second: has anything come? A process that has stalled says what it has, and ends."""
     quiet = seconds = before = 0
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pleach.lab.beyond.planner import LIMITED, PLANNED, ROWS, cases, measure
-from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
+from pleach.lab.experiment import Experiment, Figure, ResultTable, Size, Summary, select
 from pleach.lab.figure_style import curve
 from pleach.lab.findings import Condition, Finding, aimed
 from pleach.lab.improve.contenders import MIT, MST
@@ -85,5 +85,7 @@ PLANNER = Experiment(
     seeds={Size.QUICK: 2, Size.USUAL: 10, Size.FULL: 50},
     measure=measure,
     figures=(Figure("s1-planner", "S1 §5.6", "A planner beside heuristics", PUBLISHED, draw, judge, panels=2),),
-    tables=(Table("s1-planner-table", "S1 §5.6", "A planner beside heuristics: costs", PUBLISHED, write_table, judge),),
+    tables=(
+        ResultTable("s1-planner-table", "S1 §5.6", "A planner beside heuristics: costs", PUBLISHED, write_table, judge),
+    ),
 )

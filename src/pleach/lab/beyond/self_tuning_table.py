@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pleach.lab.beyond.self_tuning import ALL, DIFFERENCE, LATE, PAIR, TALK, TOLD, cases, measure
-from pleach.lab.experiment import Case, Experiment, Size, Summary, Table, select
+from pleach.lab.experiment import Case, Experiment, ResultTable, Size, Summary, select
 from pleach.lab.findings import Condition, Finding, aimed
 from pleach.lab.trends import as_told
 
@@ -29,7 +29,7 @@ LEGEND = (
 )
 
 
-class Row(NamedTuple):
+class TuningRow(NamedTuple):
     """What was measured in one case."""
 
     case: Case
@@ -53,11 +53,11 @@ class Row(NamedTuple):
         return not self.case["reassignment"] and self.late[1] > AT_REST
 
 
-def rows_of(summaries: Sequence[Summary]) -> list[Row]:
+def rows_of(summaries: Sequence[Summary]) -> list[TuningRow]:
     found = []
     for difference in select(summaries, DIFFERENCE):
         means = [_means(summaries, metric, difference.case) for metric in (ALL, TALK, LATE, TOLD)]
-        found.append(Row(difference.case, difference, *means))
+        found.append(TuningRow(difference.case, difference, *means))
     return sorted(found, key=lambda row: [float(row.case[key]) for key in ("brokers", "reassignment", "rate")])
 
 
@@ -108,7 +108,7 @@ SELF_TUNED = Experiment(
     cost=lambda case: float(case["brokers"]),
     figures=(),
     tables=(
-        Table(
+        ResultTable(
             "s1-self-tuning",
             "S1 §5.8",
             "Parameters that tune themselves",

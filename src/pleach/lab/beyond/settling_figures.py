@@ -8,7 +8,7 @@ from typing import Any
 
 from pleach.lab.axis_scales import percent
 from pleach.lab.beyond.settling import ROWS, cases, measure, measure_small, small_cases
-from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
+from pleach.lab.experiment import Experiment, Figure, ResultTable, Size, Summary, select
 from pleach.lab.findings import Condition, Finding, aimed, judged
 from pleach.lab.improve.contenders import MIT, MST
 from pleach.lab.improve.course import (
@@ -113,7 +113,7 @@ OPTIMUM = Experiment(
     measure=measure_small,
     figures=(),
     tables=(
-        Table(
+        ResultTable(
             "s1-optimum",
             "S1 §5.3, §5.4",
             "Heuristics beside the optimum, 8 brokers",

@@ -19,7 +19,7 @@ from pleach.core.messages import Node
 from pleach.core.overlay.plans import Topology, exchange
 from pleach.core.overlay.plans.steps import apply
 from pleach.core.overlay.registry import SWAPS
-from pleach.lab.exchanges.witness import Witness
+from pleach.lab.exchanges.witness import RunWitness
 from pleach.lab.exchanges.workload import cycle_of, exchange_of
 from pleach.lab.experiment import Sample
 from pleach.scenario.model import Scenario
@@ -32,13 +32,13 @@ MS = 1000.0
 
 
 @dataclass(frozen=True)
-class Exchanged:
+class ExchangeRun:
     """A run that is over, with what was seen of it."""
 
     scenario: Scenario
     records: Sequence[Record]
     verdict: Verdict
-    witness: Witness
+    witness: RunWitness
     refusals: tuple[str, ...]
     is_quiet: bool
 
@@ -75,12 +75,12 @@ class Exchanged:
         return (*self.verdict.violations, *self.verdict.tolerated)
 
 
-def run_exchange(scenario: Scenario, seed: int) -> Exchanged:
+def run_exchange(scenario: Scenario, seed: int) -> ExchangeRun:
     run = ScenarioRun(scenario, seed, RECORDED)
-    witness = Witness(run, since=exchange_of(scenario).at, cycle=cycle_of(scenario))
+    witness = RunWitness(run, since=exchange_of(scenario).at, cycle=cycle_of(scenario))
     result = witness.finish()
     refusals = tuple(refusal.reason for refusal in result.refusals)
-    return Exchanged(scenario, result.records, judge(result.records), witness, refusals, result.quiet)
+    return ExchangeRun(scenario, result.records, judge(result.records), witness, refusals, result.quiet)
 
 
 def _is_end(detail: str) -> bool:
@@ -90,7 +90,7 @@ def _is_end(detail: str) -> bool:
 # Samples ------------------------------------------------------------------------------------------------------
 
 
-def guarantees(exchanged: Exchanged) -> Iterator[Sample]:
+def guarantees(exchanged: ExchangeRun) -> Iterator[Sample]:
     """What was broken. `broken afterwards` must be 0, whatever the protocol."""
     for rule in Rule:
         yield Sample(rule.value, exchanged.broken(rule))
@@ -98,7 +98,7 @@ def guarantees(exchanged: Exchanged) -> Iterator[Sample]:
     yield Sample("refused", len(exchanged.refusals))
 
 
-def times(exchanged: Exchanged) -> Iterator[Sample]:
+def times(exchanged: ExchangeRun) -> Iterator[Sample]:
     """How long it took, and how long it kept others waiting: brokers that are locked, events under way meanwhile."""
     start = exchange_of(exchanged.scenario).at
     yield Sample("completion_ms", (exchanged.done_at - start) * MS)
@@ -112,7 +112,7 @@ def times(exchanged: Exchanged) -> Iterator[Sample]:
     yield Sample("delayed_share", sum(each > 0.0 for each in extra) / len(extra) if extra else 0.0)
 
 
-def costs(exchanged: Exchanged) -> Iterator[Sample]:
+def costs(exchanged: ExchangeRun) -> Iterator[Sample]:
     """Of a steady workload: all of it is due to the exchange."""
     witness = exchanged.witness
     traffic, misrouted = witness.traffic, witness.misrouted
@@ -138,7 +138,7 @@ class Delay(NamedTuple):
     held_back: float
 
 
-def extra_delays(exchanged: Exchanged) -> list[Delay]:
+def extra_delays(exchanged: ExchangeRun) -> list[Delay]:
     """Of each first delivery of an event that was under way during the exchange."""
     paths = _Paths(exchanged.scenario)
     start = exchange_of(exchanged.scenario).at

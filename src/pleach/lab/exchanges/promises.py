@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from types import MappingProxyType
 
-from pleach.lab.exchanges.table1 import KEEPS_ORDERS, Row
+from pleach.lab.exchanges.table1 import KEEPS_ORDERS, ProtocolRow
 from pleach.scenario.model import Ordering
 
 
@@ -56,16 +56,16 @@ PROMISED = MappingProxyType(
 )
 
 
-def is_printed(row: Row) -> bool:
+def is_printed(row: ProtocolRow) -> bool:
     """An algorithm with the errors that its paper prints, kept for comparison: the promises are its authors'."""
     return any(mark in row.protocol for mark in ("-printed", "-published"))
 
 
-def said(row: Row) -> str:
+def said(row: ProtocolRow) -> str:
     return SAID[_known(row.protocol)]
 
 
-def promised(row: Row) -> frozenset[Promise]:
+def promised(row: ProtocolRow) -> frozenset[Promise]:
     known = _known(row.protocol)
     if known not in PROMISED:
         return frozenset()

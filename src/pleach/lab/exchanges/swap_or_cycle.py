@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from pleach.lab.exchanges.consequences import costs, guarantees, run_exchange, times
-from pleach.lab.exchanges.workload import Workload, workload_scenario
+from pleach.lab.exchanges.workload import ExchangeWorkload, workload_scenario
 from pleach.lab.experiment import Case, Sample, Size
 from pleach.scenario.model import Ordering
 
@@ -58,7 +58,7 @@ def cost(case: Case) -> float:
 
 
 def measure(case: Case, seed: int) -> Iterator[Sample]:
-    workload = Workload(
+    workload = ExchangeWorkload(
         int(case["cycle"]),
         events_per_second=float(case["rate"]),
         listeners=int(case["listeners"]),

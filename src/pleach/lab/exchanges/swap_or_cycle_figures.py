@@ -18,8 +18,7 @@ from pleach.lab.exchanges.swap_or_cycle import (
     measure,
 )
 from pleach.lab.exchanges.swap_or_cycle_choice import WAITS, judge_choice
-from pleach.lab.exchanges.workload import Workload
-from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
+from pleach.lab.experiment import Experiment, Figure, ResultTable, Size, Summary, select
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.trends import pooled
 from pleach.scenario.model import Ordering
@@ -80,7 +79,7 @@ def page(summaries: Sequence[Summary]) -> str:
     for cycle, rate, listeners in _rows(summaries):
         chosen = {"cycle": cycle, "rate": rate, "listeners": listeners}
         cells = [_cell(summaries, metric, chosen) for metric in SHOWN]
-        lines.append(" | ".join([str(cycle), f"{Workload.publishers * rate:g}", str(listeners), *cells]))
+        lines.append(" | ".join([str(cycle), f"{ExchangeWorkload.publishers * rate:g}", str(listeners), *cells]))
     return f"{LEGEND}\n\n" + "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
@@ -169,7 +168,7 @@ SWAP_OR_CYCLE = Experiment(
         ),
     ),
     tables=(
-        Table(
+        ResultTable(
             name="swap-or-cycle-table",
             paper="S0 Table I",
             title="Swaps or the whole cycle at once: which when",

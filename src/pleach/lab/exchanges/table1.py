@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 from pleach.core.overlay.registry import EXCHANGES
 from pleach.errors import PleachError
-from pleach.lab.exchanges.consequences import Exchanged, costs, guarantees, run_exchange, times
-from pleach.lab.exchanges.workload import Workload, workload_scenario
+from pleach.lab.exchanges.consequences import ExchangeRun, costs, guarantees, run_exchange, times
+from pleach.lab.exchanges.workload import ExchangeWorkload, workload_scenario
 from pleach.lab.experiment import Case, Sample, Size
 from pleach.scenario.model import Ordering
 
@@ -26,7 +26,7 @@ KEEPS_ORDERS = "advanced-coordinated"  # the order is a parameter (S1 rules 6 an
 
 
 @dataclass(frozen=True)
-class Row:
+class ProtocolRow:
     """One protocol in a network that promises one order."""
 
     protocol: str
@@ -37,10 +37,10 @@ class Row:
         return f"{self.protocol} ({self.ordering})" if self.protocol == KEEPS_ORDERS else self.protocol
 
 
-def rows() -> list[Row]:
+def rows() -> list[ProtocolRow]:
     """All protocols there are, asked for causal order; the one that keeps each order at its price, for each."""
     return [
-        Row(protocol, ordering)
+        ProtocolRow(protocol, ordering)
         for protocol in EXCHANGES
         for ordering in (Ordering if protocol == KEEPS_ORDERS else (Ordering.CAUSAL,))
     ]
@@ -67,10 +67,10 @@ def measure(case: Case, seed: int) -> Iterator[Sample]:
     yield from costs(steady)
 
 
-def _exchanged(case: Case, seed: int, *, is_lively: bool) -> Exchanged | None:
+def _exchanged(case: Case, seed: int, *, is_lively: bool) -> ExchangeRun | None:
     """None where it has no end: an algorithm as printed may leave brokers locked, or send where nobody listens."""
     rate = EVENTS_PER_SECOND[str(case["load"])]
-    workload = Workload(int(case["cycle"]), events_per_second=rate, is_lively=is_lively)
+    workload = ExchangeWorkload(int(case["cycle"]), events_per_second=rate, is_lively=is_lively)
     scenario = workload_scenario(workload, seed, str(case["protocol"]), Ordering(str(case["ordering"])))
     try:
         exchanged = run_exchange(scenario, seed)

@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from pleach.lab import figure_style as look
+from pleach.lab import figure_style
 from pleach.lab.exchanges.promises import Promise, is_printed, promised
-from pleach.lab.exchanges.table1 import EVENTS_PER_SECOND, Row, cases, measure, rows
+from pleach.lab.exchanges.table1 import EVENTS_PER_SECOND, ProtocolRow, cases, measure, rows
 from pleach.lab.exchanges.table1_page import page
-from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
+from pleach.lab.experiment import Experiment, Figure, ResultTable, Size, Summary, select
 from pleach.lab.findings import Condition, Finding, Status, judged
 from pleach.lab.trends import linear_growth, pooled, slope, trend
 from pleach.scenario.model import Ordering
 
 # Pictures -----------------------------------------------------------------------------------------------------
 
-STRAWMAN, DEFERRED, PATH = (Row(name, Ordering.CAUSAL) for name in ("strawman", "deferred", "path"))
-FIFO, CAUSAL = (Row("advanced-coordinated", ordering) for ordering in (Ordering.FIFO, Ordering.CAUSAL))
-UNORDERED = tuple(Row(name, Ordering.CAUSAL) for name in ("strawman", "deferred", "coordinated", "informed", "path"))
-SWAPS = Row("swaplink", Ordering.CAUSAL)
+STRAWMAN, DEFERRED, PATH = (ProtocolRow(name, Ordering.CAUSAL) for name in ("strawman", "deferred", "path"))
+FIFO, CAUSAL = (ProtocolRow("advanced-coordinated", ordering) for ordering in (Ordering.FIFO, Ordering.CAUSAL))
+UNORDERED = tuple(
+    ProtocolRow(name, Ordering.CAUSAL) for name in ("strawman", "deferred", "coordinated", "informed", "path")
+)
+SWAPS = ProtocolRow("swaplink", Ordering.CAUSAL)
 
 
 def draw_broken(axes: Any, summaries: Sequence[Summary]) -> None:
@@ -35,12 +37,12 @@ def draw_cost(axes: Any, summaries: Sequence[Summary]) -> None:
 
 
 def _draw(
-    axes: Any, summaries: Sequence[Summary], metrics: Sequence[str], labels: Sequence[str], shown: Sequence[Row]
+    axes: Any, summaries: Sequence[Summary], metrics: Sequence[str], labels: Sequence[str], shown: Sequence[ProtocolRow]
 ) -> None:
     load = _densest(summaries)
     for axis, metric, label in zip(axes, metrics, labels, strict=True):
         for row in shown:
-            look.curve(axis, _curve(summaries, metric, row, load), "cycle", row.name)
+            figure_style.curve(axis, _curve(summaries, metric, row, load), "cycle", row.name)
         axis.set_xlabel("brokers on the cycle")
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylabel(f"{label}, {load} load")
@@ -53,7 +55,7 @@ def _densest(summaries: Sequence[Summary]) -> str:
     return "high" if select(summaries, "stuck", load="high") else "low"
 
 
-def _curve(summaries: Sequence[Summary], metric: str, row: Row, load: str) -> list[Summary]:
+def _curve(summaries: Sequence[Summary], metric: str, row: ProtocolRow, load: str) -> list[Summary]:
     found = select(summaries, metric, protocol=row.protocol, ordering=row.ordering.value, load=load)
     return sorted(found, key=lambda s: int(s.case["cycle"]))
 
@@ -103,27 +105,27 @@ def judge_promises(summaries: Sequence[Summary]) -> Finding:
     )
 
 
-class Kept(NamedTuple):
+class PromiseCheck(NamedTuple):
     """What some protocols break of what they must keep, and whether all keep it: None where runs are missing."""
 
     broken: tuple[str, ...]
     holds: bool | None
 
 
-def _kept(summaries: Sequence[Summary], those: Sequence[Row]) -> Kept:
+def _kept(summaries: Sequence[Summary], those: Sequence[ProtocolRow]) -> PromiseCheck:
     """Each its own promises; and whatever the protocol, it ends, invents nothing, and afterwards all is well."""
     found = {(row, words): _most(summaries, metric, row) for row in those for metric, words in _musts_of(row).items()}
     failing = {row.name: [words for (whose, words), most in found.items() if whose == row and most] for row in those}
     broken = tuple(f"{name} {' and '.join(words)}" for name, words in failing.items() if words)
-    return Kept(broken, False if broken else None if None in found.values() else True)
+    return PromiseCheck(broken, False if broken else None if None in found.values() else True)
 
 
-def _musts_of(row: Row) -> dict[str, str]:
+def _musts_of(row: ProtocolRow) -> dict[str, str]:
     """Samples that have to be 0, and what it means where one is not."""
     return {p.value: BROKEN[p] for p in Promise if p in promised(row)} | MUSTS
 
 
-def _breaks_none(summaries: Sequence[Summary], name: str, row: Row, metrics: Sequence[str]) -> Condition:
+def _breaks_none(summaries: Sequence[Summary], name: str, row: ProtocolRow, metrics: Sequence[str]) -> Condition:
     found = [_most(summaries, metric, row) for metric in metrics]
     return Condition(name, False if any(found) else None if None in found else True)
 
@@ -143,7 +145,7 @@ def _fewer_outside(summaries: Sequence[Summary]) -> Condition:
     return (pooled(strawmans) - pooled(deferred)).is_above_zero(name)
 
 
-def _most(summaries: Sequence[Summary], metric: str, row: Row) -> float | None:
+def _most(summaries: Sequence[Summary], metric: str, row: ProtocolRow) -> float | None:
     """In any run; None where there is none."""
     found = select(summaries, metric, protocol=row.protocol, ordering=row.ordering.value)
     return max((s.maximum for s in found), default=None)
@@ -206,7 +208,7 @@ def _ends(curve: Sequence[Summary]) -> tuple[float, float]:
     return fmean(s.mean for s in curve[:half]), fmean(s.mean for s in curve[-half:])
 
 
-def _shares(summaries: Sequence[Summary], row: Row) -> list[tuple[float, int]]:
+def _shares(summaries: Sequence[Summary], row: ProtocolRow) -> list[tuple[float, int]]:
     """Of the strawman's overhead, with the length of the cycle."""
     found = []
     for load in EVENTS_PER_SECOND:
@@ -253,7 +255,7 @@ TABLE1 = Experiment(
         ),
     ),
     tables=(
-        Table(
+        ResultTable(
             name="table1",
             paper="S0 Table I, S1 §4.4.1",
             title="Protocols that exchange a link, measured",

@@ -7,12 +7,12 @@ from statistics import fmean
 from typing import NamedTuple
 
 from pleach.lab.exchanges.promises import Promise, promised, said
-from pleach.lab.exchanges.table1 import Row, rows
+from pleach.lab.exchanges.table1 import ProtocolRow, rows
 from pleach.lab.experiment import Summary, select
 from pleach.lab.trends import pooled
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     title: str
     metric: str
     scale: float = 1.0
@@ -21,22 +21,22 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    Column("lost", "lost", has_interval=True),
-    Column("twice", "duplicate", has_interval=True),
-    Column("FIFO", "fifo"),
-    Column("causal", "causal"),
-    Column("spurious", "spurious"),
-    Column("extra delay, mean ms", "extra_ms", has_interval=True),
-    Column("most, ms", "extra_ms_max"),
-    Column("held back, ms", "held_back_ms_max"),
-    Column("done after, ms", "completion_ms", digits=0, has_interval=True),
-    Column("brokers locked", "locked_brokers"),
-    Column("locked, broker·s", "locked_broker_ms", 0.001),
-    Column("control messages", "control", digits=0),
-    Column("KB", "control_bytes", 0.001),
-    Column("misrouted hops", "misrouted", digits=0),
-    Column("overhead (S2), hops", "overhead", digits=0, has_interval=True),
-    Column("entries outside", "outside", digits=0),
+    TableColumn("lost", "lost", has_interval=True),
+    TableColumn("twice", "duplicate", has_interval=True),
+    TableColumn("FIFO", "fifo"),
+    TableColumn("causal", "causal"),
+    TableColumn("spurious", "spurious"),
+    TableColumn("extra delay, mean ms", "extra_ms", has_interval=True),
+    TableColumn("most, ms", "extra_ms_max"),
+    TableColumn("held back, ms", "held_back_ms_max"),
+    TableColumn("done after, ms", "completion_ms", digits=0, has_interval=True),
+    TableColumn("brokers locked", "locked_brokers"),
+    TableColumn("locked, broker·s", "locked_broker_ms", 0.001),
+    TableColumn("control messages", "control", digits=0),
+    TableColumn("KB", "control_bytes", 0.001),
+    TableColumn("misrouted hops", "misrouted", digits=0),
+    TableColumn("overhead (S2), hops", "overhead", digits=0, has_interval=True),
+    TableColumn("entries outside", "outside", digits=0),
 )
 BY_PROMISE = {promise.value: promise for promise in Promise}
 LENGTHS = (3, 6, 9, 12)  # of cycles that the second table shows
@@ -83,7 +83,7 @@ def _measured(summaries: Sequence[Summary]) -> str:
     return markdown(header, lines)
 
 
-def _cell(summaries: Sequence[Summary], row: Row, column: Column) -> str:
+def _cell(summaries: Sequence[Summary], row: ProtocolRow, column: TableColumn) -> str:
     found = _of(summaries, row, column.metric)
     if not found:
         return "–"
@@ -95,24 +95,24 @@ def _cell(summaries: Sequence[Summary], row: Row, column: Column) -> str:
     return f"**{text}** {'?' if _share_stuck(summaries, row) else '✓'}"
 
 
-def _mean(found: Sequence[Summary], column: Column) -> str:
+def _mean(found: Sequence[Summary], column: TableColumn) -> str:
     mean, error = (column.scale * each for each in pooled(found))
     text = f"{mean:,.{column.digits}f}"
     is_wide = column.has_interval and error * 10**column.digits >= 0.5  # as it would be printed; not if there is none
     return f"{text} ± {error:,.{column.digits}f}" if is_wide else text
 
 
-def _share_stuck(summaries: Sequence[Summary], row: Row) -> float:
+def _share_stuck(summaries: Sequence[Summary], row: ProtocolRow) -> float:
     found = _of(summaries, row, "stuck")
     return fmean(s.mean for s in found) if found else 0.0
 
 
-def _stuck(summaries: Sequence[Summary], row: Row) -> str:
+def _stuck(summaries: Sequence[Summary], row: ProtocolRow) -> str:
     share = _share_stuck(summaries, row)
     return f"{share:.0%}" if share else ""
 
 
-def _of(summaries: Sequence[Summary], row: Row, metric: str) -> list[Summary]:
+def _of(summaries: Sequence[Summary], row: ProtocolRow, metric: str) -> list[Summary]:
     return select(summaries, metric, protocol=row.protocol, ordering=row.ordering.value)
 
 
@@ -125,7 +125,7 @@ def _by_length(summaries: Sequence[Summary]) -> list[str]:
     return tables
 
 
-def _at(summaries: Sequence[Summary], row: Row, column: Column, length: int) -> str:
+def _at(summaries: Sequence[Summary], row: ProtocolRow, column: TableColumn, length: int) -> str:
     found = [s for s in _of(summaries, row, column.metric) if s.case["cycle"] == length]
     return f"{found[0].mean * column.scale:,.{column.digits}f}" if found else "–"
 

@@ -44,7 +44,7 @@ CONFIRMATIONS: frozenset[type[Message]] = frozenset((Installed, Settle))
 
 
 @dataclass
-class Traffic:
+class ControlTraffic:
     """Messages between brokers that are no events, by type, from the beginning of the watch on."""
 
     messages: Counter[type[Message]] = field(default_factory=Counter)
@@ -86,7 +86,7 @@ class Misrouted(NamedTuple):
 
 
 @dataclass
-class Journey:
+class EventRoute:
     """The ways of one event. `came_from`: by whom a broker got it first. `served`: who had a client for it."""
 
     came_from: dict[Node, Node | None] = field(default_factory=dict)  # None: by the publisher
@@ -112,12 +112,12 @@ class Journey:
         return found
 
 
-class Witness:
+class RunWitness:
     """Put one beside a run before it begins, then `finish` it here."""
 
     def __init__(self, run: ScenarioRun, *, since: float, cycle: Sequence[Node] = ()) -> None:
         self.run = run
-        self.traffic = Traffic()
+        self.traffic = ControlTraffic()
         self.outside = 0  # entries that travelled to or from a broker that is not on the cycle
         self.locked_seconds = 0.0  # summed over brokers
         self.locked_brokers: dict[Node, None] = {}
@@ -125,7 +125,7 @@ class Witness:
         self._since = since
         self._cycle = frozenset(cycle)
         self._locked_since: dict[Node, float] = {}
-        self._journeys: defaultdict[str, Journey] = defaultdict(Journey)
+        self._journeys: defaultdict[str, EventRoute] = defaultdict(EventRoute)
         for name, broker in run.brokers.items():
             run.sim.add(name, _Eyes(name, broker, self))
         self._on_send, run.sim.on_send = run.sim.on_send, self._sent
@@ -199,7 +199,7 @@ class Witness:
 class _Eyes:
     """A broker, and the witness that sees what comes to it."""
 
-    def __init__(self, name: Node, broker: BrokerMachine, witness: Witness) -> None:
+    def __init__(self, name: Node, broker: BrokerMachine, witness: RunWitness) -> None:
         self._name, self._broker, self._witness = name, broker, witness
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:

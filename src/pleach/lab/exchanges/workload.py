@@ -33,7 +33,7 @@ CYCLE_MIN = 3
 
 
 @dataclass(frozen=True)
-class Workload:
+class ExchangeWorkload:
     """What all protocols meet alike. `cycle`: brokers on the cycle of the exchange."""
 
     cycle: int
@@ -50,7 +50,7 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Overlay:
+class ExchangeOverlay:
     """A tree, the exchange that is about to happen in it, and the latencies of all links that may come of it."""
 
     brokers: tuple[str, ...]
@@ -64,7 +64,7 @@ class Overlay:
         return Exchange(at=at, remove=removed, add=(self.cycle[0], self.cycle[-1]))
 
 
-def workload_scenario(workload: Workload, seed: int, exchange: str, ordering: Ordering) -> Scenario:
+def workload_scenario(workload: ExchangeWorkload, seed: int, exchange: str, ordering: Ordering) -> Scenario:
     """The scenario of a seed; protocol and order change nothing else in it, not even its draws."""
     stream = Random(f"exchanges/{workload.cycle}/{workload.brokers}/{seed}")
     overlay = drawn_overlay(stream, workload.brokers, workload.cycle)
@@ -99,13 +99,13 @@ def cycle_of(scenario: Scenario) -> tuple[str, ...]:
 # The tree ---------------------------------------------------------------------------------------------------
 
 
-def drawn_overlay(stream: Random, size: int, length: int) -> Overlay:
+def drawn_overlay(stream: Random, size: int, length: int) -> ExchangeOverlay:
     """A chain of the length of the cycle, from which the other brokers grow at random; any link of it goes."""
     brokers = [f"b{i}" for i in range(size)]
     stream.shuffle(brokers)
     cycle = tuple(brokers[:length])
     links = [*pairwise(cycle), *((stream.choice(brokers[:i]), brokers[i]) for i in range(length, size))]
-    return Overlay(
+    return ExchangeOverlay(
         brokers=tuple(sorted(brokers)),
         links=tuple(links),
         cycle=cycle,
@@ -136,7 +136,7 @@ def _client_latencies(stream: Random, clients: Iterable[ScenarioClient]) -> list
 # Clients ----------------------------------------------------------------------------------------------------
 
 
-def _clients(stream: Random, workload: Workload, brokers: Sequence[str]) -> list[ScenarioClient]:
+def _clients(stream: Random, workload: ExchangeWorkload, brokers: Sequence[str]) -> list[ScenarioClient]:
     topics = range(workload.publishers)
     lanes = tuple(f"lane{i}" for i in range(workload.listeners))
     publishers = [_publisher(stream, workload, i, stream.choice(brokers), lanes) for i in topics]
@@ -152,7 +152,9 @@ def _clients(stream: Random, workload: Workload, brokers: Sequence[str]) -> list
     return [*publishers, *answering, *observers, *listeners]
 
 
-def _publisher(stream: Random, workload: Workload, topic: int, broker: str, lanes: tuple[str, ...]) -> ScenarioClient:
+def _publisher(
+    stream: Random, workload: ExchangeWorkload, topic: int, broker: str, lanes: tuple[str, ...]
+) -> ScenarioClient:
     gap = 1.0 / workload.events_per_second
     attributes: Attributes = {"of": topic, "lane": Choice(lanes)}
     loads = [
@@ -170,7 +172,7 @@ def _answering(topic: int, broker: str) -> ScenarioClient:
     return ScenarioClient(id=f"answering{topic}", broker=broker, reply=(reply,), subscribe=(f"of = {topic}",))
 
 
-def _changes(stream: Random, workload: Workload, clients: Iterable[ScenarioClient]) -> list[Step]:
+def _changes(stream: Random, workload: ExchangeWorkload, clients: Iterable[ScenarioClient]) -> list[Step]:
     """Every other listener takes a break; the rest want a topic, or all of them, for a while."""
     wider = ("EXISTS of", *(f"of = {i}" for i in range(workload.publishers)))
     steps: list[Step] = []

@@ -132,7 +132,7 @@ REMOVAL_KB, JOINING_MESSAGES, JOINING_ELSEWHERE = "KB of a removal", "messages o
 
 
 @dataclass
-class Tally:
+class WireTally:
     """What was sent and is no event, by S0's names; and the events that were sent besides."""
 
     messages: Counter[str] = field(default_factory=Counter)
@@ -142,7 +142,7 @@ class Tally:
     additional_bytes: int = 0
 
 
-class Meter:
+class WireMeter:
     """Tallies what is sent, once it is told to `start`.
 
     An event that comes to one of the three goes to both others (S0 §IV-A, states 2 and 3; corrected, also from the one
@@ -153,13 +153,13 @@ class Meter:
         self.three: tuple[Node, Node, Node] = ("", "", "")  # of the swap that is next
         self.joining: Node = ""
         self._run = run
-        self._tally: Tally | None = None
+        self._tally: WireTally | None = None
         self._seen: dict[tuple[str, EventId], None] = {}  # by swap: an event may come across several
         run.sim.on_send = self._sent
 
-    def start(self) -> Tally:
+    def start(self) -> WireTally:
         """From now on it is this one that is kept."""
-        self._tally = Tally()
+        self._tally = WireTally()
         return self._tally
 
     def _sent(self, _at: float, sender: Node, to: Node, message: Message) -> None:
@@ -174,7 +174,7 @@ class Meter:
             tally.bytes[label] += len(encode(message))
             tally.elsewhere += self.joining not in (sender, to)
 
-    def _marked(self, tally: Tally, message: Marked) -> None:
+    def _marked(self, tally: WireTally, message: Marked) -> None:
         if message.mark is not Mark.FLOOD:
             return
         event = message.message.event

@@ -23,8 +23,8 @@ from pleach.lab.s0.default_scenario import (
     PUB,
     PUBLISHED,
     REMOVAL_KB,
-    Meter,
-    Tally,
+    WireMeter,
+    WireTally,
     joining_of,
     publishers,
     removal_of,
@@ -96,12 +96,12 @@ def measure(case: Case, seed: int) -> Iterator[Sample]:
     rounds.finish()
 
 
-def _warmed_up(case: Case, seed: int) -> tuple[Rounds, Meter]:
+def _warmed_up(case: Case, seed: int) -> tuple[Rounds, WireMeter]:
     """All subscriptions are everywhere, and all clients publish."""
     run = undisturbed(scenario_of(case, seed), seed)
     for client in run.clients.values():
         client.is_observed = False
-    meter = Meter(run)
+    meter = WireMeter(run)
     rounds = Rounds(run)
     rounds.settle()
     rounds.publish(publishers(case, seed))
@@ -109,7 +109,7 @@ def _warmed_up(case: Case, seed: int) -> tuple[Rounds, Meter]:
     return rounds, meter
 
 
-def _costs_of_swaps(tally: Tally, count: int) -> Iterator[Sample]:
+def _costs_of_swaps(tally: WireTally, count: int) -> Iterator[Sample]:
     yield Sample("messages", tally.messages.total() / count)
     yield Sample("KB", (tally.bytes.total() + tally.additional_bytes) / count / KB)
     yield Sample("KB without pub", tally.bytes.total() / count / KB)
@@ -119,7 +119,7 @@ def _costs_of_swaps(tally: Tally, count: int) -> Iterator[Sample]:
         yield Sample(f"KB {label}", tally.bytes[label] / count / KB)
 
 
-def _swapped(rounds: Rounds, meter: Meter, stream: Random, count: int) -> Tally:
+def _swapped(rounds: Rounds, meter: WireMeter, stream: Random, count: int) -> WireTally:
     tally = meter.start()
     for _ in range(count):
         swap = swap_of(stream, rounds.topology)
@@ -128,14 +128,14 @@ def _swapped(rounds: Rounds, meter: Meter, stream: Random, count: int) -> Tally:
     return tally
 
 
-def _removed(rounds: Rounds, meter: Meter, stream: Random, count: int) -> Tally:
+def _removed(rounds: Rounds, meter: WireMeter, stream: Random, count: int) -> WireTally:
     tally = meter.start()
     for _ in range(count):
         rounds.carry_out(removal_of(stream, rounds.topology))
     return tally
 
 
-def _joined(rounds: Rounds, meter: Meter, stream: Random) -> Tally:
+def _joined(rounds: Rounds, meter: WireMeter, stream: Random) -> WireTally:
     tally = meter.start()
     for number in range(JOININGS):
         meter.joining = f"new{number}"

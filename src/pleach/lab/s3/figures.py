@@ -7,7 +7,7 @@ from math import log2
 from typing import Any
 
 from pleach.lab.axis_scales import from_zero, logarithmic_x, logarithmic_y, percent
-from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
+from pleach.lab.experiment import Experiment, Figure, ResultTable, Size, Summary, select
 from pleach.lab.figure_style import curve
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.s3.protocol import DEGREE_MAX, ITERATIVE, OPERATIONS, RECURSIVE, SECONDS, WRONG, WRONG_OWNER
@@ -281,7 +281,7 @@ S3_TREE = Experiment(
         ),
     ),
     tables=(
-        Table(
+        ResultTable(
             name="s3-churn",
             paper="S3 §4.2.1",
             title="Joins, leaves and failures, by the protocol",

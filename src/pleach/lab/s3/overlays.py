@@ -23,7 +23,7 @@ from pleach.core.ring.whole import parents_of
 Parents = Mapping[int, int]
 
 
-class Ring:
+class SettledRing:
     """Hosts in order, with all fingers as they should be."""
 
     def __init__(self, circle: Circle, hosts: list[int]) -> None:
@@ -59,7 +59,7 @@ class Ring:
         return count
 
 
-class Overlay(Protocol):
+class RingOverlay(Protocol):
     """A way to make a tree of the hosts of a ring."""
 
     @property
@@ -73,7 +73,7 @@ class Overlay(Protocol):
 
 
 class ReferenceOverlay:
-    def __init__(self, ring: Ring, degree: int) -> None:
+    def __init__(self, ring: SettledRing, degree: int) -> None:
         self._ring = ring
         self._tree = ReferenceTree(ring.circle, degree)
         self.parents: Parents = parents_of(self._tree, ring.hosts)
@@ -110,7 +110,7 @@ class ReferenceOverlay:
 class RendezvousOverlay:
     """S3 §5: each host asks the next one on the way to the root key to be its parent, and stays there while it can."""
 
-    def __init__(self, ring: Ring) -> None:
+    def __init__(self, ring: SettledRing) -> None:
         self._ring = ring
         self._root_key = ring.circle.size // 2
         self._root = -1
@@ -148,7 +148,7 @@ class RendezvousOverlay:
 # What a change did ------------------------------------------------------------------------------------------------
 
 
-class Change(NamedTuple):
+class ChangeReach(NamedTuple):
     """`ends`: hosts at the ends of links that came or went. `area`: those on the ways between them, too (S3 §4.2.2)."""
 
     ends: int
@@ -162,11 +162,11 @@ def changed_links(before: Parents, after: Parents) -> list[frozenset[int]]:
     return sorted(old ^ new, key=sorted)
 
 
-def change(before: Parents, after: Parents) -> Change:
+def change(before: Parents, after: Parents) -> ChangeReach:
     """The ways between the ends go through the larger tree, which has all of them."""
     ends = {end for link in changed_links(before, after) for end in link}
     whole = before if len(before) > len(after) else after
-    return Change(len(ends), len(joined(whole, ends)))
+    return ChangeReach(len(ends), len(joined(whole, ends)))
 
 
 def joined(parents: Parents, hosts: set[int]) -> set[int]:

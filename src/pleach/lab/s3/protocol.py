@@ -12,7 +12,7 @@ from pleach.core.ring.lookups import Mode
 from pleach.core.ring.reference_tree import reference_tree
 from pleach.core.ring.whole import parents_of
 from pleach.lab.experiment import Sample
-from pleach.lab.s3.overlays import Ring
+from pleach.lab.s3.overlays import SettledRing
 from pleach.sim.ring_network import RingNetwork
 
 GROWTH = 0.5  # new hosts per second, as a share of those that are there
@@ -86,7 +86,7 @@ def look_ups(hosts: int, bits: int, seed: int) -> Iterator[Sample]:
     network.run(network.now + FINGER_SECONDS)
     asked = {metric: _ask(grown, mode) for metric, mode in ((RECURSIVE, Mode.RECURSIVE), (ITERATIVE, Mode.ITERATIVE))}
     network.run(network.now + LOOKUP_SECONDS)
-    ring = Ring(grown.config.circle, [peer.key for peer in grown.members()])
+    ring = SettledRing(grown.config.circle, [peer.key for peer in grown.members()])
     for metric, numbers in asked.items():
         answers = [answer for number in numbers if isinstance(answer := network.found.get(number), OwnerFound)]
         yield from (Sample(metric, float(answer.hops)) for answer in answers)

@@ -14,7 +14,15 @@ from random import Random
 
 from pleach.core.ring.keys import circle
 from pleach.lab.experiment import Case, Sample, Size
-from pleach.lab.s3.overlays import Overlay, ReferenceOverlay, RendezvousOverlay, Ring, change, degrees, depths
+from pleach.lab.s3.overlays import (
+    ReferenceOverlay,
+    RendezvousOverlay,
+    RingOverlay,
+    SettledRing,
+    change,
+    degrees,
+    depths,
+)
 from pleach.lab.s3.protocol import churn, look_ups
 
 TREE, RING, CHURN = "tree", "ring", "churn"
@@ -75,8 +83,8 @@ def _tree(scheme: str, bits: int, hosts: int, changes: int, seed: int) -> Iterat
     """The same hosts come and go for every scheme."""
     random = Random(f"{bits}/{hosts}/{seed}")
     keys = circle(bits)
-    ring = Ring(keys, random.sample(range(keys.size), hosts))
-    overlay: Overlay = ReferenceOverlay(ring, SCHEMES[scheme]) if SCHEMES[scheme] else RendezvousOverlay(ring)
+    ring = SettledRing(keys, random.sample(range(keys.size), hosts))
+    overlay: RingOverlay = ReferenceOverlay(ring, SCHEMES[scheme]) if SCHEMES[scheme] else RendezvousOverlay(ring)
     for _ in range(changes):
         newcomer = next(key for key in iter(lambda: random.randrange(keys.size), None) if ring.owner(key) != key)
         yield from _change("connect", overlay, newcomer)
@@ -84,7 +92,7 @@ def _tree(scheme: str, bits: int, hosts: int, changes: int, seed: int) -> Iterat
     yield from _shape(overlay)
 
 
-def _change(kind: str, overlay: Overlay, host: int) -> Iterator[Sample]:
+def _change(kind: str, overlay: RingOverlay, host: int) -> Iterator[Sample]:
     before = overlay.parents
     messages = overlay.come(host) if kind == "connect" else overlay.go(host)
     ends, area = change(before, overlay.parents)
@@ -93,7 +101,7 @@ def _change(kind: str, overlay: Overlay, host: int) -> Iterator[Sample]:
     yield Sample(f"messages {kind}", float(messages))
 
 
-def _shape(overlay: Overlay) -> Iterator[Sample]:
+def _shape(overlay: RingOverlay) -> Iterator[Sample]:
     parents = overlay.parents
     hosts = len(parents) + 1
     counts = Counter(degrees(parents).values())

@@ -13,14 +13,20 @@ from pleach.lab.experiment import Figure, Summary, select
 from pleach.lab.figure_style import curve
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.s4.mover_runs import LATENCY, MESSAGES
-from pleach.lab.s4.movers import FAMILY, Workload
+from pleach.lab.s4.movers import FAMILY, CoveringWorkload
 from pleach.lab.s4.ways import COVERING, MS, RECONNECT, SCANNING, TRANSACTION, Curves, Way, dress, ratios, span, spread
 from pleach.lab.trends import are_told_apart, as_told, ordered
 
 WORKLOADS, CLIENTS, SINGLE, MOVING, TOPOLOGY, WIDE = "workloads", "clients", "single", "moving", "topology", "wide"
 SCANS = "scans"
 
-SHOWN = (Workload.DISTINCT, Workload.CHAINED, Workload.TREE, Workload.COVERED, Workload.RANDOM)
+SHOWN = (
+    CoveringWorkload.DISTINCT,
+    CoveringWorkload.CHAINED,
+    CoveringWorkload.TREE,
+    CoveringWorkload.COVERED,
+    CoveringWorkload.RANDOM,
+)
 FASTER_MIN = 10.0  # what S4 claims of means
 FLAT_MAX = 1.25  # the most by which the highest mean of a curve that is called flat is above the lowest
 

@@ -11,12 +11,18 @@ from collections.abc import Iterator
 from pleach.lab.experiment import Case, Experiment, Size
 from pleach.lab.s4.figures import CLIENTS, FIGURES, MOVING, SCANS, SINGLE, TOPOLOGY, WIDE, WORKLOADS
 from pleach.lab.s4.mover_runs import measure
-from pleach.lab.s4.movers import BROKERS, FAMILY, PAUSE_SECONDS, Workload
+from pleach.lab.s4.movers import BROKERS, FAMILY, PAUSE_SECONDS, CoveringWorkload
 from pleach.lab.s4.ways import COVERING, RECONNECT, SCANNING, TRANSACTION, Way
 
 COMPARED = (TRANSACTION, COVERING, SCANNING)
-ALL_WORKLOADS = (Workload.DISTINCT, Workload.CHAINED, Workload.TREE, Workload.COVERED, Workload.RANDOM)
-COVERING_WORKLOADS = (Workload.CHAINED, Workload.TREE, Workload.COVERED)
+ALL_WORKLOADS = (
+    CoveringWorkload.DISTINCT,
+    CoveringWorkload.CHAINED,
+    CoveringWorkload.TREE,
+    CoveringWorkload.COVERED,
+    CoveringWorkload.RANDOM,
+)
+COVERING_WORKLOADS = (CoveringWorkload.CHAINED, CoveringWorkload.TREE, CoveringWorkload.COVERED)
 
 # S4: 400 clients; 100 on PlanetLab. Quick ones only show that all of it runs.
 STANDARD = {Size.QUICK: 20, Size.USUAL: 400, Size.FULL: 400}
@@ -34,7 +40,7 @@ def cases(size: Size) -> list[Case]:
     return [case for part in parts for case in part(size)]
 
 
-def _case(size: Size, part: str, way: Way, workload: Workload, clients: int, **more: float) -> Case:
+def _case(size: Size, part: str, way: Way, workload: CoveringWorkload, clients: int, **more: float) -> Case:
     known = {"part": part, "workload": workload.value, "protocol": way.protocol, "clients": clients}
     known["is_far"] = part == WIDE
     usual = {"family": clients, "moving": clients, "brokers": BROKERS, "seconds": SECONDS[size], "scan_us": way.scan_us}
@@ -54,12 +60,12 @@ def _workloads(size: Size) -> Iterator[Case]:
 def _clients(size: Size) -> Iterator[Case]:
     for count in MORE_CLIENTS[size]:
         for way in COMPARED:
-            yield _case(size, CLIENTS, way, Workload.COVERED, count)
+            yield _case(size, CLIENTS, way, CoveringWorkload.COVERED, count)
 
 
 def _single(size: Size) -> Iterator[Case]:
     for way in (*COMPARED, RECONNECT):
-        yield _case(size, SINGLE, way, Workload.COVERED, STANDARD[size], moving=1, seconds=LONG_SECONDS[size])
+        yield _case(size, SINGLE, way, CoveringWorkload.COVERED, STANDARD[size], moving=1, seconds=LONG_SECONDS[size])
 
 
 def _moving(size: Size) -> Iterator[Case]:
@@ -67,29 +73,29 @@ def _moving(size: Size) -> Iterator[Case]:
     for moving in SOME[size]:
         for way in COMPARED:
             few = {"moving": moving, "seconds": LONG_SECONDS[size]}
-            yield _case(size, MOVING, way, Workload.MIXED, count, family=FAMILY, **few)
+            yield _case(size, MOVING, way, CoveringWorkload.MIXED, count, family=FAMILY, **few)
 
 
 def _topology(size: Size) -> Iterator[Case]:
     for brokers in MORE_BROKERS[size]:
         for way in COMPARED:
-            yield _case(size, TOPOLOGY, way, Workload.COVERED, STANDARD[size], brokers=brokers)
+            yield _case(size, TOPOLOGY, way, CoveringWorkload.COVERED, STANDARD[size], brokers=brokers)
 
 
 def _wide(size: Size) -> Iterator[Case]:
     for workload in ALL_WORKLOADS:
         for way in COMPARED:
-            family = FAMILY if workload is Workload.RANDOM else FEWER[size]
+            family = FAMILY if workload is CoveringWorkload.RANDOM else FEWER[size]
             yield _case(size, WIDE, way, workload, FEWER[size], family=family)
 
 
 def _scans(size: Size) -> Iterator[Case]:
     """How slow brokers have to be, by how much one subscription covers. The transaction compares nothing: once."""
     count = STANDARD[size]
-    yield _case(size, SCANS, TRANSACTION, Workload.COVERED, count, family=FAMILY)
+    yield _case(size, SCANS, TRANSACTION, CoveringWorkload.COVERED, count, family=FAMILY)
     for scan_us in SCANS_US[size]:
         for family in (FAMILY, count):
-            yield _case(size, SCANS, COVERING, Workload.COVERED, count, scan_us=scan_us, family=family)
+            yield _case(size, SCANS, COVERING, CoveringWorkload.COVERED, count, scan_us=scan_us, family=family)
 
 
 def cost(case: Case) -> float:

@@ -15,7 +15,15 @@ from pleach.core.effects import Concluded
 from pleach.core.messages import Message, Node
 from pleach.core.mobility.resettling import MoveProtocol
 from pleach.lab.experiment import Case, Sample
-from pleach.lab.s4.movers import PAUSE_SECONDS, SETTLE_SECONDS, Movers, Workload, movers_scenario, order, route_of
+from pleach.lab.s4.movers import (
+    PAUSE_SECONDS,
+    SETTLE_SECONDS,
+    CoveringWorkload,
+    Movers,
+    movers_scenario,
+    order,
+    route_of,
+)
 from pleach.scenario.steps import MoveClient
 from pleach.sim.run import ScenarioRun
 
@@ -30,7 +38,7 @@ def measure(case: Case, seed: int) -> Iterator[Sample]:
 
 def setting_of(case: Case) -> Movers:
     return Movers(
-        Workload(str(case["workload"])),
+        CoveringWorkload(str(case["workload"])),
         MoveProtocol(str(case["protocol"])),
         clients=int(case["clients"]),
         family=int(case["family"]),

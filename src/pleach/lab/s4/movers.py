@@ -47,7 +47,7 @@ BROKERS = 14
 ROUTES = (("1", "13"), ("2", "14"))
 
 
-class Workload(StrEnum):
+class CoveringWorkload(StrEnum):
     """Who covers whom within a family."""
 
     DISTINCT = "distinct"
@@ -58,7 +58,7 @@ class Workload(StrEnum):
     MIXED = "mixed"  # as many families of each
 
 
-SHAPES = (Workload.COVERED, Workload.TREE, Workload.CHAINED, Workload.DISTINCT)
+SHAPES = (CoveringWorkload.COVERED, CoveringWorkload.TREE, CoveringWorkload.CHAINED, CoveringWorkload.DISTINCT)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Movers:
     `scan_us`: for each subscription of a broker's table that it goes through, where routing compares.
     """
 
-    workload: Workload
+    workload: CoveringWorkload
     protocol: MoveProtocol
     clients: int
     family: int
@@ -103,14 +103,14 @@ def movers_scenario(setting: Movers, seed: int, duration: float) -> Scenario:
     )
 
 
-def shapes_of(setting: Movers, seed: int) -> list[Workload]:
+def shapes_of(setting: Movers, seed: int) -> list[CoveringWorkload]:
     """Of each family."""
     count = -(-setting.clients // setting.family)
     match setting.workload:
-        case Workload.RANDOM:
+        case CoveringWorkload.RANDOM:
             draw = Random(f"families/{seed}")
             return [draw.choice(SHAPES) for _ in range(count)]
-        case Workload.MIXED:
+        case CoveringWorkload.MIXED:
             return [SHAPES[i * len(SHAPES) // count] for i in range(count)]
         case shape:
             return [shape] * count
@@ -124,12 +124,12 @@ def order(setting: Movers, seed: int) -> list[Node]:
     alone: list[int] = []
     for number in range(setting.clients):
         family, place = divmod(number, setting.family)
-        if shapes[family] is Workload.DISTINCT:
+        if shapes[family] is CoveringWorkload.DISTINCT:
             alone.append(number)
         else:
             (covered if place else roots).append(number)
     Random(f"covered/{seed}").shuffle(covered)
-    step = len(roots) // 3 if setting.workload is Workload.MIXED else len(covered)
+    step = len(roots) // 3 if setting.workload is CoveringWorkload.MIXED else len(covered)
     return [f"k{number}" for number in (*roots, *covered[:step], *alone, *covered[step:])]
 
 
@@ -137,24 +137,26 @@ def route_of(client: Node) -> tuple[Node, Node]:
     return ROUTES[int(client[1:]) % 2]
 
 
-def _client(number: int, size: int, shapes: list[Workload]) -> ScenarioClient:
+def _client(number: int, size: int, shapes: list[CoveringWorkload]) -> ScenarioClient:
     family, place = divmod(number, size)
     low, high = interval(shapes[family], place, size)
     wanted = f"family = {family} AND x >= {low} AND x <= {high}"
     return ScenarioClient(id=f"k{number}", broker=ROUTES[number % 2][0], subscribe=(wanted,))
 
 
-def interval(shape: Workload, place: int, size: int) -> tuple[int, int]:
+def interval(shape: CoveringWorkload, place: int, size: int) -> tuple[int, int]:
     """What the subscription at this place (from 0) wants of its family's values: from … to, both included."""
     match shape:
-        case Workload.CHAINED:  # each covers the next
+        case CoveringWorkload.CHAINED:  # each covers the next
             return place, 2 * size - place
-        case Workload.TREE:  # each covers two: in the order of a heap, each level twice as fine as the one above
+        case (
+            CoveringWorkload.TREE
+        ):  # each covers two: in the order of a heap, each level twice as fine as the one above
             level = (place + 1).bit_length() - 1
             width = 1 << (size.bit_length() - level)
             first = (place + 1 - (1 << level)) * width
             return first, first + width - 1
-        case Workload.COVERED if place == 0:
+        case CoveringWorkload.COVERED if place == 0:
             return 0, size
         case _:
             return place, place

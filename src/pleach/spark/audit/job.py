@@ -22,7 +22,7 @@ from pleach.spark.audit.losses import losses
 from pleach.spark.audit.overview import RunOverview, overview
 from pleach.spark.audit.publications import Filters, attempts, publications, refused_publications
 from pleach.spark.audit.sequence import number_disorderly, number_orderly
-from pleach.spark.audit.sources import Source, read_records, sources_of
+from pleach.spark.audit.sources import TraceFile, read_records, sources_of
 from pleach.spark.audit.subscriptions import numbered, refused_subscriptions, subscriptions
 from pleach.spark.audit.suspensions import suspended
 from pleach.spark.audit.verdicts import counts_of, verdicts_of
@@ -73,7 +73,7 @@ def audit(
         return Audit(_judged(spark, records, known, promised, on_step), records)
 
 
-def _numbered(spark: SparkSession, sources: Sequence[Source], places: Sequence[RunPlace]) -> DataFrame:
+def _numbered(spark: SparkSession, sources: Sequence[TraceFile], places: Sequence[RunPlace]) -> DataFrame:
     """All records with their indices."""
     orderly = [place for place in places if place.orderly]
     disorderly = [place.run for place in places if not place.orderly]

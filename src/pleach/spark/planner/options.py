@@ -11,7 +11,7 @@ EXCHANGES_MAX = 10_000
 
 
 @dataclass(frozen=True)
-class Wish:
+class PlannerOptions:
     degree_max: int = DEGREE_MAX  # neighbours of a broker
     starts: int = STARTS
     seed: int = 1

@@ -24,7 +24,7 @@ PAYLOAD, ATTRIBUTES = "payload", "attributes"
 SCALARS = (sql.StringType, sql.BinaryType, sql.BooleanType, sql.IntegralType, sql.FloatType, sql.DoubleType)
 
 
-class Draft(NamedTuple):
+class RowEvent(NamedTuple):
     attributes: dict[str, Value]
     payload: bytes
 
@@ -41,7 +41,7 @@ class Drafts:
                 raise _wrong("option 'orderby'", f"there is no column {column!r}", f"one of {', '.join(names)}")
         self._order_by = tuple(order_by)
 
-    def sorted(self, batches: Iterator[pa.RecordBatch], *, where: str) -> list[Draft]:
+    def sorted(self, batches: Iterator[pa.RecordBatch], *, where: str) -> list[RowEvent]:
         """The rows of a partition, in an order that is theirs. Raises EventError, which names the row."""
         keyed = []
         rows = (row for batch in batches for row in batch.to_pylist())
@@ -56,12 +56,12 @@ class Drafts:
         return [draft for _, _, draft in keyed]
 
 
-def _draft(row: dict[str, Any]) -> Draft:
+def _draft(row: dict[str, Any]) -> RowEvent:
     listed = dict(row.get(ATTRIBUTES) or ())
     columns = {name: value for name, value in row.items() if name not in (PAYLOAD, ATTRIBUTES) and value is not None}
     attributes = {name: value for name, value in {**listed, **columns}.items() if value is not None}
     payload = row.get(PAYLOAD) or b""
-    return Draft(attributes, payload.encode() if isinstance(payload, str) else payload)
+    return RowEvent(attributes, payload.encode() if isinstance(payload, str) else payload)
 
 
 def _key(row: dict[str, Any], order_by: Sequence[str]) -> tuple[tuple[bool, Any], ...]:

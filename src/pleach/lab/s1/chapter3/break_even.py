@@ -8,7 +8,7 @@ from math import log
 from typing import Any, NamedTuple
 
 from pleach.lab.axis_scales import plain
-from pleach.lab.experiment import Case, Figure, Summary, Table, select
+from pleach.lab.experiment import Case, Figure, ResultTable, Summary, select
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.s1.chapter3.filtering_runs import (
     LIFETIMES,
@@ -268,7 +268,7 @@ FIGURES = (
         judge=judge_from_root,
     ),
 )
-BREAK_EVENS = Table(
+BREAK_EVENS = ResultTable(
     name="s1-break-even",
     paper="S1 Fig. 3.3",
     title="Break-even of filtering and flooding",

@@ -45,7 +45,7 @@ class Curve(NamedTuple):
     label: str
 
 
-class Plan(NamedTuple):
+class FigurePlan(NamedTuple):
     """One figure; those that are judged are simulated for both lifetimes even where one is drawn."""
 
     curves: Sequence[Curve]
@@ -53,7 +53,7 @@ class Plan(NamedTuple):
     claim: Callable[[Sequence[Summary]], Claim]
 
 
-def _draw(plan: Plan, axes: Any, summaries: Sequence[Summary]) -> None:
+def _draw(plan: FigurePlan, axes: Any, summaries: Sequence[Summary]) -> None:
     for metric, lifetime, label in plan.curves:
         versus(axes, points(summaries, metric, lifetime), label)
     axes.set_ylabel(plan.unit)
@@ -64,7 +64,7 @@ def _draw(plan: Plan, axes: Any, summaries: Sequence[Summary]) -> None:
         axes.legend()
 
 
-def _draw_leases(plan: Plan, axes: Any, summaries: Sequence[Summary]) -> None:
+def _draw_leases(plan: FigurePlan, axes: Any, summaries: Sequence[Summary]) -> None:
     """What S1's own renewals come to is shown beside, and not judged: the model is not about them."""
     for lifetime, marker in zip(LIFETIMES, ("x", "+"), strict=True):
         found = [s for refresh in REFRESHES for s in points(summaries, leases_as_printed(refresh), lifetime)]
@@ -74,7 +74,7 @@ def _draw_leases(plan: Plan, axes: Any, summaries: Sequence[Summary]) -> None:
     _draw(plan, axes, summaries)
 
 
-def _judge(plan: Plan, summaries: Sequence[Summary]) -> Finding:
+def _judge(plan: FigurePlan, summaries: Sequence[Summary]) -> Finding:
     metrics = dict.fromkeys(curve.metric for curve in plan.curves)
     agrees = agreement(
         [point for point in points(summaries, metric, lifetime) if _is_often_seen(point)]
@@ -202,7 +202,11 @@ def _by_rate(of_rate: Callable[[float], str]) -> list[Curve]:
 
 
 def _figure(
-    number: int, title: str, published: str, plan: Plan, draw: Callable[[Plan, Any, Sequence[Summary]], None] = _draw
+    number: int,
+    title: str,
+    published: str,
+    plan: FigurePlan,
+    draw: Callable[[FigurePlan, Any, Sequence[Summary]], None] = _draw,
 ) -> Figure:
     return Figure(
         name=f"s1-fig3-{number}",
@@ -219,25 +223,25 @@ FIGURES = (
         9,
         "How many subscriptions of a class a leaf has",
         "The number grows with that of all subscriptions. (No figures in the text.)",
-        Plan([Curve(crowd(i), LONG, f"{i} subscriptions") for i in CROWDS_SHOWN], "probability", _subscribers),
+        FigurePlan([Curve(crowd(i), LONG, f"{i} subscriptions") for i in CROWDS_SHOWN], "probability", _subscribers),
     ),
     _figure(
         10,
         "Remote routing entries",
         "Tends to l·z = 120,000.",
-        Plan([Curve(ENTRIES, LONG, "entries")], "entries", _entries),
+        FigurePlan([Curve(ENTRIES, LONG, "entries")], "entries", _entries),
     ),
     _figure(
         11,
         "Messages that filtering saves, publishers at the root",
         "Tends to zero for both rates of publication.",
-        Plan(_by_rate(saved_from_root), "messages per second", _saved),
+        FigurePlan(_by_rate(saved_from_root), "messages per second", _saved),
     ),
     _figure(
         12,
         "Messages that renew leases",
         "Approaches 2,000 (200) messages per second for ρ = 600 s (60 s).",
-        Plan(
+        FigurePlan(
             [Curve(leases(rho), SHORT, f"renewed hop by hop, ρ = {rho} s") for rho in REFRESHES],
             "messages per second",
             _leases,
@@ -248,25 +252,25 @@ FIGURES = (
         14,
         "Messages per toggle",
         "Quickly approaches 1; at most k - 1 = 4.",
-        Plan([Curve(PER_TOGGLE, SHORT, "messages")], "messages", _per_toggle),
+        FigurePlan([Curve(PER_TOGGLE, SHORT, "messages")], "messages", _per_toggle),
     ),
     _figure(
         15,
         "Toggles of leaves",
         "At most about 99 (993) per second for 80,998 subscriptions, lifetime 600 s (60 s).",
-        Plan(_both_lifetimes(TOGGLES), "toggles per second", _toggles),
+        FigurePlan(_both_lifetimes(TOGGLES), "toggles per second", _toggles),
     ),
     _figure(
         16,
         "Messages that toggles cause",
         "At most 117 (1,174) per second with 57,382 subscriptions, for a lifetime of 60 s (600 s).",
-        Plan(_both_lifetimes(TOGGLE_MESSAGES), "messages per second", _toggle_messages),
+        FigurePlan(_both_lifetimes(TOGGLE_MESSAGES), "messages per second", _toggle_messages),
     ),
     _figure(
         17,
         "What publishers at leaves cost more",
         "No more than 3.3% of what filtering saves.",
-        Plan(_by_rate(detour), "messages per second", _detour),
+        FigurePlan(_by_rate(detour), "messages per second", _detour),
     ),
 )
 assert max(CROWDS_SHOWN) <= CROWD_MAX, "shown, but not measured"

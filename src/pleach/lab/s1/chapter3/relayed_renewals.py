@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pleach.lab.s1.chapter3.class_filtering import Setting, Subscriptions, Window
+from pleach.lab.s1.chapter3.class_filtering import CompleteTree, Subscriptions, Window
 from pleach.lab.s1.chapter3.spans import Spans, Whole, count_between, joined, moments, times_of, which
 
 
-class Lease(NamedTuple):
+class RenewalPeriods(NamedTuple):
     """In nanoseconds."""
 
     refresh: int  # ρ
@@ -30,7 +30,9 @@ class Lease(NamedTuple):
         return at - since + self.period
 
 
-def relayed(setting: Setting, subscriptions: Subscriptions, levels: Sequence[Spans], lease: Lease, seen: Window) -> int:
+def relayed(
+    setting: CompleteTree, subscriptions: Subscriptions, levels: Sequence[Spans], lease: RenewalPeriods, seen: Window
+) -> int:
     """Renewals that brokers send on. `levels`: what they have told. At the start of the run all flags are set."""
     flags = _flags_at_leaves(setting, subscriptions, lease, seen.high)
     total = 0
@@ -45,12 +47,12 @@ def relayed(setting: Setting, subscriptions: Subscriptions, levels: Sequence[Spa
     return total
 
 
-def _flagged(set_at: Whole, entry_ends: Whole, lease: Lease) -> Spans:
+def _flagged(set_at: Whole, entry_ends: Whole, lease: RenewalPeriods) -> Spans:
     """When any entry of a class has its flag, by broker and class."""
     return joined(set_at, np.minimum(entry_ends, lease.next_tick(set_at)))
 
 
-def _flags_at_leaves(setting: Setting, subscriptions: Subscriptions, lease: Lease, until: int) -> Spans:
+def _flags_at_leaves(setting: CompleteTree, subscriptions: Subscriptions, lease: RenewalPeriods, until: int) -> Spans:
     """Each subscription is an entry of its own at its leaf: it sets its flag when it begins and when it is renewed."""
     places = setting.places(subscriptions.leaf, subscriptions.wanted)
     whose, renewed_at = _renewed_at(subscriptions, lease.refresh, until)

@@ -17,7 +17,7 @@ from functools import partial
 from random import Random
 
 from pleach.core.messages import EVENTS_BETWEEN_BROKERS, Message, Node, RelayTables
-from pleach.lab.exchanges.witness import Traffic
+from pleach.lab.exchanges.witness import ControlTraffic
 from pleach.lab.experiment import Case, Sample, Size
 from pleach.lab.rounds import Publisher, Rounds, exchange_on_cycle
 from pleach.lab.s1.chapter4.queues import Queues
@@ -63,7 +63,7 @@ def measure(case: Case, seed: int) -> Iterator[Sample]:
     """Per exchange."""
     scenario = scenario_of(case, seed)
     run = ScenarioRun(scenario, seed, RECORDED)
-    queues, counted = Queues(run), Counted(run)
+    queues, counted = Queues(run), ControlCount(run)
     rounds = Rounds(run)
     rounds.settle()
     before = (counted.control, counted.messages)
@@ -82,12 +82,12 @@ def measure(case: Case, seed: int) -> Iterator[Sample]:
         yield Sample(QUEUED_MS, 1000.0 * sum(queues.waited) / len(queues.waited))
 
 
-class Counted:
+class ControlCount:
     """What travels between brokers and is no event."""
 
     def __init__(self, run: ScenarioRun) -> None:
         self._brokers = run.brokers
-        self._traffic = Traffic()
+        self._traffic = ControlTraffic()
         self._relays: list[RelayTables] = []
         run.sim.on_send = self._sent
 
