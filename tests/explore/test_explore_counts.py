@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pleach.explore.search import FAR, Search
 from pleach.explore.world import World
-from pleach.scenario.plants import PLANTS
+from pleach.scenario.planted_bugs import PLANTS
 from pleach.scenario.script import script_of
 from support.explore.brute_force import complaints_of, walk_everything
 from support.explore.chains import (

@@ -6,10 +6,10 @@ import pytest
 from pleach.core.messages import RequestAdd, RequestRemove, RequestSwap
 from pleach.errors import ScenarioError
 from pleach.explore.invariants import NEVER_ENDED, STILL_LOCKED, check
-from pleach.explore.reactions import BrokenError
 from pleach.explore.search import ExploreOutcome, explore
+from pleach.explore.transitions import BrokenError
 from pleach.explore.world import World
-from pleach.scenario.schedule import Ring, load_schedule, schedule_text
+from pleach.scenario.schedule import FireTimer, load_schedule, schedule_text
 from pleach.scenario.script import ExploreOptions, ScriptedRequests, describe, script_of
 from pleach.sim.replay import replay
 from pleach.trace import judge
@@ -168,7 +168,7 @@ def test_a_schedule_with_a_timer_is_written_read_and_replayed(tmp_path):
     path = tmp_path / "schedule.json"
     path.write_text(text)
     schedule = load_schedule(path)
-    assert schedule.steps[-1].move == Ring("b", "swaplink:lease")
+    assert schedule.steps[-1].move == FireTimer("b", "swaplink:lease")
     assert load_schedule(path) == schedule
     result = replay(scenario, schedule)
     assert result.quiet

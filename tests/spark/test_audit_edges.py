@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from pleach.bench.long_traces import PER_ERROR, write_long_traces
 from pleach.cli.main import app
 from pleach.errors import LakeError, MissingPartError, TraceError
-from pleach.spark.audit.around import explain_on_spark, violations_table
 from pleach.spark.audit.inspection import Chunk, look_at
 from pleach.spark.audit.job import audit
+from pleach.spark.audit.violation_context import explain_on_spark, violations_table
 from pleach.trace import Rule, explain, judge, read_traces, write_trace
 from support.trace.scripts import SUBSCRIBED, T1, script
 from support.trace.tiny_network import clean_story

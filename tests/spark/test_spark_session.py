@@ -10,8 +10,8 @@ import pytest
 
 import pleach
 from pleach.errors import MissingPartError, SettingsError
+from pleach.spark.package_zip import package_zip, require_installed
 from pleach.spark.session import default_settings, is_local, load_spark, spark_session
-from pleach.spark.shipping import package_zip, require_installed
 
 
 @pytest.mark.spark

@@ -18,11 +18,11 @@ from typing import TypeAlias
 
 from pleach.core.effects import Observe
 from pleach.core.messages import Message, Node
+from pleach.explore.client_history import ClientHistories
 from pleach.explore.interning import Interner
-from pleach.explore.past import Pasts
-from pleach.explore.reactions import BrokenError, Machine, Move, Reactions, RingAt, Transition, subject_of
-from pleach.scenario.assemble import make_broker, tree_of
-from pleach.scenario.plants import BrokerMachine, plant
+from pleach.explore.transitions import BrokenError, FireTimerAt, Machine, Move, Transition, TransitionTable, subject_of
+from pleach.scenario.machines import make_broker, tree_of
+from pleach.scenario.planted_bugs import BrokerMachine, plant
 from pleach.scenario.schedule import Act, Answer, HandOver
 from pleach.scenario.script import Action, Crashes, Restarts, Script, ScriptedClient, ScriptedRequests
 
@@ -47,9 +47,9 @@ class World:
         self._behind: dict[int, tuple[int, int]] = {}  # of each queue, its first message and what is left without it
         self._ended: Interner[frozenset[tuple[str, bool]]] = Interner()  # operations, and whether they were carried out
         self._clients = {c.id: None for c in script.scenario.clients}
-        self._pasts = Pasts(self._clients)
+        self._pasts = ClientHistories(self._clients)
         self._lay_out(list(machines))
-        self._reactions = Reactions(machines, script.actions, self._queue_of)
+        self._reactions = TransitionTable(machines, script.actions, self._queue_of)
         self._debtors: dict[tuple[int, int], bool] = {}  # whether a client in this state owes an answer
         self._later: dict[tuple[int, int, int, int], int] = {}  # pasts by the past before and the reaction
         assert self._queues.number(()) == NOTHING_QUEUED
@@ -75,7 +75,7 @@ class World:
             *(HandOver(*link) for link in links),
             *(Act(actor) for actor in actors),
             *(Answer(client) for client in answering),
-            *(RingAt(broker, place) for broker in brokers for place in places),
+            *(FireTimerAt(broker, place) for broker in brokers for place in places),
         ]
         self._first_answer = len(links) + len(actors)
         self._first_ring = self._first_answer + len(answering)
@@ -175,7 +175,7 @@ class World:
         return bool(down) and state[slot] in down
 
     def _is_set(self, move: Move, state: State) -> bool:
-        assert isinstance(move, RingAt)
+        assert isinstance(move, FireTimerAt)
         timers = self._reactions.timers(state[self._timers_of[move.node]])
         if len(timers) > TIMERS_MAX:
             raise NotImplementedError(f"{move.node} has set more than {TIMERS_MAX} timers")
@@ -229,9 +229,9 @@ class World:
         return self._owed(subject_of(move), state)[0]
 
     def timer(self, state: State, number: int) -> str:
-        """The timer that a `RingAt` lets fire."""
+        """The timer that a `FireTimerAt` lets fire."""
         move = self._moves[number]
-        assert isinstance(move, RingAt)
+        assert isinstance(move, FireTimerAt)
         return self._reactions.timers(state[self._timers_of[move.node]])[move.place]
 
     # Inside a move -------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class World:
         if reaction.error is not None:
             raise BrokenError(reaction.error)
         self._apply(state, subject, reaction)
-        if reaction.has_more or isinstance(move, RingAt):
+        if reaction.has_more or isinstance(move, FireTimerAt):
             self._apply_more(state, move, reaction)
         if reaction.seen:
             self._note(state, number, before, what, reaction.seen)
@@ -261,7 +261,7 @@ class World:
                 return state[slot] - 1
             case Answer():
                 return 0
-            case RingAt(node):
+            case FireTimerAt(node):
                 return state[self._timers_of[node]]
 
     def _apply(self, state: list[int], subject: int, reaction: Transition) -> None:
@@ -278,7 +278,7 @@ class World:
         if reaction.is_crash:
             state[slot] = self._reactions.no_timers
         else:
-            fired = move.place if isinstance(move, RingAt) else None
+            fired = move.place if isinstance(move, FireTimerAt) else None
             state[slot] = self._reactions.timers_after(state[slot], fired, reaction.timers)
 
     def _popped(self, queue: int) -> tuple[int, int]:

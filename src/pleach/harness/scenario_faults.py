@@ -21,7 +21,7 @@ from pleach.harness.network import LiveNetwork
 from pleach.net.http_client import Answer, ask
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario, Stabiliser
-from pleach.scenario.stabilising import delays_of, fault_detail, rounds_of
+from pleach.scenario.stabilise_settings import delays_of, fault_detail, rounds_of
 from pleach.scenario.values import Span
 from pleach.server.stabilise_settings import PROCESS_SECONDS
 from pleach.trace import NETWORK, RecordKind

@@ -19,7 +19,6 @@ from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.stabilise.lease_settings import Renewal
 from pleach.errors import EventError, FilterError
 from pleach.scenario import values
-from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import (
     HealTable,
     Ordering,
@@ -33,6 +32,7 @@ from pleach.scenario.model import (
     Stabilise,
     Stabiliser,
 )
+from pleach.scenario.positions import FlawError, Path
 from pleach.scenario.steps import STEP_KINDS, Step
 from pleach.scenario.values import Choice, Sequence, Span, Uniform
 

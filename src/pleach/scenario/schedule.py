@@ -37,15 +37,15 @@ class HandOver(NamedTuple):
     receiver: Node
 
 
-class Ring(NamedTuple):
+class FireTimer(NamedTuple):
     node: Node
     timer: str
 
 
-Move: TypeAlias = Act | Answer | HandOver | Ring
+Move: TypeAlias = Act | Answer | HandOver | FireTimer
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class ScheduleStep(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     act: str = ""
     answer: str = ""
     deliver: tuple[str, str] | None = None
@@ -62,7 +62,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         if self.deliver:
             return HandOver(*self.deliver)
         if self.ring:
-            return Ring(*self.ring)
+            return FireTimer(*self.ring)
         return Act(self.act) if self.act else Answer(self.answer)
 
     def __str__(self) -> str:
@@ -74,11 +74,11 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`plant`: the planted bug (`plants.py`) with which it was found; empty for the system as it is."""
+    """`plant`: the planted bug (`planted_bugs.py`) with which it was found; empty for the system as it is."""
 
     scenario: str
     plant: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ScheduleStep, ...] = ()
     options: ExploreOptions = ExploreOptions()
 
 

@@ -15,10 +15,10 @@ from pleach.core.optimise.council_settings import council_complaints
 from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.errors import FilterError
 from pleach.scenario.advertisements import initial_advertisements
-from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import Ordering, PublishLoad, Routing, Scenario, ScenarioClient, Stabiliser
+from pleach.scenario.overlay_steps import circumstances_of
+from pleach.scenario.positions import FlawError, Path
 from pleach.scenario.read import instead
-from pleach.scenario.reweaving import circumstances_of
 
 LOAD_EVENTS_MAX = 10_000_000  # of one `publish`: more is a slip of the pen
 PARTS_SHOWN_MAX = 5

@@ -15,10 +15,10 @@ from pleach.faults.coloured_damage import COLOURED_PARTS, damaged_coloured
 from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of
 from pleach.faults.garbling import coloured_ghost, garbled, ghost
 from pleach.scenario import steps
-from pleach.scenario.colouring import is_coloured
+from pleach.scenario.coloured_settings import is_coloured
 from pleach.scenario.model import Scenario, Stabiliser
-from pleach.scenario.plants import BrokerMachine
-from pleach.scenario.stabilising import fault_detail
+from pleach.scenario.planted_bugs import BrokerMachine
+from pleach.scenario.stabilise_settings import fault_detail
 from pleach.sim.simulator import Simulator
 from pleach.trace import NETWORK, RecordKind
 

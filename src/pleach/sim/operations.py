@@ -20,16 +20,16 @@ from pleach.core.mobility.ways import way
 from pleach.core.overlay.plans import Plan, PlannedOperation, PlanRun, Topology, asked, request_of
 from pleach.errors import PlanError, ProtocolError, TopologyError
 from pleach.scenario import model, steps
-from pleach.scenario.asked import described
-from pleach.scenario.colouring import is_coloured
-from pleach.scenario.plants import BrokerMachine
-from pleach.scenario.reweaving import TreeStep, in_colours, planned, single
-from pleach.sim.service import service_of
+from pleach.scenario.coloured_settings import is_coloured
+from pleach.scenario.overlay_steps import TreeStep, in_colours, planned, single
+from pleach.scenario.planted_bugs import BrokerMachine
+from pleach.scenario.step_requests import described
+from pleach.sim.service_time import service_of
 from pleach.sim.simulator import Machine, Simulator
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class OperationContext:
     """What operations work on, and whom they tell."""
 
     sim: Simulator
@@ -56,7 +56,7 @@ class SimOperation(NamedTuple):
 
 
 class SimOperations:
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: OperationContext) -> None:
         self._around = surroundings
         self._count = 0
         self._under_way: dict[str, SimOperation] = {}

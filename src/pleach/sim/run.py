@@ -14,19 +14,19 @@ from pleach.core.events.language import parse_filter
 from pleach.core.messages import Message, Node
 from pleach.core.overlay.coloured.broker import ColouredBroker
 from pleach.scenario import model, steps
-from pleach.scenario.acting import act
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
-from pleach.scenario.assemble import make_clients, make_machine, make_machines, tree_of
-from pleach.scenario.behaviour import Publication, Replies, publications
-from pleach.scenario.colouring import is_coloured
-from pleach.scenario.plants import BrokerMachine
-from pleach.scenario.stabilising import fault_detail
-from pleach.sim.councils import Councils
+from pleach.scenario.client_load import PlannedEvent, Replies, publications
+from pleach.scenario.client_steps import perform_client_step
+from pleach.scenario.coloured_settings import is_coloured
+from pleach.scenario.machines import make_clients, make_machine, make_machines, tree_of
+from pleach.scenario.planted_bugs import BrokerMachine
+from pleach.scenario.stabilise_settings import fault_detail
+from pleach.sim.council import SimCouncils
 from pleach.sim.faults import SimStateFaults
 from pleach.sim.healing import Healing
 from pleach.sim.links import SimLink
-from pleach.sim.operations import SimOperations, Surroundings
-from pleach.sim.service import service_of
+from pleach.sim.operations import OperationContext, SimOperations
+from pleach.sim.service_time import service_of
 from pleach.sim.simulator import Machine, Simulator
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
@@ -97,7 +97,7 @@ class ScenarioRun:
         self.operations = SimOperations(self._surroundings())
         self.faults = SimStateFaults(self)
         self.healing = Healing(self, self.scenario.heal) if self.scenario.heal else None
-        self.councils = Councils(self.sim, self.scenario) if self.scenario.improve else None
+        self.councils = SimCouncils(self.sim, self.scenario) if self.scenario.improve else None
         self._backups: dict[tuple[Node, float], bytes] = {}
         self._latencies = self.scenario.latency.by_link()
         self._losses = self.scenario.loss.by_link()
@@ -176,8 +176,8 @@ class ScenarioRun:
         link.set_latency((latency.low, latency.high))
         link.loss = LOSES_ALL if link.receiver in self.buried else self._losses.get(ends, self.scenario.loss.default)
 
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(
+    def _surroundings(self) -> OperationContext:
+        return OperationContext(
             self.sim,
             self.brokers,
             make_broker=partial(make_machine, self.scenario, tree_of(self.scenario)),
@@ -215,16 +215,16 @@ class ScenarioRun:
 
     # Clients -------------------------------------------------------------------------------------------------
 
-    def publish(self, client: Node, publication: Publication) -> None:
+    def publish(self, client: Node, publication: PlannedEvent) -> None:
         self.sim.perform(client, self.clients[client].publish(publication.attributes, publication.payload))
 
-    def _publish_next(self, client: Node, load: Iterator[Publication]) -> None:
+    def _publish_next(self, client: Node, load: Iterator[PlannedEvent]) -> None:
         """Plan the next event of a load; publishing it plans the one after."""
         publication = next(load, None)
         if publication is not None:
             self.sim.at(publication.at, partial(self._publish_and_go_on, client, publication, load))
 
-    def _publish_and_go_on(self, client: Node, publication: Publication, load: Iterator[Publication]) -> None:
+    def _publish_and_go_on(self, client: Node, publication: PlannedEvent, load: Iterator[PlannedEvent]) -> None:
         self.publish(client, publication)
         self._publish_next(client, load)
 
@@ -268,7 +268,7 @@ class ScenarioRun:
             case steps.MoveClient(client=client):
                 self.operations.move(step, self.clients[client])
             case _:
-                act(self, step, now=self.sim.now)
+                perform_client_step(self, step, now=self.sim.now)
 
     def refuse(self, step: steps.Step, reason: str) -> None:
         name = type(step).__struct_config__.tag

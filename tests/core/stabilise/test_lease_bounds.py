@@ -8,7 +8,7 @@ from pleach.core.stabilise.lease_bounds import Delays, check, period_min, stabil
 from pleach.core.stabilise.lease_settings import Lease, Renewal
 from pleach.errors import LeaseError, ScenarioError
 from pleach.scenario.load import parse_scenario
-from pleach.scenario.stabilising import delays_of, stabilisation_of
+from pleach.scenario.stabilise_settings import delays_of, stabilisation_of
 
 S1_TREE = Delays(0.025, 0.025, 8)  # S1 §3.3.3: a constant delay, d = 8
 

@@ -18,7 +18,7 @@ from pleach.core.routing.renewal_rounds import RenewalRounds
 from pleach.core.stabilise import lease_bounds
 from pleach.core.stabilise.lease_settings import Renewal
 from pleach.core.stabilise.leases import Leases
-from pleach.scenario.stabilising import stabilisation_of
+from pleach.scenario.stabilise_settings import stabilisation_of
 from pleach.sim.run import ScenarioRun
 from support.stabilise import struck
 from support.stabilise.struck import (

@@ -18,7 +18,7 @@ from pleach.core.stabilise.rebuild import SWITCH, Rebuild
 from pleach.core.stabilise.rebuild_bounds import RebuildPeriods, check_rounds, rebuilt_within, round_min
 from pleach.errors import LeaseError, ScenarioError
 from pleach.scenario.load import parse_scenario
-from pleach.scenario.stabilising import CYCLIC_BROKERS_MAX, delays_of, period_min_of, stabilisation_of
+from pleach.scenario.stabilise_settings import CYCLIC_BROKERS_MAX, delays_of, period_min_of, stabilisation_of
 from pleach.sim.run import ScenarioRun
 from pleach.trace import Rule, judge
 from support.stabilise.rebuilt import flaws_of_twins

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from pleach.core.effects import Observe, Send
 from pleach.scenario import Scenario
-from pleach.scenario.assemble import make_brokers
-from pleach.scenario.plants import plant
+from pleach.scenario.machines import make_brokers
+from pleach.scenario.planted_bugs import plant
 from pleach.scenario.script import Crashes, Restarts, script_of
 from pleach.trace import Record, RecordKind, attributes_text, judge
 

@@ -26,7 +26,7 @@ from pleach.core.stabilise.twin import TwinRouter
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, Stabilise, Stabiliser
 from pleach.scenario.model import ScenarioClient as ClientModel
-from pleach.scenario.stabilising import check_stabilising, delays_of, period_min_of, stabilisation_of
+from pleach.scenario.stabilise_settings import check_stabilising, delays_of, period_min_of, stabilisation_of
 from pleach.scenario.steps import AdvertiseStep, Corrupt, Crash, Garble, Restart, Step, UnadvertiseStep
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
