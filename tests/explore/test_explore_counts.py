@@ -51,7 +51,7 @@ def schedules_by_verdict(world, complaints, state, known):
     if state not in known:
         moves = world.moves(state)
         if not moves:
-            known[state] = Counter({complaints[world.past(state)]: 1})
+            known[state] = Counter({complaints[world.history(state)]: 1})
         else:
             behind = [schedules_by_verdict(world, complaints, world.take(state, m), known) for m in moves]
             known[state] = sum(behind, Counter())

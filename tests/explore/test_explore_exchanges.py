@@ -10,8 +10,8 @@ from pleach.core.overlay.registry import CYCLES, SWAPS, WAITING
 from pleach.errors import ScenarioError, ScheduleError
 from pleach.explore.search import ExploreOutcome, explore
 from pleach.scenario.load import load_scenario
-from pleach.scenario.schedule import Schedule, ScheduleStep
-from pleach.scenario.script import ExploreOptions, ScriptedRequests, describe, script_of
+from pleach.scenario.schedule import ExploreOptions, Schedule, ScheduleStep
+from pleach.scenario.script import ScriptedRequests, describe, script_of
 from pleach.sim.replay import replay
 from pleach.trace import judge
 from support.explore.chains import Chain, advertise, client, crash, publish, restart, unsubscribe

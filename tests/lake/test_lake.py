@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +12,7 @@ import pytest
 
 from pleach.errors import LakeError
 from pleach.lake import Table, WriteMode, code_version, open_run
-from pleach.lake.manifest import load_manifest, run_named_by
+from pleach.lake.manifest import FOLDER_PREFIX, load_manifest
 
 COLUMNS = {"seed": "int64", "metric": "string", "values": "list<double>"}
 FROM = {"scenario": "small", "code": "1"}
@@ -129,7 +130,7 @@ class TestWriting:
         with open_run(table, run, FROM) as writer:
             writer.finish()
         (folder,) = table.folder.iterdir()
-        assert run_named_by(folder) == run
+        assert unquote(folder.name.removeprefix(FOLDER_PREFIX)) == run
         assert [manifest.run for manifest in table.runs()] == [run]
 
 

@@ -42,7 +42,7 @@ class World:
             self.sim,
             self.brokers,
             make_broker=self.make,
-            seated=lambda broker: broker,
+            wrapped=lambda broker: broker,
             is_down=self.down.__contains__,
             scenario=SCENARIO,
             refuse=lambda step, reason: self.refusals.append((step, reason)),

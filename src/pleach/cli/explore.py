@@ -20,8 +20,7 @@ from pleach.explore.search import KINDS, STATES_MAX, Counterexample, Exploration
 from pleach.scenario.load import load_scenario
 from pleach.scenario.planted_bugs import PLANTS
 from pleach.scenario.read import instead
-from pleach.scenario.schedule import schedule_text
-from pleach.scenario.script import ExploreOptions
+from pleach.scenario.schedule import ExploreOptions, schedule_text
 from pleach.trace import explain
 
 EXIT_CODES = {ExploreOutcome.CLEAN: 0, ExploreOutcome.FAILING: 1, ExploreOutcome.UNKNOWN: 2}

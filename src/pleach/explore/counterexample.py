@@ -94,13 +94,14 @@ def _spelled(attributes: Mapping[str, Any]) -> str:
 
 def records_of(world: World, moves: Sequence[int]) -> list[Record]:
     """What clients saw, as a trace: the prologue at time 0, the k-th move at time k, and a drain at the end."""
-    recorder = Recorder(f"explored-{world.name}")
-    recorder.add(RecordKind.STATE, at=0.0, node=NETWORK, detail=f"ordering={world.ordering}")
+    scenario = world.script.scenario
+    recorder = Recorder(f"explored-{scenario.name}")
+    recorder.add(RecordKind.STATE, at=0.0, node=NETWORK, detail=f"ordering={scenario.ordering.value}")
     for node, seen in world.prologue:
         recorder.observe(0.0, node, seen)
     state = world.start
     for place, number in enumerate(moves, start=1):
-        for node, seen in world.seen(state, number):
+        for node, seen in world.observed(state, number):
             recorder.observe(float(place), node, seen)
         state = world.take(state, number)
     recorder.add(RecordKind.DRAIN, at=float(len(moves)), node=NETWORK)

@@ -23,8 +23,8 @@ from pleach.explore.counterexample import records_of, steps_of
 from pleach.explore.invariants import FLAWS, check
 from pleach.explore.world import BrokenError, State, World
 from pleach.scenario.model import Scenario
-from pleach.scenario.schedule import Schedule
-from pleach.scenario.script import ExploreOptions, script_of
+from pleach.scenario.schedule import ExploreOptions, Schedule
+from pleach.scenario.script import script_of
 from pleach.trace import Record, Rule, Verdict, judge
 
 STATES_MAX = 2_000_000
@@ -148,7 +148,7 @@ class Search:
         only: str = "",
         on_progress: OnProgress | None = None,
     ) -> None:
-        self.verdicts: dict[int, Verdict] = {}  # by past: equal pasts have equal verdicts
+        self.verdicts: dict[int, Verdict] = {}  # by history: equal histories have equal verdicts
         self._flaws: dict[State, dict[str, str]] = {}  # by the states of the brokers
         self._world = world
         self._scenario = scenario
@@ -229,10 +229,10 @@ class Search:
             self._note_failure({*violations, *flaws})
 
     def _verdict(self, state: State) -> Verdict:
-        past = self._world.past(state)
-        if past not in self.verdicts:
-            self.verdicts[past] = judge(records_of(self._world, self._path()))
-        return self.verdicts[past]
+        history = self._world.history(state)
+        if history not in self.verdicts:
+            self.verdicts[history] = judge(records_of(self._world, self._path()))
+        return self.verdicts[history]
 
     def _flaws_in(self, state: State) -> dict[str, str]:
         tables = self._world.tables(state)
@@ -272,7 +272,7 @@ class Search:
 
     def _finding(self, total: Continuations | None) -> Counterexample:
         moves = self._shortest_failure(total) if total else self._first_failure
-        schedule = Schedule(self._scenario, self._plant, steps_of(self._world, moves), self._world.options)
+        schedule = Schedule(self._scenario, self._plant, steps_of(self._world, moves), self._world.script.options)
         try:
             state = self._walk(moves)
         except BrokenError as error:

@@ -148,11 +148,6 @@ def make_machines(scenario: Scenario) -> dict[Node, BrokerMachine]:
     return {name: make_machine(scenario, tree, name) for name in scenario.brokers}
 
 
-def make_brokers(scenario: Scenario) -> dict[Node, Broker]:
-    tree = tree_of(scenario)
-    return {name: make_broker(scenario, tree, name) for name in scenario.brokers}
-
-
 def make_clients(scenario: Scenario) -> dict[Node, ClientMachine]:
     make = ReturningClient if scenario.heal else ClientMachine
     return {

@@ -19,7 +19,6 @@ import msgspec
 
 from pleach.core.messages import Node
 from pleach.errors import ScheduleError
-from pleach.scenario.script import ExploreOptions
 
 SCHEDULE_BYTES_MAX = 16 * 1_048_576
 
@@ -71,6 +70,17 @@ class ScheduleStep(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
         if self.ring:
             return f"{self.ring[0]}: timer {self.ring[1]} fires"
         return f"{self.act or self.answer}: {self.does}" + (" (in answer)" if self.answer else "")
+
+
+class ExploreOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How the search treats clients and timers; a schedule repeats them, since its steps depend on them.
+
+    `instant_clients`: what a client or its broker sends to the other arrives in the same move. `timers`: a timer that
+    is set may fire at any later moment; else none ever does.
+    """
+
+    instant_clients: bool = False
+    timers: bool = False
 
 
 class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

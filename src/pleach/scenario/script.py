@@ -42,6 +42,7 @@ from pleach.errors import ScenarioError
 from pleach.scenario import model, steps
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
 from pleach.scenario.client_load import draw_attributes, publications
+from pleach.scenario.schedule import ExploreOptions
 from pleach.scenario.step_requests import described, requests_by_step
 from pleach.scenario.values import Choice, Uniform
 
@@ -121,17 +122,6 @@ def describe(action: Action) -> str:
 
 
 # Scripts -----------------------------------------------------------------------------------------------------
-
-
-class ExploreOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What else is left out or let in.
-
-    `instant_clients`: what a client or its broker sends to the other arrives in the same move. `timers`: a timer that
-    is set may fire at any later moment; else none ever does.
-    """
-
-    instant_clients: bool = False
-    timers: bool = False
 
 
 @dataclass(frozen=True)

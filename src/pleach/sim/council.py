@@ -98,7 +98,7 @@ class SimCouncils:
         self._latency = scenario.latency.by_link()
         self._numbers = count(1)
 
-    def seated(self, broker: Broker) -> BrokerWithCouncil:
+    def wrapped(self, broker: Broker) -> BrokerWithCouncil:
         """The broker as the simulator shall have it; its rounds begin as soon as time goes on."""
         scenario, now = self._scenario, self._sim.now
         assert scenario.improve is not None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pleach.core.broker import Broker
 from pleach.core.client.machine import ClientMachine
@@ -42,13 +42,13 @@ from pleach.core.overlay.healing.journal import Journal
 from pleach.core.overlay.healing.stand_in import StandIn
 from pleach.scenario import model
 from pleach.scenario.machines import BrokerTree, make_broker
-from pleach.scenario.planted_bugs import BrokerMachine
 from pleach.sim.dead_positions import DeadPositions, is_gathering
 from pleach.sim.heard_events import HeardEvents
-from pleach.sim.operations import SimOperations
-from pleach.sim.simulator import Simulator
-from pleach.trace import NETWORK, Recorder, RecordKind
+from pleach.trace import NETWORK, RecordKind
 from pleach.trace.broker_losses import DIED, GIVEN_UP, HELD, linked_when_died
+
+if TYPE_CHECKING:
+    from pleach.sim.run import ScenarioRun
 
 CONFIRMED_WITHIN = 5.0  # latencies: a confirmation may come late, but the next one says as much
 Direction = tuple[Node, Node]
@@ -57,19 +57,6 @@ Direction = tuple[Node, Node]
 def successor_of(broker: Node, living: Sequence[Node]) -> Node:
     """Who hosts the stand-in: the next living broker by name, round and round. A ring says so by keys (ring/)."""
     return next((node for node in sorted(living) if node > broker), min(living))
-
-
-class HeldAtDeath(Protocol):
-    """The run in which brokers die."""
-
-    scenario: model.Scenario
-    stream: str
-    sim: Simulator
-    brokers: dict[Node, BrokerMachine]
-    clients: dict[Node, ClientMachine]
-    disks: dict[Node, bytes]
-    operations: SimOperations
-    recorder: Recorder
 
 
 @dataclass(frozen=True)
@@ -107,7 +94,7 @@ class Attentive:
 
 
 class Healing:
-    def __init__(self, run: HeldAtDeath, config: model.HealTable) -> None:
+    def __init__(self, run: ScenarioRun, config: model.HealTable) -> None:
         self._run = run
         self._config = config
         self._draws = Random(f"{run.stream}/healing")
@@ -120,7 +107,7 @@ class Healing:
         self._places = DeadPositions(run.brokers)
         self._unaware: dict[Node, dict[Node, None]] = defaultdict(dict)  # who was down when a neighbour got a stand-in
 
-    def seated(self, broker: Broker) -> Witnessed:
+    def wrapped(self, broker: Broker) -> Witnessed:
         """The broker as the simulator shall have it."""
         self._known[broker.name] = None
         return Witnessed(broker, self._taken_in, self._hearsay)
@@ -289,8 +276,8 @@ class Healing:
         self._forget_links(broker)
         self._hearsay.forget(broker)
         fresh = run.brokers[broker] = make_broker(run.scenario, BrokerTree({}, {}), broker)
-        sim.restart(broker, self.seated(fresh))
-        sim.perform(broker, [*fresh.resume(now=sim.now), *self.seated(fresh).handle(OPERATOR, kin, now=sim.now)])
+        sim.restart(broker, self.wrapped(fresh))
+        sim.perform(broker, [*fresh.resume(now=sim.now), *self.wrapped(fresh).handle(OPERATOR, kin, now=sim.now)])
         for neighbour in kin.neighbours:
             self._tell(neighbour, broker)
         for waiting in self._places.forsaken_by(broker):
@@ -358,7 +345,7 @@ class Healing:
     def _perform(self, node: Node, sender: Node, message: Message) -> None:
         broker, sim = self._run.brokers[node], self._run.sim
         assert isinstance(broker, Broker), "coloured networks mend otherwise"
-        sim.perform(node, self.seated(broker).handle(sender, message, now=sim.now))
+        sim.perform(node, self.wrapped(broker).handle(sender, message, now=sim.now))
 
     def _bring_back(self, name: Node, client: ClientMachine) -> None:
         assert isinstance(client, ReturningClient)

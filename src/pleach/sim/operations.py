@@ -35,7 +35,7 @@ class OperationContext:
     sim: Simulator
     brokers: dict[Node, BrokerMachine]  # those of the tree: operations add and remove some
     make_broker: Callable[[Node], BrokerMachine]
-    seated: Callable[[BrokerMachine], Machine]  # as the simulator shall have it
+    wrapped: Callable[[BrokerMachine], Machine]  # as the simulator shall have it
     is_down: Callable[[Node], bool]
     scenario: model.Scenario
     refuse: Callable[[steps.Step, str], None]
@@ -118,7 +118,7 @@ class SimOperations:
     def _bring_in(self, broker: Node) -> None:
         fresh = self._around.brokers[broker] = self._around.make_broker(broker)
         service = service_of(self._around.scenario, broker, self._around.brokers)
-        self._around.sim.add(broker, self._around.seated(fresh), service=service)
+        self._around.sim.add(broker, self._around.wrapped(fresh), service=service)
         self._around.sim.perform(broker, fresh.resume(now=self._around.sim.now))
 
     def _ask(self, operation: SimOperation) -> None:

@@ -41,8 +41,8 @@ class RingNetwork:
         self.on_cast: CastListener | None = None
         self.on_neighbours: NeighboursListener | None = None
         self._config = config
-        self._low, self._span = latency[0], latency[1] - latency[0]
-        self._draw = Random(seed).random
+        self._latency = latency
+        self._draws = Random(seed)
         self._steps_left = STEPS_MAX
         self._serial = 0
         self._lookups = 0
@@ -120,11 +120,11 @@ class RingNetwork:
         self.sent[type(cast.message)] += 1
         if self.on_cast:
             self.on_cast(self.now, host.me.name, cast)
-        if self.loss and self._draw() < self.loss:
+        if self.loss and self._draws.random() < self.loss:
             return
-        receiver = self.hosts.get(cast.to.name)
+        receiver, (low, high) = self.hosts.get(cast.to.name), self._latency
         if receiver is not None and receiver.me == cast.to:  # not one that listens elsewhere by now
-            self._plan(self.now + self._low + self._span * self._draw(), receiver, host.me.name, cast.message)
+            self._plan(self.now + low + (high - low) * self._draws.random(), receiver, host.me.name, cast.message)
 
     def _plan(self, at: float, host: RingHost, sender: Node, what: Message | str) -> None:
         self._serial += 1

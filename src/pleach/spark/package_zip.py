@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pleach
-from pleach.errors import MissingPartError
 from pleach.lake.manifest import write_whole
 from pleach.spark.java import cache_folder
 
 SHIPPED_SUFFIXES = frozenset({".py", ".toml", ".properties"})
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest date that a zip can name: equal sources give equal bytes
-ANSWER_SECONDS_MAX = 60
 
 
 def package_zip() -> Path:
@@ -28,21 +24,6 @@ def package_zip() -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content)
     return path
-
-
-def require_installed(python: str = sys.executable) -> None:
-    """Raises MissingPartError unless a fresh `python` can import the package.
-
-    Spark plans streams in processes of its own, which get nothing that a session ships.
-    """
-    asked = subprocess.run(  # noqa: S603 - the interpreter that this process runs on, or that the user named
-        [python, "-c", "import pleach.spark"], capture_output=True, timeout=ANSWER_SECONDS_MAX, check=False, cwd="/"
-    )
-    if asked.returncode:
-        raise MissingPartError(
-            f"{python} cannot import pleach, and Spark plans streams there: `pip install pleach` on every node, "
-            "or put its sources on PYTHONPATH before the session starts"
-        )
 
 
 def _zipped(root: Path) -> bytes:

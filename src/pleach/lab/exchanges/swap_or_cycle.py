@@ -3,7 +3,7 @@
 Both lose, double and reorder nothing. Swaps go one hop at a time through other trees, three brokers at once, and flood
 events among the three meanwhile; the coordinated protocol locks the whole cycle, sends no event twice, and lets those
 wait that come over the new link too early. The trees, latencies, clients and seeds are the same for both: those of
-`exchanges.py`, and nobody (un)subscribes meanwhile, so that all routing messages are due to the exchange.
+`workload.py`, and nobody (un)subscribes meanwhile, so that all routing messages are due to the exchange.
 
 The rule that follows from it is `overlay.choice.recommended`.
 """

@@ -18,6 +18,7 @@ from pleach.lab.exchanges.swap_or_cycle import (
     measure,
 )
 from pleach.lab.exchanges.swap_or_cycle_choice import WAITS, judge_choice
+from pleach.lab.exchanges.workload import ExchangeWorkload
 from pleach.lab.experiment import Experiment, Figure, ResultTable, Size, Summary, select
 from pleach.lab.findings import Condition, Finding, judged
 from pleach.lab.trends import pooled

@@ -1,4 +1,4 @@
-"""S2 Fig. 4 and 5 drawn and judged, from what `s2_path.py` measures."""
+"""S2 Fig. 4 and 5 drawn and judged, from what `path.py` measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `s3_tree.py` has measured, drawn and judged."""
+"""What `tree.py` has measured, drawn and judged."""
 
 from __future__ import annotations
 

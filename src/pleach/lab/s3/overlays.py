@@ -1,7 +1,7 @@
 """Trees over a ring that has settled, as S3 §4.1 takes it: the reference tree, and the rendezvous scheme of S3 §5.
 
 Here the ring is the ideal one, with everybody's fingers right, so that ten thousand hosts and hundreds of changes take
-seconds. What the protocol itself does is measured in `s3_protocol.py`.
+seconds. What the protocol itself does is measured in `protocol.py`.
 
 Messages of a change: those of the look-ups of all who look for their neighbours anew (each hop, and the answer), and
 the notifications between them; in the rendezvous scheme the join requests.

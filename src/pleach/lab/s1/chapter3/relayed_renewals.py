@@ -1,4 +1,4 @@
-"""Renewals as S1 §3.3 prints them, in the setting of `filtering.py`: from clients through brokers to the root.
+"""Renewals as S1 §3.3 prints them, in the setting of `class_filtering.py`: from clients through brokers to the root.
 
 Clients renew every ρ after they came. All brokers tick together, every π: then no entry has its flag. A subscription,
 new or again, sets the flag of its entry, and goes on to the parent if no other entry of its class has the flag by then.

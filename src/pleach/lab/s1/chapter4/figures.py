@@ -1,4 +1,4 @@
-"""S1 Fig. 4.14–4.16 drawn and judged, from what `s1_exchange.py` measures."""
+"""S1 Fig. 4.14–4.16 drawn and judged, from what `exchange.py` measures."""
 
 from __future__ import annotations
 

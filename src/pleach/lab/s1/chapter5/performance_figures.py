@@ -1,4 +1,4 @@
-"""S1 Fig. 5.8, 5.9 and 5.12 (Experiments 3, 4, 7), from what `s1_course.py` measures."""
+"""S1 Fig. 5.8, 5.9 and 5.12 (Experiments 3, 4, 7), from what `course.py` measures."""
 
 from __future__ import annotations
 

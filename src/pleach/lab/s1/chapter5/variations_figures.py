@@ -1,4 +1,4 @@
-"""S1 Fig. 5.15 and 5.16, from what `s1_variations.py` measures."""
+"""S1 Fig. 5.15 and 5.16, from what `variations.py` measures."""
 
 from __future__ import annotations
 
