@@ -56,8 +56,8 @@ class SwapLink:
         self._ordering = ordering
         self._part = SwapPart(context)
         self._failures = SwapFailures(self._part)
-        context.death_hooks.append(self._failures)
-        context.reset_hooks.append(self._failures)
+        context.on_peer_death(self._failures)
+        context.on_peer_reset(self._failures.peer_reset)
 
     @property
     def under_way(self) -> Triangle | None:
