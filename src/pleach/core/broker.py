@@ -270,7 +270,7 @@ class Broker:
     def peer_reset(self, peer: Node) -> Sequence[Effect]:
         """A neighbour has lost its memory: start over with it. A client has: it starts anew, without subscriptions."""
         was_neighbour = peer in self.router.neighbours
-        settled = self._carry_out(join(*(each.peer_reset(peer) for each in self._context.reset_hooks)))
+        settled = self._carry_out(join(*(hook(peer) for hook in self._context.reset_hooks)))
         if was_neighbour and peer in self.router.neighbours:
             return [*self._told_at_home(settled), *self.disconnect(peer), *self.connect(peer)]
         if peer in self.sessions:

@@ -53,7 +53,7 @@ class RemoteRequests:
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._state = RemoteRequestsState()
-        context.reset_hooks.append(self)
+        context.on_peer_reset(self.peer_reset)
 
     @property
     def under_way(self) -> Reconfiguration | None:
