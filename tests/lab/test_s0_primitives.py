@@ -23,7 +23,7 @@ from pleach.lab.s0_scenario import (
     scenario_of,
     wanted_text,
 )
-from support.lab.made_up import summarised
+from support.lab.made_up_summaries import summarised
 
 SMALL = {**DEFAULT, "brokers": 10, "swaps": 4}
 

@@ -13,7 +13,7 @@ from pleach.lab import settling_figures as resting
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
 from pleach.lab.improve.course import HEURISTICS
-from support.lab.made_up import summarised, summary
+from support.lab.made_up_summaries import summarised, summary
 
 LEVELS = {"lmit": 0.8, "lmst": 0.6, "ci": 0.5, "settling": 0.3}
 

@@ -27,7 +27,7 @@ from pleach.lab.look import load_matplotlib
 from pleach.lab.modelled import ANSWERS, Agreement, agreement, expected, peak
 from pleach.lab.s1_break_even import break_evens, crossing, write_evens
 from pleach.lab.s1_filtering import FILTERING
-from support.lab.made_up import summary
+from support.lab.made_up_summaries import summary
 
 SEEDS = 6
 STUDENT = 2.571  # 97.5%, five degrees of freedom

@@ -19,7 +19,7 @@ from pleach.lab.movers import Movers, Workload, movers_scenario, order, shapes_o
 from pleach.lab.s4_figures import FIGURES, judge_workloads
 from pleach.lab.s4_movement import MOVEMENT, cases
 from pleach.lab.s4_ways import spread
-from support.lab.made_up import summarised
+from support.lab.made_up_summaries import summarised
 
 FIGURE = {figure.name: figure for figure in FIGURES}
 

@@ -10,7 +10,7 @@ from pleach.lab.findings import Status
 from pleach.lab.swap_or_cycle import COORDINATED, PROTOCOLS, SWAPS, cases, measure
 from pleach.lab.swap_or_cycle_choice import WAITS, judge_choice
 from pleach.lab.swap_or_cycle_figures import SHOWN, SWAP_OR_CYCLE, judge, page
-from support.lab.made_up import summarised as made_up
+from support.lab.made_up_summaries import summarised as made_up
 
 SEEDS = range(2)
 
