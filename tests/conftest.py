@@ -1,7 +1,7 @@
 """What all tests share: one Spark session, modules that are compiled once, and which tests `--quick` is.
 
 A test is `live` if its module imports what starts processes or daemons, or what measures: it has deadlines, and waits.
-`--quick` leaves these out, with all that is marked `spark`, `browser`, `heavy` or `slow`, and of each test function with
+`--quick` leaves these out, with all that is marked `spark`, `browser`, `heavy` or `slow`, and of each function with
 many cases it takes a few, evenly spread. CONTRIBUTING.md says which command runs which.
 """
 
