@@ -1,16 +1,28 @@
-# Everything that a fresh machine with Python 3.11 needs: `make demo` shows Pleach at work, `make test` checks it.
+# Everything that a fresh machine with Python 3.11 needs: `make demo` shows Pleach at work, `make check` and `make test`
+# check it (CONTRIBUTING.md says what is in which).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Parts that have no deadlines run side by side; each prints what it has to say when it is done.
+TOGETHER := $(MAKE) --no-print-directory --jobs 2 --output-sync=target
 
-.PHONY: demo test test-long lint types imports pytest pytest-brokers pytest-spark bench results reference site clean
+.PHONY: demo check test test-long lint types imports pytest-quick pytest-pure pytest-spark pytest-live \
+	bench results reference site clean
 
 # Nine broker processes, a story under load, the verdict and build/demo/report.html: about a minute.
 demo: $(STAMP)
 	$(BIN)/pleach demo
 
-test: lint types imports pytest
+# Lint, types, imports, and tests without processes, Spark or browser, a few cases of each: three minutes on two cores.
+check: $(STAMP)
+	$(TOGETHER) pytest-quick types lint imports
+
+# What a change must pass: ten minutes on two cores. Real brokers have deadlines, which a JVM beside them would make them
+# miss: they come last, and alone.
+test: $(STAMP)
+	$(TOGETHER) pytest-spark types lint imports pytest-pure
+	$(MAKE) --no-print-directory pytest-live
 
 lint: $(STAMP)
 	$(BIN)/ruff check
@@ -22,29 +34,34 @@ types: $(STAMP)
 imports: $(STAMP)
 	$(BIN)/lint-imports
 
-# One after the other: real brokers have deadlines, which a JVM beside them on two cores would make them miss.
-pytest: pytest-brokers pytest-spark
+pytest-quick: $(STAMP)
+	$(BIN)/pytest --quick
 
-pytest-brokers: $(STAMP)
-	$(BIN)/pytest -m "not spark and not slow"
+# Tests that compute, and wait for nothing.
+pytest-pure: $(STAMP)
+	$(BIN)/pytest -m "not live and not browser and not spark and not slow"
 
 # Tests on Spark share one JVM, and so one process.
 pytest-spark: $(STAMP)
 	$(BIN)/pytest -m "spark and not slow" -n 0
 
+# Tests of processes, daemons and pages in a browser.
+pytest-live: $(STAMP)
+	$(BIN)/pytest -m "(live or browser) and not spark and not slow"
+
 # The long form of the property tests and the seeds: two hours or so on two cores.
 test-long: $(STAMP)
 	PLEACH_THOROUGH=40 $(BIN)/pytest --timeout 0 -m "not spark"
 	PLEACH_THOROUGH=40 $(BIN)/pytest --timeout 0 -m spark -n 0
-	$(BIN)/python tests/long_run.py contract --seeds 2000 --workers 2
-	$(BIN)/python tests/long_run.py overlay --seeds 20000 --workers 2
-	$(BIN)/python tests/long_run.py overlay --seeds 5000 --workers 2 --exchange advanced-coordinated
-	$(BIN)/python tests/long_run.py exchange --seeds 1000 --workers 2
-	$(BIN)/python tests/long_run.py exchange --seeds 1000 --workers 2 --cycles long
-	$(BIN)/python tests/long_run.py stabilise --seeds 100 --workers 2
-	$(BIN)/python tests/long_run.py coloured --seeds 100 --workers 2
-	$(BIN)/python tests/long_run.py coloured --seeds 100 --workers 2 --faultless
-	$(BIN)/python tests/long_run.py mobility --seeds 5000 --workers 2
+	$(BIN)/python tests/long_run.py contract --seeds 2000
+	$(BIN)/python tests/long_run.py overlay --seeds 20000
+	$(BIN)/python tests/long_run.py overlay --seeds 5000 --exchange advanced-coordinated
+	$(BIN)/python tests/long_run.py exchange --seeds 1000
+	$(BIN)/python tests/long_run.py exchange --seeds 1000 --cycles long
+	$(BIN)/python tests/long_run.py stabilise --seeds 100
+	$(BIN)/python tests/long_run.py coloured --seeds 100
+	$(BIN)/python tests/long_run.py coloured --seeds 100 --faultless
+	$(BIN)/python tests/long_run.py mobility --seeds 5000
 
 bench: $(STAMP)
 	$(BIN)/pleach bench match

@@ -1,11 +1,60 @@
-"""What all tests share: one Spark session for the whole run, and modules that are compiled once."""
+"""What all tests share: one Spark session, modules that are compiled once, and which tests `--quick` is.
+
+A test is `live` if its module imports what starts processes or daemons, or what measures: it has deadlines, and waits.
+`--quick` leaves these out, with all that is marked `spark`, `browser`, `heavy` or `slow`, and of each function with
+many cases it takes a few, evenly spread. CONTRIBUTING.md says which command runs which.
+"""
 
 import os
+from collections import Counter
+from types import ModuleType
 
 import pytest
 
 # Where Python may not keep what it compiles, each of the hundreds of processes that tests start compiles the package.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+CASES_MAX = 8  # of one test function, in a quick run
+LEFT_OUT = ("live", "spark", "browser", "heavy", "slow")  # of a quick run
+STARTERS = ("subprocess", "support.live.", "support.docs.page_scripts", "pleach.harness.run", "pleach.bench")
+IN_THIS_PROCESS = tuple(f"support.live.{name}" for name in ("timed_node", "tiny_broker", "recovery_bounds"))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="no processes, no Spark, no browser, few cases of each test")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    live = {module for module in {item.module for item in items} if _starts_processes(module)}
+    for item in items:
+        if item.module in live:
+            item.add_marker("live")
+    if config.getoption("--quick"):
+        chosen = [item for item in items if not any(item.get_closest_marker(mark) for mark in LEFT_OUT)]
+        kept = set(_few_of_each(chosen))
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
+
+
+def _starts_processes(module):
+    used = (v.__name__ if isinstance(v, ModuleType) else getattr(v, "__module__", None) for v in vars(module).values())
+    return any(str(name).startswith(STARTERS) and name not in IN_THIS_PROCESS for name in used)
+
+
+def _few_of_each(items):
+    """Of a function with many cases the first, and then each that is a whole step further."""
+    counts, seen = Counter(map(_function, items)), Counter()
+    for item in items:
+        function = _function(item)
+        before, now = (place * CASES_MAX // counts[function] for place in (seen[function] - 1, seen[function]))
+        seen[function] += 1
+        if counts[function] <= CASES_MAX or before != now:
+            yield item
+
+
+def _function(item):
+    return item.nodeid.partition("[")[0]
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,6 @@
-"""The picture of the code in ARCHITECTURE.md, made anew from the imports: `make reference`.
+"""The picture and the tree of the code in ARCHITECTURE.md, made from imports and folders.
+
+`python tools/rooms.py` writes the picture (`make reference`), `python tools/rooms.py tree` prints the tree.
 
 Rooms stand in the order of the import contract, top to bottom and left to right. A square in a room's row says that it
 imports the room of that column; the more of its modules do, the larger. All squares lie right of the diagonal: imports
@@ -7,6 +9,8 @@ go downwards only.
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
 import tomllib
 from collections import Counter
@@ -15,6 +19,7 @@ from pathlib import Path
 import grimp
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "pleach"
 PICTURE = ROOT / "docs" / "images" / "rooms.svg"
 CELL, LEFT, TOP, EDGE = 20, 100, 92, 24
 SIZES = ((1, 8), (3, 11), (10, 15))  # from how many importing modules on, and how wide
@@ -85,10 +90,61 @@ def _square(row: int, column: int, kind: str, says: str, count: int) -> str:
     return f'<rect class="{kind}" {place}><title>{says}</title></rect>'
 
 
-def main() -> None:
+# The tree -------------------------------------------------------------------------------------------------------
+
+
+def tree() -> list[str]:
+    """`tree -L 2 src/pleach`, folders with a slash at the end; of modules only those that stand beside packages."""
+    folders = [PACKAGE, *_packages(PACKAGE), *(inner for room in _packages(PACKAGE) for inner in _packages(room))]
+    modules = [module for folder in (PACKAGE, PACKAGE / "core") for module in folder.glob("*.py")]
+    names = [f"{folder.relative_to(PACKAGE)}/" for folder in folders if folder != PACKAGE]
+    return sorted(names + [str(module.relative_to(PACKAGE)) for module in modules if module.stem[:2] != "__"])
+
+
+def _packages(folder: Path) -> list[Path]:
+    return sorted(inner.parent for inner in folder.glob("*/__init__.py"))
+
+
+def tree_in(page: str) -> list[str]:
+    """The entries of the block of a page that begins with `src/pleach/`; what follows a name is its description."""
+    block = re.search(r"^```\w*\n(src/pleach/\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    if block is None:
+        return []
+    entries, above = [], list[tuple[int, str]]()
+    for line in block[1].splitlines()[1:]:
+        if found := re.match(r"[\s│├└─]*", line):
+            name = line[found.end() :].split(maxsplit=1)[:1]
+            above = [(indent, folder) for indent, folder in above if indent < found.end()]
+            entries += ["".join([*(folder for _, folder in above), *name])] if name else []
+            above += [(found.end(), each) for each in name if each.endswith("/")]
+    return sorted(entries)
+
+
+def tree_block() -> str:
+    """As it stands in ARCHITECTURE.md, each entry with the first sentence of its docstring."""
+    names = {entry: f"{'  ' * entry.rstrip('/').count('/')}  {_name(entry)}" for entry in tree()}
+    width = max(map(len, names.values())) + 2
+    lines = [f"{name:<{width}}{_first_sentence(entry)}".rstrip() for entry, name in names.items()]
+    return "\n".join(["```", "src/pleach/", *lines, "```", ""])
+
+
+def _name(entry: str) -> str:
+    return entry.rstrip("/").rpartition("/")[2] + "/" * entry.endswith("/")
+
+
+def _first_sentence(entry: str) -> str:
+    module = PACKAGE / entry / "__init__.py" if entry.endswith("/") else PACKAGE / entry
+    text = ast.get_docstring(ast.parse(module.read_text())) or ""
+    return re.split(r"\.(?:\s|$)|\n\n", text, maxsplit=1)[0].replace("\n", " ")
+
+
+def main(wanted: str = "picture") -> None:
+    if wanted == "tree":
+        sys.stdout.write(tree_block())
+        return
     PICTURE.write_text(picture())
     sys.stdout.write(f"{PICTURE.relative_to(ROOT)}\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

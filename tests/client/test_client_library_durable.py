@@ -1,7 +1,6 @@
 """A client with a `state_dir`: what its application has consumed stays consumed, and the rest comes again."""
 
 import asyncio
-import os
 import random
 import subprocess
 import sys
@@ -11,9 +10,10 @@ import pytest
 import pleach
 from pleach.errors import SessionLostError, StoreError
 from support.live.tiny_broker import TinyBroker, take, until
+from support.thorough import FACTOR
 
 EVENTS = 120
-KILLS = 3 * int(os.environ.get("PLEACH_THOROUGH", "1"))
+KILLS = 3 * FACTOR
 
 CONSUMER = """
 import asyncio, sys

@@ -9,7 +9,7 @@ import pleach
 from pleach.errors import ClientError
 from pleach.server.settings import BrokerLimits
 from support.live.daemons import chain
-from support.live.following import EVENTS, address, numbers, publish, run
+from support.live.numbered_events import EVENTS, address, numbers, publish, run
 from support.live.tiny_broker import take, until
 
 

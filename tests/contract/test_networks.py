@@ -15,7 +15,7 @@ from pleach.sim.run import run_scenario
 from pleach.trace import Rule, judge
 from support.contract.judgement import disagreements, judge_network, out_of_order, replay
 from support.contract.networks import COMBINATIONS, combined, random_scenario
-from support.contract.thorough import FACTOR
+from support.thorough import FACTOR
 
 MODES = list(dict.fromkeys(combination.mode for combination in COMBINATIONS))
 SEEDS_PER_CASE = 3

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pleach.core.events.language import parse_filter
 from pleach.core.routing.entries import Change, Entry
 from pleach.core.routing.policies import POLICIES
-from support.contract.thorough import FACTOR
+from support.thorough import FACTOR
 
 EXAMPLES = 40 * FACTOR
 PRICES = 12

@@ -24,7 +24,7 @@ from pleach.errors import ProtocolError
 from pleach.scenario.machines import make_machine, tree_of
 from pleach.scenario.steps import Exchange, MoveClient
 from pleach.sim.run import ScenarioRun
-from support.overlay.stations import ADD, BEGINS_AT, REMOVE, SWAP, station
+from support.overlay.small_networks import ADD, BEGINS_AT, REMOVE, SWAP, station
 
 KINDS = frozenset(
     (

@@ -10,7 +10,7 @@ import pytest
 from pleach.demo.report import write_report
 from pleach.demo.verdict import Engine, judgement
 from pleach.errors import MissingPartError
-from support.demo.played import performance
+from support.demo.made_up_demo import performance
 
 VOID = {"meta", "br"}
 

@@ -1,6 +1,5 @@
 """What the explorer finds, and does not find, on chains of three brokers."""
 
-import os
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -27,8 +26,8 @@ from support.explore.chains import (
     crash,
     restart,
 )
+from support.thorough import FACTOR
 
-FACTOR = max(1, int(os.environ.get("PLEACH_THOROUGH", "1")))
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NETWORKS = list(product(POLICIES, [False, True], [False, True]))
 

@@ -1,6 +1,5 @@
 """The explorer against a walk through every single schedule."""
 
-import os
 from collections import Counter
 
 import pytest
@@ -25,8 +24,8 @@ from support.explore.chains import (
     subscribe,
     unsubscribe,
 )
+from support.thorough import FACTOR
 
-FACTOR = max(1, int(os.environ.get("PLEACH_THOROUGH", "1")))
 WALKED_MAX = 400  # schedules of a drawn scenario
 
 ONE_BROKER = Chain(brokers="a", clients=(client("p", "a"),), steps=(publish("p", 60),))

@@ -9,7 +9,7 @@ from pleach.harness.run import run_live
 from pleach.scenario.load import load_scenario
 from pleach.sim.run import run_scenario
 from pleach.trace import explain, judge
-from support.live.endured import judged_as
+from support.live.recovery_bounds import judged_as
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "src" / "pleach" / "scenario" / "demo.toml"

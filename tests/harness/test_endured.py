@@ -9,7 +9,7 @@ from pleach.harness.run import LiveRun
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.stabilise_settings import fault_detail, flight_of, stabilisation_of
 from pleach.trace import Record, RecordKind
-from support.live.endured import as_it_was, judged_as, with_delays
+from support.live.recovery_bounds import as_it_was, judged_as, with_delays
 
 SCENARIO = """
 name = "three in a row"

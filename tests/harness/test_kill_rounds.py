@@ -1,11 +1,10 @@
 """`kill -9` of brokers under load: a sample of what `long_run.py kills` does by the hundred."""
 
-import os
-
 from pleach.trace import explain
 from support.live.kill_rounds import run_rounds
+from support.thorough import FACTOR
 
-ROUNDS = 8 * int(os.environ.get("PLEACH_THOROUGH", "1"))
+ROUNDS = 8 * FACTOR
 
 
 def test_killed_brokers_lose_double_and_reorder_nothing(tmp_path):

@@ -1,11 +1,10 @@
 """The short forms of the long live commands: five reconfigurations under load, and six crashes in the middle of one."""
 
 import asyncio
-import os
 
 from support.live import crash_points, reweave
+from support.thorough import FACTOR
 
-FACTOR = int(os.environ.get("PLEACH_THOROUGH", "1"))
 STORIES_SECONDS_MAX = 240
 # One for each role of the three operations, before and after commits in turn.
 SAMPLE = (

@@ -8,7 +8,7 @@ from pleach.lab.exchanges.consequences import run_exchange
 from pleach.lab.exchanges.workload import ExchangeWorkload, workload_scenario
 from pleach.lab.s2.dispatchers import Dispatchers, overheads
 from pleach.scenario.model import Ordering
-from support.contract.thorough import FACTOR
+from support.thorough import FACTOR
 
 SPARSE, LOW, HIGH = 0.2, 1.0, 50.0
 SEEDS = range(6 * FACTOR)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
 import numpy as np
@@ -31,6 +30,7 @@ from pleach.lab.s1.chapter3.spans import SECOND, places_of, times_of
 from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, ScenarioClient, Stabilise, Stabiliser
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
+from support.thorough import FACTOR
 
 SETTING = CompleteTree(fanout=2, levels=4, classes=3)
 SEEN = Window(1 * SECOND, 13 * SECOND)
@@ -122,7 +122,7 @@ def load(seed, active=14, lifetime=3.0):
     return subscriptions, draw_publications(draw, SETTING, 10.0, SEEN)
 
 
-SEEDS = range(6 * int(os.environ.get("PLEACH_THOROUGH", "1")))
+SEEDS = range(6 * FACTOR)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

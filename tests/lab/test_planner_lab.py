@@ -1,7 +1,5 @@
 """The planner beside the heuristics: never dearer than the best of them, and a judge that would say so if it were."""
 
-import os
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,9 +16,10 @@ from pleach.lab.improve.rounds import STATIC
 from pleach.lab.improve.setting import Setting
 from pleach.lab.improve.single_events import costs_of
 from pleach.lab.improve.traffic import traffic_of
-from support.lab.made_up import summarised
+from support.lab.made_up_summaries import summarised
+from support.thorough import FACTOR
 
-EXAMPLES = 15 * int(os.environ.get("PLEACH_THOROUGH", "1"))
+EXAMPLES = 15 * FACTOR
 
 
 def small(brokers, jobs, subscribers):

@@ -13,7 +13,7 @@ from pleach.lab.beyond import hops
 from pleach.lab.experiment import Size
 from pleach.lab.rejudge import judge_again, read_numbers
 from pleach.lab.report import Measured, page, read_index, write_report
-from support.lab.made_up import summarised
+from support.lab.made_up_summaries import summarised
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 

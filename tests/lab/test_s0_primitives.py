@@ -23,7 +23,7 @@ from pleach.lab.s0.default_scenario import (
 )
 from pleach.lab.s0.figures import PRIMITIVES, judge_brokers, judge_gaps, judge_removal, judge_subscriptions, judge_types
 from pleach.lab.s0.primitives import DEFAULT, measure
-from support.lab.made_up import summarised
+from support.lab.made_up_summaries import summarised
 
 SMALL = {**DEFAULT, "brokers": 10, "swaps": 4}
 

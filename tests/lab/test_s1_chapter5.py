@@ -14,7 +14,7 @@ from pleach.lab.s1.chapter5 import adaptivity_figures as adaptivity
 from pleach.lab.s1.chapter5 import performance_figures as performing
 from pleach.lab.s1.chapter5 import tuning_figures as tuning
 from pleach.lab.s1.chapter5 import variations_figures as variations
-from support.lab.made_up import summarised, summary
+from support.lab.made_up_summaries import summarised, summary
 
 LEVELS = {"lmit": 0.8, "lmst": 0.6, "ci": 0.5, "settling": 0.3}
 

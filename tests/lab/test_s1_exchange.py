@@ -22,7 +22,7 @@ from pleach.lab.s1.chapter4.exchange import (
 from pleach.lab.s1.chapter4.figures import EXCHANGE_ON_A_CYCLE, judge_broken, judge_control, judge_delay
 from pleach.lab.s1.chapter4.queues import Queues
 from pleach.sim.run import ScenarioRun
-from support.lab.made_up import summarised
+from support.lab.made_up_summaries import summarised
 
 SEEDS = range(6)
 

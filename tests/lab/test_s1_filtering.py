@@ -27,7 +27,7 @@ from pleach.lab.s1.chapter3.filtering_runs import (
     saved_from_root,
 )
 from pleach.lab.s1.chapter3.model_agreement import ANSWERS, Agreement, agreement, expected, peak
-from support.lab.made_up import summary
+from support.lab.made_up_summaries import summary
 
 SEEDS = 6
 STUDENT = 2.571  # 97.5%, five degrees of freedom

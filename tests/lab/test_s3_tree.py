@@ -23,7 +23,7 @@ from pleach.lab.s3.overlays import (
     path_up,
 )
 from pleach.lab.s3.tree import measure
-from support.lab.made_up import summarised
+from support.lab.made_up_summaries import summarised
 
 #        1
 #      ┌─┴─┐

@@ -19,7 +19,7 @@ from pleach.lab.s4.movement import MOVEMENT, cases
 from pleach.lab.s4.mover_runs import MESSAGES, Course, measure
 from pleach.lab.s4.movers import CoveringWorkload, Movers, movers_scenario, order, shapes_of
 from pleach.lab.s4.ways import spread
-from support.lab.made_up import summarised
+from support.lab.made_up_summaries import summarised
 
 FIGURE = {figure.name: figure for figure in FIGURES}
 

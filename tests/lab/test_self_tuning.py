@@ -3,7 +3,7 @@
 from pleach.lab.beyond import self_tuning, self_tuning_table
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
-from support.lab.made_up import summarised
+from support.lab.made_up_summaries import summarised
 
 GOOD = {"all": (0.5, 0.4), "talk": (0.1, 0.02), "late exchanges": (0.0, 0.1), "told": (9_000.0, 2_000.0)}
 

@@ -10,7 +10,7 @@ from pleach.lab.exchanges.swap_or_cycle_choice import WAITS, judge_choice
 from pleach.lab.exchanges.swap_or_cycle_figures import SHOWN, SWAP_OR_CYCLE, judge, page
 from pleach.lab.experiment import Size, Summary, case_key, select
 from pleach.lab.findings import Status
-from support.lab.made_up import summarised as made_up
+from support.lab.made_up_summaries import summarised as made_up
 
 SEEDS = range(2)
 

@@ -6,7 +6,7 @@ import pytest
 
 from pleach.lab.axis_scales import percent, plain
 from pleach.lab.trends import Estimate, are_told_apart, as_told, is_below, linear_growth, ordered, pooled, slope, trend
-from support.lab.made_up import summary
+from support.lab.made_up_summaries import summary
 
 
 def points(*means):

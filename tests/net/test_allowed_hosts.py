@@ -11,7 +11,7 @@ from pleach.net.allowed_hosts import Hosts, why_foreign
 from pleach.net.http_client import ask
 from pleach.server.settings import BrokerSettings, host_names
 from support.live.daemons import chain
-from support.web.http_talk import Talk
+from support.web.dashboard_requests import Talk
 
 NAMED = BrokerSettings(
     "b", admin_listen="Desk.Example:7300", admin_advertise="b.example:7300", advertise="peer.example:1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,8 @@ from hypothesis import strategies as st
 
 from pleach.errors import ScenarioError
 from pleach.scenario import Scenario, parse_scenario
+from support.thorough import FACTOR
 
-THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 EXAMPLES = [file.read_text() for file in sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))]
 SMALL = [text for text in EXAMPLES if len(text) < 3000]
 
@@ -55,10 +54,10 @@ VALUES = [
 ]
 
 fuzzing = settings(
-    max_examples=400 * THOROUGH,
+    max_examples=400 * FACTOR,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    derandomize=THOROUGH == 1,
+    derandomize=FACTOR == 1,
 )
 
 

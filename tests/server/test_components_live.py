@@ -18,7 +18,7 @@ from pleach.server.settings import BrokerSettings, load_settings
 from support.live.broker_process import chain as process_chain
 from support.live.broker_process import processes
 from support.live.daemons import chain
-from support.live.following import address, run
+from support.live.numbered_events import address, run
 from support.live.tiny_broker import take, until
 
 EVENTS = 200

@@ -1,15 +1,14 @@
 """Three real broker processes in a chain: events cross it, and no signal loses one."""
 
-import os
 import signal
 
 import pytest
 
 from pleach.core.effects import Observed
 from support.live.broker_process import RawClient, chain, clients, eventually, processes, pump
+from support.thorough import FACTOR
 
-THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
-ROUNDS = 3 * THOROUGH
+ROUNDS = 3 * FACTOR
 EVENTS_PER_ROUND = 150
 
 

@@ -15,7 +15,7 @@ from pleach.core.overlay.healing.stand_in import StandInPhase
 from pleach.server.healing.settings import HealSettings, StandInSettings
 from pleach.server.node import EXIT_FENCED
 from support.live.daemons import Running, chain
-from support.live.following import address, numbers, publish, run
+from support.live.numbered_events import address, numbers, publish, run
 from support.live.tiny_broker import WAIT_SECONDS_MAX, until
 
 HEAL = HealSettings(after=60.0, grace=60.0)  # nobody is declared dead by the clock here

@@ -1,7 +1,6 @@
 """A sample of the hostile connections of `long_run.py hostile`, and the attacks that once worked, one by one."""
 
 import asyncio
-import os
 import socket
 from contextlib import ExitStack
 
@@ -18,8 +17,7 @@ from support.live import hostile
 from support.live.broker_process import RawClient, address, clients, eventually, processes
 from support.live.hostile_acts import ACTS
 from support.live.hostile_wire import greeting, raw_messages
-
-THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
+from support.thorough import FACTOR
 
 
 @pytest.fixture
@@ -34,10 +32,10 @@ def stranger(door):
 
 @pytest.mark.parametrize("durable", [False, True], ids=["in memory", "with a data directory"])
 def test_a_siege_goes_unnoticed_by_honest_clients(tmp_path, durable):
-    connections = 4 * len(ACTS) * THOROUGH
+    connections = 4 * len(ACTS) * FACTOR
     verdict = hostile.run(connections, 1, tmp_path, durable=durable, names=sorted(ACTS), flooded=False)
     assert verdict.faults == []
-    assert verdict.acts == dict.fromkeys(ACTS, 4 * THOROUGH)
+    assert verdict.acts == dict.fromkeys(ACTS, 4 * FACTOR)
     assert verdict.published > 10
 
 

@@ -13,7 +13,7 @@ from pleach.errors import SurveyError, TopologyError
 from support.live.broker_process import chain as process_chain
 from support.live.broker_process import processes
 from support.live.daemons import chain
-from support.live.following import EVENTS, address, numbers, publish, run
+from support.live.numbered_events import EVENTS, address, numbers, publish, run
 from support.live.tiny_broker import until
 
 

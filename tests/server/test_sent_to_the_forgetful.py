@@ -16,7 +16,7 @@ from pleach.errors import UnknownOutcomeError
 from pleach.harness.proxy import LinkProxy
 from pleach.net.addresses import one_address
 from support.live.daemons import Running
-from support.live.following import address, numbers, publish, run
+from support.live.numbered_events import address, numbers, publish, run
 from support.live.tiny_broker import TinyBroker, until
 
 

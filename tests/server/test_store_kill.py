@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from random import Random
 
 from pleach.server.store import Store
+from support.thorough import FACTOR
 
-ROUNDS = 20 * int(os.environ.get("PLEACH_THOROUGH", "1"))
+ROUNDS = 20 * FACTOR
 COMMITS_MAX = 60  # that a child is let live for, in a round
 CHILD = """
 import sys

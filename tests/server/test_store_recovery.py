@@ -6,7 +6,6 @@ half a batch. After every commit a second endpoint is recovered from the disk, a
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from random import Random
 
@@ -20,8 +19,9 @@ from pleach.core.links.session import SessionConfig
 from pleach.core.routing.router import RoutingConfig
 from pleach.server.outboxes import Outboxes
 from pleach.server.store import Store
+from support.thorough import FACTOR
 
-STORIES = 16 * int(os.environ.get("PLEACH_THOROUGH", "1"))
+STORIES = 16 * FACTOR
 STEPS = 400
 HUB = "hub"
 BROKERS, CLIENTS = ("n1", "n2"), ("c1", "c2", "c3")

@@ -3,7 +3,6 @@
 Six brokers in three zones, in a chain that leaves its zone with every link; nearly all events stay in theirs.
 """
 
-import os
 from itertools import combinations
 
 import msgspec
@@ -19,8 +18,9 @@ from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind, explain, judge
 from support.optimise.zoned_scenario import CHAIN, FAR, NEAR, forwarded, scenario
+from support.thorough import FACTOR
 
-SEEDS = range(2 * int(os.environ.get("PLEACH_THOROUGH", "1")))
+SEEDS = range(2 * FACTOR)
 CONDUCT = CouncilSettings(every=0.5, window=4.0, actions_per_minute_max=100)
 
 

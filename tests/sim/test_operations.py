@@ -1,7 +1,5 @@
 """Operations of a timeline: asked for in an operator's name, under way until the broker asked says how they ended."""
 
-import os
-
 import pytest
 
 from pleach.scenario.load import parse_scenario
@@ -12,8 +10,7 @@ from pleach.sim.run import run_scenario
 from pleach.sim.simulator import Simulator
 from pleach.trace import judge
 from support.sim.toy_swap import PATIENCE_SECONDS, ToyBroker
-
-FACTOR = int(os.environ.get("PLEACH_THOROUGH", "1"))
+from support.thorough import FACTOR
 
 CHAIN = [("a", "b"), ("b", "c")]
 SCENARIO = Scenario(name="s", routing=Routing.SIMPLE, links=tuple(CHAIN), duration=1.0)

@@ -1,6 +1,5 @@
 """The audit on Spark says what the reference says, violation by violation, of traces that are wrong in all ways."""
 
-import os
 import random
 
 import pyarrow as pa
@@ -12,9 +11,10 @@ from pleach.spark.audit.job import audit
 from pleach.trace import Rule, VerdictOutcome, judge, read_traces
 from pleach.trace.broker_losses import GIVEN_UP
 from pleach.trace.parquet import COLUMNS
-from support.spark.spoilt_traces import spoilt
+from support.spark.traces_with_errors import spoilt
+from support.thorough import FACTOR
 
-TRACES = 200 * int(os.environ.get("PLEACH_THOROUGH", "1"))
+TRACES = 200 * FACTOR
 
 
 def table(records):

@@ -15,8 +15,8 @@ from pleach.spark.audit.inspection import Chunk, look_at
 from pleach.spark.audit.job import audit
 from pleach.spark.audit.violation_context import explain_on_spark
 from pleach.trace import Rule, explain, judge, read_traces, write_trace
-from support.trace.scripts import SUBSCRIBED, T1, script
 from support.trace.tiny_network import clean_story
+from support.trace.written_traces import SUBSCRIBED, T1, script
 
 LOSSY = f"""{SUBSCRIBED}
     3 p publish p/0/1 | {T1}

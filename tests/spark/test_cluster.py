@@ -10,8 +10,8 @@ import pytest
 from test_audit_agrees import table
 
 from pleach.trace import Verdict, judge, read_traces
-from support.spark.spoilt_traces import spoilt
 from support.spark.standalone import cluster
+from support.spark.traces_with_errors import spoilt
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 600

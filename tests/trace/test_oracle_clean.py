@@ -1,12 +1,10 @@
 """No false alarms: traces of a correct network with churn, answers, failures and moves are judged clean."""
 
-import os
-
 from pleach.trace import explain, judge
+from support.thorough import FACTOR
 from support.trace.tiny_network import clean_story
 
-THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
-TRACES = 400 * THOROUGH  # PLEACH_THOROUGH=25 makes 10,000
+TRACES = 400 * FACTOR  # PLEACH_THOROUGH=25 makes 10,000
 
 
 def test_clean_traces_are_judged_clean():

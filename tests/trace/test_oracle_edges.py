@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from pleach.trace import VerdictOutcome, explain, judge
-from support.trace.scripts import SUBSCRIBED, T1, broken, replaced, script, spelt
+from support.trace.written_traces import SUBSCRIBED, T1, broken, replaced, script, spelt
 
 
 class TestSuspension:

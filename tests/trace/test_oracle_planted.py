@@ -1,16 +1,16 @@
 """No misses: each kind of error, planted in clean traces, is found under its own name."""
 
-import os
 import random
 from itertools import count
 
 import pytest
 
 from pleach.trace import Ordering, Rule, Verdict, VerdictOutcome, explain, judge
-from support.trace.plants import AT_ONE_RECORD, EXACT, Plant, Planting
+from support.thorough import FACTOR
+from support.trace.planted_errors import AT_ONE_RECORD, EXACT, Plant, Planting
 from support.trace.tiny_network import clean_story
 
-PLANTS = 80 * int(os.environ.get("PLEACH_THOROUGH", "1"))  # of each kind
+PLANTS = 80 * FACTOR  # of each kind
 STORIES_MAX = 200 * PLANTS
 
 

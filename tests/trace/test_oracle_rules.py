@@ -3,7 +3,7 @@
 import pytest
 
 from pleach.trace import judge
-from support.trace.scripts import SUBSCRIBED, T1, broken, replaced, script, spelt
+from support.trace.written_traces import SUBSCRIBED, T1, broken, replaced, script, spelt
 
 
 class TestLost:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pleach.errors import TraceError
 from pleach.trace import Record, Recorder, RecordKind, attributes_from, attributes_text, total_order
-from support.trace.scripts import script
+from support.trace.written_traces import script
 
 VALUES = st.one_of(
     st.text(),

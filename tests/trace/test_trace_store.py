@@ -11,8 +11,8 @@ from pleach.lake import code_version, open_run
 from pleach.trace import Record, judge, read_traces, write_trace
 from pleach.trace.parquet import COLUMNS
 from pleach.trace.store import traces_in
-from support.trace.scripts import script
 from support.trace.tiny_network import clean_story
+from support.trace.written_traces import script
 
 SMALL = """
     1 c subscribe s1 | price > 50

@@ -11,7 +11,7 @@ from pleach.sim.run import run_scenario
 from pleach.trace import write_trace
 from support.live.broker_process import ENVIRONMENT, PLEACH, eventually
 from support.web.chromium import Watched, opened
-from support.web.grove import Load, grove
+from support.web.nine_brokers import Load, nine_brokers
 
 pytestmark = pytest.mark.browser
 
@@ -27,7 +27,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory, browser):
-    with grove(tmp_path_factory.mktemp("grove"), LINKS) as (brokers, start), Load(brokers, HOSTILE):
+    with nine_brokers(tmp_path_factory.mktemp("nine_brokers"), LINKS) as (brokers, start), Load(brokers, HOSTILE):
         for broker in brokers.values():
             eventually(broker.is_ready)
         yield brokers, start

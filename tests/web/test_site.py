@@ -10,7 +10,7 @@ from pleach.web import board
 from pleach.web.patch import merged
 from pleach.web.simulated import SimulatedSource
 from pleach.web.site import page_files
-from support.web.http_talk import talk, traffic_notes
+from support.web.dashboard_requests import talk, traffic_notes
 
 PAGE = Path(__file__).parents[2] / "src/pleach/web/page"
 REFERENCES = re.compile(r"""(?:src|href|from|import)\s*[=(]?\s*["']([^"'#]+)["']""")

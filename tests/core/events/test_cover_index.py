@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
@@ -14,8 +13,8 @@ from pleach.core.events.filter import Filter
 from pleach.core.events.index import column, grid
 from pleach.core.events.ranges import NOTHING, above, below, point
 from support.events.random_filters import random_conjunction, random_filter
+from support.thorough import FACTOR
 
-THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 TRUE = Filter([Conjunction({})])
 FALSE = Filter([])
 
@@ -56,7 +55,7 @@ def one_conjunction(random: Random) -> Filter:
 
 
 @pytest.mark.parametrize("draw", [one_conjunction, random_filter])
-@pytest.mark.parametrize("seed", range(2 * THOROUGH))
+@pytest.mark.parametrize("seed", range(2 * FACTOR))
 def test_equals_a_scan_through_churn(limits, draw, seed):
     random = Random(seed)
     index, members = CoverIndex(), {}

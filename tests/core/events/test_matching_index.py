@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
@@ -16,8 +15,8 @@ from pleach.core.events.index import MatchingIndex, clusters, column, grid, plac
 from pleach.core.events.index.predicates import Predicate, holds, predicates_of
 from pleach.core.events.ranges import NOTHING, above, below, complement, point, union
 from support.events.random_filters import random_conjunction, random_event, random_filter
+from support.thorough import FACTOR
 
-THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 TRUE = Filter([Conjunction({})])
 FALSE = Filter([])
 
@@ -60,7 +59,7 @@ def limits(request, monkeypatch):
         monkeypatch.setattr(placement, "PLACES_MAX", 2)
 
 
-@pytest.mark.parametrize("seed", range(6 * THOROUGH))
+@pytest.mark.parametrize("seed", range(6 * FACTOR))
 def test_equals_a_naive_matcher_through_churn(limits, seed):
     random = Random(seed)
     checked = Checked()
@@ -74,7 +73,7 @@ def test_equals_a_naive_matcher_through_churn(limits, seed):
         checked.check(random_event(random))
 
 
-@pytest.mark.parametrize("seed", range(3 * THOROUGH))
+@pytest.mark.parametrize("seed", range(3 * FACTOR))
 def test_equals_a_naive_matcher_with_a_destination_for_each_filter(limits, seed):
     """No filter hides behind another of its destination: each has to be found by itself."""
     random = Random(seed)
@@ -88,7 +87,7 @@ def test_equals_a_naive_matcher_with_a_destination_for_each_filter(limits, seed)
         checked.check(random_event(random))
 
 
-@settings(max_examples=200 * THOROUGH, deadline=None)
+@settings(max_examples=200 * FACTOR, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_flat_conjunction_holds_when_it_matches(seed):
     random = Random(seed)

@@ -10,9 +10,9 @@ import pytest
 from pleach.core.mobility.source import PATIENCE_SECONDS
 from pleach.scenario.model import Stabilise, Stabiliser
 from pleach.trace import RecordKind
-from support.hosting.hosted import WatchedLodging, places, with_amounts, wrong_sums
-from support.mobility.routes import MOVES_AT, PATH, route
-from support.overlay.mishaps import CrashAt, Journey, When
+from support.hosting.component_networks import WatchedLodging, places, with_amounts, wrong_sums
+from support.mobility.movement_chain import MOVES_AT, PATH, route
+from support.overlay.faults_at_messages import CrashAt, Journey, When
 
 OUTAGES = {"short": 0.004, "long": 5 * PATIENCE_SECONDS}  # seconds; longer than the target has patience, too
 NAME = "k0"

@@ -8,9 +8,9 @@ from pleach.core.hosting.machine import Hosting
 from pleach.core.hosting.running_sum import RunningSum
 from pleach.core.messages import Resume
 from pleach.core.mobility.source import MovementSource
-from support.contract.thorough import FACTOR
-from support.hosting.hosted import judge_lodging
-from support.overlay.reconfigured import SETTINGS, Manner, manner_of
+from support.hosting.component_networks import judge_lodging
+from support.overlay.changing_trees import SETTINGS, Manner, manner_of
+from support.thorough import FACTOR
 
 STRIDE = 31  # has no factor in common with the number of settings: all of them, and all manners, come up
 SEEDS = [STRIDE * n for n in range(8 * FACTOR)]

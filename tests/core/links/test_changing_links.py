@@ -12,8 +12,8 @@ from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Hello
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Subscribed, encode
 from support.links.changing_links import ChangingWorld, Linker
-from support.links.links_thorough import FACTOR
-from support.links.unreliable import Weather
+from support.links.unreliable_endpoints import Weather
+from support.thorough import FACTOR
 
 SEEDS = 40 * FACTOR
 STEPS = 250

@@ -43,9 +43,9 @@ from pleach.core.messages import (
 )
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import PleachError
-from support.links.links_thorough import FACTOR
-from support.links.unreliable import CONFIG, Disk, Weather
+from support.links.unreliable_endpoints import CONFIG, Disk, Weather
 from support.links.unreliable_network import HOMES, NetworkWorld
+from support.thorough import FACTOR
 
 SEEDS = 9 * FACTOR
 ROUTINGS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.links.every_order import Search
-from support.links.links_thorough import FACTOR
+from support.thorough import FACTOR
 
 CUTS = ("cut", "crash a", "crash b")
 REBIRTHS = ("cut", "reborn a", "reborn b")

@@ -31,7 +31,7 @@ from pleach.core.links.frames import (
 )
 from pleach.errors import FrameError
 from support.links.fuzz_frames import ALLOWED_FROM_DECODE, SAMPLES, fuzz
-from support.links.links_thorough import FACTOR
+from support.thorough import FACTOR
 
 NUMBERS = st.integers(1, 2**64 - 1)
 ORDINALS, COUNTS = st.integers(1, NUMBER_MAX), st.integers(0, NUMBER_MAX)

@@ -8,8 +8,8 @@ import pytest
 
 from pleach.core.links.frames import Data
 from support.links.link_ledger import RelayWorld
-from support.links.links_thorough import FACTOR
-from support.links.unreliable import CONFIG, Weather
+from support.links.unreliable_endpoints import CONFIG, Weather
+from support.thorough import FACTOR
 
 SHAPES = {
     "pair": [("a", "b")],

@@ -1,6 +1,5 @@
 """Runs that a hostile peer has changed are read, or refused with an error that the endpoint expects."""
 
-import os
 from random import Random
 
 import msgspec
@@ -12,8 +11,9 @@ from pleach.core.messages import Attach, Forward, Publish
 from pleach.core.messages.runs import Run, encode_event, encode_run, is_run
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import PleachError
+from support.thorough import FACTOR
 
-COUNT = 10_000 * int(os.environ.get("PLEACH_THOROUGH", "1"))
+COUNT = 10_000 * FACTOR
 TELLING = (0x80, 0x90, 0xC0, 0xC1, 0xDC, 0xDD, 0xA0, 0xCB, 0xFF)  # bytes that mean something in MessagePack
 REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, PleachError)
 

@@ -12,8 +12,8 @@ import pytest
 from pleach.core.effects import Concluded
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import RequestMove
-from support.contract.thorough import FACTOR
-from support.overlay.rebirths import NEW_LIFE, World
+from support.overlay.memory_loss import NEW_LIFE, World
+from support.thorough import FACTOR
 
 LINKS = [("s", "p"), ("p", "q"), ("q", "t"), ("p", "o")]
 PATH = ["s", "p", "q", "t"]

@@ -16,9 +16,9 @@ import pytest
 from pleach.core.mobility.source import PATIENCE_SECONDS
 from pleach.scenario.model import Ordering, Routing
 from pleach.scenario.steps import SubscribeStep, Swap
-from support.contract.thorough import FACTOR
-from support.mobility.routes import MOVE, MOVES_AT, PATH, Trip, route
-from support.overlay.mishaps import CrashAt, CutAt, When
+from support.mobility.movement_chain import MOVE, MOVES_AT, PATH, Trip, route
+from support.overlay.faults_at_messages import CrashAt, CutAt, When
+from support.thorough import FACTOR
 
 OUTAGES = {"short": 0.004, "long": 5 * PATIENCE_SECONDS}  # seconds; longer than the target has patience, too
 if FACTOR > 1:

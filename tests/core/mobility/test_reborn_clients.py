@@ -24,7 +24,7 @@ from pleach.core.messages import (
 )
 from pleach.core.mobility.machine import Mobility
 from pleach.core.mobility.phases import SourcePhase
-from support.overlay.rebirths import World
+from support.overlay.memory_loss import World
 
 LINKS = [("s", "p"), ("p", "t")]
 HOMES = {"a publisher": "p", "k": "s"}

@@ -8,7 +8,7 @@ import pytest
 from pleach.scenario.model import Routing
 from pleach.sim.run import ScenarioRun
 from pleach.trace import Rule, judge
-from support.mobility.routes import MOVE, MOVER, Trip, route
+from support.mobility.movement_chain import MOVE, MOVER, Trip, route
 
 ALONE = ("covering", "reconnect")
 

@@ -24,8 +24,8 @@ from pleach.core.routing.clients import owner
 from pleach.scenario.model import Ordering, Routing
 from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind
-from support.mobility.routes import BROKERS, LINKS, MOVE, MOVER, MOVES_AT, PATH, WANTED, Trip, route
-from support.overlay.mishaps import CrashAt, When
+from support.mobility.movement_chain import BROKERS, LINKS, MOVE, MOVER, MOVES_AT, PATH, WANTED, Trip, route
+from support.overlay.faults_at_messages import CrashAt, When
 
 POLICIES = [policy for policy in Routing if policy is not Routing.FLOODING]
 MODES = [

@@ -17,10 +17,10 @@ from pleach.scenario.steps import MoveClient, SubscribeStep
 from pleach.scenario.timeline import check_steps
 from pleach.scenario.validate import check_clients, check_settings, check_tree
 from pleach.sim.run import run_scenario
-from support.contract.thorough import FACTOR
-from support.mobility.moved import judge_travels, misplaced, replay, travels
-from support.mobility.routes import MOVE, MOVES_AT, Trip, route
-from support.overlay.reconfigured import SETTINGS, Manner, manner_of, setting_of, under
+from support.mobility.movement_chain import MOVE, MOVES_AT, Trip, route
+from support.mobility.moving_clients import judge_travels, misplaced, replay, travels
+from support.overlay.changing_trees import SETTINGS, Manner, manner_of, setting_of, under
+from support.thorough import FACTOR
 
 SEEDS_PER_SETTING = FACTOR
 MANNERS = 4

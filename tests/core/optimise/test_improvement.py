@@ -13,8 +13,8 @@ from pleach.core.optimise.search import Problem
 from pleach.core.optimise.sightings import Pick
 from pleach.core.optimise.tasks import Task, searched
 from pleach.core.overlay.plans import Topology
-from support.contract.thorough import FACTOR
 from support.optimise.priced_networks import drawn_costs, drawn_flows, drawn_tree
+from support.thorough import FACTOR
 
 CHAIN = Topology.of([("a", "b"), ("b", "c"), ("c", "d")])
 BROKERS = 8

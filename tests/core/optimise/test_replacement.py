@@ -1,6 +1,5 @@
 """What stands in for a link: the best of all exchanges that remove it, as cycles tell what those save."""
 
-import os
 from random import Random
 
 import pytest
@@ -11,8 +10,9 @@ from pleach.core.optimise.gains import IndexedFlows, IndexedTree, TreeView
 from pleach.core.optimise.replacement import Demand, Weights, best_replacement
 from pleach.core.overlay.plans.topology import link
 from support.optimise.priced_networks import drawn_costs, drawn_flows, drawn_tree
+from support.thorough import FACTOR
 
-EXAMPLES = 40 * int(os.environ.get("PLEACH_THOROUGH", "1"))
+EXAMPLES = 40 * FACTOR
 NO_LIMIT = 99
 
 

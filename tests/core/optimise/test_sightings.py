@@ -18,7 +18,7 @@ from pleach.core.optimise.sightings import (
     seconds_taken,
     spelled_level,
 )
-from support.contract.thorough import FACTOR
+from support.thorough import FACTOR
 
 BROKERS = "abcd"
 

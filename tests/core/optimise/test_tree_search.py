@@ -1,6 +1,5 @@
 """The search: the best tree there is, where that can be known; never worse than where it began; within the limit."""
 
-import os
 from dataclasses import replace
 from random import Random
 
@@ -16,8 +15,9 @@ from pleach.lab.improve.rounds import STATIC, Tuning, simulate
 from pleach.lab.improve.single_events import costs_of, name_of
 from pleach.lab.improve.traffic import traffic_of
 from support.optimise.priced_networks import drawn_costs, drawn_flows, drawn_tree, draws
+from support.thorough import FACTOR
 
-SEEDS = range(20 * int(os.environ.get("PLEACH_THOROUGH", "1")))
+SEEDS = range(20 * FACTOR)
 HEURISTICS = (STATIC, "ci", "lmst", "lmit", "settling")
 STARTS_EACH = 10
 ROUNDING = 1 + 1e-9

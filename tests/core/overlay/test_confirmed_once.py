@@ -9,7 +9,7 @@ import pytest
 
 from pleach.scenario.load import parse_scenario
 from pleach.trace import RecordKind
-from support.overlay.judged import outcome
+from support.overlay.judgement import outcome
 
 SCENARIO = """
 name = "heir and leaver"

@@ -13,9 +13,9 @@ from random import Random
 import pytest
 
 from pleach.scenario.model import Ordering, Routing
-from support.contract.thorough import FACTOR
-from support.overlay.mishaps import CrashAt, CutAt, Journey, When
-from support.overlay.stations import ADD, OPPOSED, REMOVE, SWAP, links_after, station
+from support.overlay.faults_at_messages import CrashAt, CutAt, Journey, When
+from support.overlay.small_networks import ADD, OPPOSED, REMOVE, SWAP, links_after, station
+from support.thorough import FACTOR
 
 OUTAGES = {"short": 0.004, "long": 30.0}  # seconds; a lease is 10 s
 PAIRS = 20 * FACTOR  # of crashes

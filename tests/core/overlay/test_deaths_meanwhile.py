@@ -16,10 +16,10 @@ from pleach.core.overlay.swaplink.state import Swapping
 from pleach.core.overlay.swaplink.transitions import SwapFate, SwapPhase, SwapRole
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.steps import Crash
-from support.contract.thorough import FACTOR
-from support.overlay.deaths import SETTINGS, Worse
-from support.overlay.healed import judge_plague, replay
-from support.overlay.judged import Watched, violations
+from support.overlay.dying_brokers import SETTINGS, Worse
+from support.overlay.healing_judgement import judge_healing, replay
+from support.overlay.judgement import Watched, violations
+from support.thorough import FACTOR
 
 NETWORK = """
 name = "a death meanwhile"
@@ -105,7 +105,7 @@ def test_two_of_a_swap(dying, later):
 
 @pytest.mark.parametrize("seed", range(0, len(SETTINGS) * FACTOR, 4))
 def test_random_networks_that_are_rewoven_where_brokers_die(seed):
-    healed = judge_plague(seed, worse=[Worse.REWEAVING])
+    healed = judge_healing(seed, worse=[Worse.REWEAVING])
     assert not healed.flaws, replay(healed, [Worse.REWEAVING])
 
 
@@ -122,17 +122,17 @@ def test_random_networks_that_are_rewoven_where_brokers_die(seed):
     ],
 )
 def test_schedules_that_showed_a_flaw(seed):
-    healed = judge_plague(seed, worse=[Worse.REWEAVING])
+    healed = judge_healing(seed, worse=[Worse.REWEAVING])
     assert not healed.flaws, replay(healed, [Worse.REWEAVING])
 
 
 def test_and_one_with_relapses():
     """The witness was down, and what it had to pass on came after what a stranger had told."""
-    assert judge_plague(317, worse=[Worse.RELAPSES, Worse.REWEAVING]).flaws == []
+    assert judge_healing(317, worse=[Worse.RELAPSES, Worse.REWEAVING]).flaws == []
 
 
 def test_a_witness_that_was_down_for_two_stand_ins_testifies_once():
-    assert judge_plague(7040, worse=[Worse.RELAPSES]).flaws == []
+    assert judge_healing(7040, worse=[Worse.RELAPSES]).flaws == []
 
 
 class TestFates:

@@ -11,7 +11,7 @@ import pytest
 
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.steps import Crash
-from support.overlay.judged import outcome
+from support.overlay.judgement import outcome
 
 NETWORK = """
 name = "a death, and the way to the root"

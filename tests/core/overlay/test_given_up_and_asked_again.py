@@ -10,7 +10,7 @@ import pytest
 from pleach.scenario.load import parse_scenario
 from pleach.sim.run import ScenarioRun
 from pleach.trace import judge
-from support.overlay.judged import judge_upheaval, replay
+from support.overlay.judgement import judge_changing_tree, replay
 
 SCENARIO = """
 name = "given up and asked again"
@@ -70,5 +70,5 @@ def test_nothing_that_was_flooded_for_a_swap_that_was_given_up_comes_twice(order
 
 
 def test_a_seed_that_once_had_a_duplicate():
-    judgement = judge_upheaval(253_398)
+    judgement = judge_changing_tree(253_398)
     assert not judgement.flaws, replay(judgement)

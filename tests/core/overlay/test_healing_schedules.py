@@ -10,18 +10,18 @@ from pleach.scenario.timeline import check_steps
 from pleach.scenario.validate import check_clients, check_settings, check_tree
 from pleach.sim.run import run_scenario
 from pleach.trace import Rule
-from support.contract.thorough import FACTOR
-from support.overlay.deaths import SETTINGS, afflicted, setting_of
-from support.overlay.healed import judge_plague, replay
+from support.overlay.dying_brokers import SETTINGS, afflicted, setting_of
+from support.overlay.healing_judgement import judge_healing, replay
+from support.thorough import FACTOR
 
 
 def found(*seeds: int) -> str:
-    return "\n".join(flaw for seed in seeds for flaw in judge_plague(seed).flaws)
+    return "\n".join(flaw for seed in seeds for flaw in judge_healing(seed).flaws)
 
 
 @pytest.mark.parametrize("seed", range(len(SETTINGS) * FACTOR))
 def test_nothing_is_lost_but_what_sat_solely_on_the_dead(seed):
-    healed = judge_plague(seed)
+    healed = judge_healing(seed)
     assert not healed.flaws, replay(healed)
 
 

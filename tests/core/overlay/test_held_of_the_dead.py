@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pleach.scenario.load import parse_scenario
-from support.overlay.judged import outcome
+from support.overlay.judgement import outcome
 
 SCENARIO = """
 name = "c changes its mind in the middle of a swap, and dies"

@@ -7,7 +7,7 @@ import pytest
 
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.steps import AddBroker, Crash, Restart
-from support.overlay.judged import outcome
+from support.overlay.judgement import outcome
 
 SCENARIO = """
 name = "joining one that leaves, and dies"

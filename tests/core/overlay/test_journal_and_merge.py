@@ -1,6 +1,5 @@
 """The journal of a link, and how the journals around a dead broker become one history."""
 
-import os
 from itertools import chain
 
 import pytest
@@ -11,8 +10,8 @@ from pleach.core.overlay.healing.causal_merge import Account, merged
 from pleach.core.overlay.healing.journal import Journal, covers, marks_of
 from pleach.errors import HealingError
 from support.overlay.star import Star
+from support.thorough import FACTOR
 
-THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 STEPS = 60
 
 
@@ -116,7 +115,7 @@ def healed(seed, merge):
 
 
 def test_nothing_is_lost_doubled_or_out_of_order_around_a_dead_broker():
-    for seed in range(2_000 * THOROUGH):
+    for seed in range(2_000 * FACTOR):
         assert healed(seed, merged).flaws() == [], seed
 
 

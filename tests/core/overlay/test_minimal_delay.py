@@ -11,8 +11,8 @@ import pytest
 
 from pleach.scenario.model import Ordering
 from pleach.scenario.steps import AddBroker, RemoveBroker, Swap
-from support.contract.thorough import FACTOR
 from support.overlay.delays import ROUNDING, deliveries, world
+from support.thorough import FACTOR
 
 SEEDS = 12 * FACTOR
 

@@ -20,11 +20,11 @@ from pleach.scenario.model import Ordering, PerLink, PublishLoad, Reply, Routing
 from pleach.scenario.steps import RemoveBroker, Swap
 from pleach.scenario.values import Choice, Span
 from pleach.trace import RecordKind
-from support.contract.thorough import FACTOR
-from support.overlay.judged import Watched, violations
-from support.overlay.mishaps import CrashAt, Journey, When, links_of
-from support.overlay.reconfigured import Sketch
-from support.overlay.stations import BEGINS_AT, SWAP, links_after, station
+from support.overlay.changing_trees import Sketch
+from support.overlay.faults_at_messages import CrashAt, Journey, When, links_of
+from support.overlay.judgement import Watched, violations
+from support.overlay.small_networks import BEGINS_AT, SWAP, links_after, station
+from support.thorough import FACTOR
 
 CONCLUDED_WITHIN = 45.0  # seconds of virtual time
 LEASE = 10.0

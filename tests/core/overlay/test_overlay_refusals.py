@@ -13,9 +13,9 @@ from pleach.scenario.model import Routing, Scenario
 from pleach.scenario.steps import AddBroker, RemoveBroker, Swap
 from pleach.sim.run import ScenarioRun
 from pleach.trace import judge
-from support.overlay.judged import violations
-from support.overlay.mishaps import Journey, links_of
-from support.overlay.stations import BEGINS_AT, BROKERS, links_after, station
+from support.overlay.faults_at_messages import Journey, links_of
+from support.overlay.judgement import violations
+from support.overlay.small_networks import BEGINS_AT, BROKERS, links_after, station
 
 NAME = "wish"
 

@@ -17,7 +17,8 @@ from pleach.core.overlay.plans import (
     remove_broker,
 )
 from pleach.errors import PlanError, StepError, TopologyError
-from support.overlay.labelled_trees import FACTOR, all_trees, check_plan, names_of, pair, random_tree
+from support.overlay.labelled_trees import all_trees, check_plan, names_of, pair, random_tree
+from support.thorough import FACTOR
 
 CHAIN = Topology.of([("a", "b"), ("b", "c"), ("c", "d")])
 STAR = Topology.of([("hub", "x"), ("hub", "y"), ("hub", "z"), ("y", "y1"), ("x", "x1"), ("x", "x2")])

@@ -22,7 +22,8 @@ from pleach.core.overlay.plans import (
 )
 from pleach.core.overlay.registry import CYCLES, SWAPS
 from pleach.errors import PlanError, StepError
-from support.overlay.labelled_trees import FACTOR, names_of, random_tree, replayed
+from support.overlay.labelled_trees import names_of, random_tree, replayed
+from support.thorough import FACTOR
 
 # Two cycles that share no broker, a link between them, and a third exchange over both.
 CHAIN = Topology.of([("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f"), ("f", "g"), ("g", "h")])

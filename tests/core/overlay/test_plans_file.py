@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from pleach.core.overlay.plans import AddStep, Plan, SwapStep, Topology, add_broker, decode_plan, encode_plan, transform
 from pleach.errors import InvalidInputError, PlanError, StepError
-from support.overlay.labelled_trees import FACTOR, names_of, random_tree
+from support.overlay.labelled_trees import names_of, random_tree
+from support.thorough import FACTOR
 
 CHAIN = Topology.of([("a", "b"), ("b", "c")])
 SWAP = Plan.of(CHAIN, [SwapStep("a", "b", "c"), AddStep("d", "c")])

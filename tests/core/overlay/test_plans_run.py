@@ -7,7 +7,8 @@ import pytest
 from pleach.core.overlay.plans import Plan, PlanPhase, PlanRun, SwapStep, Topology, transform
 from pleach.core.overlay.plans.run import TRANSITIONS, StepAnswer
 from pleach.errors import PlanError, PlanRunError
-from support.overlay.labelled_trees import FACTOR, names_of, random_tree, replayed
+from support.overlay.labelled_trees import names_of, random_tree, replayed
+from support.thorough import FACTOR
 
 # a–b–c and d–e–f swap side by side, then c–d–e over both
 CHAIN = Topology.of([("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f")])

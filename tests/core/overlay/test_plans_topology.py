@@ -11,7 +11,8 @@ from pleach.core.overlay.plans import AddStep, Plan, RemoveStep, SwapStep, Topol
 from pleach.core.overlay.plans.plan import STEPS_MAX
 from pleach.core.overlay.plans.steps import apply, touched
 from pleach.errors import CutOffError, CycleError, InvalidInputError, PlanError, StepError, TopologyError
-from support.overlay.labelled_trees import FACTOR, all_trees, is_tree, names_of, pair, random_tree, replayed, swaps_from
+from support.overlay.labelled_trees import all_trees, is_tree, names_of, pair, random_tree, replayed, swaps_from
+from support.thorough import FACTOR
 
 CHAIN = Topology.of([("a", "b"), ("b", "c"), ("c", "d")])
 

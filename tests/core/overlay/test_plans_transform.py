@@ -10,7 +10,6 @@ from pleach.core.overlay.plans import AddStep, Plan, RemoveStep, SwapStep, Topol
 from pleach.core.overlay.plans.search import _gains, _ways, descend, least_swaps, regions
 from pleach.core.overlay.plans.steps import apply
 from support.overlay.labelled_trees import (
-    FACTOR,
     all_trees,
     any_order,
     check_plan,
@@ -20,6 +19,7 @@ from support.overlay.labelled_trees import (
     replayed,
     swap_distances,
 )
+from support.thorough import FACTOR
 
 
 def check_transformation(start, target, **options):

@@ -13,8 +13,8 @@ from pleach.core.effects import Concluded
 from pleach.core.messages import Handover, RequestAdd, RequestRemove, RequestSwap, Said
 from pleach.core.overlay.membership.machine import Membership
 from pleach.trace import RecordKind
-from support.contract.thorough import FACTOR
-from support.overlay.rebirths import World
+from support.overlay.memory_loss import World
+from support.thorough import FACTOR
 
 LINKS = [("a", "b"), ("a", "o")]
 HOMES = {"a publisher": "o", "k": "b", "kk": "b"}

@@ -13,9 +13,9 @@ from pleach.scenario.model import Ordering, scenario_digest
 from pleach.scenario.timeline import check_steps
 from pleach.scenario.validate import check_clients, check_settings, check_tree
 from pleach.sim.run import run_scenario
-from support.contract.thorough import FACTOR
-from support.overlay.judged import judge_upheaval, no_tree, replay
-from support.overlay.reconfigured import FLAT, SETTINGS, Manner, manner_of, setting_of, under, upheaval
+from support.overlay.changing_trees import FLAT, SETTINGS, Manner, manner_of, setting_of, under, upheaval
+from support.overlay.judgement import judge_changing_tree, no_tree, replay
+from support.thorough import FACTOR
 
 SEEDS_PER_SETTING = 4 * FACTOR  # × 72 settings: 288 seeds, one of each manner
 SEEDS_PUBLISHED = 4 * FACTOR  # × 24 settings: one of each manner
@@ -36,7 +36,7 @@ def test_no_event_is_lost_doubled_spurious_or_out_of_order(setting):
     operations = done = 0
     for seed in seeds_of(setting):
         assert setting_of(seed) == setting
-        judgement = judge_upheaval(seed)
+        judgement = judge_changing_tree(seed)
         assert not judgement.flaws, replay(judgement)
         assert judgement.drains, "nothing was looked at"
         operations += judgement.operations
@@ -48,11 +48,11 @@ def test_no_event_is_lost_doubled_spurious_or_out_of_order(setting):
 def test_the_published_protocol_breaks_nothing_but_causal_order(setting):
     """The error in S0 property 5: on the same seeds, where causal order is promised.
 
-    `judge_upheaval` spares this protocol the blame for causal order alone; that it deserves some is shown in
+    `judge_changing_tree` spares this protocol the blame for causal order alone; that it deserves some is shown in
     test_swap_published.py.
     """
     for seed in seeds_of(setting, SEEDS_PUBLISHED):
-        judgement = judge_upheaval(seed, exchange="swaplink-published")
+        judgement = judge_changing_tree(seed, exchange="swaplink-published")
         assert not judgement.flaws, replay(judgement)
 
 
@@ -61,7 +61,7 @@ def test_exchanges_along_the_cycle_hold_beside_joins_and_departures(manner):
     """S1 §4.4.2: swaps and exchanges by `advanced-coordinated`, some at once, some among faults."""
     operations = done = 0
     for seed in islice((seed for seed in count() if manner_of(seed) is manner), SEEDS_ALONG_CYCLES):
-        judgement = judge_upheaval(seed, exchange="advanced-coordinated")
+        judgement = judge_changing_tree(seed, exchange="advanced-coordinated")
         assert not judgement.flaws, replay(judgement)
         assert judgement.drains, "nothing was looked at"
         operations += judgement.operations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pleach.scenario.load import parse_scenario
-from support.overlay.judged import outcome
+from support.overlay.judgement import outcome
 
 SLOW_TO_RETURN = """
 name = "a client that is not back when the first stand-in dies"

@@ -13,7 +13,7 @@ from pleach.core.messages import OPERATOR, Attach, Marked, Publish, RequestSwap,
 from pleach.core.overlay.registry import machines
 from pleach.core.overlay.swaplink.machine import SwapLink
 from pleach.core.routing.router import RoutingConfig
-from support.contract.thorough import FACTOR
+from support.thorough import FACTOR
 
 SEEDS = 12 * FACTOR
 EVENTS = 40

@@ -7,9 +7,9 @@ In states 2 and 3 the three brokers form a triangle, and FIFO on each side of a 
 from __future__ import annotations
 
 from pleach.trace import Rule
-from support.contract.thorough import FACTOR
-from support.overlay.chorus import chorus
-from support.overlay.judged import Watched
+from support.overlay.answering_clients import chorus
+from support.overlay.judgement import Watched
+from support.thorough import FACTOR
 
 SWAPS = 60 * FACTOR
 SHARE_BROKEN_MIN = 0.4  # measured: 0.62 of 1,000; the prototype had 0.45

@@ -42,7 +42,7 @@ from pleach.core.overlay.swaplink.transitions import (
     SwapRole,
 )
 from pleach.errors import ProtocolError
-from support.contract.thorough import FACTOR
+from support.thorough import FACTOR
 from support.overlay.three import Three, new_broker, swap_at
 
 OPERATION = "1~1"  # the first attempt of request 1

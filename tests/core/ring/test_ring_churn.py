@@ -6,8 +6,8 @@ import pytest
 
 from pleach.core.ring.config import RingConfig
 from pleach.core.ring.lookups import Mode
-from support.contract.thorough import FACTOR
 from support.ring.rings import Churn, naive_parents, settle
+from support.thorough import FACTOR
 
 OPERATIONS = 500 * FACTOR  # PLEACH_THOROUGH=20 makes 10,000
 BURST_MAX = 12

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pleach.core.ring.config import RingConfig
 from pleach.core.ring.pending_answers import ANSWERS
-from support.contract.thorough import FACTOR
-from support.ring.disorder import Disorder
+from support.ring.unordered_hosts import Disorder
+from support.thorough import FACTOR
 
 CONFIG = RingConfig(bits=4, successors=3, survey_every=10.0)
 KEYS = range(16)

@@ -6,8 +6,8 @@ from pleach.core.ring import view as views
 from pleach.core.ring.chord import Chord, Reason
 from pleach.core.ring.config import RingConfig
 from pleach.core.ring.tree_keeper import TreeKeeper
-from support.ring.disorder import Disorder
 from support.ring.rings import Churn, settle
+from support.ring.unordered_hosts import Disorder
 
 CONFIG = RingConfig(bits=6, successors=3, survey_every=1000.0)
 

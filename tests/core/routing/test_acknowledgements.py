@@ -8,7 +8,6 @@ still in flight, or just being withdrawn.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
@@ -35,9 +34,10 @@ from pleach.core.messages import (
 )
 from pleach.core.routing.policies import POLICIES
 from pleach.core.routing.router import RoutingConfig
-from support.routing.wires import CONFIGS, EVENTS, FILTERS, Adversary, Tree, Wires, config_name, random_tree
+from support.routing.fifo_network import CONFIGS, EVENTS, FILTERS, Adversary, Tree, Wires, config_name, random_tree
+from support.thorough import FACTOR
 
-SCHEDULES = 40 * int(os.environ.get("PLEACH_THOROUGH", "1"))  # for each of 24 configurations
+SCHEDULES = 40 * FACTOR  # for each of 24 configurations
 BROKERS_MAX = 6
 RIVALS = 3
 SUBJECT = "subject"

@@ -31,9 +31,10 @@ from pleach.core.messages import (
     Unsubscribe,
 )
 from pleach.core.routing.router import RoutingConfig
-from support.routing.wires import CONFIGS, EVENTS, FILTERS, Adversary, Tree, Wires, config_name, random_tree
+from support.routing.fifo_network import CONFIGS, EVENTS, FILTERS, Adversary, Tree, Wires, config_name, random_tree
+from support.thorough import FACTOR
 
-STORIES = 12 * int(os.environ.get("PLEACH_THOROUGH", "1"))  # for each of 24 configurations
+STORIES = 12 * FACTOR  # for each of 24 configurations
 BROKERS_MAX = 5
 CLIENTS = 4
 REQUESTS = 30

@@ -1,6 +1,5 @@
 """Who waits for which installs: a covered request waits for all that is unanswered, and costs one need for that."""
 
-import os
 from random import Random
 
 import pytest
@@ -11,8 +10,9 @@ from pleach.core.routing.entries import Entry
 from pleach.core.routing.pending_acks import Need, Ticket
 from pleach.core.routing.policies import POLICIES
 from pleach.core.routing.propagation import Propagation
+from support.thorough import FACTOR
 
-RUNS = 200 * int(os.environ.get("PLEACH_THOROUGH", "1"))
+RUNS = 200 * FACTOR
 ANYTHING = parse_filter("n >= 0")
 
 

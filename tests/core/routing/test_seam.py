@@ -6,7 +6,6 @@ all of it survives a restart.
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
@@ -33,10 +32,11 @@ from pleach.core.overlay.seam import ProtocolMachine
 from pleach.core.routing.entries import Entry
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import ProtocolError
+from support.routing.fifo_network import CONFIGS, Adversary, Tree, Wires, config_name, random_tree
 from support.routing.toy_protocol import Alias, Double, Freeze, Thaw, Toy
-from support.routing.wires import CONFIGS, Adversary, Tree, Wires, config_name, random_tree
+from support.thorough import FACTOR
 
-STORIES = 8 * int(os.environ.get("PLEACH_THOROUGH", "1"))  # for each of 24 configurations
+STORIES = 8 * FACTOR  # for each of 24 configurations
 ANYTHING = parse_filter("EXISTS n")
 
 

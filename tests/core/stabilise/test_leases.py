@@ -20,15 +20,15 @@ from pleach.core.stabilise.lease_settings import Renewal
 from pleach.core.stabilise.leases import Leases
 from pleach.scenario.stabilise_settings import stabilisation_of
 from pleach.sim.run import ScenarioRun
-from support.stabilise import struck
-from support.stabilise.struck import (
+from support.stabilise import damaged_networks
+from support.stabilise.damaged_networks import (
     BY_NAME,
     FAULT_AT,
     KINDS,
     SETTINGS,
     cases,
     flaws_of_tables,
-    judge_struck,
+    judge_damaged,
     named,
     replay,
     struck_scenario,
@@ -44,14 +44,14 @@ MUTANT_SEEDS = 6
 
 @pytest.mark.parametrize(("setting", "seed"), cases(HOP_BY_HOP, 5), ids=named)
 def test_it_finds_back_within_the_bound_from_any_damage(setting, seed):
-    judgement = judge_struck(seed, setting)
+    judgement = judge_damaged(seed, setting)
     assert not judgement.flaws, replay(judgement)
     assert judgement.faults
 
 
 @pytest.mark.parametrize(("setting", "seed"), cases(ADVERTISED, 2), ids=named)
 def test_so_does_routing_by_advertisements_within_the_bound_of_both_layers(setting, seed):
-    judgement = judge_struck(seed, setting)
+    judgement = judge_damaged(seed, setting)
     assert not judgement.flaws, replay(judgement)
     assert judgement.faults
 
@@ -59,13 +59,13 @@ def test_so_does_routing_by_advertisements_within_the_bound_of_both_layers(setti
 @pytest.mark.parametrize(("setting", "seed"), cases(RELAYED, 2), ids=named)
 def test_so_do_relayed_renewals_while_clocks_agree(setting, seed):
     """Simple routing needs no common clock, and its clocks are damaged too."""
-    judgement = judge_struck(seed, setting)
+    judgement = judge_damaged(seed, setting)
     assert not judgement.flaws, replay(judgement)
 
 
 @pytest.mark.parametrize(("setting", "seed"), cases(SETTINGS, 1), ids=named)
 def test_without_faults_nothing_ever_runs_out(setting, seed):
-    judgement = judge_struck(seed, setting, is_struck=False)
+    judgement = judge_damaged(seed, setting, is_damaged=False)
     assert not judgement.flaws, replay(judgement)
     assert not judgement.lapses
     assert judgement.deliveries or not judgement.published
@@ -74,12 +74,12 @@ def test_without_faults_nothing_ever_runs_out(setting, seed):
 # Mutants: the checks see what they are there for ----------------------------------------------------------------
 
 
-def flaws(seeds=MUTANT_SEEDS, setting=COVERING, *, is_struck=True):
-    return [flaw for seed in range(seeds) for flaw in judge_struck(seed, setting, is_struck=is_struck).flaws]
+def flaws(seeds=MUTANT_SEEDS, setting=COVERING, *, is_damaged=True):
+    return [flaw for seed in range(seeds) for flaw in judge_damaged(seed, setting, is_damaged=is_damaged).flaws]
 
 
 def test_the_faults_do_damage():
-    assert all(judge_struck(seed, COVERING).wrong_at_first for seed in range(2))
+    assert all(judge_damaged(seed, COVERING).wrong_at_first for seed in range(2))
 
 
 def test_much_less_time_than_stated_is_not_enough():
@@ -104,7 +104,7 @@ def test_clients_that_do_not_renew_what_they_advertise_are_seen(monkeypatch):
         return [message for message in renewals(state, own_events=own_events) if not isinstance(message, Advertise)]
 
     monkeypatch.setattr(ClientMachineState, "renewals", forgetful)
-    assert any("ADVERTISEMENTS" in flaw for flaw in flaws(setting=COVERING_ADVERTISED, is_struck=False))
+    assert any("ADVERTISEMENTS" in flaw for flaw in flaws(setting=COVERING_ADVERTISED, is_damaged=False))
 
 
 def test_advertisements_that_brokers_do_not_renew_are_seen(monkeypatch):
@@ -112,7 +112,7 @@ def test_advertisements_that_brokers_do_not_renew_are_seen(monkeypatch):
     monkeypatch.setattr(
         Propagation, "renew", lambda p, away=(): [] if p._layer is Layer.ADVERTISEMENTS else renew(p, away)
     )
-    assert flaws(setting=COVERING_ADVERTISED, is_struck=False)
+    assert flaws(setting=COVERING_ADVERTISED, is_damaged=False)
 
 
 def test_a_network_in_which_nothing_runs_out_is_seen(monkeypatch):
@@ -122,26 +122,26 @@ def test_a_network_in_which_nothing_runs_out_is_seen(monkeypatch):
 
 @pytest.fixture
 def _too_short(monkeypatch):
-    monkeypatch.setattr(struck, "TIGHT", 0.9)
+    monkeypatch.setattr(damaged_networks, "TIGHT", 0.9)
     monkeypatch.setattr(lease_bounds, "check", lambda *_: None)
-    monkeypatch.setattr(struck, "check_stabilising", lambda _: None)
+    monkeypatch.setattr(damaged_networks, "check_stabilising", lambda _: None)
 
 
 @pytest.mark.usefixtures("_too_short")
 def test_a_period_below_the_bound_lets_live_subscriptions_run_out_where_time_alone_tells():
-    assert any("ran out" in flaw for flaw in flaws(setting=BY_NAME["simple-relayed1/peer-to-peer"], is_struck=False))
+    assert any("ran out" in flaw for flaw in flaws(setting=BY_NAME["simple-relayed1/peer-to-peer"], is_damaged=False))
 
 
 @pytest.mark.usefixtures("_too_short")
 @pytest.mark.parametrize("setting", [COVERING, COVERING_ADVERTISED], ids=named)
 def test_where_rounds_tell_nothing_runs_out_whatever_the_period(setting):
-    assert not flaws(setting=setting, is_struck=False)
+    assert not flaws(setting=setting, is_damaged=False)
 
 
 @pytest.mark.usefixtures("_too_short")
 def test_where_anything_after_a_tick_counts_as_a_round_it_does(monkeypatch):
     monkeypatch.setattr(RenewalRounds, "is_whole", lambda *_: True)
-    assert any("ran out" in flaw for flaw in flaws(is_struck=False))
+    assert any("ran out" in flaw for flaw in flaws(is_damaged=False))
 
 
 # Single faults --------------------------------------------------------------------------------------------------
@@ -157,12 +157,12 @@ def test_a_confirmation_that_was_lost_comes_with_a_later_renewal():
     ]
     run = ScenarioRun(msgspec.structs.replace(scenario, steps=tuple(steps)), 3, KINDS)
     run.finish()
-    assert not struck._unconfirmed(run)
+    assert not damaged_networks._unconfirmed(run)
 
 
 def restored(**changes):
     """A broker of a running network, with these fields of its subscriptions put in from a damaged disk; a neighbour."""
-    run = ScenarioRun(struck_scenario(1, COVERING, is_struck=False), 1, KINDS)
+    run = ScenarioRun(struck_scenario(1, COVERING, is_damaged=False), 1, KINDS)
     run.advance(FAULT_AT)
     broker = run.brokers["b0"]
     state = unpack(broker.capture(), BrokerState)
@@ -203,7 +203,7 @@ def test_who_can_be_is():
 
 @pytest.mark.parametrize("reading", [float("nan"), float("inf"), -3.0, 0.0, 1e300, 7.7])
 def test_a_damaged_clock_is_late_by_one_period_at_most(reading):
-    run = ScenarioRun(struck_scenario(1, COVERING, is_struck=False), 1, KINDS)
+    run = ScenarioRun(struck_scenario(1, COVERING, is_damaged=False), 1, KINDS)
     leases = run.brokers["b0"].machine(Leases)
     leases._state.tick_after = leases._state.renewal_after = reading
     tick, renewal = leases.resume()

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from pleach.scenario.model import Stabilise, Stabiliser
-from support.contract.thorough import FACTOR
-from support.overlay.judged import Watched, violations
-from support.overlay.reconfigured import SETTINGS, under, upheaval
+from support.overlay.changing_trees import SETTINGS, under, upheaval
+from support.overlay.judgement import Watched, violations
+from support.thorough import FACTOR
 
 LEASES = Stabilise(kind=Stabiliser.LEASES, refresh=0.5, period=3.0)  # an absence of 2.5 s is none
 

@@ -34,8 +34,17 @@ from pleach.scenario.load import parse_scenario
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
 from pleach.trace import judge
-from support.stabilise import struck
-from support.stabilise.struck import BY_NAME, KINDS, PACED, cases, judge_struck, named, replay, struck_scenario
+from support.stabilise import damaged_networks
+from support.stabilise.damaged_networks import (
+    BY_NAME,
+    KINDS,
+    PACED,
+    cases,
+    judge_damaged,
+    named,
+    replay,
+    struck_scenario,
+)
 
 COVERING = BY_NAME["rebuild-paced-covering/peer-to-peer"]
 ADVERTISED = BY_NAME["rebuild-paced-identity-advertised/peer-to-peer"]
@@ -47,7 +56,7 @@ EVEN, ODD = Parity.EVEN, Parity.ODD
 
 @pytest.mark.parametrize(("setting", "seed"), cases(SAMPLE, 1), ids=named)
 def test_it_finds_back_within_the_bound_from_any_damage(setting, seed):
-    judgement = judge_struck(seed, setting)
+    judgement = judge_damaged(seed, setting)
     assert not judgement.flaws, replay(judgement)
     assert judgement.faults
 
@@ -55,7 +64,7 @@ def test_it_finds_back_within_the_bound_from_any_damage(setting, seed):
 @pytest.mark.parametrize("setting", [COVERING, ADVERTISED], ids=named)
 def test_without_faults_nothing_is_ever_missing(setting):
     for seed in SEEDS:
-        judgement = judge_struck(seed, setting, is_struck=False)
+        judgement = judge_damaged(seed, setting, is_damaged=False)
         assert not judgement.flaws, replay(judgement)
         assert not judgement.lapses
 
@@ -65,7 +74,7 @@ def test_without_faults_nothing_is_ever_missing(setting):
 
 def slower_than_said(seed, setting):
     """Links take up to as long as a whole round does: nobody would state such delays."""
-    scenario = struck_scenario(seed, setting, is_struck=False)
+    scenario = struck_scenario(seed, setting, is_damaged=False)
     latency = msgspec.structs.replace(scenario.latency, default=Span(0.05, 1.5), links={})
     stabilise = msgspec.structs.replace(
         scenario.stabilise, delay=Span(0.0, 0.001), period=scenario.stabilise.refresh + 0.1
@@ -113,12 +122,12 @@ def test_one_wave_is_not_enough_where_there_are_advertisements(monkeypatch, wave
 
 def test_a_network_that_does_not_ask_again_is_seen(monkeypatch):
     monkeypatch.setattr(PacedRebuild, "_ask_children", lambda _: [])
-    assert any(judge_struck(seed, COVERING).flaws for seed in MUTANT_SEEDS)
+    assert any(judge_damaged(seed, COVERING).flaws for seed in MUTANT_SEEDS)
 
 
 def test_less_time_than_stated_is_not_enough(monkeypatch):
-    monkeypatch.setattr(struck, "stabilisation_of", lambda scenario: scenario.stabilise.period)
-    assert any(judge_struck(seed, COVERING).flaws for seed in MUTANT_SEEDS)
+    monkeypatch.setattr(damaged_networks, "stabilisation_of", lambda scenario: scenario.stabilise.period)
+    assert any(judge_damaged(seed, COVERING).flaws for seed in MUTANT_SEEDS)
 
 
 LONG_ABSENCE = """

@@ -15,7 +15,7 @@ from pleach.core.stabilise.leases import RENEWAL, TICK
 from pleach.scenario.load import parse_scenario
 from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind, Rule, judge
-from support.stabilise.struck import KINDS
+from support.stabilise.damaged_networks import KINDS
 
 REFRESH = 1.0
 PERIODS = (1.5, 4.5)  # all of them more than ρ + d(δmax − δmin) = 1, as delays do not vary

@@ -19,15 +19,15 @@ from pleach.scenario.load import parse_scenario
 from pleach.scenario.stabilise_settings import delays_of, stabilisation_of
 from pleach.sim.run import ScenarioRun
 from pleach.trace import judge
-from support.stabilise import struck
-from support.stabilise.struck import (
+from support.stabilise import damaged_networks
+from support.stabilise.damaged_networks import (
     BY_NAME,
     FAULT_AT,
     KINDS,
     REBUILT,
     cases,
     flaws_of_tables,
-    judge_struck,
+    judge_damaged,
     named,
     replay,
     struck_scenario,
@@ -41,14 +41,14 @@ MUTANT_SEEDS = 4
 
 @pytest.mark.parametrize(("setting", "seed"), cases(REBUILT, 1), ids=named)
 def test_it_finds_back_within_the_bound_from_any_damage(setting, seed):
-    judgement = judge_struck(seed, setting)
+    judgement = judge_damaged(seed, setting)
     assert not judgement.flaws, replay(judgement)
     assert judgement.faults
 
 
 @pytest.mark.parametrize(("setting", "seed"), cases(REBUILT, 1), ids=named)
 def test_without_faults_nothing_is_ever_missing(setting, seed):
-    judgement = judge_struck(seed, setting, is_struck=False)
+    judgement = judge_damaged(seed, setting, is_damaged=False)
     assert not judgement.flaws, replay(judgement)
     assert not judgement.lapses
     assert judgement.deliveries or not judgement.published
@@ -57,14 +57,14 @@ def test_without_faults_nothing_is_ever_missing(setting, seed):
 # Mutants: the checks see what they are there for ----------------------------------------------------------------
 
 
-def flaws(setting=COVERING, *, is_struck=True):
+def flaws(setting=COVERING, *, is_damaged=True):
     seeds = range(200, 200 + MUTANT_SEEDS)
-    return [flaw for seed in seeds for flaw in judge_struck(seed, setting, is_struck=is_struck).flaws]
+    return [flaw for seed in seeds for flaw in judge_damaged(seed, setting, is_damaged=is_damaged).flaws]
 
 
 @pytest.mark.parametrize("setting", [COVERING, CYCLIC], ids=named)
 def test_the_faults_do_damage(setting):
-    assert all(judge_struck(seed, setting).wrong_at_first for seed in range(2))
+    assert all(judge_damaged(seed, setting).wrong_at_first for seed in range(2))
 
 
 def test_much_less_time_than_stated_is_not_enough():
@@ -87,21 +87,21 @@ def struck_out(rebuild):
 
 
 def test_a_round_that_is_much_too_short_is_seen(monkeypatch):
-    monkeypatch.setattr(struck, "TIGHT", 0.6)
-    monkeypatch.setattr(struck, "check_stabilising", lambda _: None)
-    assert flaws(is_struck=False)
+    monkeypatch.setattr(damaged_networks, "TIGHT", 0.6)
+    monkeypatch.setattr(damaged_networks, "check_stabilising", lambda _: None)
+    assert flaws(is_damaged=False)
 
 
 def test_a_cycle_on_which_nothing_is_said_again_is_seen(monkeypatch):
     monkeypatch.setattr(Rebuild, "_is_with_us", lambda rebuild, sender, parity: [])
-    assert flaws(CYCLIC, is_struck=False)
+    assert flaws(CYCLIC, is_damaged=False)
 
 
 def test_requests_that_concern_one_table_alone_are_seen_where_there_are_advertisements(monkeypatch):
     """The table that is being built may not know yet who advertises: a subscription would stop at its first broker."""
     both = TwinRouter.add
     monkeypatch.setattr(TwinRouter, "add", lambda twin, *asked: both(twin, *asked[:3], None))
-    assert any("lost" in flaw or "other" in flaw for flaw in flaws(ADVERTISED, is_struck=False))
+    assert any("lost" in flaw or "other" in flaw for flaw in flaws(ADVERTISED, is_damaged=False))
 
 
 def test_on_a_cycle_two_rounds_are_not_enough():
@@ -109,12 +109,12 @@ def test_on_a_cycle_two_rounds_are_not_enough():
     seed, setting = 290_033, BY_NAME["rebuild-covering-advertised/cyclic"]
     scenario = struck_scenario(seed, setting)
     run = ScenarioRun(scenario, seed, KINDS)
-    struck.push_to_extremes(run, seed)
-    struck.switch_near_the_fault(run, seed)
+    damaged_networks.push_to_extremes(run, seed)
+    damaged_networks.switch_near_the_fault(run, seed)
     delays = delays_of(scenario)
     run.advance(FAULT_AT + 2 * scenario.stabilise.period + 2 * delays.hops * delays.high)
     assert flaws_of_tables(run.brokers, run.clients)
-    assert not judge_struck(seed, setting).flaws
+    assert not judge_damaged(seed, setting).flaws
 
 
 # One broker -----------------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from pleach.scenario.load import parse_scenario
 from pleach.scenario.stabilise_settings import CYCLIC_BROKERS_MAX, delays_of, period_min_of, stabilisation_of
 from pleach.sim.run import ScenarioRun
 from pleach.trace import Rule, judge
-from support.stabilise.rebuilt import flaws_of_twins
-from support.stabilise.struck import KINDS
+from support.stabilise.damaged_networks import KINDS
+from support.stabilise.rebuild_invariants import flaws_of_twins
 
 # The formulas ---------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from pleach.core.routing.entries import Entry
 from pleach.core.routing.pending_acks import Ticket
 from pleach.core.routing.router import RoutingConfig
 from pleach.core.stabilise.twin import ONLY_TREE, TreePosition, TwinRouter, Wiring
-from support.contract.thorough import FACTOR
+from support.thorough import FACTOR
 
 CLIENTS = ("c", "d")
 NEIGHBOURS = ("m", "n")

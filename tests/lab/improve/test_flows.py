@@ -1,6 +1,5 @@
 """Flows against single events: the same costs to the last digit, the same decisions, the same course of a run."""
 
-import os
 from itertools import combinations
 from random import Random
 
@@ -23,8 +22,8 @@ from pleach.lab.improve.trees import Tree, flow_costs
 from pleach.lab.improve.waves import waves
 from pleach.lab.waxman import Waxman
 from support.optimise.priced_networks import kept
+from support.thorough import FACTOR
 
-THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 SMALL = Setting(
     brokers=14, jobs=8, subscribers=3, ticks=4_000, network=Waxman(domains=4, nodes_per_domain=10), load_min=0.3
 )
@@ -225,7 +224,7 @@ def test_lmst_takes_the_same_course_link_by_link(seed):
 @pytest.mark.parametrize("name", ["ci", "lmit"])
 def test_estimates_lead_to_about_the_same_costs_and_as_many_exchanges(name):
     costs, exchanges = np.zeros(2), np.zeros(2)
-    for seed in range(2 * THOROUGH):
+    for seed in range(2 * FACTOR):
         _, _, courses = both(seed, Tuning(name, cache_size=200))
         costs += [sum(spent.forwarding for spent, _ in courses[8:]), sum(cost for _, (cost, _) in courses[8:])]
         exchanges += [sum(spent.exchanges for spent, _ in courses), sum(count for _, (_, count) in courses)]

@@ -1,6 +1,5 @@
 """Self-tuning by flows: quiet at rest, no dearer than by hand, and the same rules as the core's."""
 
-import os
 from random import Random
 
 import numpy as np
@@ -16,8 +15,7 @@ from pleach.lab.improve.sampling import HORIZON_SLOTS, levels_of, sampled, since
 from pleach.lab.improve.setting import TICKS_PER_SLOT
 from pleach.lab.improve.traffic import traffic_of
 from pleach.lab.improve.trees import costs_at, flow_costs, look_prices
-
-THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
+from support.thorough import FACTOR
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +76,6 @@ def test_samples_are_right_on_average_and_cover_the_horizon():
     assert levels.max() > 0  # else there is nothing to be tested
     lately = traffic.consumed[:, HORIZON_SLOTS] - traffic.consumed[:, 0]
     assert (lately / 2.0 ** levels[:, HORIZON_SLOTS] <= SAMPLE_MAX).all()
-    drawn = np.mean([sampled(traffic, seed).told[:, -1] for seed in range(40 * THOROUGH)], axis=0)
+    drawn = np.mean([sampled(traffic, seed).told[:, -1] for seed in range(40 * FACTOR)], axis=0)
     assert drawn == pytest.approx(traffic.told[:, -1], rel=0.02)
     assert (since_horizon(traffic)[:, 30] == 30 - HORIZON_SLOTS).all()

@@ -1,6 +1,5 @@
 """A CI that settles: it comes to rest, every exchange lowers the cost, and it asks less and less."""
 
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +12,8 @@ from pleach.lab.improve.setting import TICKS_PER_SLOT, Setting
 from pleach.lab.improve.traffic import traffic_of
 from pleach.lab.improve.trees import flow_costs
 from pleach.lab.waxman import Waxman
+from support.thorough import FACTOR
 
-THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
 STILL = Setting(
     brokers=40,
     jobs=20,
@@ -23,7 +22,7 @@ STILL = Setting(
     reassignment_interval=0.0,
     network=Waxman(domains=8, nodes_per_domain=20),
 )
-SEEDS = range(3 * THOROUGH)
+SEEDS = range(3 * FACTOR)
 
 
 def late(run, field):

@@ -16,7 +16,7 @@ from pleach.server.ring.steward import Sight
 from pleach.server.settings import BrokerSettings
 from support.live.daemons import Running
 from support.live.fleet import free_ports
-from support.live.ringed import ring_tree, root_of, until_followed
+from support.live.ring_tree import ring_tree, root_of, until_followed
 from support.live.tiny_broker import until
 
 SECONDS_MAX = 60.0

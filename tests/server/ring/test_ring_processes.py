@@ -13,9 +13,9 @@ from pleach.cli.main import app
 from pleach.trace import explain, judge
 from support.live.broker_process import ENVIRONMENT, PLEACH, address, eventually, processes
 from support.live.fleet import Fleet, Witness
-from support.live.ringed import ring_tree, root_of, until_followed
+from support.live.ring_tree import ring_tree, root_of, until_followed
+from support.thorough import FACTOR
 
-FACTOR = int(os.environ.get("PLEACH_THOROUGH", "1"))
 STORY_SECONDS_MAX = 240
 FOLLOWED_SECONDS_MAX = 100.0  # after the last broker has come or gone; two or three on a machine that is not busy
 EVENTS_PER_SECOND = 20

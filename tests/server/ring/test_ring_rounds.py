@@ -1,11 +1,10 @@
 """The short form of the rounds: two in which brokers come and go at once, under load."""
 
 import asyncio
-import os
 
 from support.live import ring_rounds
+from support.thorough import FACTOR
 
-FACTOR = int(os.environ.get("PLEACH_THOROUGH", "1"))
 SECONDS_MAX = 240
 
 

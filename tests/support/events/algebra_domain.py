@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import product
 
 from hypothesis import HealthCheck, settings
@@ -11,8 +10,7 @@ from hypothesis import strategies as st
 from pleach.core.events import predicates as p
 from pleach.core.events.algebra import intersect
 from pleach.core.events.constraint import ABSENT, ANY, Conjunction, Constraint, Pattern, PatternShape, TypeConstraint
-
-THOROUGH = int(os.environ.get("PLEACH_THOROUGH", "1"))
+from support.thorough import FACTOR
 
 LETTERS = "abc"
 WORDS = ["".join(word) for length in range(5) for word in product(LETTERS, repeat=length)]
@@ -27,9 +25,9 @@ FEW_VALUES = [None, True, False, 0, 0.5, 1, 1.5, 2, "", "a", "ab", "b", "ba", "b
 
 def examples(count: int) -> settings:
     return settings(
-        max_examples=count * THOROUGH,
+        max_examples=count * FACTOR,
         deadline=None,
-        derandomize=THOROUGH == 1,
+        derandomize=FACTOR == 1,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )
 

@@ -19,7 +19,7 @@ from pleach.core.links.session import SessionPhase
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import OPERATOR, Message, Node, Subscribed, decode, pack, unpack
 from support.links.link_ledger import Relay, RelayWorld
-from support.links.unreliable import Host, Weather
+from support.links.unreliable_endpoints import Host, Weather
 
 NODES = ("a", "b", "c")
 TIMER_SECONDS = 0.3

@@ -16,7 +16,7 @@ from pleach.core.effects import Effect, Passed, Send
 from pleach.core.links.endpoint import Batch
 from pleach.core.messages import Message, Node, Subscribed, decode, pack, unpack
 from pleach.core.messages.runs import Run
-from support.links.unreliable import Host, Weather, World
+from support.links.unreliable_endpoints import Host, Weather, World
 
 
 class Relay:

@@ -13,7 +13,7 @@ from pleach.core.links.endpoint import Batch
 from pleach.core.messages import Node, decode
 from pleach.core.routing.router import RoutingConfig
 from pleach.trace import Ordering, Recorder, RecordKind, Verdict, judge
-from support.links.unreliable import Host, Weather, World
+from support.links.unreliable_endpoints import Host, Weather, World
 
 BROKERS = ("b1", "b2", "b3")
 HOMES = {"c1": "b1", "c2": "b2", "c3": "b3", "c4": "b3"}

@@ -23,8 +23,8 @@ from pleach.scenario.stabilise_settings import flight_of, stabilisation_of
 from pleach.scenario.steps import Corrupt, Step
 from pleach.scenario.values import Choice, Span
 from pleach.trace import RecordKind, Verdict, judge
-from support.live.endured import as_it_was, slowest_delivery, with_delays
 from support.live.kill_rounds import BROKERS, LINKS
+from support.live.recovery_bounds import as_it_was, slowest_delivery, with_delays
 
 PUBLISHERS, SUBSCRIBERS = 10, 20
 EVENTS_PER_SECOND = 5  # of one publisher

@@ -15,7 +15,7 @@ from pleach.server.ring.settings import RingSettings
 from pleach.trace import Verdict, explain, judge
 from support.live.daemons import Running
 from support.live.fleet import Witness
-from support.live.ringed import until_followed
+from support.live.ring_tree import until_followed
 
 QUICK = {"stabilise_every": 0.2, "check_tree_every": 0.3}
 COMING_MAX, GOING_MAX, BROKERS_MAX = 4, 3, 10

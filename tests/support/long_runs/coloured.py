@@ -11,7 +11,15 @@ from functools import partial
 from operator import attrgetter
 
 from support.long_runs.seeds import SeedRun, run_seeds
-from support.overlay.coloured.tinted import BY_NAME, SETTINGS, Judgement, Setting, judge_reweaving, judge_struck, replay
+from support.overlay.coloured.coloured_networks import (
+    BY_NAME,
+    SETTINGS,
+    Judgement,
+    Setting,
+    judge_damaged,
+    judge_reweaving,
+    replay,
+)
 
 COLUMNS = ("faults", "changes", "published", "deliveries", "set_aside", "tolerated")
 
@@ -23,19 +31,19 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     chosen = [BY_NAME[name] for name in options.only] if options.only else SETTINGS
-    runs = [_seed_run(setting, is_struck=not options.faultless) for setting in chosen]
+    runs = [_seed_run(setting, is_damaged=not options.faultless) for setting in chosen]
     return 1 if run_seeds(runs, options) else 0
 
 
-def _seed_run(setting: Setting, *, is_struck: bool) -> SeedRun[Judgement]:
+def _seed_run(setting: Setting, *, is_damaged: bool) -> SeedRun[Judgement]:
     return SeedRun(
-        judge=partial(judge_struck if is_struck else judge_reweaving, setting=setting),
-        raised=partial(_raised, setting, is_struck),
+        judge=partial(judge_damaged if is_damaged else judge_reweaving, setting=setting),
+        raised=partial(_raised, setting, is_damaged),
         name_of=lambda judgement: judgement.setting.name,
         replay=replay,
         columns={column: attrgetter(column) for column in COLUMNS},
     )
 
 
-def _raised(setting: Setting, is_struck: bool, seed: int, flaws: list[str]) -> Judgement:
-    return Judgement(seed, setting, is_struck, flaws=flaws)
+def _raised(setting: Setting, is_damaged: bool, seed: int, flaws: list[str]) -> Judgement:
+    return Judgement(seed, setting, is_damaged, flaws=flaws)

@@ -15,8 +15,8 @@ from pleach.core.overlay.registry import EXCHANGES
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 from support.long_runs.seeds import SeedRun, run_seeds
-from support.overlay.exchange.exchanged import FLAT, PROTOCOLS, Cycles
-from support.overlay.exchange.promised import Judgement, Trial, judge_exchange, replay, trial_of
+from support.overlay.exchange.exchange_networks import FLAT, PROTOCOLS, Cycles
+from support.overlay.exchange.judgement import Judgement, Trial, judge_exchange, replay, trial_of
 
 COUNTED = (Rule.LOST, Rule.DUPLICATE, Rule.FIFO, Rule.CAUSAL)
 COLUMNS = {

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from support.long_runs.seeds import SeedRun, run_seeds
-from support.overlay.deaths import BY_NAME, Worse, setting_of
-from support.overlay.healed import Healed, judge_plague, replay
-from support.overlay.reconfigured import Setting
+from support.overlay.changing_trees import Setting
+from support.overlay.dying_brokers import BY_NAME, Worse, setting_of
+from support.overlay.healing_judgement import Healed, judge_healing, replay
 
 WORSE = {
     Worse.RELAPSES: "stand-ins die as well",
@@ -53,7 +53,7 @@ def _setting(only: str, seed: int) -> Setting:
 
 
 def _judge(only: str, worse: Sequence[Worse], seed: int) -> Healed:
-    return judge_plague(seed, _setting(only, seed), worse)
+    return judge_healing(seed, _setting(only, seed), worse)
 
 
 def _raised(only: str, seed: int, flaws: list[str]) -> Healed:

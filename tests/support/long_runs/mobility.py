@@ -9,8 +9,8 @@ from argparse import ArgumentParser, Namespace
 from functools import partial
 
 from support.long_runs.seeds import SeedRun, run_seeds
-from support.mobility.moved import Judgement, judge_travels, replay
-from support.overlay.reconfigured import BY_NAME, Setting, setting_of
+from support.mobility.moving_clients import Judgement, judge_travels, replay
+from support.overlay.changing_trees import BY_NAME, Setting, setting_of
 
 COLUMNS = {
     "moves": lambda j: j.moves,

@@ -11,8 +11,8 @@ from argparse import ArgumentParser, Namespace
 from functools import partial
 
 from support.long_runs.seeds import SeedRun, run_seeds
-from support.overlay.judged import Judgement, judge_upheaval, replay
-from support.overlay.reconfigured import BY_NAME, Setting, setting_of, settings_for
+from support.overlay.changing_trees import BY_NAME, Setting, setting_of, settings_for
+from support.overlay.judgement import Judgement, judge_changing_tree, replay
 
 EXCHANGES = ("swaplink", "swaplink-published", "advanced-coordinated")
 COLUMNS = {
@@ -47,7 +47,7 @@ def _setting(only: str, exchange: str, seed: int) -> Setting:
 
 
 def _judge(only: str, exchange: str, seed: int) -> Judgement:
-    return judge_upheaval(seed, _setting(only, exchange, seed), exchange)
+    return judge_changing_tree(seed, _setting(only, exchange, seed), exchange)
 
 
 def _raised(only: str, exchange: str, seed: int, flaws: list[str]) -> Judgement:

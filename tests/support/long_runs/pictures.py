@@ -11,7 +11,7 @@ from pathlib import Path
 
 from support.live.broker_process import ENVIRONMENT, PLEACH, eventually
 from support.web.chromium import Watched, opened
-from support.web.grove import Load, grove
+from support.web.nine_brokers import Load, nine_brokers
 
 SCREEN = {"width": 1280, "height": 800}
 PHONE = {"width": 390, "height": 844}
@@ -34,7 +34,7 @@ def chosen(page, action, **fields):
 
 
 def of_nine(browser, place, folder):
-    with grove(folder) as (brokers, _), Load(brokers, LISTENERS):
+    with nine_brokers(folder) as (brokers, _), Load(brokers, LISTENERS):
         for broker in brokers.values():
             eventually(broker.is_ready)
         url = f"http://{brokers['iad1'].ready['admin']}/dashboard/"

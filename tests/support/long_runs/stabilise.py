@@ -10,7 +10,16 @@ from argparse import ArgumentParser, Namespace
 from functools import partial
 
 from support.long_runs.seeds import SeedRun, run_seeds
-from support.stabilise.struck import BY_NAME, PACED, REBUILT, SETTINGS, Judgement, Setting, judge_struck, replay
+from support.stabilise.damaged_networks import (
+    BY_NAME,
+    PACED,
+    REBUILT,
+    SETTINGS,
+    Judgement,
+    Setting,
+    judge_damaged,
+    replay,
+)
 
 KINDS = {"all": (*SETTINGS, *REBUILT, *PACED), "leases": SETTINGS, "rebuild": REBUILT, "paced": PACED}
 COLUMNS = {
@@ -30,19 +39,19 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     chosen = [BY_NAME[name] for name in options.only] if options.only else KINDS[options.kind]
-    runs = [_seed_run(setting, is_struck=not options.faultless) for setting in chosen]
+    runs = [_seed_run(setting, is_damaged=not options.faultless) for setting in chosen]
     return 1 if run_seeds(runs, options) else 0
 
 
-def _seed_run(setting: Setting, *, is_struck: bool) -> SeedRun[Judgement]:
+def _seed_run(setting: Setting, *, is_damaged: bool) -> SeedRun[Judgement]:
     return SeedRun(
-        judge=partial(judge_struck, setting=setting, is_struck=is_struck),
-        raised=partial(_raised, setting, is_struck),
+        judge=partial(judge_damaged, setting=setting, is_damaged=is_damaged),
+        raised=partial(_raised, setting, is_damaged),
         name_of=lambda judgement: judgement.setting.name,
         replay=replay,
         columns=COLUMNS,
     )
 
 
-def _raised(setting: Setting, is_struck: bool, seed: int, flaws: list[str]) -> Judgement:
-    return Judgement(seed, setting, is_struck, flaws=flaws)
+def _raised(setting: Setting, is_damaged: bool, seed: int, flaws: list[str]) -> Judgement:
+    return Judgement(seed, setting, is_damaged, flaws=flaws)

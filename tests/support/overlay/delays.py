@@ -16,7 +16,7 @@ from pleach.scenario.steps import AddBroker, RemoveBroker, Swap
 from pleach.scenario.values import Span
 from pleach.sim.run import run_scenario
 from pleach.trace import Record, RecordKind, judge
-from support.overlay.reconfigured import Sketch, TreeStep
+from support.overlay.changing_trees import Sketch, TreeStep
 
 LATENCY_FASTEST, LATENCY_RATIO = 0.001, 25.0
 LATENCY_CLIENT_MAX = 0.01

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import os
 from collections import deque
 
 from pleach.core.overlay.plans import AddStep, ExchangeStep, RemoveStep, SwapStep, Topology
-
-FACTOR = max(1, int(os.environ.get("PLEACH_THOROUGH", "1")))
 
 
 def pair(a, b):

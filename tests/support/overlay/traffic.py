@@ -12,7 +12,7 @@ from pleach.scenario.model import Ordering, PerLink, PublishLoad, Routing, Scena
 from pleach.scenario.values import Span, Uniform
 from pleach.sim.run import ScenarioRun, SimResult
 from pleach.trace import RecordKind
-from support.overlay.reconfigured import Sketch
+from support.overlay.changing_trees import Sketch
 
 CONTROL = frozenset(kind.__name__ for kind in (*get_args(SwapLinkMessage), *get_args(MembershipMessage), Redirect))
 

@@ -12,17 +12,17 @@ from pleach.core.overlay.coloured.holding import Holding, Released
 from pleach.scenario.stabilise_settings import check_stabilising
 from pleach.sim.run import ScenarioRun
 from pleach.trace import judge
-from support.contract.thorough import FACTOR
-from support.overlay.coloured import tinted
-from support.overlay.coloured.directed import client, directed, noted, parents, violations
-from support.overlay.coloured.tinted import SETTINGS, judge_reweaving, replay
+from support.overlay.coloured import coloured_networks
+from support.overlay.coloured.coloured_networks import SETTINGS, judge_reweaving, replay
+from support.overlay.coloured.small_networks import client, directed, noted, parents, violations
+from support.thorough import FACTOR
 
 SEEDS_APART = 1_000  # settings meet different networks
 CASES = [(s, SEEDS_APART * (1 + i) + n) for i, s in enumerate(SETTINGS) for n in range(FACTOR)]
 
 
 def named(value):
-    return value.name if isinstance(value, tinted.Setting) else str(value)
+    return value.name if isinstance(value, coloured_networks.Setting) else str(value)
 
 
 @pytest.mark.parametrize(("setting", "seed"), CASES, ids=named)
@@ -42,10 +42,10 @@ def test_most_requests_are_carried_out():
 
 
 def test_a_period_below_the_bound_is_seen(monkeypatch):
-    monkeypatch.setattr(tinted, "TIGHT", 0.5)
-    monkeypatch.setattr(tinted, "check_stabilising", lambda _: None)
+    monkeypatch.setattr(coloured_networks, "TIGHT", 0.5)
+    monkeypatch.setattr(coloured_networks, "check_stabilising", lambda _: None)
     assert any(judge_reweaving(seed, SETTINGS[3]).flaws for seed in range(4))
-    assert tinted.check_stabilising is not check_stabilising
+    assert coloured_networks.check_stabilising is not check_stabilising
 
 
 # Order (S1 §4.5.4) ----------------------------------------------------------------------------------------------

@@ -17,10 +17,18 @@ from pleach.faults.coloured_damage import COLOURED_PARTS
 from pleach.scenario.coloured_settings import colouring_of
 from pleach.scenario.steps import Corrupt
 from pleach.sim.run import ScenarioRun
-from support.contract.thorough import FACTOR
-from support.overlay.coloured import tinted
-from support.overlay.coloured.directed import client, directed
-from support.overlay.coloured.tinted import BY_NAME, SETTINGS, flaws_of_tree, judge_struck, replay, running, struck
+from support.overlay.coloured import coloured_networks
+from support.overlay.coloured.coloured_networks import (
+    BY_NAME,
+    SETTINGS,
+    flaws_of_tree,
+    judge_damaged,
+    replay,
+    running,
+    struck,
+)
+from support.overlay.coloured.small_networks import client, directed
+from support.thorough import FACTOR
 
 SEEDS_APART = 1_000  # settings meet different networks
 CASES = [(s, SEEDS_APART * (1 + i) + n) for i, s in enumerate(SETTINGS) for n in range(FACTOR)]
@@ -29,12 +37,12 @@ MUTANT_SEEDS = (5, 6, 10)  # of networks in which the tree itself is damaged
 
 
 def named(value):
-    return value.name if isinstance(value, tinted.Setting) else str(value)
+    return value.name if isinstance(value, coloured_networks.Setting) else str(value)
 
 
 @pytest.mark.parametrize(("setting", "seed"), CASES, ids=named)
 def test_it_finds_back_within_the_bound_from_any_damage(setting, seed):
-    judgement = judge_struck(seed, setting)
+    judgement = judge_damaged(seed, setting)
     assert not judgement.flaws, replay(judgement)
     assert judgement.faults
 
@@ -43,11 +51,11 @@ def test_it_finds_back_within_the_bound_from_any_damage(setting, seed):
 
 
 def flaws(seeds=MUTANT_SEEDS):
-    return [flaw for seed in seeds for flaw in judge_struck(seed, COVERING).flaws]
+    return [flaw for seed in seeds for flaw in judge_damaged(seed, COVERING).flaws]
 
 
 def test_the_faults_do_damage():
-    judged = [judge_struck(seed, COVERING) for seed in MUTANT_SEEDS[:2]]
+    judged = [judge_damaged(seed, COVERING) for seed in MUTANT_SEEDS[:2]]
     assert sum(j.set_aside for j in judged), "something broke meanwhile"
 
 

@@ -17,8 +17,8 @@ from pleach.core.overlay.coloured.broker import ColouredBroker
 from pleach.core.overlay.coloured.keeper import ChildState, Keeper
 from pleach.scenario.coloured_settings import colouring_of
 from pleach.sim.run import ScenarioRun
-from support.overlay.coloured.directed import client, directed, noted, violations
-from support.overlay.coloured.tinted import flaws_of_tree, with_period
+from support.overlay.coloured.coloured_networks import flaws_of_tree, with_period
+from support.overlay.coloured.small_networks import client, directed, noted, violations
 
 JUST_ABOVE = 1.01
 

@@ -18,8 +18,8 @@ from pleach.core.messages import (
 from pleach.core.overlay.coloured.client_handover import TURNS_MAX, ClientHandover
 from pleach.core.overlay.coloured.requests import ROUNDS_MAX, RequestTurn, TreeRequests
 from pleach.sim.run import ScenarioRun
-from support.overlay.coloured.directed import client, directed, noted, parents, violations
-from support.overlay.coloured.tinted import flaws_of_tree
+from support.overlay.coloured.coloured_networks import flaws_of_tree
+from support.overlay.coloured.small_networks import client, directed, noted, parents, violations
 
 #        a
 #      b   c

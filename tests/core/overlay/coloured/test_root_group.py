@@ -10,9 +10,9 @@ from pleach.core.overlay.coloured.keeper import ColouredPhase
 from pleach.scenario.coloured_settings import colouring_of
 from pleach.scenario.steps import Crash, Cut, Heal, Restart
 from pleach.sim.run import ScenarioRun
-from support.contract.thorough import FACTOR
-from support.overlay.coloured.directed import client, directed, noted
-from support.overlay.coloured.tinted import SETTINGS, flaws_of_tree, judge_failing, network
+from support.overlay.coloured.coloured_networks import SETTINGS, flaws_of_tree, judge_failing, network
+from support.overlay.coloured.small_networks import client, directed, noted
+from support.thorough import FACTOR
 
 SEEDS = 2 * FACTOR
 

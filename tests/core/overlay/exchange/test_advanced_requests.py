@@ -9,7 +9,7 @@ import pytest
 
 from pleach.scenario.load import parse_scenario
 from pleach.trace import RecordKind
-from support.overlay.judged import outcome
+from support.overlay.judgement import outcome
 
 # p wants everything from the start, by way of x–y. When w is gray it has told u of that long ago, and so tells u
 # nothing of what s wants then. But u has not told y over u–y: what x confirms is not enough.

@@ -10,8 +10,8 @@ from pleach.scenario.model import Ordering, PerLink, PublishLoad, Routing, Scena
 from pleach.scenario.steps import Drain, Exchange
 from pleach.scenario.values import Span
 from pleach.trace import Rule
-from support.contract.thorough import FACTOR
-from support.overlay.exchange.exchanged import exchanged
+from support.overlay.exchange.exchange_networks import exchanged
+from support.thorough import FACTOR
 
 LENGTHS = (3, 6, 12)
 SEEDS = 8 * FACTOR

@@ -10,8 +10,8 @@ import pytest
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 from support.contract.networks import BY_NAME
-from support.contract.thorough import FACTOR
-from support.overlay.exchange.exchanged import FLAT, PROTOCOLS, exchanged, network
+from support.overlay.exchange.exchange_networks import FLAT, PROTOCOLS, exchanged, network
+from support.thorough import FACTOR
 
 SEEDS = 12 * FACTOR  # of each protocol and order: one of each way to route
 

@@ -13,8 +13,7 @@ from pleach.core.overlay.plans import Topology
 from pleach.scenario.model import Ordering
 from pleach.scenario.steps import Exchange
 from pleach.trace import RecordKind, Rule
-from support.contract.thorough import FACTOR
-from support.overlay.exchange.exchanged import (
+from support.overlay.exchange.exchange_networks import (
     EXCHANGE_AT,
     FAULTS,
     FLAT,
@@ -23,7 +22,8 @@ from support.overlay.exchange.exchanged import (
     drawn_exchange,
     network,
 )
-from support.overlay.judged import violations
+from support.overlay.judgement import violations
+from support.thorough import FACTOR
 
 SEEDS = 50 * FACTOR
 SEEDS_OF_OTHERS = 6 * FACTOR

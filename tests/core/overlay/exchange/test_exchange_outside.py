@@ -10,8 +10,8 @@ import pytest
 
 from pleach.lab.exchanges.workload import cycle_of
 from pleach.scenario.model import Ordering, Routing
-from support.contract.thorough import FACTOR
-from support.overlay.exchange.exchanged import COMPOSED, PROTOCOLS, Cycles, entries_outside, exchanged, steady
+from support.overlay.exchange.exchange_networks import COMPOSED, PROTOCOLS, Cycles, entries_outside, exchanged, steady
+from support.thorough import FACTOR
 
 SEEDS = 36 * FACTOR
 PROMISED = ("path", "advanced-coordinated")

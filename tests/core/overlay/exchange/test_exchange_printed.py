@@ -7,8 +7,8 @@ import pytest
 from pleach.core.overlay.registry import MISPRINTS, PRINTED
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
-from support.contract.thorough import FACTOR
-from support.overlay.exchange.exchanged import FLAT, exchanged, network
+from support.overlay.exchange.exchange_networks import FLAT, exchanged, network
+from support.thorough import FACTOR
 
 SEEDS = 12 * FACTOR
 UNENDED = "the run did not end quiet"

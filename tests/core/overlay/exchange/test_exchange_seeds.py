@@ -10,9 +10,9 @@ from pleach.lab.exchanges.table1 import ProtocolRow
 from pleach.lab.exchanges.workload import cycle_of, exchange_of
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
-from support.contract.thorough import FACTOR
-from support.overlay.exchange.exchanged import FLAT, PROTOCOLS, Cycles, network
-from support.overlay.exchange.promised import judge_exchange, replay, trial_of, unkept
+from support.overlay.exchange.exchange_networks import FLAT, PROTOCOLS, Cycles, network
+from support.overlay.exchange.judgement import judge_exchange, replay, trial_of, unkept
+from support.thorough import FACTOR
 
 SEEDS = range(500_000, 500_000 + 18 * FACTOR)
 

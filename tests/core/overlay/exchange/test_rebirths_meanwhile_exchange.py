@@ -13,10 +13,10 @@ import pytest
 from pleach.core.effects import Concluded
 from pleach.core.messages import RequestExchange
 from support.contract.judgement import disagreements
-from support.contract.thorough import FACTOR
-from support.overlay.exchange.exchanged import PROTOCOLS
-from support.overlay.judged import no_tree
-from support.overlay.rebirths import World
+from support.overlay.exchange.exchange_networks import PROTOCOLS
+from support.overlay.judgement import no_tree
+from support.overlay.memory_loss import World
+from support.thorough import FACTOR
 
 CHAIN = ["1", "2", "3", "4"]
 LINKS = [("1", "2"), ("2", "3"), ("3", "4"), ("2", "o2"), ("4", "o4")]

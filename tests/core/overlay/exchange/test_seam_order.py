@@ -8,8 +8,8 @@ from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import Forward, Install, Layer, Withdraw
 from pleach.core.overlay.seam import HeldState, Hold, Pass, Seam
-from support.overlay.exchange.exchanged import Cycles
-from support.overlay.exchange.promised import judge_exchange, replay, trial_of
+from support.overlay.exchange.exchange_networks import Cycles
+from support.overlay.exchange.judgement import judge_exchange, replay, trial_of
 
 LINK = "far"
 WANTED = parse_filter("price > 9")

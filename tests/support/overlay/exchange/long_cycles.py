@@ -13,7 +13,7 @@ from random import Random
 from pleach.scenario.model import PerLink, Routing, Scenario
 from pleach.scenario.steps import Exchange, Step
 from pleach.scenario.values import Span
-from support.overlay.reconfigured import LATENCY_FASTEST, clients_of, latencies_of, unrest_of
+from support.overlay.changing_trees import LATENCY_FASTEST, clients_of, latencies_of, unrest_of
 
 CYCLE_MIN, CYCLE_MAX = 4, 12
 OUTSIDE_MIN, OUTSIDE_MAX = 1, 4

@@ -1,6 +1,6 @@
 """Random networks in which one link is exchanged for another under load, and what came of it.
 
-The networks are those of `reconfigured.py`: latencies of every pair that differ by 25 times, clients that answer,
+The networks are those of `changing_trees.py`: latencies of every pair that differ by 25 times, clients that answer,
 filters of one client alone, subscriptions that come and go meanwhile. One exchange happens among that; when all is
 quiet the publishers go on for a while. What the exchange itself may lose or double is counted; what is published
 afterwards must reach everyone, once and in order, whatever the protocol.
@@ -24,9 +24,9 @@ from pleach.scenario.model import Ordering, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Crash, Cut, Drain, Exchange, Heal, Restart, Step
 from pleach.trace import Record, RecordKind, Rule, Verdict
 from support.contract.networks import COMBINATIONS, Combination, combined
+from support.overlay.changing_trees import TreeStep, upheaval
 from support.overlay.exchange.long_cycles import around_a_cycle
-from support.overlay.judged import Watched
-from support.overlay.reconfigured import TreeStep, upheaval
+from support.overlay.judgement import Watched
 
 PROTOCOLS = ("strawman", "deferred", "coordinated", "informed", "path", "advanced-coordinated")
 FLAT = tuple(combination for combination in COMBINATIONS if not combination.hierarchical)
@@ -35,7 +35,7 @@ FLAT = tuple(combination for combination in COMBINATIONS if not combination.hier
 COMPOSED = tuple(combination for combination in FLAT if combination.routing is not Routing.MERGING)
 
 EXCHANGE_AT = 0.25
-QUIET_AT = 2.0  # the load of `reconfigured.py` is over
+QUIET_AT = 2.0  # the load of `changing_trees.py` is over
 AFTERWARDS = (2.1, 2.3)
 SET_UP_AT, ALONE_AT = 0.2, 0.7  # where the exchange is alone: all that was asked for at first is in effect
 ROUTING = ("Install", "Withdraw")

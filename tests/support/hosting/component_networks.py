@@ -23,9 +23,9 @@ from pleach.scenario.model import Scenario
 from pleach.scenario.steps import MoveClient
 from pleach.scenario.values import Uniform
 from pleach.trace import RecordKind
-from support.mobility.moved import WatchedMoves, travels
-from support.overlay.judged import QUIET_KINDS, violations
-from support.overlay.reconfigured import Manner, Setting, manner_of, setting_of, under
+from support.mobility.moving_clients import WatchedMoves, travels
+from support.overlay.changing_trees import Manner, Setting, manner_of, setting_of, under
+from support.overlay.judgement import QUIET_KINDS, violations
 
 BEGIN_AT = 0.05
 AMOUNT_MAX = 9

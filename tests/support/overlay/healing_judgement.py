@@ -11,9 +11,9 @@ from pleach.trace import Record, RecordKind
 from pleach.trace.broker_losses import GIVEN_UP
 from support.contract.judgement import FLAWS_SHOWN_MAX
 from support.long_runs.output import explained, replay_command
-from support.overlay.deaths import AFTER, Worse, afflicted, setting_of
-from support.overlay.judged import Watched, violations
-from support.overlay.reconfigured import Setting
+from support.overlay.changing_trees import Setting
+from support.overlay.dying_brokers import AFTER, Worse, afflicted, setting_of
+from support.overlay.judgement import Watched, violations
 
 MENDED_WITHIN = AFTER + 0.4  # seconds after the last fault: the stand-in, and what its neighbours have to tell
 
@@ -34,7 +34,7 @@ class Healed:
     mended_after: float = 0.0  # seconds, from the last fault until the last stand-in served
 
 
-def judge_plague(seed: int, setting: Setting | None = None, worse: Sequence[Worse] = ()) -> Healed:
+def judge_healing(seed: int, setting: Setting | None = None, worse: Sequence[Worse] = ()) -> Healed:
     setting = setting or setting_of(seed)
     scenario = afflicted(seed, setting, worse)
     watched = Watched(scenario, seed)

@@ -33,9 +33,9 @@ from pleach.sim.run import ScenarioRun
 from pleach.trace import Record, RecordKind, judge
 from support.contract.judgement import FLAWS_SHOWN_MAX, expected_export
 from support.contract.networks import changes_of_mind, random_scenario
-from support.contract.thorough import FACTOR
 from support.long_runs.output import explained, replay_command
-from support.stabilise.rebuilt import SAMPLES, flaws_of_twins, lets_through
+from support.stabilise.rebuild_invariants import SAMPLES, flaws_of_twins, lets_through
+from support.thorough import FACTOR
 
 FAULT_AT = 2.5
 BROKERS_MAX = 8
@@ -108,7 +108,7 @@ class Judgement:
 
     seed: int
     setting: Setting
-    is_struck: bool
+    is_damaged: bool
     flaws: list[str] = field(default_factory=list)
     faults: int = 0
     published: int = 0
@@ -121,7 +121,7 @@ class Judgement:
 # Scenarios --------------------------------------------------------------------------------------------------
 
 
-def struck_scenario(seed: int, setting: Setting, *, is_struck: bool = True) -> Scenario:
+def struck_scenario(seed: int, setting: Setting, *, is_damaged: bool = True) -> Scenario:
     plain = _network(seed)
     stream = Random(f"struck/{seed}")
     refresh = round(stream.uniform(0.3, 1.0), 3)
@@ -145,7 +145,7 @@ def struck_scenario(seed: int, setting: Setting, *, is_struck: bool = True) -> S
     tight = msgspec.structs.replace(endless.stabilise, period=period_min_of(endless) * TIGHT)
     scenario = msgspec.structs.replace(endless, stabilise=tight)
     check_stabilising(scenario)
-    return _with_timeline(scenario, stream, is_struck=is_struck)
+    return _with_timeline(scenario, stream, is_damaged=is_damaged)
 
 
 def _all_alike(scenario: Scenario, seed: int) -> Scenario:
@@ -173,7 +173,7 @@ def _network(seed: int) -> Scenario:
     raise AssertionError("no small network found")
 
 
-def _with_timeline(scenario: Scenario, stream: Random, *, is_struck: bool) -> Scenario:
+def _with_timeline(scenario: Scenario, stream: Random, *, is_damaged: bool) -> Scenario:
     assert scenario.stabilise
     correct_at = FAULT_AT + stabilisation_of(scenario)
     end = correct_at + PERIODS_AFTER * scenario.stabilise.period
@@ -186,7 +186,7 @@ def _with_timeline(scenario: Scenario, stream: Random, *, is_struck: bool) -> Sc
         ]
         steps += changes_of_mind(stream, client, index, moments)
         steps += _advertising(stream, scenario, client, correct_at, end)
-    if is_struck:
+    if is_damaged:
         steps += _faults(stream, scenario)
     clients = tuple(
         msgspec.structs.replace(
@@ -239,10 +239,10 @@ def _from_backup(stream: Random, broker: Node) -> list[Step]:
 # Judgement --------------------------------------------------------------------------------------------------
 
 
-def judge_struck(seed: int, setting: Setting, *, is_struck: bool = True, extremes: bool = True) -> Judgement:
+def judge_damaged(seed: int, setting: Setting, *, is_damaged: bool = True, extremes: bool = True) -> Judgement:
     """`extremes`: every message takes as little or as much time as it may, nothing in between."""
-    scenario = struck_scenario(seed, setting, is_struck=is_struck)
-    judgement = Judgement(seed, setting, is_struck)
+    scenario = struck_scenario(seed, setting, is_damaged=is_damaged)
+    judgement = Judgement(seed, setting, is_damaged)
     run = ScenarioRun(scenario, seed, KINDS)
     if extremes:
         push_to_extremes(run, seed)
@@ -259,7 +259,7 @@ def judge_struck(seed: int, setting: Setting, *, is_struck: bool = True, extreme
     judgement.flaws += _refused(result.records, scenario, correct_at)[:FLAWS_SHOWN_MAX]
     judgement.flaws += [f"refused: {refusal}" for refusal in result.refusals]
     lapses = [r for r in result.records if r.kind == RecordKind.STATE and "ran out" in r.detail]
-    judged_from = correct_at if is_struck else 0.0
+    judged_from = correct_at if is_damaged else 0.0
     judgement.flaws += [f"{r.node} at {r.at:.3f}: {r.detail}" for r in lapses if r.at > judged_from][:FLAWS_SHOWN_MAX]
     verdict = judge(result.records)
     judgement.flaws += [str(violation) for violation in verdict.violations[:FLAWS_SHOWN_MAX]]
@@ -360,5 +360,5 @@ def _mean_the_same(received: frozenset[Entry], expected: frozenset[Entry]) -> bo
 
 
 def replay(judgement: Judgement) -> str:
-    options = ["--only", judgement.setting.name, *([] if judgement.is_struck else ["--faultless"])]
+    options = ["--only", judgement.setting.name, *([] if judgement.is_damaged else ["--faultless"])]
     return explained(replay_command("stabilise", judgement.seed, *options), judgement.flaws)

@@ -18,7 +18,7 @@ from pleach.scenario.model import HealTable, Ordering, PerLink, Routing, Scenari
 from pleach.scenario.steps import AddBroker, Crash, RemoveBroker, Restart, Step, Swap
 from pleach.scenario.values import Span
 from support.contract.networks import COMBINATIONS, changes_of_mind, combined
-from support.overlay.reconfigured import Setting, clients_of, latencies_of
+from support.overlay.changing_trees import Setting, clients_of, latencies_of
 
 BROKERS_MIN, BROKERS_MAX = 3, 9
 DURATION = 2.5  # seconds

@@ -17,8 +17,8 @@ from pleach.core.messages import Node
 from pleach.scenario.model import Scenario
 from pleach.scenario.steps import AddBroker, Drain, Exchange, MoveClient, RemoveBroker, Swap
 from support.long_runs.output import explained, replay_command
-from support.overlay.judged import QUIET_KINDS, Watched, violations
-from support.overlay.reconfigured import Manner, Setting, manner_of, setting_of, under, upheaval
+from support.overlay.changing_trees import Manner, Setting, manner_of, setting_of, under, upheaval
+from support.overlay.judgement import QUIET_KINDS, Watched, violations
 
 MOVES_MAX = 4  # at once
 VOLLEYS = 2

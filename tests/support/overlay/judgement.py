@@ -14,7 +14,7 @@ from pleach.sim.run import ScenarioRun
 from pleach.trace import Record, RecordKind, Rule, Verdict, judge
 from support.contract.judgement import FLAWS_SHOWN_MAX, disagreements, told_anything
 from support.long_runs.output import explained, replay_command
-from support.overlay.reconfigured import Manner, Setting, manner_of, setting_of, under, upheaval
+from support.overlay.changing_trees import Manner, Setting, manner_of, setting_of, under, upheaval
 
 QUIET_KINDS = frozenset(RecordKind) - {RecordKind.SEND}
 NOT_ENDED = "it has not come to an end"
@@ -36,7 +36,7 @@ class Judgement:
     causal: int = 0  # deliveries out of causal order, promised or not
 
 
-def judge_upheaval(seed: int, setting: Setting | None = None, exchange: str = "swaplink") -> Judgement:
+def judge_changing_tree(seed: int, setting: Setting | None = None, exchange: str = "swaplink") -> Judgement:
     """Run the network of this seed and judge it; with the published protocol, causal order is only counted."""
     setting = setting or setting_of(seed, exchange)
     scenario = under(upheaval(seed), setting, exchange)

@@ -19,7 +19,7 @@ from pleach.core.messages import MembershipMessage, Message, MovementMessage, No
 from pleach.scenario.model import Scenario
 from pleach.scenario.steps import Restart
 from pleach.sim.simulator import TimedMachine
-from support.overlay.judged import Watched, violations
+from support.overlay.judgement import Watched, violations
 
 PROTOCOL: frozenset[type] = frozenset(
     (*get_args(SwapLinkMessage), *get_args(MembershipMessage), *get_args(MovementMessage))

@@ -15,8 +15,8 @@ from pleach.core.messages import Node
 from pleach.scenario.model import Ordering, PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import MoveClient, Step
 from pleach.scenario.values import Span, Uniform
-from support.mobility.moved import WatchedMoves
-from support.overlay.mishaps import Journey
+from support.mobility.moving_clients import WatchedMoves
+from support.overlay.faults_at_messages import Journey
 
 MOVES_AT = 0.1
 DURATION = 0.3

@@ -16,7 +16,15 @@ from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 from support.contract.networks import BY_NAME, Combination
 from support.long_runs.output import explained, replay_command
-from support.overlay.exchange.exchanged import COMPOSED, FLAT, Cycles, entries_outside, exchanged, network, steady
+from support.overlay.exchange.exchange_networks import (
+    COMPOSED,
+    FLAT,
+    Cycles,
+    entries_outside,
+    exchanged,
+    network,
+    steady,
+)
 
 RULES = {
     Promise.NO_LOSS: Rule.LOST,

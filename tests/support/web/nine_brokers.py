@@ -16,7 +16,7 @@ PUBLISH_SECONDS = 0.02
 
 
 @contextmanager
-def grove(place, links=LINKS):
+def nine_brokers(place, links=LINKS):
     """Brokers by name; those that are started later with `start` are gone afterwards, too."""
     with processes() as start:
         brokers = {}

@@ -57,7 +57,7 @@ class Judgement:
 
     seed: int
     setting: Setting
-    is_struck: bool
+    is_damaged: bool
     flaws: list[str] = field(default_factory=list)
     faults: int = 0
     changes: int = 0  # reconfigurations carried out
@@ -265,17 +265,17 @@ def _pusher(stream: Random) -> Callable[[SimLink], None]:
 
 def judge_reweaving(seed: int, setting: Setting) -> Judgement:
     run = running(reweaving(seed, setting), seed)
-    judgement = Judgement(seed, setting, is_struck=False)
+    judgement = Judgement(seed, setting, is_damaged=False)
     _finish(run, judgement)
     seeking = [r for r in run.recorder.records if r.kind == RecordKind.STATE and r.detail == "coloured: seeking"]
     judgement.flaws += [f"{record.node} has lost the tree at {record.at:.3f}" for record in seeking[:FLAWS_SHOWN_MAX]]
     return judgement
 
 
-def judge_struck(seed: int, setting: Setting) -> Judgement:
+def judge_damaged(seed: int, setting: Setting) -> Judgement:
     scenario = struck(seed, setting)
     run = running(scenario, seed)
-    judgement = Judgement(seed, setting, is_struck=True)
+    judgement = Judgement(seed, setting, is_damaged=True)
     fault_at = next(step.at for step in scenario.steps if isinstance(step, Corrupt))
     run.advance(fault_at + stabilisation(colouring_of(scenario)))
     judgement.flaws += flaws_of_tree(run)
@@ -371,7 +371,7 @@ def colouring(run: ScenarioRun) -> ColouredConfig:
 
 
 def replay(judgement: Judgement) -> str:
-    options = ["--only", judgement.setting.name, *([] if judgement.is_struck else ["--faultless"])]
+    options = ["--only", judgement.setting.name, *([] if judgement.is_damaged else ["--faultless"])]
     return explained(replay_command("coloured", judgement.seed, *options), judgement.flaws)
 
 
@@ -403,7 +403,7 @@ def failing(seed: int, setting: Setting, fault: Callable[[Scenario, float, float
 def judge_failing(seed: int, setting: Setting, fault: Callable[[Scenario, float, float], Sequence[Step]]) -> Judgement:
     scenario = failing(seed, setting, fault)
     run = running(scenario, seed)
-    judgement = Judgement(seed, setting, is_struck=True)
+    judgement = Judgement(seed, setting, is_damaged=True)
     for at in dict.fromkeys(step.at for step in scenario.steps if not hasattr(step, "client")):
         run.advance(at + stabilisation(colouring(run)))
         judgement.flaws += [f"after {at:.3f}: {flaw}" for flaw in flaws_of_tree(run)]
