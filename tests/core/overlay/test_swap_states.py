@@ -29,10 +29,10 @@ from pleach.core.messages import (
     SwapLinkMessage,
 )
 from pleach.core.overlay.swaplink import failures, machine, state
-from pleach.core.overlay.swaplink.failures import FATES
 from pleach.core.overlay.swaplink.transitions import (
     BEGINNINGS,
     FAILURES,
+    FATES,
     LATE,
     OUTCOMES,
     PAPER,

@@ -5,8 +5,8 @@
 
 Rule 1: a search takes at most two messages per link. No broker needs to know where another one is.
 Rule 2: a broker waits for an answer for a bounded time, since a link that is exchanged meanwhile may lose it.
-Rule 3: while the tree changes, a Seek may reach its target on two ways. Both are answered; the second answer is ignored.
-        The request is begun once: else a swap would be put off behind itself, and a client moved twice.
+Rule 3: while the tree changes, a Seek may reach its target on two ways. Both are answered; the second answer is
+        ignored. The request is begun once: else a swap would be put off behind itself, and a client moved twice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Back-off of requests that meet a locked broker: they are tried again a bounded number of times, after growing waits.
 
-No broker waits while it holds a lock, so there is no deadlock. Nor is there livelock: the wait depends on the operation's
-name and on the attempt, so that opposed requests wait for different times, yet for the same times in every run.
+No broker waits while it holds a lock, so there is no deadlock. Nor is there livelock: the wait depends on the name of
+the operation and on the attempt, so that opposed requests wait for different times, yet for the same in every run.
 """
 
 from __future__ import annotations
