@@ -29,10 +29,10 @@ from pleach.core.messages import (
     SwapLinkMessage,
 )
 from pleach.core.overlay.swaplink import failures, machine, state
-from pleach.core.overlay.swaplink.failures import FATES
 from pleach.core.overlay.swaplink.transitions import (
     BEGINNINGS,
     FAILURES,
+    FATES,
     LATE,
     OUTCOMES,
     PAPER,
@@ -42,8 +42,8 @@ from pleach.core.overlay.swaplink.transitions import (
     SwapRole,
 )
 from pleach.errors import ProtocolError
-from support.thorough import FACTOR
 from support.overlay.three import Three, new_broker, swap_at
+from support.thorough import FACTOR
 
 OPERATION = "1~1"  # the first attempt of request 1
 STEPS = {**PAPER, **FAILURES}  # without what every locked broker answers

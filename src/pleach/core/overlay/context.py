@@ -12,7 +12,6 @@ from pleach.core.overlay.seam import Reaction
 from pleach.core.routing.clients import ClientTable
 from pleach.core.routing.rewiring import Rewiring
 from pleach.core.routing.router import Router, RoutingConfig, RoutingOutcome
-from pleach.errors import ComponentError
 
 
 class Between(NamedTuple):
@@ -75,24 +74,6 @@ class ComponentHost(Protocol):
         ...
 
 
-class NoComponents:
-    """No components."""
-
-    running: Sequence[Node] = ()
-
-    def kind_of(self, client: Node) -> str:  # noqa: ARG002
-        return ""
-
-    def why_not(self, kind: str) -> str:  # noqa: ARG002
-        return "it hosts no components"
-
-    def pack(self, client: Node) -> bytes:  # noqa: ARG002
-        return b""
-
-    def take_in(self, client: Node, state: bytes) -> None:  # noqa: ARG002
-        raise ComponentError(client, self.why_not(""))
-
-
 @dataclass
 class BrokerContext:
     """The layers of one broker, and the hooks of its protocols.
@@ -110,7 +91,7 @@ class BrokerContext:
     client_address: str = ""
     life: int = 0  # of this broker with its memory, as the driver counts them
     addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one dials
-    component_host: ComponentHost = field(default_factory=NoComponents)
+    component_host: ComponentHost = field(init=False)  # set by the broker before it makes its machines
     awaited: tuple[Node, ...] = ()  # clients that are moving here: routing has their subscriptions already
     death_hooks: list[PeerDeathHook] = field(default_factory=list)
     reset_hooks: list[PeerResetHook] = field(default_factory=list)

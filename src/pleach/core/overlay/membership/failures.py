@@ -32,8 +32,7 @@ class MembershipFailures:
 
     @property
     def operation(self) -> str:
-        change = self._part.state.change
-        return "" if change is None else change.operation
+        return self._part.operation
 
     def peer_died(self, peer: Node) -> Reaction:
         """The partner is dead, and nothing more comes from it."""

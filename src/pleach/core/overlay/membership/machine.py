@@ -78,7 +78,7 @@ class Membership:
 
     @property
     def operation(self) -> str:
-        return "" if self._state.change is None else self._state.change.operation
+        return self._part.operation
 
     @property
     def left(self) -> Node:

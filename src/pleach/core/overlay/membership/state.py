@@ -80,6 +80,10 @@ class MembershipPart:
         self.context = context
         self.state = MembershipState()
 
+    @property
+    def operation(self) -> str:
+        return "" if self.state.change is None else self.state.change.operation
+
     def begin(self, change: Changing, message: type[Message], speaker: Speaker) -> Observe:
         change.phase = TRANSITIONS[change.role, MembershipPhase.IDLE, message, speaker]
         self.state.change = change

@@ -4,7 +4,7 @@ Until b has passed on `Swap` (6), all that a and c have flooded has come by b as
 and c drop the link between them. b does so when a or c has not answered within a lease (not in the published protocol).
 
 If one of the three dies for good (docs/protocols/healing.md), the swap is completed once c is on the new routing, and
-undone before that. The broker that can tell decides, and tells the others:
+undone before that. The broker that can tell decides, by FATES and OUTCOMES, and tells the others:
 
     dead   decides                                              the others
     a      b, until it has passed `Swap` on: undone;            wait for what b or c says
@@ -20,9 +20,8 @@ events from outside are held: their way depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final
 
 from pleach.core.effects import CancelTimer, Effect, LinkDown, Send, SetTimer
 from pleach.core.messages import Abort, Aborted, Close, Forgot, LockNack, Message, Node
@@ -30,51 +29,12 @@ from pleach.core.overlay.context import Between
 from pleach.core.overlay.seam import Reaction, join
 from pleach.core.overlay.swaplink import sides
 from pleach.core.overlay.swaplink.state import SwapPart, Swapping, note
-from pleach.core.overlay.swaplink.transitions import (
-    ABORTING,
-    ADOPTED,
-    FLOODING,
-    LOCKED,
-    SWAPPING,
-    A,
-    B,
-    C,
-    SwapFate,
-    SwapPhase,
-    SwapRole,
-)
+from pleach.core.overlay.swaplink.transitions import FATES, SwapFate, SwapPhase, SwapRole
 
 LEASE_SECONDS = 10.0
 LEASE: Final = "swaplink:lease"
 
 NOTHING = Reaction()
-WAIT, UNDO, GIVE_UP, ASK, COMPLETE, END = SwapFate
-
-
-class Deaths(NamedTuple):
-    """What a broker does when the first of its `others` is dead, the second, or both."""
-
-    first: SwapFate
-    second: SwapFate
-    both: SwapFate
-
-
-FATES: Mapping[tuple[SwapRole, SwapPhase], Deaths] = MappingProxyType(
-    {
-        (A, LOCKED): Deaths(UNDO, WAIT, UNDO),  # b, c
-        (A, SWAPPING): Deaths(WAIT, ASK, UNDO),
-        (A, ADOPTED): Deaths(COMPLETE, COMPLETE, COMPLETE),
-        (A, ABORTING): Deaths(END, WAIT, END),
-        (B, LOCKED): Deaths(GIVE_UP, GIVE_UP, GIVE_UP),  # a, c
-        (B, FLOODING): Deaths(GIVE_UP, GIVE_UP, GIVE_UP),
-        (B, SWAPPING): Deaths(WAIT, WAIT, UNDO),
-        (B, ADOPTED): Deaths(COMPLETE, COMPLETE, COMPLETE),
-        (B, ABORTING): Deaths(WAIT, END, END),
-        (C, FLOODING): Deaths(WAIT, UNDO, UNDO),  # a, b
-        (C, SWAPPING): Deaths(COMPLETE, COMPLETE, COMPLETE),
-        (C, ADOPTED): Deaths(COMPLETE, COMPLETE, COMPLETE),
-    }
-)
 
 
 def fate(swap: Swapping) -> SwapFate:
@@ -85,13 +45,15 @@ def fate(swap: Swapping) -> SwapFate:
 
 
 def lease(swap: Swapping) -> list[Effect]:
-    """b waits for the next answer so long."""
+    """How long b waits for the next answer. In the published protocol it waits for ever."""
     return [SetTimer(LEASE, LEASE_SECONDS)] if swap.is_corrected else []
 
 
 def waits_for_decision(swap: Swapping, sender: Node) -> bool:
-    """Whether a flooded event is held because a death is not settled: if the swap is undone, it comes by another way
-    (at a, by the stand-in of b), or is to be passed on as under the old routing (at b)."""
+    """Whether a flooded event is held until it is decided what becomes of the swap; at b its link is noted.
+
+    If the swap is undone, it comes to a by the stand-in of b, and b passes it on by the old routing.
+    """
     match swap.role, swap.phase:
         case SwapRole.A, SwapPhase.SWAPPING if swap.b in swap.dead:
             return sender == swap.c
@@ -109,8 +71,7 @@ class SwapFailures:
 
     @property
     def operation(self) -> str:
-        swap = self._part.state.swap
-        return "" if swap is None else swap.operation
+        return self._part.operation
 
     def is_open(self, peer: Node) -> bool:
         swap = self._part.state.swap
@@ -132,23 +93,22 @@ class SwapFailures:
 
     def lease_over(self) -> Reaction:
         swap = self._part.state.swap
-        is_leased = swap is not None and swap.role is SwapRole.B and swap.phase in (LOCKED, FLOODING)
-        return self._give_up(swap) if swap is not None and is_leased else NOTHING
+        return self._give_up(swap) if swap is not None and swap.is_leased else NOTHING
 
     def _give_up(self, swap: Swapping) -> Reaction:
         """At b: a or c has not answered within its lease, or is dead. What it says of this swap later is void.
 
         The swap is not tried again: a and b would be locked for another lease at once.
         """
-        abort, was_locked = Abort(swap.operation), swap.phase is LOCKED
-        noted = self._part.decide(swap, GIVE_UP)
+        abort, was_locked = Abort(swap.operation), swap.phase is SwapPhase.LOCKED
+        noted = self._part.decide(swap, SwapFate.GIVE_UP)
         if was_locked:
             reason = _died(swap) or f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
             return Reaction([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason))])
         return Reaction([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, abort), *noted])
 
     def handle(self, swap: Swapping, sender: Node, message: Message) -> Reaction:
-        was_swapping = swap.phase is SWAPPING
+        was_swapping = swap.phase is SwapPhase.SWAPPING
         noted = self._part.advance(swap, type(message), swap.role_of(sender))
         match message, swap.role:
             case Forgot(_, broker), _:
@@ -168,8 +128,8 @@ class SwapFailures:
 
     def _undo(self, swap: Swapping) -> Reaction:
         """Back to the old tree, at once: the swap has ended here."""
-        noted = note(swap, ABORTING)
-        suspended = {A: [swap.b], B: [swap.a, swap.c], C: [swap.b]}[swap.role]
+        noted = note(swap, SwapPhase.ABORTING)
+        suspended = {SwapRole.A: [swap.b], SwapRole.B: [swap.a, swap.c], SwapRole.C: [swap.b]}[swap.role]
         resumed = self._resume([node for node in suspended if node not in swap.dead])
         match swap.role:
             case SwapRole.A:
@@ -202,11 +162,11 @@ class SwapFailures:
         b, which both others have for a neighbour, always hears of it, and tells the third if that one decides.
         """
         swap = self._part.state.swap
-        if swap is None or (swap.role is A and swap.phase is LOCKED and peer == swap.c):
+        if swap is None or (swap.role is SwapRole.A and swap.phase is SwapPhase.LOCKED and peer == swap.c):
             return NOTHING  # a cannot know whether b has asked c before or after
         outlived = self.peer_died(peer)
         is_under_way = swap is self._part.state.swap
-        if not is_under_way or swap.role is not B or peer not in swap.dead or fate(swap) is not WAIT:
+        if not is_under_way or swap.role is not SwapRole.B or peer not in swap.dead or fate(swap) is not SwapFate.WAIT:
             return outlived
         third = swap.c if peer == swap.a else swap.a
         return join(outlived, Reaction([Send(third, Forgot(swap.operation, peer))]))
@@ -219,21 +179,21 @@ class SwapFailures:
             case SwapFate.WAIT:
                 return NOTHING
             case SwapFate.UNDO:
-                self._part.decide(swap, UNDO)
-                told = Reaction([Send(swap.a, Abort(swap.operation))] if swap.role is C else [])
+                self._part.decide(swap, SwapFate.UNDO)
+                told = Reaction([Send(swap.a, Abort(swap.operation))] if swap.role is SwapRole.C else [])
                 return join(told, self._undo(swap))
             case SwapFate.GIVE_UP:
                 given_up = self._give_up(swap)
-                if swap.phase is not ABORTING or swap.c not in swap.dead:
+                if swap.phase is not SwapPhase.ABORTING or swap.c not in swap.dead:
                     return given_up
-                self._part.decide(swap, END)
+                self._part.decide(swap, SwapFate.END)
                 return join(given_up, _ended(swap))
             case SwapFate.ASK:
-                return Reaction([*self._part.decide(swap, ASK), Send(swap.b, Abort(swap.operation))])
+                return Reaction([*self._part.decide(swap, SwapFate.ASK), Send(swap.b, Abort(swap.operation))])
             case SwapFate.COMPLETE:
                 return self._complete(swap)
             case SwapFate.END:
-                self._part.decide(swap, END)
+                self._part.decide(swap, SwapFate.END)
                 return _ended(swap)
 
     def _complete(self, swap: Swapping) -> Reaction:
@@ -246,7 +206,7 @@ class SwapFailures:
             case SwapRole.C:
                 noted: list[Effect] = []
                 if swap.b in swap.dead and not swap.closed_ab:
-                    swap.closed_ab, noted = True, self._part.advance(swap, Close, B)
+                    swap.closed_ab, noted = True, self._part.advance(swap, Close, SwapRole.B)
                 swap.closed_ba = swap.closed_ba or swap.a in swap.dead
                 return Reaction([*noted, *([] if swap.closed_ab else [Send(swap.b, Close(swap.operation))])])
         return NOTHING
@@ -265,7 +225,7 @@ class SwapFailures:
 
 def _ended(swap: Swapping) -> Reaction:
     """Nothing that was flooded is under way any more; b tells a so."""
-    return Reaction([Send(swap.a, Aborted(swap.operation))] if swap.role is B else [])
+    return Reaction([Send(swap.a, Aborted(swap.operation))] if swap.role is SwapRole.B else [])
 
 
 def _died(swap: Swapping) -> str:

@@ -66,7 +66,7 @@ class SwapLink:
 
     @property
     def operation(self) -> str:
-        return self._failures.operation
+        return self._part.operation
 
     def between(self, peer: Node) -> Between:
         return self._failures.between(peer)
@@ -115,8 +115,8 @@ class SwapLink:
 
     def resume(self) -> Sequence[Effect]:
         swap = self._part.state.swap
-        is_leased = swap is not None and swap.role is SwapRole.B and swap.phase < SwapPhase.SWAPPING
-        return [*self._part.state.retries.timers(), *(lease(swap) if swap is not None and is_leased else ())]
+        leases = lease(swap) if swap is not None and swap.is_leased else []
+        return [*self._part.state.retries.timers(), *leases]
 
     def capture(self) -> bytes:
         return pack(self._part.state)

@@ -38,6 +38,11 @@ class Swapping(msgspec.Struct):
     def is_flooding(self) -> bool:
         return self.phase in (SwapPhase.FLOODING, SwapPhase.SWAPPING)
 
+    @property
+    def is_leased(self) -> bool:
+        """Whether this is b, and waits for c or a: it may still give up."""
+        return self.role is SwapRole.B and self.phase in (SwapPhase.LOCKED, SwapPhase.FLOODING)
+
     def is_closed(self, path: ChangePath) -> bool:
         """Whether close(path.old) has come by here."""
         closed = {
@@ -78,6 +83,10 @@ class SwapPart:
     def __init__(self, context: BrokerContext) -> None:
         self.context = context
         self.state = SwapLinkState()
+
+    @property
+    def operation(self) -> str:
+        return "" if self.state.swap is None else self.state.swap.operation
 
     def begin(self, lock: Lock, role: SwapRole, message: type[Message], sender: Sender) -> Swapping:
         swap = Swapping(lock.operation, lock.a, lock.b, lock.c, role, is_corrected=not lock.is_published)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 from itertools import product
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from pleach.core.messages import (
     Abort,
@@ -123,17 +123,45 @@ TRANSITIONS: Mapping[Key, SwapPhase] = MappingProxyType({**PAPER, **REFUSED, **F
 
 LATE: frozenset[type[Message]] = frozenset((LockAck, LockNack, Swap, Close, Abort, Aborted, Forgot))
 
+WAIT, UNDO, GIVE_UP, ASK, COMPLETE, END = SwapFate
+
+
+class Deaths(NamedTuple):
+    """What a broker does when the first of its `others` is dead, the second, or both."""
+
+    first: SwapFate
+    second: SwapFate
+    both: SwapFate
+
+
+FATES: Mapping[tuple[SwapRole, SwapPhase], Deaths] = MappingProxyType(
+    {
+        (A, LOCKED): Deaths(UNDO, WAIT, UNDO),  # b, c
+        (A, SWAPPING): Deaths(WAIT, ASK, UNDO),
+        (A, ADOPTED): Deaths(COMPLETE, COMPLETE, COMPLETE),
+        (A, ABORTING): Deaths(END, WAIT, END),
+        (B, LOCKED): Deaths(GIVE_UP, GIVE_UP, GIVE_UP),  # a, c
+        (B, FLOODING): Deaths(GIVE_UP, GIVE_UP, GIVE_UP),
+        (B, SWAPPING): Deaths(WAIT, WAIT, UNDO),
+        (B, ADOPTED): Deaths(COMPLETE, COMPLETE, COMPLETE),
+        (B, ABORTING): Deaths(WAIT, END, END),
+        (C, FLOODING): Deaths(WAIT, UNDO, UNDO),  # a, b
+        (C, SWAPPING): Deaths(COMPLETE, COMPLETE, COMPLETE),
+        (C, ADOPTED): Deaths(COMPLETE, COMPLETE, COMPLETE),
+    }
+)
+
 # What a death leads to. WAIT changes nothing, COMPLETE is `Close` from the dead broker as far as it has not come.
 OUTCOMES: Mapping[tuple[SwapRole, SwapPhase, SwapFate], SwapPhase] = MappingProxyType(
     {
-        (A, LOCKED, SwapFate.UNDO): IDLE,
-        (A, SWAPPING, SwapFate.UNDO): IDLE,
-        (A, SWAPPING, SwapFate.ASK): SWAPPING,
-        (A, ABORTING, SwapFate.END): IDLE,
-        (B, LOCKED, SwapFate.GIVE_UP): IDLE,
-        (B, FLOODING, SwapFate.GIVE_UP): ABORTING,
-        (B, SWAPPING, SwapFate.UNDO): IDLE,
-        (B, ABORTING, SwapFate.END): IDLE,
-        (C, FLOODING, SwapFate.UNDO): IDLE,
+        (A, LOCKED, UNDO): IDLE,
+        (A, SWAPPING, UNDO): IDLE,
+        (A, SWAPPING, ASK): SWAPPING,
+        (A, ABORTING, END): IDLE,
+        (B, LOCKED, GIVE_UP): IDLE,
+        (B, FLOODING, GIVE_UP): ABORTING,
+        (B, SWAPPING, UNDO): IDLE,
+        (B, ABORTING, END): IDLE,
+        (C, FLOODING, UNDO): IDLE,
     }
 )
