@@ -11,11 +11,10 @@ from pleach.core.optimise.search import best_of
 from pleach.lab import look, planner, planner_figures
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
-from pleach.lab.improve.contenders import Ground, final_trees, named_tree, numbered_tree
+from pleach.lab.improve.contenders import Ground, costs_of, final_trees, named_tree, numbered_tree
 from pleach.lab.improve.course import SMALL_NETWORK
 from pleach.lab.improve.rounds import STATIC
 from pleach.lab.improve.setting import Setting
-from pleach.lab.improve.single_events import costs_of
 from pleach.lab.improve.traffic import traffic_of
 from support.lab.made_up import summarised
 

@@ -11,13 +11,12 @@ from itertools import accumulate
 
 from pleach.core.optimise.reference import lower_bound
 from pleach.core.optimise.search import Problem, best_of
-from pleach.core.optimise.tasks import End, Task, searched
+from pleach.core.optimise.search_starts import SearchEnd, SearchTask, searched
 from pleach.lab.experiment import Case, Sample, Size
-from pleach.lab.improve.contenders import MIT, MST, Ground, final_trees, named_tree, numbered_tree
+from pleach.lab.improve.contenders import MIT, MST, Ground, costs_of, final_trees, named_tree, numbered_tree
 from pleach.lab.improve.course import HEURISTICS, setting_of, sized
 from pleach.lab.improve.rounds import STATIC
 from pleach.lab.improve.setting import Setting
-from pleach.lab.improve.single_events import costs_of
 from pleach.lab.improve.traffic import traffic_of
 from pleach.lab.improve.trees import Tree, degrees
 from pleach.spark.planner.wish import DEGREE_MAX
@@ -57,9 +56,9 @@ def measure(case: Case, seed: int) -> Iterator[Sample]:
             yield Sample(f"so far {name} {starts}", least / bound)
 
 
-def searched_all(setting: Setting, seed: int, current: Tree, degree_max: int, starts: int) -> list[End]:
+def searched_all(setting: Setting, seed: int, current: Tree, degree_max: int, starts: int) -> list[SearchEnd]:
     """What the planner's executors would do."""
     costs = costs_of(traffic_of(setting, seed).eras[0])
     problem = Problem(Ground.of(setting, seed).named_flows(), costs, degree_max)
-    task = Task(problem, named_tree(current), seed)
+    task = SearchTask(problem, named_tree(current), seed)
     return [searched(task, number) for number in range(starts)]

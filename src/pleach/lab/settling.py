@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pleach.lab.experiment import Case, Sample, Size
-from pleach.lab.improve.contenders import MIT, MST, Ground, final_trees, numbered_tree
+from pleach.lab.improve.contenders import MIT, MST, Ground, costs_of, final_trees, numbered_tree
 from pleach.lab.improve.course import HEURISTICS, SMALL_NETWORK, course, setting_of, sized
 from pleach.lab.improve.optimum import cheapest_tree
 from pleach.lab.improve.rounds import STATIC
 from pleach.lab.improve.setting import Setting
-from pleach.lab.improve.single_events import costs_of
 from pleach.lab.improve.traffic import traffic_of
 
 

@@ -33,7 +33,6 @@ SPEC_VERSION = "1.0"
 DEFAULT_TYPE = "pleach.event"
 REST = "pleachattributes"
 FOREIGN = "cloudevents:"
-HEADER_PREFIX = "ce-"
 IDENTITY_CHARACTERS_MAX = 3 * PUBLISHER_BYTES_MAX + 64  # the longest publisher percent-encoded, and two numbers
 
 Pair: TypeAlias = tuple[str, str]  # source, id
@@ -46,7 +45,6 @@ _FOREIGN_NAME = re.compile(r"[a-z0-9]+")  # others do use longer names
 _JSON_CONTENT = re.compile(r"[^/;]+/(?:[^;]+\+)?json(?: *;.*)?", re.IGNORECASE)
 # CloudEvents strings hold no control characters and no noncharacters.
 _PLAIN_TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]+")
-_HEADER_SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 _CONTEXT_SHAPES = {
     "type": _PLAIN_TEXT,
     "subject": _PLAIN_TEXT,
@@ -77,28 +75,6 @@ def from_json(text: bytes | str) -> Event:
     if "data" in members:
         members.setdefault("datacontenttype", "application/json")  # so says the JSON format
     return _event({n: v for n, v in members.items() if n not in ("data", "data_base64")}, payload)
-
-
-def to_binary(event: Event) -> tuple[dict[str, str], bytes]:
-    """The event in binary form: headers and body. Numbers and booleans are repeated as the texts they are."""
-    plain = _plain(event.attributes)
-    texts = [name for name, value in plain.items() if isinstance(value, str)]
-    members = {**_identity(event), **plain, **_rest(event.attributes, without=texts)}
-    content_type = members.pop("datacontenttype", None)
-    headers = {HEADER_PREFIX + name: _header(value) for name, value in members.items()}
-    return headers | ({"content-type": content_type} if content_type else {}), event.payload
-
-
-def from_binary(headers: Mapping[str, str], body: bytes) -> Event:
-    """Headers that are not of CloudEvents are passed over."""
-    members: dict[str, Any] = {}
-    for name, value in headers.items():
-        lower = name.lower()
-        if lower.startswith(HEADER_PREFIX):
-            members[lower.removeprefix(HEADER_PREFIX)] = _percent_decoded(value, lower)
-        elif lower == "content-type":
-            members["datacontenttype"] = value
-    return _event(members, body)
 
 
 def event_id_of(source: str, identifier: str) -> EventId:
@@ -249,17 +225,3 @@ def _base64(encoded: Any) -> bytes:
         return base64.b64decode(encoded, validate=True)
     except (TypeError, ValueError) as error:
         raise EventError(f"the CloudEvent's data_base64 is not base64: {error}") from None
-
-
-def _header(value: Any) -> str:
-    """A value as a header: visible ASCII as it is, all else (and quotes, percent signs) percent-encoded."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return quote(str(value), safe=_HEADER_SAFE)
-
-
-def _percent_decoded(value: str, header: str) -> str:
-    decoded = _unquoted(value)
-    if decoded is None:
-        raise EventError(f"the header {header} does not hold UTF-8 once percent-decoded")
-    return decoded

@@ -13,7 +13,7 @@ nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from functools import lru_cache, reduce
 from itertools import product
 from typing import TypeAlias
@@ -44,19 +44,6 @@ Conjunctions: TypeAlias = list[Conjunction]
 TRUE = Conjunction({})
 
 
-def filter_of(*conjunctions: Mapping[str, Constraint | Sequence[Constraint]]) -> Filter:
-    """The filter that matches where one of `conjunctions` does; constraints on one attribute intersect.
-
-    filter_of({"topic": equals("t1"), "price": (greater(50), less(60))})
-    """
-    return normalise(Or(tuple(And(tuple(_predicates(constraints))) for constraints in conjunctions)))
-
-
-def union_of_filters(filters: Iterable[Filter]) -> Filter:
-    """The filter that matches where one of `filters` does."""
-    return _finished([conjunction for each in filters for conjunction in each.conjunctions])
-
-
 def normalise(expression: Expression, *, conjunctions_max: int = CONJUNCTIONS_MAX) -> Filter:
     return _finished(_Distribution(conjunctions_max).conjunctions_of(expression))
 
@@ -75,12 +62,6 @@ def canonical(constraint: Constraint) -> Constraint | None:
     if not admits_something(constraint):
         return None
     return constraint._replace(patterns=_needed(constraint.ranges, tuple(sorted(set(constraint.patterns)))))
-
-
-def _predicates(constraints: Mapping[str, Constraint | Sequence[Constraint]]) -> Iterable[Predicate]:
-    for name, asked in constraints.items():
-        for constraint in [asked] if isinstance(asked, Constraint) else asked:
-            yield Predicate(name, constraint)
 
 
 class _Distribution:

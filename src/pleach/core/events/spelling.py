@@ -38,10 +38,6 @@ def spell_conjunction(conjunction: Conjunction) -> str:
     return " AND ".join(parts) or "TRUE"
 
 
-def spell_constraint(name: str, constraint: Constraint) -> str:
-    return " AND ".join(_constraint_parts(spell_name(name), constraint))
-
-
 def spell_name(name: str) -> str:
     if _PLAIN_NAME.fullmatch(name) and name.upper() not in KEYWORDS:
         return name

@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from pleach.core.optimise.bloom import Bloom, BloomShape, Positions, shape_for
 
 CACHE_SIZE = 4_608  # S1 Table 5.2
-
-
-class EventMemory(Protocol):
-    """What a broker remembers of its events: those of a level, which is how rare the kept ones are (`sample.py`)."""
-
-    @property
-    def level(self) -> int: ...
-
-    def consumed(self, event_id: str, now: float) -> None: ...
-
-    def summary(self) -> Bloom: ...
-
-    def common(self, other: Bloom, level: int) -> int:
-        """How many events it has in common with a summary of this level."""
-        ...
 
 
 class Cache:
@@ -39,13 +22,7 @@ class Cache:
     def shape(self) -> BloomShape:
         return self._shape
 
-    @property
-    def level(self) -> int:
-        return 0
-
-    def consumed(self, event_id: str, now: float = 0.0) -> None:
-        """A ring does not look at the time."""
-        del now
+    def consumed(self, event_id: str) -> None:
         if event_id in self._positions:
             return
         self._positions[event_id] = self._shape.positions(event_id)
@@ -55,7 +32,6 @@ class Cache:
     def summary(self) -> Bloom:
         return Bloom.of(self._shape, self._positions.values())
 
-    def common(self, other: Bloom, level: int = 0) -> int:
-        """How many of these ids the other has too; a few more than there are, as Bloom filters go."""
-        assert level == 0, "a sample cannot be compared with a ring: filters of two shapes"
+    def common(self, other: Bloom) -> int:
+        """The number of these ids that the other has too; false positives of the Bloom filter included."""
         return sum(map(other.has, self._positions.values()))

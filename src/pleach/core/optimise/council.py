@@ -31,7 +31,7 @@ from pleach.core.messages import BrokerOnPath, Bulletin, CouncilMessage, Motion,
 from pleach.core.optimise.bloom import Bloom
 from pleach.core.optimise.cost import Costs
 from pleach.core.optimise.council_settings import CouncilSettings
-from pleach.core.optimise.heuristics import LOCAL_MST, CostAndInterest
+from pleach.core.optimise.heuristics import is_cheaper_than_a_link, is_cheaper_than_path
 from pleach.core.optimise.improvement import ImproveVerdict
 from pleach.core.optimise.motions import MotionJudgement, costs_of, judged, path_of, request_for
 from pleach.core.optimise.settling import INTERVAL_MAX, PATIENCE_MAX
@@ -41,7 +41,7 @@ from pleach.core.timing import jitter
 
 HEARD_MAX = 1_000  # brokers that bulletins are kept of
 MINUTE = 60.0
-EVALUATIONS = (CostAndInterest(), LOCAL_MST)  # one must be of hope: ledgers decide, asking is cheap
+EVALUATIONS = (is_cheaper_than_path, is_cheaper_than_a_link)  # either is reason enough to ask: ledgers decide
 
 
 class CouncilBroker(Protocol):
@@ -204,7 +204,7 @@ class Councillor:
         level = max(each.level for each in way)
         motion = Motion(way, [*here.links[::-1], cost], window, level, {})
         view = _View(self.name, self.book, self._heard, costs_of(motion))
-        if not any(each.is_promising(path_of(motion), view) for each in EVALUATIONS):
+        if not any(promises(path_of(motion), view) for promises in EVALUATIONS):
             return None
         self._wait_for(there, now)
         self.tally["motions"] += 1
@@ -261,7 +261,7 @@ class Councillor:
 
 
 class _View:
-    """Costs from the motion, common traffic from this broker's cache and the others' summaries (`indirect.View`)."""
+    """Costs from the motion, common traffic from this broker's cache and the others' summaries (`heuristics.CostView`)."""
 
     def __init__(self, me: Node, book: Book, heard: Mapping[Node, HeardBulletin], costs: Costs) -> None:
         self._me, self._book, self._heard, self._costs = me, book, heard, costs

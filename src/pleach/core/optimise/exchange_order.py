@@ -2,7 +2,7 @@
 
 For each link that is missing there is one exchange (S1 Theorem 2): it comes, and a link that is not wanted goes, one on
 the cycle that it closes. Which of them come first decides how soon the saving comes, and what is left if the journey
-ends early. It may: `Journey.of` ends at the best tree within `exchanges_max`.
+ends early. It may: `ExchangeOrder.of` ends at the best tree within `exchanges_max`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pleach.core.overlay.plans.steps import Step
 from pleach.core.overlay.plans.topology import Link, Topology, link
 
 
-class Leg(NamedTuple):
+class OrderedExchange(NamedTuple):
     """One exchange. A negative saving is made up for by those that follow."""
 
     remove: Link
@@ -31,27 +31,27 @@ class Leg(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Journey:
+class ExchangeOrder:
     start: Topology
     rank: Rank  # of the start
-    legs: tuple[Leg, ...]
+    exchanges: tuple[OrderedExchange, ...]
 
     @classmethod
-    def of(cls, start: Topology, goal: Topology, problem: Problem, *, exchanges_max: int) -> Journey:
+    def of(cls, start: Topology, goal: Topology, problem: Problem, *, exchanges_max: int) -> ExchangeOrder:
         """Ends at the best of the trees on the way to the goal, within so many exchanges: the first, of equal ones."""
         before = problem.rank(start)
-        legs = list(_legs(start, before, goal, problem))[:exchanges_max]
-        ranks = [before, *(leg.rank for leg in legs)]
+        exchanges = list(_ordered(start, before, goal, problem))[:exchanges_max]
+        ranks = [before, *(exchange.rank for exchange in exchanges)]
         best = min(range(len(ranks)), key=ranks.__getitem__)
-        return cls(start, before, tuple(legs[:best]))
+        return cls(start, before, tuple(exchanges[:best]))
 
     @property
     def end(self) -> Topology:
-        return self.legs[-1].tree if self.legs else self.start
+        return self.exchanges[-1].tree if self.exchanges else self.start
 
     @property
     def rank_then(self) -> Rank:
-        return self.legs[-1].rank if self.legs else self.rank
+        return self.exchanges[-1].rank if self.exchanges else self.rank
 
     @property
     def saving(self) -> float:
@@ -61,15 +61,15 @@ class Journey:
         """As steps of a plan; an exchange by swaps is several of them."""
         steps: list[Step] = []
         tree = self.start
-        for leg in self.legs:
+        for exchange in self.exchanges:
             steps += planned_exchange(
-                tree, remove=leg.remove, add=leg.add, protocol=protocol, circumstances=circumstances
+                tree, remove=exchange.remove, add=exchange.add, protocol=protocol, circumstances=circumstances
             ).steps
-            tree = leg.tree
+            tree = exchange.tree
         return Plan.of(self.start, steps)
 
 
-def _legs(tree: Topology, rank: Rank, goal: Topology, problem: Problem) -> Iterator[Leg]:
+def _ordered(tree: Topology, rank: Rank, goal: Topology, problem: Problem) -> Iterator[OrderedExchange]:
     priced = IndexedFlows.of(problem.flows, problem.costs)
     growth, wanted = IndexedTree(tree, priced.names), IndexedTree(goal, priced.names)
     while choice := min(_possible(growth, wanted, priced, problem.degree_max), default=None):
@@ -78,7 +78,9 @@ def _legs(tree: Topology, rank: Rank, goal: Topology, problem: Problem) -> Itera
         after = growth.topology(priced.names)
         then = problem.rank(after)
         named = [priced.names[broker] for broker in move.path]
-        yield Leg(links_on(tuple(named))[move.place], link(named[0], named[-1]), rank.cost - then.cost, after, then)
+        yield OrderedExchange(
+            links_on(tuple(named))[move.place], link(named[0], named[-1]), rank.cost - then.cost, after, then
+        )
         rank = then
 
 

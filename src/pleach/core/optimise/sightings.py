@@ -58,7 +58,7 @@ class Report(NamedTuple):
     notes: tuple[Note, ...]
 
 
-class Pick(NamedTuple):
+class TrafficSample(NamedTuple):
     """The flows of a sample: one in so many events of all that there were."""
 
     flows: tuple[Flow, ...]
@@ -209,7 +209,7 @@ def journals(sightings: Iterable[Sighting]) -> Iterator[EventSightings]:
         )
 
 
-def picked(sightings: Sequence[Sighting], since: float, until: float) -> Pick:
+def sampled_traffic(sightings: Sequence[Sighting], since: float, until: float) -> TrafficSample:
     """The flows of the events that were published between two moments, at the level that all brokers have kept."""
     level = max((each.level for each in sightings), default=0)
     chosen = (each for each in sightings if spelled_level(each.event) >= level) if level else sightings
@@ -219,7 +219,7 @@ def picked(sightings: Sequence[Sighting], since: float, until: float) -> Pick:
         if since <= each.at < until
     )
     flows = (Flow(publisher, others, float(events)) for (publisher, others), events in counts.items())
-    return Pick(tuple(sorted(flows, key=in_order)), 1 << level)
+    return TrafficSample(tuple(sorted(flows, key=in_order)), 1 << level)
 
 
 def in_order(flow: Flow) -> tuple[Node, list[Node]]:

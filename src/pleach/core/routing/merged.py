@@ -25,8 +25,7 @@ from zlib import crc32
 from pleach.core.events.constraint import Conjunction, Constraint, TypeConstraint
 from pleach.core.events.cover_index import CoverIndex
 from pleach.core.events.filter import Filter
-from pleach.core.events.merge import fill_gaps
-from pleach.core.events.ranges import NOTHING, Ranges, includes, union_of
+from pleach.core.events.ranges import NOTHING, Ranges, fill_gaps, includes, union_of
 from pleach.core.routing.entries import Change, Difference, Entry
 from pleach.core.routing.stages import hides
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
+from pleach.core.optimise import cost
 from pleach.core.optimise.cost import Flow
-from pleach.core.overlay.plans.topology import Topology
+from pleach.core.overlay.plans.topology import Topology, link
 from pleach.lab.improve.course import HEURISTICS
 from pleach.lab.improve.rounds import STATIC, Tuning, simulate
-from pleach.lab.improve.setting import Costs, Floats, Setting
-from pleach.lab.improve.single_events import name_of
+from pleach.lab.improve.setting import Costs, Era, Floats, Setting
 from pleach.lab.improve.traffic import Flows, traffic_of
 from pleach.lab.improve.trees import Tree, flow_costs, spanning_tree
 
@@ -54,6 +55,18 @@ def _shared(count: int, flows: Flows) -> Floats:
     for members, events in zip(flows.members, flows.events, strict=True):
         shared[np.ix_(members, members)] += events
     return shared
+
+
+def name_of(broker: int) -> str:
+    return f"b{broker:03d}"  # sorts in the order of numbers
+
+
+def costs_of(era: Era) -> cost.Costs:
+    count = len(era.costs.processing)
+    return cost.Costs(
+        {name_of(i): float(era.costs.processing[i]) for i in range(count)},
+        {link(name_of(i), name_of(j)): float(era.costs.communication[i, j]) for i, j in combinations(range(count), 2)},
+    )
 
 
 def named_tree(tree: Tree) -> Topology:

@@ -1,7 +1,7 @@
 """Who asks for an exchange, and what the brokers of the cycle answer: S1's heuristics, and one that settles.
 
 *Settling* asks as CI does (5.11), and decides by the ledgers of the last 5,000 ticks, as `optimise.settling` says.
-*Self-tuning* does the same, and broadcasts as often and as far as it can afford, as `optimise.looking` says.
+*Self-tuning* does the same, and broadcasts as often and as far as it can afford, as `broadcast_budget.py` says.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from pleach.core.optimise.looking import RADIUS_MAX, Purse
 from pleach.core.optimise.settling import DEVIATIONS, EXCHANGE_PASSES, INTERVAL_MAX, PATIENCE_MAX
+from pleach.lab.improve.broadcast_budget import RADIUS_MAX, BroadcastBudget
 from pleach.lab.improve.caches import Common
 from pleach.lab.improve.decisions import (
     Known,
@@ -26,7 +26,7 @@ from pleach.lab.improve.decisions import (
 )
 from pleach.lab.improve.setting import Bools, Costs, Floats, Ints
 from pleach.lab.improve.traffic import Flows
-from pleach.lab.improve.trees import Tree, costs_at, look_prices
+from pleach.lab.improve.trees import Tree, broadcast_prices, costs_at
 
 LEDGER_SLOTS = 20  # 5,000 ticks
 SELF_TUNING = "self-tuning"
@@ -144,31 +144,31 @@ class Settling:
 class SelfTuning:
     def __init__(self, brokers: int) -> None:
         self._rule = Settling(brokers)
-        self._purses = [Purse()] * brokers
+        self._budgets = [BroadcastBudget()] * brokers
 
     def looks(self, brokers: Sequence[int], outlook: Outlook) -> dict[int, int]:
         spent = costs_at(outlook.tree, outlook.flows, outlook.costs)
         found = {}
         for broker in brokers:
-            prices = look_prices(outlook.tree, broker, outlook.costs, RADIUS_MAX)
-            purse = self._purses[broker].earned(float(spent[broker]), prices)
-            radius = purse.radius(prices)
+            prices = broadcast_prices(outlook.tree, broker, outlook.costs, RADIUS_MAX)
+            budget = self._budgets[broker].earned(float(spent[broker]), prices)
+            radius = budget.radius(prices)
             if radius is not None:
-                found[broker], purse = radius, purse.looked(prices[radius])
-            self._purses[broker] = purse
+                found[broker], budget = radius, budget.broadcast(prices[radius])
+            self._budgets[broker] = budget
         return found
 
     def answers(self, paths: Ints, moment: Moment) -> Answers:
         answers = self._rule.answers(paths, moment)
         asked = paths[answers.asked]
         for origin, price in zip(asked[:, -1].tolist(), along(asked, moment.costs).tolist(), strict=True):
-            self._purses[origin] = self._purses[origin].asked(price)
+            self._budgets[origin] = self._budgets[origin].requested(price)
         return answers
 
     def exchanged(self, slot: int, cycle: Sequence[int]) -> None:
         self._rule.exchanged(slot, cycle)
         for broker in cycle:
-            self._purses[broker] = self._purses[broker].exchanged()
+            self._budgets[broker] = self._budgets[broker].exchanged()
 
 
 def along(paths: Ints, costs: Costs) -> Floats:

@@ -16,12 +16,11 @@ import numpy as np
 
 from pleach.core.optimise.bloom import shape_for
 from pleach.core.optimise.cache import CACHE_SIZE
-from pleach.core.optimise.sample import SAMPLE_MAX
 from pleach.core.optimise.settling import EXCHANGE_PASSES
 from pleach.lab.improve.caches import Caches, Common
 from pleach.lab.improve.decisions import Ledgers
 from pleach.lab.improve.policies import LEDGER_SLOTS, POLICIES, SELF_TUNING, Moment, Outlook, along
-from pleach.lab.improve.sampling import sampled, since_horizon
+from pleach.lab.improve.sampling import SAMPLE_MAX, sampled, since_horizon
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Costs, Setting
 from pleach.lab.improve.traffic import Flows, Traffic, traffic_of
 from pleach.lab.improve.trees import Path, Tree, flow_costs

@@ -139,8 +139,8 @@ def costs_at(tree: Tree, flows: Flows, costs: Costs) -> Floats:
     return total
 
 
-def look_prices(tree: Tree, origin: int, costs: Costs, hops_max: int) -> list[float]:
-    """`optimise.looking.prices_of`, of one broker."""
+def broadcast_prices(tree: Tree, origin: int, costs: Costs, hops_max: int) -> list[float]:
+    """Of broadcasts of 0, 1, 2, … hops from one broker."""
     prices = [float(costs.processing[origin])]
     reached = [(origin, -1)]
     for _ in range(hops_max):

@@ -76,21 +76,3 @@ def check(colouring: ColouredConfig) -> None:
             f" refresh {colouring.refresh:g} + 2 × {height} links × {high:g} + ({high:g} - {low:g}) and"
             f" 3 × {height} links × {high:g}, or events get lost while the colours change"
         )
-
-
-# As printed, for comparison ---------------------------------------------------------------------------------
-
-
-def printed_timeout(colouring: ColouredConfig) -> float:
-    """S1 (4.1)."""
-    return colouring.period + colouring.height * (colouring.high - colouring.low)
-
-
-def printed_period_min(colouring: ColouredConfig) -> float:
-    """S1 (4.2)."""
-    return colouring.refresh + 2 * colouring.height * colouring.high
-
-
-def printed_stabilisation(colouring: ColouredConfig) -> float:
-    """S1 (4.3)."""
-    return 4 * colouring.period + colouring.height * (2 * colouring.high - colouring.low)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from pleach.core.optimise.draws import Draws
+from pleach.core.optimise.draws import Draws, draws
 from pleach.core.optimise.gains import IndexedFlows, IndexedTree, LinkMove, TreeView, gains_on
 from pleach.core.optimise.heuristics import LinkExchangeChoice
 from pleach.core.optimise.ledger import Stretch
 from pleach.core.optimise.reference import maximum_interest_tree, minimum_spanning_tree
-from pleach.core.optimise.search import Problem, random_tree
+from pleach.core.optimise.search import Problem, SearchResult, found_from, random_tree
 from pleach.core.optimise.settling import worthwhile
 from pleach.core.overlay.plans.topology import Topology, link
 
@@ -71,6 +71,32 @@ def name_of_start(number: int) -> str:
     return names[number] if number < len(names) else RANDOM
 
 
-def start_tree(number: int, current: Topology, problem: Problem, draws: Draws) -> Topology:
+def start_tree(number: int, current: Topology, problem: Problem, stream: Draws) -> Topology:
     name = name_of_start(number)
-    return random_tree(problem.costs.brokers, draws) if name == RANDOM else STARTS[name](current, problem)
+    return random_tree(problem.costs.brokers, stream) if name == RANDOM else STARTS[name](current, problem)
+
+
+class SearchTask(NamedTuple):
+    """What every start needs to know; travels to executors."""
+
+    problem: Problem
+    current: Topology
+    seed: int
+
+
+class SearchEnd(NamedTuple):
+    """Where a search from one start has ended."""
+
+    number: int
+    found: SearchResult
+
+    @property
+    def name(self) -> str:
+        return name_of_start(self.number)
+
+
+def searched(task: SearchTask, number: int) -> SearchEnd:
+    """One start, from its first tree to its last."""
+    stream = draws(f"plan/{task.seed}/{number}")
+    first = start_tree(number, task.current, task.problem, stream)
+    return SearchEnd(number, found_from(first, task.problem, stream))
