@@ -62,7 +62,7 @@ def found():
     starts = pytest.importorskip("pleach.spark.planner.starts")
     tree = Topology.of([("a", "b"), ("b", "c")])
     problem = Problem((Flow("a", frozenset({"c"}), 10.0), Flow("b", frozenset({"c"}))), Prices().costs("abc"), 2)
-    task = starts.Task(problem, tree, 1)
+    task = starts.SearchTask(problem, tree, 1)
     return job.concluded(task, [starts.searched(task, number) for number in range(4)], Wish())
 
 

@@ -289,7 +289,7 @@ def push_to_extremes(run: ScenarioRun, seed: int) -> None:
 
 
 def _unconfirmed(run: ScenarioRun) -> list[tuple[Node, Sequence[str]]]:
-    waiting = ((name, [*client._state.asked, *client._state.unconfirmed]) for name, client in run.clients.items())
+    waiting = ((name, [*client._state.unanswered.asked, *client._state.unconfirmed]) for name, client in run.clients.items())
     return [(name, asked) for name, asked in waiting if asked]
 
 
