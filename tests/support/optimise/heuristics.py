@@ -1,8 +1,8 @@
 """S1's heuristics with their consensus (§5.4, §5.5), one path at a time: the reference for `lab/improve/decisions.py`.
 
-*Evaluation*, at one broker: would a link to the other end of this path be good? *Consensus*, at each broker of the path:
-what does the cycle cost me without each of its links? Answers are added up along the path; the link with the least sum
-goes, unless it is the new one (5.14).
+*Evaluation*, at one broker: would a link to the other end of this path be good? *Consensus*, at each broker of the
+path: what does the cycle cost me without each of its links? Answers are added up along the path; the link with the
+least sum goes, unless it is the new one (5.14).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ids of the events that a broker's own clients published or got lately (S1 §5.5.4): a ring of bounded size."""
+"""A bounded cache of the ids of events that a broker's clients recently published or received (S1 §5.5.4)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ CACHE_SIZE = 4_608  # S1 Table 5.2
 
 
 class Cache:
-    """The oldest go first. An id comes once, however many clients of the broker want the event."""
+    """Evicts the oldest. An id is kept once, however many clients of the broker receive the event."""
 
     def __init__(self, size: int = CACHE_SIZE) -> None:
         self._size = size
         self._shape = shape_for(size)
-        self._positions: dict[str, Positions] = {}  # in the order in which they came
+        self._positions: dict[str, Positions] = {}  # the oldest first
 
     def __len__(self) -> int:
         return len(self._positions)

@@ -1,16 +1,16 @@
-"""Whether a tree should change, for the traffic of the last while: what a loop asks again and again.
+"""The decision of the improvement loop: whether a tree should change for recent traffic.
 
-The search finds a cheaper tree nearly always, since samples differ from minute to minute. An exchange is a disturbance,
-so that four conditions stand before it, each with a name (`ImproveVerdict`). Two are those of `settling.py`, for
-all exchanges of the journey together:
+The search nearly always finds a cheaper tree, since samples vary. An exchange is a disturbance, so it needs four
+conditions, each with a verdict (`ImproveVerdict`). Rules 2 and 3 are those of `settling.py`, for all exchanges
+together:
 
-1. *It saves enough*: a share of the cost that the operator names.
-2. *It is no chance*: more than `DEVIATIONS` times what the saving would vary by if traffic came at random.
-3. *It pays*: what it saves in such a while is more than what the exchanges cost.
-4. *There is leave to act*: so many exchanges a minute. Where there is leave for some only, the best of those are made.
+1. *It saves enough*: at least a configured share of the cost.
+2. *It is no chance*: more than `DEVIATIONS` times the standard deviation of the saving under random traffic.
+3. *It pays*: it saves more in the observed time than the exchanges cost.
+4. *The limit per minute allows it*. Where it allows only some exchanges, the best of them are made.
 
-Of a journey that is worth it, the last exchanges may not be: it ends where the rest saves too little by rule 1. With
-steady traffic an end comes: every journey lowers the cost by a share, and the cost has a least value.
+The order of exchanges ends where the rest saves too little by rule 1. With steady traffic the loop stops: each change
+lowers the cost by a share, and the cost has a minimum.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pleach.core.overlay.plans.topology import Topology
 
 SAVING_MIN = 0.05
 DEGREE_MAX = 8
-EXCHANGES_MAX = 100  # of one order, where the limit per minute leaves more
+EXCHANGES_MAX = 100  # at once, where the limit per minute allows more
 
 
 class ImproveVerdict(StrEnum):
@@ -50,7 +50,7 @@ class ImproveVerdict(StrEnum):
 @dataclass(frozen=True)
 class Rules:
     saving_min: float = SAVING_MIN  # of the cost
-    degree_max: int = DEGREE_MAX  # neighbours; a tree that has more keeps them: the loop saves, it does not repair
+    degree_max: int = DEGREE_MAX  # neighbours; a tree that exceeds it is not repaired
 
     def problem(self, pick: TrafficSample, tree: Topology, costs: Costs) -> Problem:
         most = max(len(others) for others in tree.around.values())
@@ -59,7 +59,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Proposal:
-    """`journey`: as far as there is leave to go; empty if there is nothing to gain."""
+    """`order`: the exchanges that may be made now; empty if nothing is gained."""
 
     verdict: ImproveVerdict
     order: ExchangeOrder
@@ -88,7 +88,7 @@ class Proposal:
 
 
 def proposed(task: SearchTask, ends: Iterable[SearchEnd], pick: TrafficSample, rules: Rules, *, leave: int) -> Proposal:
-    """What to do about a tree, by the ends of searches. `leave`: exchanges that may be made now."""
+    """The proposal for a tree from search results. `leave`: exchanges that may be made now."""
     problem, tree = task.problem, task.current
     goal = best_of(end.found for end in ends).tree
     whole = trimmed(ExchangeOrder.of(tree, goal, problem, exchanges_max=EXCHANGES_MAX), rules.saving_min)
@@ -100,7 +100,7 @@ def proposed(task: SearchTask, ends: Iterable[SearchEnd], pick: TrafficSample, r
 
 
 def trimmed(order: ExchangeOrder, saving_min: float) -> ExchangeOrder:
-    """Up to the first tree from which the rest saves too small a share."""
+    """The exchanges up to the first tree from which the rest saves too small a share."""
     least = order.rank_then.cost
     for number, exchange in enumerate(order.exchanges, start=1):
         if exchange.rank.cost - least < saving_min * exchange.rank.cost:
@@ -123,7 +123,7 @@ def _verdict(order: ExchangeOrder, pick: TrafficSample, problem: Problem, rules:
 
 
 def deviation(flows: Iterable[Flow], tree: Topology, other: Topology, costs: Costs) -> float:
-    """By how much the difference of two trees' costs varies, if events come at random (Poisson)."""
+    """The standard deviation of the difference of two trees' costs, if events arrive at random (Poisson)."""
     variances = []
     for flow in flows:
         one = flow._replace(events=1.0)
@@ -132,7 +132,7 @@ def deviation(flows: Iterable[Flow], tree: Topology, other: Topology, costs: Cos
 
 
 def cost_of_change(order: ExchangeOrder, costs: Costs) -> float:
-    """As in `settling.py`: each exchange passes along its cycle so many times."""
+    """Each exchange sends EXCHANGE_PASSES messages along its cycle (`settling.py`)."""
     trees = [order.start, *(exchange.tree for exchange in order.exchanges)]
     return fsum(
         _cost_of_exchange(tree, exchange, costs) for tree, exchange in zip(trees, order.exchanges, strict=False)

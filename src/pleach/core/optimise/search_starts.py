@@ -1,4 +1,7 @@
-"""The trees at which a search for a cheap one begins: those that others would choose, then random ones."""
+"""The start trees of a search (those of other methods, then random ones), and the search from one of them.
+
+A search from one start is a pure function of its number, so that it may run on any machine.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +18,36 @@ from pleach.core.optimise.search import Problem, SearchResult, found_from, rando
 from pleach.core.optimise.settling import worthwhile
 from pleach.core.overlay.plans.topology import Topology, link
 
-RADIUS = 3  # hops that brokers look around themselves (S1 Table 5.2)
+RADIUS = 3  # hops of a broadcast (S1 Table 5.2)
 RANDOM = "random"
 
 Start: TypeAlias = Callable[[Topology, Problem], Topology]
 
 
 def settled(tree: Topology, problem: Problem) -> Topology:
-    """Where brokers that settle come to rest, if each knows its neighbourhood: see `settling.py`. No limit is kept."""
+    """The tree where settling (`settling.py`) stops if brokers know their neighbourhood. Degrees are not limited."""
     priced = IndexedFlows.of(problem.flows, problem.costs)
-    growth = IndexedTree(tree, priced.names)
+    indexed = IndexedTree(tree, priced.names)
     root, content = 0, 0
     while content < len(priced.names):
-        move = next(_worthwhile(growth, root, priced, problem), None)
+        move = next(_worthwhile(indexed, root, priced, problem), None)
         if move is None:
             root, content = (root + 1) % len(priced.names), content + 1
         else:
-            growth.exchange(move)
+            indexed.exchange(move)
             content = 0
-    return growth.topology(priced.names)
+    return indexed.topology(priced.names)
 
 
-def _worthwhile(growth: IndexedTree, root: int, priced: IndexedFlows, problem: Problem) -> Iterator[LinkMove]:
-    view, names = TreeView(growth, root, priced), priced.names
-    for end in range(root):  # the others ask for the same links
+def _worthwhile(indexed: IndexedTree, root: int, priced: IndexedFlows, problem: Problem) -> Iterator[LinkMove]:
+    view, names = TreeView(indexed, root, priced), priced.names
+    for end in range(root):  # the others request the same links
         path = view.path(end)
         if not 2 < len(path) <= RADIUS + 1:
             continue
         kinds = view.kinds(path)
         if not kinds or max(gains_on(path, kinds, priced)) <= 0.0:
-            continue  # quicker than what follows, which tells chance from what is worth it
+            continue  # a quick test before the full one
         named = [names[broker] for broker in path]
         found = [Stretch(frozenset(i for i in range(len(path)) if kind >> i & 1), events) for kind, events in kinds]
         exchange = worthwhile(named, found, problem.costs)
@@ -77,7 +80,7 @@ def start_tree(number: int, current: Topology, problem: Problem, stream: Draws) 
 
 
 class SearchTask(NamedTuple):
-    """What every start needs to know; travels to executors."""
+    """The input that all starts share; sent to executors."""
 
     problem: Problem
     current: Topology
@@ -85,7 +88,7 @@ class SearchTask(NamedTuple):
 
 
 class SearchEnd(NamedTuple):
-    """Where a search from one start has ended."""
+    """The result of a search from one start."""
 
     number: int
     found: SearchResult
@@ -96,7 +99,7 @@ class SearchEnd(NamedTuple):
 
 
 def searched(task: SearchTask, number: int) -> SearchEnd:
-    """One start, from its first tree to its last."""
+    """Run the search from one start."""
     stream = draws(f"plan/{task.seed}/{number}")
     first = start_tree(number, task.current, task.problem, stream)
     return SearchEnd(number, found_from(first, task.problem, stream))

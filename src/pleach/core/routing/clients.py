@@ -159,7 +159,7 @@ class ClientTable:
     def send_to(self, destinations: Sequence[Node], message: Forward) -> list[Send]:
         """Send an event unchanged to neighbours, as a delivery to clients.
 
-        A publisher may not want its own events, whichever neighbour they come from: in a changing tree they may return.
+        A publisher may not want its own events, wherever they come from: in a changing tree they may return.
         """
         clients = self._clients
         event = message.event
@@ -173,7 +173,7 @@ class ClientTable:
         return sends
 
     def receivers(self, attributes: Mapping[str, Any], source: Node) -> Receivers:
-        """The receivers of an event with these attributes, as `forward` sends it. Clients send only their own events."""
+        """The receivers of an event with these attributes, as in `forward`. Clients send only their own events."""
         neighbours, takers, not_own, clients = [], [], [], self._clients
         for to in self._router.destinations(attributes, source):
             if to not in clients:

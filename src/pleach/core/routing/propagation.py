@@ -4,9 +4,10 @@ Invariant, after every call: neighbour N has been told exactly `reduce(entries o
 the gate)`. A change of the received entries becomes the difference between two such sets, installs before withdrawals,
 so that no neighbour knows too little in between.
 
-When is an entry in effect everywhere? A neighbour answers each `Install` with `Installed` once the entry is in effect at
-itself and behind it. A request is confirmed when every install that it caused is answered. Where it caused none because
-a wider entry was told before, it waits for all that is unanswered on that link, since the wider entry may be among it.
+When is an entry in effect everywhere? A neighbour answers each `Install` with `Installed` once the entry is in effect
+at itself and behind it. A request is confirmed when every install that it caused is answered. Where it caused none
+because a wider entry was told before, it waits for all that is unanswered on that link: the wider entry may be among
+it.
 
 A reconfiguration may *suspend* links: nothing is sent over them, and requests wait. It ends with `rewire`, which takes
 over the tables of both sides of the changed links, sends the difference between what the peer has and what it should
