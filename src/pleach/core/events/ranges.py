@@ -1,4 +1,4 @@
-"""Sets of values along one ordered axis, as the places where one enters or leaves the set.
+"""Sets of values along one ordered axis, represented by the cuts where the set begins and ends.
 
 A *cut* lies between values: `(v, BEFORE)` just below v, `(v, AFTER)` just above. A set is the side on which
 it starts (at minus infinity) and the sorted cuts at which it toggles:
@@ -73,7 +73,7 @@ NOTHING = Ranges(inside_first=False, cuts=())
 
 
 def cut(value: Any, side: int) -> Cut:
-    """The cut beside `value`, in the one spelling that each place has."""
+    """The cut beside `value`, in its canonical form."""
     if side == BEFORE and value.__class__ in (str, bytes) and value[-1:] in ("\0", b"\0"):
         return (value[:-1], AFTER)
     return (value, side)
@@ -164,7 +164,7 @@ def disjoint(a: Ranges, b: Ranges) -> bool:
 
 
 def _combine(a: Ranges, b: Ranges, rule: Callable[[bool, bool], bool]) -> Ranges:
-    """Walk both sets from minus infinity and write down where `rule` of the two changes."""
+    """Merge both sets from minus infinity and collect the cuts where `rule` changes."""
     in_a, in_b = a.inside_first, b.inside_first
     inside = first = rule(in_a, in_b)
     out: list[Cut] = []
