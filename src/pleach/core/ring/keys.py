@@ -45,7 +45,7 @@ def circle(bits: int) -> Circle:
 
 
 class Arc(NamedTuple):
-    """The keys after `low` up to and including `high`, clockwise: those of the host at `high`. All if both are equal."""
+    """The keys after `low` up to and including `high`, clockwise: those of the host at `high`. All, if both are one."""
 
     circle: Circle
     low: int

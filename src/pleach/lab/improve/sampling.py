@@ -31,7 +31,7 @@ def level_for(events: float) -> int:
 
 
 def levels_of(traffic: Traffic) -> Ints:
-    """[broker, slot]: the level of each broker's sample, by what it has consumed in the time that it covers."""
+    """[broker, slot]: the level of each broker's sample, by its events within the horizon."""
     slots = np.arange(traffic.consumed.shape[1])
     lately = traffic.consumed - traffic.consumed[:, np.maximum(slots - HORIZON_SLOTS, 0)]
     levels: Ints = np.vectorize(level_for, otypes=[np.int64])(lately)
@@ -39,7 +39,7 @@ def levels_of(traffic: Traffic) -> Ints:
 
 
 def sampled(traffic: Traffic, seed: int) -> Traffic:
-    """The events of a job at the highest level of its brokers: two of them may know more of each other than that."""
+    """Traffic with the events of each job thinned to the highest level of its brokers."""
     levels, per_slot = levels_of(traffic), np.diff(traffic.told, axis=1)
     coarsest = np.zeros_like(per_slot, dtype=np.int64)
     for job, start, end, members in zip(traffic.job, traffic.start, traffic.end, traffic.members, strict=True):

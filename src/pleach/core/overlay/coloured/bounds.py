@@ -59,7 +59,7 @@ def stabilisation(colouring: ColouredConfig) -> float:
 
 
 def flight(colouring: ColouredConfig) -> float:
-    """Seconds that an event may take once it is confirmed: a wait for a recolouring, up and down the tree, to a client."""
+    """Seconds that a confirmed event may take: a wait for a recolouring, up and down the tree, to a client."""
     return colouring.period + (3 * colouring.height + 1) * colouring.high
 
 

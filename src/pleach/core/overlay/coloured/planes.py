@@ -114,10 +114,10 @@ class Planes:
         return ColourStage((colour - self.colour + ColourStage.NEW) % COLOURS)
 
     def turn(self, colour: int, parent: Node | None, children: Iterable[Node]) -> Plane:
-        """The new plane becomes current, and `colour` the new colour, with these pointers. Returns the current plane."""
+        """The new plane becomes current, and `colour` the new one, with these pointers. Returns the current plane."""
         built = self.of(ColourStage.NEW)
         self.colour = colour % COLOURS
-        self._planes[self.colour_of(ColourStage.CURRENT)] = built  # already there, unless a fault changed the colours
+        self._planes[self.colour_of(ColourStage.CURRENT)] = built  # the same slot, unless colours were damaged
         self.begin(parent, children)
         return built
 
