@@ -62,12 +62,12 @@ def found():
     starts = pytest.importorskip("pleach.spark.planner.starts")
     tree = Topology.of([("a", "b"), ("b", "c")])
     problem = Problem((Flow("a", frozenset({"c"}), 10.0), Flow("b", frozenset({"c"}))), Prices().costs("abc"), 2)
-    task = starts.Task(problem, tree, 1)
+    task = starts.SearchTask(problem, tree, 1)
     return job.concluded(task, [starts.searched(task, number) for number in range(4)], PlannerOptions())
 
 
 def test_people_see_what_is_saved_and_the_plan_goes_to_stdout(found, capsys):
-    _show(found, found.journey.plan("auto", Circumstances()), as_json=False)
+    _show(found, found.order.plan("auto", Circumstances()), as_json=False)
     said = capsys.readouterr()
     assert decode_plan(said.out.encode()).result == Topology.of([("a", "c"), ("b", "c")])
     text = " ".join(said.err.split())
@@ -76,7 +76,7 @@ def test_people_see_what_is_saved_and_the_plan_goes_to_stdout(found, capsys):
 
 
 def test_programs_get_one_object(found, capsys):
-    _show(found, found.journey.plan("auto", Circumstances()), as_json=True)
+    _show(found, found.order.plan("auto", Circumstances()), as_json=True)
     (line,) = capsys.readouterr().out.splitlines()
     told = msgspec.json.decode(line)
     assert (told["cost_now"], told["cost_then"], told["saving"], told["yardstick"]) == (21.0, 11.0, 10.0, 11.0)

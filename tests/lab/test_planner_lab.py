@@ -10,11 +10,10 @@ from pleach.lab import figure_style
 from pleach.lab.beyond import planner, planner_figures
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
-from pleach.lab.improve.contenders import Ground, final_trees, named_tree, numbered_tree
+from pleach.lab.improve.contenders import TreeBenchmark, costs_of, final_trees, named_tree, numbered_tree
 from pleach.lab.improve.course import SMALL_NETWORK
 from pleach.lab.improve.rounds import STATIC
 from pleach.lab.improve.setting import Setting
-from pleach.lab.improve.single_events import costs_of
 from pleach.lab.improve.traffic import traffic_of
 from support.lab.made_up_summaries import summarised
 from support.thorough import FACTOR
@@ -35,18 +34,18 @@ def small(brokers, jobs, subscribers):
 )
 def test_no_heuristic_ends_with_a_cheaper_tree(seed, brokers, jobs, subscribers):
     setting = small(brokers, jobs, subscribers)
-    ground, trees = Ground.of(setting, seed), final_trees(setting, seed)
+    benchmark, trees = TreeBenchmark.of(setting, seed), final_trees(setting, seed)
     ends = planner.searched_all(setting, seed, trees[STATIC], brokers, starts=4)
-    planned = ground.cost(numbered_tree(best_of(end.found for end in ends).tree))
-    assert all(planned <= ground.cost(tree) * planner.ROUNDING for tree in trees.values())
+    planned = benchmark.cost(numbered_tree(best_of(end.found for end in ends).tree))
+    assert all(planned <= benchmark.cost(tree) * planner.ROUNDING for tree in trees.values())
 
 
 def test_costs_by_number_and_by_name_are_the_same():
     setting = small(9, 6, 3)
-    ground = Ground.of(setting, 5)
+    benchmark = TreeBenchmark.of(setting, 5)
     costs = costs_of(traffic_of(setting, 5).eras[0])
     for tree in final_trees(setting, 5).values():
-        assert ground.cost(tree) == pytest.approx(tree_cost(ground.named_flows(), named_tree(tree), costs))
+        assert benchmark.cost(tree) == pytest.approx(tree_cost(benchmark.named_flows(), named_tree(tree), costs))
         assert numbered_tree(named_tree(tree)).links == tree.links
 
 

@@ -119,7 +119,7 @@ def test_a_client_that_is_away_for_rounds_is_spoken_for(tmp_path):
             await until(lambda: "s" in running.node("a").presence.away)
             await rounds_pass(running, 3)
             assert ["x > 0"] in entries(running, "c", "b")
-            assert machine(running, "a").vouched >= 3
+            assert machine(running, "a").counters.vouched >= 3
             await p.publish({"x": 1})
             async with connect(running, "a", "s", state_dir=tmp_path) as client:
                 found = await client.subscribe("x > 0", name="all")
@@ -141,9 +141,9 @@ def test_a_broker_that_is_away_for_periods_is_waited_for(tmp_path, broker):
             await running.stop(broker)
             root = machine(running, "a")
             await until(lambda: broker in running.node("a" if broker == "b" else "b").presence.away)
-            asked, begun = root.musters, root.rounds
-            await until(lambda: root.musters >= asked + PERIODS_OF_ASKING)
-            assert root.rounds <= begun + 1, "one may have been whole before"
+            asked, begun = root.counters.musters, root.counters.rounds
+            await until(lambda: root.counters.musters >= asked + PERIODS_OF_ASKING)
+            assert root.counters.rounds <= begun + 1, "one may have been whole before"
             assert ["x > 0"] in entries(running, "a", "b")
             await p.publish({"x": 1})
             if broker == "b":
@@ -191,14 +191,14 @@ def test_two_brokers_without_a_parent_name_each_other_once_in_the_log_and_in_the
     async def scene():
         async with line(tmp_path, {**PLACES, "c": {"neighbours": ("b",)}}) as running:
             await until(lambda: all(machine(running, name).rivals for name in "bc"))
-            asked = machine(running, "c").musters
-            await until(lambda: machine(running, "c").musters >= asked + 2)
+            asked = machine(running, "c").counters.musters
+            await until(lambda: machine(running, "c").counters.musters >= asked + 2)
             return {name: (await ask(running.ready[name].admin, "/status")).value["leases"] for name in "abc"}
 
     told = run(scene())
     assert told["a"]["two_roots"] == ""
-    assert told["b"]["two_roots"].startswith("a and c both are roots")
-    assert told["c"]["two_roots"].startswith("c and a both are roots")
+    assert told["b"]["two_roots"].startswith("a and c are both roots")
+    assert told["c"]["two_roots"].startswith("c and a are both roots")
     said = [r for r in caplog.records if r.name == "pleach.server.rebuild_metrics"]
     assert sorted(each.getMessage() for each in said) == [told[name]["two_roots"] for name in "bc"]
 
@@ -281,7 +281,7 @@ def test_periods_fit_the_network_if_it_is_known():
     settings = load_settings(None, {}, given(diameter=4)).stabilise
     assert mends_within(settings, RoutingConfig()) == 3 * 5.0 + 7 * 0.25
     assert settings == load_settings(None, {"PLEACH_STABILISE_KIND": "rebuild"}, given(diameter=4)).stabilise
-    with pytest.raises(SettingsError, match=r"more than 5\.25 s is wanted .*, or rounds come late"):
+    with pytest.raises(SettingsError, match=r"more than 5\.25 s is wanted .*, or rounds are late"):
         load_settings(None, {}, given(diameter=9))
     with pytest.raises(SettingsError, match=r"more than 5\.25 s is wanted"):
         load_settings(None, {}, {**given(diameter=5), "advertisements": True})

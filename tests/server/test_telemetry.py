@@ -16,7 +16,7 @@ from pleach.core.messages import Attach, Deliver, Forward, Publish, Subscribe
 from pleach.core.messages.runs import Run, encode_event, encode_run
 from pleach.core.optimise.cost import Flow
 from pleach.core.optimise.prices import Prices
-from pleach.core.optimise.sightings import picked
+from pleach.core.optimise.sightings import sampled_traffic
 from pleach.core.overlay.plans import Topology
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import InvalidInputError, SurveyError
@@ -119,7 +119,7 @@ async def busy_chain(directory):
 
 
 def flows_of(seen):
-    return {flow._replace(events=1.0) for flow in picked(seen, 0.0, float("inf")).flows}
+    return {flow._replace(events=1.0) for flow in sampled_traffic(seen, 0.0, float("inf")).flows}
 
 
 def admins(running):

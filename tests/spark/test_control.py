@@ -8,8 +8,8 @@ import pytest
 
 from pleach.core.optimise.improvement import ImproveVerdict, Rules, proposed
 from pleach.core.optimise.prices import Prices
-from pleach.core.optimise.sightings import Pick, Seen, Sighting, SightingLog
-from pleach.core.optimise.tasks import Task
+from pleach.core.optimise.search_starts import SearchTask
+from pleach.core.optimise.sightings import Seen, Sighting, SightingLog, TrafficSample
 from pleach.core.overlay.plans import Topology
 from pleach.operate.improving import PlainEngine
 
@@ -47,9 +47,9 @@ async def proposals(engine, notes_max):
     for now, sightings in looks(notes_max):
         pick = await engine.pick(sightings, since, now - 1.0)
         since = now - 1.0
-        task = Task(rules.problem(pick, tree, Prices().costs(tree.brokers)), tree, 1)
+        task = SearchTask(rules.problem(pick, tree, Prices().costs(tree.brokers)), tree, 1)
         proposal = proposed(task, await engine.searched(task, STARTS), pick, rules, leave=2)
-        tree = proposal.journey.end if proposal.is_worth_it else tree
+        tree = proposal.order.end if proposal.is_worth_it else tree
         found.append(proposal)
     return found
 
@@ -77,5 +77,5 @@ def test_an_engine_that_starts_again_does_not_take_old_looks_twice(spark, tmp_pa
     again = SparkEngine(spark, tmp_path)
     again.warm_up()
     assert first.events > 10
-    assert asyncio.run(again.pick([], now, 2 * now)) == Pick((), 1)
+    assert asyncio.run(again.pick([], now, 2 * now)) == TrafficSample((), 1)
     assert len(list((tmp_path / "looks").glob("look-*.parquet"))) == 3

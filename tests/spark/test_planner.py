@@ -47,8 +47,8 @@ def test_from_a_lake_to_a_plan(spark, tmp_path):
     found = planned(spark, traffic, prices(), wish, lambda name, share: steps.append((name, share)))
     task = Task(Problem(traffic.flows, prices().costs(traffic.tree.brokers), 3), traffic.tree, wish.seed)
     assert found.ends == tuple(searched(task, number) for number in range(STARTS))
-    assert found.journey.rank_then == min(end.found.rank for end in found.ends)
-    assert found.yardstick <= found.journey.rank_then.cost < found.journey.rank.cost
+    assert found.order.rank_then == min(end.found.rank for end in found.ends)
+    assert found.yardstick <= found.order.rank_then.cost < found.order.rank.cost
     assert steps[-1] == ("searching", 1.0)
 
 

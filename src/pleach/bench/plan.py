@@ -16,7 +16,7 @@ from pleach.bench.report import Measurement
 from pleach.core.optimise.cost import Costs, Flow
 from pleach.core.optimise.draws import draws
 from pleach.core.optimise.search import Problem, random_tree
-from pleach.core.optimise.tasks import End, Task
+from pleach.core.optimise.search_starts import SearchEnd, SearchTask
 from pleach.core.overlay.plans.topology import link
 from pleach.spark.campaign import LIGHT_JVM
 from pleach.spark.planner.options import DEGREE_MAX
@@ -39,16 +39,16 @@ QUICK = PlanSize(brokers=30, starts=16, rounds=1)
 
 class Timed(NamedTuple):
     seconds: float
-    ends: list[End]
+    ends: list[SearchEnd]
 
 
 def run(*, quick: bool, seed: int) -> Iterator[Measurement]:
     yield from measure(QUICK if quick else USUAL, seed, timed)
 
 
-def measure(effort: PlanSize, seed: int, timed: Callable[[Task, int, int], Timed]) -> Iterator[Measurement]:
+def measure(effort: PlanSize, seed: int, timed: Callable[[SearchTask, int, int], Timed]) -> Iterator[Measurement]:
     """`timed`: how a task's first so many starts go on so many cores."""
-    task = Task(network(seed, effort.brokers), random_tree(_names(effort.brokers), draws(f"bench/{seed}")), seed)
+    task = SearchTask(network(seed, effort.brokers), random_tree(_names(effort.brokers), draws(f"bench/{seed}")), seed)
     pairs = [(timed(task, effort.starts, 1), timed(task, effort.starts, 2)) for _ in range(effort.rounds)]
     for one, two in pairs:
         assert one.ends == two.ends == pairs[0][0].ends, "where a start runs has changed what it finds"
@@ -76,7 +76,7 @@ def _names(brokers: int) -> list[str]:
     return [f"b{number:03d}" for number in range(brokers)]
 
 
-def timed(task: Task, starts: int, cores: int) -> Timed:
+def timed(task: SearchTask, starts: int, cores: int) -> Timed:
     """On a session of its own."""
     load_spark()
     from pleach.spark.planner.starts import searched_on_spark  # noqa: PLC0415 an optional part, and slow to load

@@ -62,7 +62,7 @@ def plan(
     check_fits(protocol, circumstances)  # before Spark is started
     wish = PlannerOptions(degree_max, starts, seed, steps_max)
     found = _planned(lake, runs or [], current, prices, wish, master, quiet=as_json)
-    _show(found, found.journey.plan(protocol or AUTO, circumstances), as_json=as_json)
+    _show(found, found.order.plan(protocol or AUTO, circumstances), as_json=as_json)
 
 
 # To a tree that is given ---------------------------------------------------------------------------------------------
@@ -155,38 +155,38 @@ def _show(found: Planned, made: Plan, *, as_json: bool) -> None:
 
 def _table(found: Planned) -> Table:
     table = Table("exchange", "goes", "comes", "saves", "of the cost", "cost then", box=None)
-    whole = found.journey.rank.cost or 1.0
-    for number, leg in enumerate(found.journey.legs, start=1):
-        gone, new = "–".join(leg.remove), "–".join(leg.add)
-        share = f"{leg.saving / whole:.1%}"
-        table.add_row(str(number), gone, new, f"{leg.saving:,.1f}", share, f"{leg.rank.cost:,.1f}")
+    whole = found.order.rank.cost or 1.0
+    for number, exchange in enumerate(found.order.exchanges, start=1):
+        gone, new = "–".join(exchange.remove), "–".join(exchange.add)
+        share = f"{exchange.saving / whole:.1%}"
+        table.add_row(str(number), gone, new, f"{exchange.saving:,.1f}", share, f"{exchange.rank.cost:,.1f}")
     return table
 
 
 def _verdict(found: Planned) -> str:
-    journey = found.journey
-    now, then, whole = journey.rank.cost, journey.rank_then.cost, journey.rank.cost or 1.0
-    text = f"{found.events:,.0f} events cost {now:,.1f} now and {then:,.1f} then: {journey.saving / whole:.1%} less"
+    order = found.order
+    now, then, whole = order.rank.cost, order.rank_then.cost, order.rank.cost or 1.0
+    text = f"{found.events:,.0f} events cost {now:,.1f} now and {then:,.1f} then: {order.saving / whole:.1%} less"
     if found.yardstick:
         text += f"; that is {then / found.yardstick:.2f} of what they would cost on trees of their own (S1 §5.6)"
-    limit, excess = found.problem.degree_max, journey.rank_then.excess
+    limit, excess = found.problem.degree_max, order.rank_then.excess
     return text + (f"; {excess} links more than {limit} neighbours each allow are left" if excess else "")
 
 
 def _summary(found: Planned, made: Plan) -> dict[str, object]:
-    journey = found.journey
+    order = found.order
     return {
         "events": found.events,
         "flows": len(found.problem.flows),
-        "cost_now": journey.rank.cost,
-        "cost_then": journey.rank_then.cost,
-        "saving": journey.saving,
+        "cost_now": order.rank.cost,
+        "cost_then": order.rank_then.cost,
+        "saving": order.saving,
         "yardstick": found.yardstick,
-        "excess_now": journey.rank.excess,
-        "excess_then": journey.rank_then.excess,
+        "excess_now": order.rank.excess,
+        "excess_then": order.rank_then.excess,
         "exchanges": [
-            {"remove": leg.remove, "add": leg.add, "saving": leg.saving, "cost_then": leg.rank.cost}
-            for leg in journey.legs
+            {"remove": exchange.remove, "add": exchange.add, "saving": exchange.saving, "cost_then": exchange.rank.cost}
+            for exchange in order.exchanges
         ],
         "starts": [{"start": end.name, "cost": end.found.rank.cost} for end in found.ends],
         "plan": msgspec.json.decode(encode_plan(made)),

@@ -1,1 +1,1 @@
-"""The analytical model: what filtering costs and saves against flooding, without running anything (S1 §3.5)."""
+"""The analytical model of S1 §3.5: the cost of filtering compared with flooding, computed without a simulation."""

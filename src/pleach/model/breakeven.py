@@ -1,10 +1,10 @@
-"""Filter or flood? Up to how many subscriptions filtering saves messages."""
+"""The break-even point: the number of subscriptions up to which filtering saves messages compared with flooding."""
 
 from collections.abc import Callable
 
 from pleach.errors import InvalidInputError
 
-SUBSCRIPTIONS_MAX = 1e15  # a network that saves even then saves always
+SUBSCRIPTIONS_MAX = 1e15  # beyond, filtering is taken to save always
 STRIDE = 1.05
 STEPS = 200  # of a bisection; a double has 53 bits
 
@@ -12,8 +12,8 @@ STEPS = 200  # of a bisection; a double has 53 bits
 def break_even(saved: Callable[[float], float]) -> float | None:
     """The number of subscriptions from which on `saved` is below zero; None if filtering always saves.
 
-    The curve need not fall everywhere (toggles have their peak in the middle), so that it is walked in small steps:
-    what is found is the first such number.
+    The curve need not be monotonic (toggles peak in the middle), so it is scanned in small steps for the first such
+    number.
     """
     low, high = 0.0, 1.0
     if saved(low) < 0:

@@ -1,4 +1,4 @@
-"""The closed forms, for complete trees with all subscribers at the leaves (S1 §3.5.1–3.5.3, equations 3.12–3.34).
+"""Closed forms for complete trees with all subscribers at the leaves (S1 §3.5.1–3.5.3, equations 3.12–3.34).
 
 Hierarchical routing, identity-based, with leases. Each leaf and filter class is an M/M/∞ queue of subscriptions.
 """
@@ -10,7 +10,7 @@ from math import exp
 from pleach.errors import InvalidInputError
 from pleach.model.costs import Costs
 
-TREE_BROKERS_MAX = 10**12  # beyond it, powers of p0 say nothing any more
+TREE_BROKERS_MAX = 10**12  # beyond, powers of p0 underflow
 
 
 class Publishers(StrEnum):
@@ -49,9 +49,9 @@ class CompleteTree:
 
 @dataclass(frozen=True)
 class Demand:
-    """What all clients together do; spread evenly over leaves and classes."""
+    """The demand of all clients together, spread evenly over leaves and classes."""
 
-    subscriptions: float  # N: how many are active, on average
+    subscriptions: float  # N: active on average
     classes: int  # z
     lifetime: float  # 1/µ, seconds
     refresh: float  # ρ, seconds
@@ -91,7 +91,7 @@ def entries(tree: CompleteTree, demand: Demand) -> float:
 
 
 def messages_per_toggle(tree: CompleteTree, demand: Demand) -> float:
-    """o: how far up a change at a leaf is told (3.27)."""
+    """o: levels that a change at a leaf is propagated upwards (3.27)."""
     p0 = nobody_at_leaf(tree, demand)
     return float(sum(p0 ** (tree.fanout**i - 1) for i in range(tree.levels - 1)))
 

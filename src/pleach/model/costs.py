@@ -1,4 +1,4 @@
-"""What a described network costs, in messages per second; both forms of the model answer with this."""
+"""The costs of a network in messages per second: the result of both forms of the model."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 class Costs(NamedTuple):
     """Names as in S1 §3.5.3. Messages between a client and its broker are local and not counted."""
 
-    entries: float  # x: remote routing entries that are occupied
-    flooding: float  # b_f: notifications if every one goes over every link
+    entries: float  # x: occupied remote routing entries
+    flooding: float  # b_f: notifications with flooding, each over every link
     filtering: float  # b_n: notifications with filtering, as if all were published at the root
-    detour: float  # b_p: what they cost more because they are published elsewhere and all go to the root
+    detour: float  # b_p: additional notifications on the way to the root
     leases: float  # b_l: refreshes
-    toggles: float  # b_o: (un)subscriptions that brokers send on
+    toggles: float  # b_o: (un)subscriptions between brokers
 
     @property
     def notifications(self) -> float:

@@ -1,9 +1,9 @@
-"""What is told about one side of a link, with and without covering (beyond S1, which leaves it open in §3.5.5).
+"""The entries for one side of a link, with and without covering (an extension: S1 leaves covering open in §3.5.5).
 
-Each class is covered by each other one with probability c, independently. A class is told if somebody wants
-it and nobody a class that covers it; an event of a class is wanted if anybody wants it or what covers it.
-With c = 0 this is identity-based routing. (Real covers are transitive; independent ones are so only in part:
-the model is good for small c, and says so by being compared with simulations.)
+Each class is covered by each other class with probability c, independently. A class has an entry if it has subscribers
+and no class that covers it has; its events are forwarded if it or a class that covers it has subscribers. With c = 0
+this is identity-based routing. Real covers are transitive, independent ones only in part: the model is accurate for
+small c, as comparisons with simulations show.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 
 class Side(NamedTuple):
-    """All brokers behind one end of a link, and one class (or several that are alike)."""
+    """All brokers behind one end of a link, for one class (or several equal ones)."""
 
-    alike: int  # classes that this stands for
+    alike: int  # number of equal classes
     subscriptions: float  # of each of them
     arrivals: float  # λ_a (3.51)
     publications: float
@@ -25,32 +25,32 @@ class Side(NamedTuple):
         return exp(-self.subscriptions)
 
 
-class Wish(NamedTuple):
-    """Of one class."""
+class ClassDemand(NamedTuple):
+    """Of one class, for one side of a link."""
 
     told: float  # probability that the other side has an entry for it
     wanted: float  # probability that its events go there
     toggles: float  # (un)subscriptions per second
 
 
-def wishes(behind: Sequence[Side], cover: float) -> list[Wish]:
+def class_demands(behind: Sequence[Side], cover: float) -> list[ClassDemand]:
     if cover == 0:
-        return [Wish(1 - side.nobody, 1 - side.nobody, 2 * side.arrivals * side.nobody) for side in behind]
-    # per class of each kind: the chance that it covers nothing of ours (log), and how often it begins to
+        return [ClassDemand(1 - side.nobody, 1 - side.nobody, 2 * side.arrivals * side.nobody) for side in behind]
+    # per class of each kind: log probability that it covers nothing here, and the rate at which it begins to
     free = [log1p(-cover * (1 - side.nobody)) for side in behind]
     begins = [cover * side.arrivals * side.nobody / (1 - cover * (1 - side.nobody)) for side in behind]
     all_free = sum(side.alike * each for side, each in zip(behind, free, strict=True))
     all_begin = sum(side.alike * each for side, each in zip(behind, begins, strict=True))
     return [
-        _wish(side, exp(all_free - free[place]), all_begin - begins[place])  # no class covers itself
+        _class_demand(side, exp(all_free - free[place]), all_begin - begins[place])  # a class does not cover itself
         for place, side in enumerate(behind)
     ]
 
 
-def _wish(side: Side, uncovered: float, begins: float) -> Wish:
-    """An entry begins with a first subscription that nothing covers, or ends with a first cover.
+def _class_demand(side: Side, uncovered: float, begins: float) -> ClassDemand:
+    """An entry is added by a first subscription that is not covered, or removed by a first cover.
 
-    In equilibrium the reverse is as frequent.
+    In equilibrium the reverse is equally frequent.
     """
     changes = side.arrivals * side.nobody * uncovered + (1 - side.nobody) * uncovered * begins
-    return Wish((1 - side.nobody) * uncovered, 1 - side.nobody * uncovered, 2 * changes)
+    return ClassDemand((1 - side.nobody) * uncovered, 1 - side.nobody * uncovered, 2 * changes)

@@ -1,4 +1,4 @@
-"""From a complete tree and its demand to a network, so that both forms of the model can be asked the same."""
+"""Conversion of a complete tree and its demand to a network, to compare both forms of the model."""
 
 from itertools import pairwise
 
@@ -21,7 +21,7 @@ def _name(level: int, place: int) -> Broker:
 
 
 def _class(levels: list[list[Broker]], tree: CompleteTree, demand: Demand, publishers: Publishers) -> FilterClass:
-    """All classes are alike: one stands for them."""
+    """One class that stands for all equal ones."""
     departures = 1 / demand.lifetime
     arrivals = subscriptions_per_leaf(tree, demand) * departures
     publishing = levels[0] if publishers is Publishers.ROOT else levels[-1]

@@ -1,4 +1,4 @@
-"""A network as the model sees it: any tree, and for every class who subscribes and publishes where, and how often."""
+"""A network of the model: any tree, with the rates of subscriptions and publications per class and broker."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,16 +18,16 @@ class Rates(NamedTuple):
 
     @property
     def subscriptions(self) -> float:
-        """How many are active, on average (3.16)."""
+        """Active on average (3.16)."""
         return self.arrivals / self.departures
 
 
 @dataclass(frozen=True)
 class FilterClass:
-    """Clients that want, or publish, the same."""
+    """Clients with the same subscriptions and publications."""
 
     at: Mapping[Broker, Rates]
-    count: int = 1  # so many classes are alike
+    count: int = 1  # number of equal classes
 
     @property
     def publications(self) -> float:
@@ -44,31 +44,31 @@ class Network:
 
     def __post_init__(self) -> None:
         if self.refresh <= 0:
-            raise InvalidInputError(f"a refresh every {self.refresh} s: above 0 is wanted")
+            raise InvalidInputError(f"refresh is {self.refresh} s; it must be above 0")
         brokers = list(self.top_down())
         known = set(brokers)
         if len(known) != len(brokers):
-            raise InvalidInputError("the brokers form no tree: one of them has two parents")
+            raise InvalidInputError("the brokers do not form a tree: one of them has two parents")
         for place in (broker for each in self.classes for broker in each.at):
             if place not in known:
                 raise InvalidInputError(f"clients at broker {place!r}, which is not in the tree")
         _check_rates(self.classes)
 
     def top_down(self) -> Iterator[Broker]:
-        """Every broker after its parent."""
+        """Brokers, parents first."""
         waiting, seen = [self.root], 0
         most = 1 + sum(map(len, self.children.values()))
         while waiting:
             broker = waiting.pop()
             seen += 1
             if seen > most:
-                raise InvalidInputError("the brokers form no tree: there is a cycle among them")
+                raise InvalidInputError("the brokers do not form a tree: there is a cycle")
             yield broker
             waiting.extend(reversed(self.children.get(broker, ())))
 
     @property
     def subscriptions(self) -> float:
-        """How many are active, on average."""
+        """Active on average."""
         return sum(each.count * rates.subscriptions for each in self.classes for rates in each.at.values())
 
     @property
@@ -78,7 +78,7 @@ class Network:
 
 
 def scaled(network: Network, factor: float) -> Network:
-    """The same network with so many times as many subscribers."""
+    """The network with the number of subscribers multiplied by `factor`."""
     classes = [
         FilterClass({b: r._replace(arrivals=r.arrivals * factor) for b, r in each.at.items()}, each.count)
         for each in network.classes
@@ -89,6 +89,6 @@ def scaled(network: Network, factor: float) -> Network:
 def _check_rates(classes: Sequence[FilterClass]) -> None:
     for rates in (rates for each in classes for rates in each.at.values()):
         if rates.departures <= 0 or rates.arrivals < 0 or rates.publications < 0:
-            raise InvalidInputError(f"{rates}: departures must be above 0, the others cannot be below")
+            raise InvalidInputError(f"{rates}: departures must be above 0, the other rates 0 or more")
     if any(each.count < 1 for each in classes):
-        raise InvalidInputError("a class that stands for fewer than one: leave it out instead")
+        raise InvalidInputError("count of a class is below 1; omit the class instead")

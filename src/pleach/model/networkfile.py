@@ -9,14 +9,14 @@ import msgspec
 from pleach.errors import InvalidInputError
 from pleach.model.network import Broker, FilterClass, Network, Rates
 
-EVERYWHERE = "*"  # stands for every broker that is not named beside it
+EVERYWHERE = "*"  # every broker that is not named
 
 
 class ClassTable(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[[classes]]"""
 
     lifetime: float  # seconds, of a subscription
-    subscriptions: dict[Broker, float] = {}  # active ones, on average
+    subscriptions: dict[Broker, float] = {}  # active on average
     publications: dict[Broker, float] = {}  # per second
     count: int = 1
 
@@ -46,7 +46,7 @@ def _network(table: NetworkTable) -> Network:
 
 
 def _grown(root: Broker, links: list[tuple[Broker, Broker]]) -> dict[Broker, list[Broker]]:
-    """Links know no direction; from the root they do."""
+    """The children of each broker, from undirected links."""
     neighbours: dict[Broker, list[Broker]] = {root: []}
     for here, there in links:
         neighbours.setdefault(here, []).append(there)
@@ -67,7 +67,7 @@ def _grown(root: Broker, links: list[tuple[Broker, Broker]]) -> dict[Broker, lis
 
 def _rates(each: ClassTable, brokers: list[Broker]) -> dict[Broker, Rates]:
     if each.lifetime <= 0:
-        raise InvalidInputError(f"a lifetime of {each.lifetime} s: above 0 is wanted")
+        raise InvalidInputError(f"lifetime is {each.lifetime} s; it must be above 0")
     for name in (*each.subscriptions, *each.publications):
         if name != EVERYWHERE and name not in brokers:
             raise InvalidInputError(f"clients at broker {name!r}, which is not in the tree")

@@ -1,11 +1,11 @@
-"""The recursion, for any tree with rates of each broker and class (S1 §3.5.4, equations 3.35–3.57).
+"""The recursion for any tree with rates per broker and class (S1 §3.5.4, equations 3.35–3.57).
 
-Everything follows from one question about each direction of a link: does the side behind it want a class?
-With hierarchical routing a broker asks that of its children only, and every event goes to the root; with
-peer-to-peer routing (beyond S1) both ends of a link ask it of each other.
+Everything follows from one probability per direction of a link: that the side behind it has subscribers of a class.
+With hierarchical routing this concerns children only, and every event goes to the root; with peer-to-peer routing (an
+extension of S1) both directions of a link.
 
-Two more corrections of S1: (3.42) sums over children where it must over all descendants, as (3.45) then
-does; (3.53) counts the toggles of the root, which has nobody to tell.
+Two corrections of S1: (3.42) sums over children where it must sum over all descendants, as (3.45) does; (3.53) counts
+the toggles of the root, which has no parent to send them to.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,34 +13,34 @@ from typing import NamedTuple
 
 from pleach.errors import InvalidInputError
 from pleach.model.costs import Costs
-from pleach.model.covering import Side, wishes
+from pleach.model.covering import Side, class_demands
 from pleach.model.network import Broker, FilterClass, Network, Rates
 
 NOBODY = Rates()
 
 
 class Crossing(NamedTuple):
-    """One direction of a link: what lies behind it, and what is published on this side of it, by class."""
+    """One direction of a link: the side behind it, and the events published on this side, by class."""
 
     behind: Sequence[Side]
     published: Sequence[float]  # of each class, per second
-    must_pass: Sequence[float]  # published behind it, and sent to the root over this link, wanted there or not
+    must_pass: Sequence[float]  # published behind it and sent to the root over this link in any case
 
 
 def costs(network: Network, *, hierarchical: bool = True, cover: float = 0.0) -> Costs:
     """`cover`: the probability that one class covers another; 0 is identity-based routing."""
     if not 0 <= cover < 1:
-        raise InvalidInputError(f"a probability of cover of {cover}: from 0 to below 1 is wanted")
+        raise InvalidInputError(f"the probability of cover is {cover}; it must be at least 0 and below 1")
     entries = filtering = detour = toggles = 0.0
     for crossing in _crossings(network, hierarchical=hierarchical):
-        told = wishes(crossing.behind, cover)
-        for side, wish, published, passing in zip(
+        told = class_demands(crossing.behind, cover)
+        for side, demand, published, passing in zip(
             crossing.behind, told, crossing.published, crossing.must_pass, strict=True
         ):
-            entries += side.alike * wish.told
-            toggles += side.alike * wish.toggles
-            filtering += side.alike * published * wish.wanted
-            detour += side.alike * passing * (1 - wish.wanted)
+            entries += side.alike * demand.told
+            toggles += side.alike * demand.toggles
+            filtering += side.alike * published * demand.wanted
+            detour += side.alike * passing * (1 - demand.wanted)
     published = sum(each.count * each.publications for each in network.classes)
     return Costs(entries, published * network.links, filtering, detour, entries / network.refresh, toggles)
 
@@ -60,7 +60,7 @@ def _crossings(network: Network, *, hierarchical: bool) -> Iterator[Crossing]:
 
 
 def _subtrees(network: Network) -> dict[Broker, list[Side]]:
-    """Each broker with all below it: sums over the subtree, children first (3.37, 3.51)."""
+    """Sums over the subtree of each broker, children first (3.37, 3.51)."""
     found: dict[Broker, list[Side]] = {}
     for broker in reversed(list(network.top_down())):
         below = [found[child] for child in network.children.get(broker, ())]
@@ -81,7 +81,7 @@ def _joined(each: FilterClass, here: Rates, below: Sequence[Side]) -> Side:
 
 
 def _without(whole: Side, part: Side) -> Side:
-    """The other side of the link. Rounding must not make a rate negative."""
+    """The other side of the link, without negative rates from rounding."""
     return Side(
         whole.alike,
         max(whole.subscriptions - part.subscriptions, 0.0),

@@ -26,8 +26,8 @@ from pleach.core.optimise.cost import Costs
 from pleach.core.optimise.distances import Distances
 from pleach.core.optimise.improvement import ImproveVerdict, Proposal, Rules, proposed
 from pleach.core.optimise.prices import Prices
-from pleach.core.optimise.sightings import NOTE_SECONDS_MAX, Pick, Sighting, picked, seconds_taken
-from pleach.core.optimise.tasks import End, Task, searched
+from pleach.core.optimise.search_starts import SearchEnd, SearchTask, searched
+from pleach.core.optimise.sightings import NOTE_SECONDS_MAX, Sighting, TrafficSample, sampled_traffic, seconds_taken
 from pleach.core.overlay.choice import AUTO, check_fits
 from pleach.core.overlay.plans import Plan
 from pleach.core.overlay.plans.topology import Link
@@ -113,10 +113,10 @@ class ImproveOutcome:
 class ImproveEngine(Protocol):
     """Turns what brokers have seen into flows, and flows into the ends of a search; the same on every engine."""
 
-    async def pick(self, sightings: Sequence[Sighting], since: float, until: float) -> Pick:
+    async def pick(self, sightings: Sequence[Sighting], since: float, until: float) -> TrafficSample:
         """`sightings`: those that are new. All of the events in between must have been handed over by now."""
 
-    async def searched(self, task: Task, starts: int) -> list[End]: ...
+    async def searched(self, task: SearchTask, starts: int) -> list[SearchEnd]: ...
 
 
 class PlainEngine:
@@ -125,11 +125,11 @@ class PlainEngine:
     def __init__(self) -> None:
         self._kept: list[Sighting] = []
 
-    async def pick(self, sightings: Sequence[Sighting], since: float, until: float) -> Pick:
+    async def pick(self, sightings: Sequence[Sighting], since: float, until: float) -> TrafficSample:
         self._kept = [each for each in self._kept if each.at >= since] + list(sightings)
-        return picked(self._kept, since, until)
+        return sampled_traffic(self._kept, since, until)
 
-    async def searched(self, task: Task, starts: int) -> list[End]:
+    async def searched(self, task: SearchTask, starts: int) -> list[SearchEnd]:
         return await asyncio.to_thread(lambda: [searched(task, number) for number in range(starts)])
 
 
@@ -182,13 +182,15 @@ class Improver:
             proposal.cost_now,
             proposal.cost_then,
             1_000.0 * fmean(taken) if taken else None,
-            tuple(Exchanged(leg.remove, leg.add) for leg in proposal.journey.legs) if proposal.is_worth_it else (),
+            tuple(Exchanged(each.remove, each.add) for each in proposal.order.exchanges)
+            if proposal.is_worth_it
+            else (),
         )
         return await self._acted_on(seen, proposal, look)
 
-    async def _proposed(self, look: Look, pick: Pick) -> Proposal:
+    async def _proposed(self, look: Look, pick: TrafficSample) -> Proposal:
         wish = self._wish
-        task = Task(wish.rules.problem(pick, look.tree, await self._costs(look)), look.tree, wish.seed)
+        task = SearchTask(wish.rules.problem(pick, look.tree, await self._costs(look)), look.tree, wish.seed)
         starts = wish.starts if len(look.tree) > OTHER_TREES_FROM else 1  # the tree itself
         ends = await self._engine.searched(task, starts)
         return proposed(task, ends, pick, wish.rules, leave=self._leave())
@@ -217,7 +219,7 @@ class Improver:
         return msgspec.structs.replace(seen, is_done=outcome.complete, trouble=trouble)
 
     def _plan(self, proposal: Proposal, look: Look) -> Plan:
-        return proposal.journey.plan(self._wish.protocol, look.survey.circumstances)
+        return proposal.order.plan(self._wish.protocol, look.survey.circumstances)
 
 
 async def improve(

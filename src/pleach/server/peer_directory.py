@@ -69,7 +69,8 @@ class PeerDirectory:
     def introduce(self, broker: Node) -> None:
         """Before we greet it: brokers may know where our operators go, clients need not."""
         session = self._endpoint.admit(broker)
-        session.admin, session.role = self.places.admin, STAND_IN if self._is_gathering else BROKER
+        own = session.introduction
+        own.admin, own.role = self.places.admin, STAND_IN if self._is_gathering else BROKER
 
     @property
     def _is_gathering(self) -> bool:

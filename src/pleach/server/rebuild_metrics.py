@@ -27,13 +27,13 @@ class RebuildMetrics(LeaseMetrics):
     def __init__(self, broker: Broker, rebuild: PacedRebuild, counters: Counters) -> None:
         super().__init__(broker, rebuild, counters)
         self._rebuild = rebuild
-        self._before = {key: getattr(rebuild, key) for key in COUNTED}  # what a recovery has done again
+        self._before = {key: getattr(rebuild.counters, key) for key in COUNTED}  # what a recovery has done again
         self._rivals: Rivals | None = None
 
     def did(self, effects: Sequence[Effect]) -> None:
         super().did(effects)
         for key, before in self._before.items():
-            setattr(self._counters, f"rebuild_{key}", getattr(self._rebuild, key) - before)
+            setattr(self._counters, f"rebuild_{key}", getattr(self._rebuild.counters, key) - before)
         self._warn(self._rebuild.rivals)
 
     def _warn(self, rivals: Rivals | None) -> None:
@@ -50,6 +50,6 @@ def two_roots(rebuild: PacedRebuild | None) -> str:
 
 def seconds_since_round(rebuild: PacedRebuild | None, now: float) -> float | None:
     """None where there has been no round, or nothing is rebuilt."""
-    if rebuild is None or rebuild.last_round_at is None:
+    if rebuild is None or rebuild.counters.last_round_at is None:
         return None
-    return max(now - rebuild.last_round_at, 0.0)
+    return max(now - rebuild.counters.last_round_at, 0.0)

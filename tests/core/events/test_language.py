@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from pleach.core.events import predicates as p
 from pleach.core.events.language import USER_LIMITS, parse_asked, parse_filter, parse_internal
-from pleach.core.events.normalise import CONJUNCTIONS_MAX, filter_of
+from pleach.core.events.normalise import CONJUNCTIONS_MAX
 from pleach.errors import FilterError
 from support.events.algebra_domain import examples
+from support.events.filters import filter_of
 
 READ = [
     ("x = 5", {"x": p.equals(5)}),

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from pleach.core.events import predicates as p
 from pleach.core.events.language import parse_filter, parse_internal
-from pleach.core.events.normalise import filter_of
 from pleach.core.events.spelling import spell_name, spell_value
 from support.events.algebra_domain import examples
+from support.events.filters import filter_of
 
 SPELLED = [
     ("price>50 and topic='t1'", "price > 50 AND topic = 't1'"),

@@ -99,7 +99,7 @@ def test_a_side_is_done_once_all_is_confirmed_and_the_link_ends_once_both_are():
     assert not second.hangups
     endpoint.receive("b", done(2), now=0.0)
     third = endpoint.take_batch()
-    assert (third.hangups, third.retired) == ([("b", "the link is given up")], ["b"])
+    assert (third.hangups, third.retired) == ([("b", "the link is closed")], ["b"])
     assert endpoint.upkeep.phase("b") is LinkPhase.FORMER
 
 
@@ -143,7 +143,7 @@ def test_a_peer_that_has_not_heard_the_end_is_told_when_it_comes_again():
     endpoint.receive("b", Hello("b", 3, 5, 1, 1), now=1.0)
     assert DONE in transmitted(endpoint.take_batch())
     endpoint.receive("b", done(1), now=1.0)
-    assert endpoint.take_batch().hangups == [("b", "the link is given up")]
+    assert endpoint.take_batch().hangups == [("b", "the link is closed")]
 
 
 def test_what_still_comes_over_a_link_that_is_given_up_is_delivered():

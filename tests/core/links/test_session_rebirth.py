@@ -96,7 +96,7 @@ def test_a_reborn_side_learns_where_its_peer_goes_on():
 
 def sent_to(life):
     client = Session("c", "b", SessionState(5))
-    client.awaited = life
+    client.introduction.awaited = life
     client.send(b"said on the way", now=0.0)
     return client
 
@@ -131,7 +131,7 @@ def test_an_earlier_life_is_a_ghost():
 
 def test_once_it_has_met_one_that_is_what_counts():
     client = acquainted()
-    client.awaited = 9
+    client.introduction.awaited = 9
     assert client.known_epoch == 1
     (greeting,) = client.connected(now=0.0)
     assert (greeting.frame.peer_epoch, greeting.frame.awaits) == (1, 0)

@@ -7,8 +7,8 @@ import pytest
 
 from pleach.core.optimise.cost import tree_cost
 from pleach.core.optimise.gains import IndexedFlows, IndexedTree, LinkMove, TreeView
-from pleach.core.optimise.ledger import gathered_along, savings, stretches
 from pleach.core.overlay.plans.cycle import links_on
+from support.optimise.ledgers import gathered_along, savings, stretches
 from support.optimise.priced_networks import drawn_costs, drawn_flows, drawn_tree, kept
 
 

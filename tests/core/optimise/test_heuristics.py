@@ -4,8 +4,9 @@ from itertools import combinations
 
 import pytest
 
-from pleach.core.optimise.heuristics import HEURISTICS, decided
-from pleach.core.optimise.indirect import indirect_costs, opened, removal_costs
+from pleach.core.optimise.heuristics import indirect_costs
+from pleach.core.optimise.ledger import opened
+from support.optimise.heuristics import HEURISTICS, decided, removal_costs
 from support.optimise.priced_networks import EXAMPLE, EXAMPLE_FLOWS
 
 

@@ -6,12 +6,12 @@ from random import Random
 import pytest
 
 from pleach.core.optimise.cost import Costs, Flow, tree_cost
-from pleach.core.optimise.exchange_order import Journey
+from pleach.core.optimise.exchange_order import ExchangeOrder
 from pleach.core.optimise.improvement import ImproveVerdict, Rules, cost_of_change, deviation, proposed, trimmed
 from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.search import Problem
-from pleach.core.optimise.sightings import Pick
-from pleach.core.optimise.tasks import Task, searched
+from pleach.core.optimise.search_starts import SearchTask, searched
+from pleach.core.optimise.sightings import TrafficSample
 from pleach.core.overlay.plans import Topology
 from support.optimise.priced_networks import drawn_costs, drawn_flows, drawn_tree
 from support.thorough import FACTOR
@@ -23,12 +23,14 @@ STARTS = 3
 
 def asked(tree, pick, costs, rules=None, *, leave=10, starts=STARTS):
     rules = rules or Rules()
-    task = Task(rules.problem(pick, tree, costs), tree, 1)
+    task = SearchTask(rules.problem(pick, tree, costs), tree, 1)
     return proposed(task, [searched(task, number) for number in range(starts)], pick, rules, leave=leave)
 
 
 def pick_of(*flows, one_in=1):
-    return Pick(tuple(Flow(publisher, frozenset(others), events) for publisher, others, events in flows), one_in)
+    return TrafficSample(
+        tuple(Flow(publisher, frozenset(others), events) for publisher, others, events in flows), one_in
+    )
 
 
 def hops():
@@ -43,11 +45,11 @@ def test_with_steady_traffic_an_end_comes_and_costs_only_fall(seed):
     rules = Rules(saving_min=0.02, degree_max=4)
     spent = [tree_cost(flows, tree, costs)]
     for _ in range(60):
-        found = asked(tree, Pick(flows, 1), costs, rules, leave=2)
+        found = asked(tree, TrafficSample(flows, 1), costs, rules, leave=2)
         if not found.is_worth_it:
             break
-        assert 1 <= len(found.journey.legs) <= 2
-        tree = found.journey.end
+        assert 1 <= len(found.order.exchanges) <= 2
+        tree = found.order.end
         spent.append(tree_cost(flows, tree, costs))
     assert found.verdict in {ImproveVerdict.BEST, ImproveVerdict.LITTLE, ImproveVerdict.LIMIT}
     assert spent == sorted(spent, reverse=True)
@@ -57,7 +59,7 @@ def test_with_steady_traffic_an_end_comes_and_costs_only_fall(seed):
 def test_far_traffic_gets_a_link_of_its_own():
     found = asked(CHAIN, pick_of(("a", "d", 100.0), ("b", "c", 20.0)), hops())
     assert found.verdict is ImproveVerdict.IMPROVE
-    assert found.journey.end.has_link("a", "d")
+    assert found.order.end.has_link("a", "d")
     assert found.cost_now == pytest.approx(320 / 120)
     assert found.cost_then == pytest.approx(1.0)
     assert found.share_saved == pytest.approx(200 / 320)
@@ -99,10 +101,10 @@ def scarcely_better():
 def test_few_events_do_not_pay_for_an_exchange():
     found = asked(CHAIN, pick_of(("a", "d", 10.0)), scarcely_better(), Rules(saving_min=0.0))
     assert found.verdict is ImproveVerdict.DEAR
-    assert found.journey.saving == pytest.approx(1.0)
-    assert found.journey.saving > 3 * deviation(found.pick.flows, CHAIN, found.journey.end, scarcely_better())
-    along = 3.0 if found.journey.legs[0].add == ("a", "d") else 2.0
-    assert cost_of_change(found.journey, scarcely_better()) == pytest.approx(4.0 * along)
+    assert found.order.saving == pytest.approx(1.0)
+    assert found.order.saving > 3 * deviation(found.pick.flows, CHAIN, found.order.end, scarcely_better())
+    along = 3.0 if found.order.exchanges[0].add == ("a", "d") else 2.0
+    assert cost_of_change(found.order, scarcely_better()) == pytest.approx(4.0 * along)
 
 
 def test_a_sample_stands_for_all_events_when_it_is_asked_whether_it_pays():
@@ -114,7 +116,7 @@ def test_without_leave_nothing_is_done_but_it_is_told():
     pick = pick_of(("a", "d", 100.0), ("b", "c", 20.0))
     found = asked(CHAIN, pick, hops(), leave=0)
     assert (found.verdict, found.is_worth_it) == (ImproveVerdict.LIMIT, False)
-    assert found.journey.legs
+    assert found.order.exchanges
 
 
 def test_a_tree_above_the_limit_of_neighbours_is_not_repaired():
@@ -126,10 +128,10 @@ def test_a_tree_above_the_limit_of_neighbours_is_not_repaired():
 def test_the_last_exchanges_of_a_journey_go_if_they_save_little():
     flows = (Flow("a", frozenset("d"), 1_000.0), Flow("b", frozenset("d"), 10.0))
     goal = Topology.of([("a", "d"), ("b", "d"), ("c", "d")])
-    whole = Journey.of(CHAIN, goal, Problem(flows, hops(), 3), exchanges_max=9)
-    assert len(whole.legs) == 2
+    whole = ExchangeOrder.of(CHAIN, goal, Problem(flows, hops(), 3), exchanges_max=9)
+    assert len(whole.exchanges) == 2
     assert trimmed(whole, 0.0) == whole
-    assert trimmed(whole, 0.05) == replace(whole, legs=whole.legs[:1])
+    assert trimmed(whole, 0.05) == replace(whole, exchanges=whole.exchanges[:1])
 
 
 @pytest.mark.parametrize("brokers", ["a", "ab"])

@@ -3,9 +3,9 @@
 import pytest
 
 from pleach.core.optimise.cost import delivery_tree, tree_cost
-from pleach.core.optimise.exchange_order import Journey
+from pleach.core.optimise.exchange_order import ExchangeOrder
 from pleach.core.optimise.search import Problem, best_of, found_from
-from pleach.core.optimise.starts import start_tree
+from pleach.core.optimise.search_starts import start_tree
 from pleach.core.overlay.plans import Topology
 from pleach.sim.run import run_scenario
 from pleach.trace import judge
@@ -21,7 +21,7 @@ def before():
 
 
 @pytest.fixture(scope="module")
-def journey(before):
+def order(before):
     tree = Topology.of(before.scenario.links)
     flows = flows_by_hand(before.records, homes_of(before.scenario))
     problem = Problem(flows, prices().costs(tree.brokers), DEGREE_MAX)
@@ -29,7 +29,7 @@ def journey(before):
     ends = [
         found_from(start_tree(number, tree, problem, stream), problem, stream) for number, stream in enumerate(streams)
     ]
-    return Journey.of(tree, best_of(ends).tree, problem, exchanges_max=10)
+    return ExchangeOrder.of(tree, best_of(ends).tree, problem, exchanges_max=10)
 
 
 def test_the_model_counts_the_hops_that_events_take(before):
@@ -42,8 +42,8 @@ def test_the_model_counts_the_hops_that_events_take(before):
     assert forwarded(before.records) == expected
 
 
-def test_the_plan_applies_cleanly_and_lowers_the_cost(before, journey):
-    plan = [(leg.remove, leg.add) for leg in journey.legs]
+def test_the_plan_applies_cleanly_and_lowers_the_cost(before, order):
+    plan = [(exchange.remove, exchange.add) for exchange in order.exchanges]
     trees = []
     run = run_scenario(
         scenario(plan, "zones, replanned"),
@@ -54,9 +54,9 @@ def test_the_plan_applies_cleanly_and_lowers_the_cost(before, journey):
     )
     assert judge(run.records).clean
     assert run.refusals == ()
-    assert trees[-1] == journey.end
-    assert journey.end != journey.start
-    assert max(map(len, journey.end.around.values())) <= DEGREE_MAX
+    assert trees[-1] == order.end
+    assert order.end != order.start
+    assert max(map(len, order.end.around.values())) <= DEGREE_MAX
     assert _spent(run, SETTLED_AT) < 0.6 * _spent(before, SETTLED_AT)
 
 
@@ -66,9 +66,9 @@ def _spent(run, since):
     return sum(count * costs.communication[link] for link, count in forwarded(run.records, since=since).items())
 
 
-def test_the_saving_is_what_was_foretold(before, journey):
+def test_the_saving_is_what_was_foretold(before, order):
     flows = flows_by_hand(before.records, homes_of(before.scenario))
     costs = prices().costs(CHAIN)
-    foretold = tree_cost(flows, journey.start, costs) - tree_cost(flows, journey.end, costs)
-    assert journey.saving == pytest.approx(foretold)
-    assert journey.saving > 0.4 * journey.rank.cost
+    foretold = tree_cost(flows, order.start, costs) - tree_cost(flows, order.end, costs)
+    assert order.saving == pytest.approx(foretold)
+    assert order.saving > 0.4 * order.rank.cost

@@ -48,7 +48,7 @@ def test_links_within_a_zone_cost_what_others_do_unless_something_is_said():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("link = ", "costs: no TOML"),
+        ("link = ", "costs: invalid TOML"),
         ("links = 3", r"costs: links: Expected `array`"),
         ("lnik = 3.0", "unknown field `lnik`"),
         ("link = -1.0", "costs: link: -1.0; a cost is a number, 0 or more"),

@@ -14,7 +14,7 @@ from pleach.core.optimise.sightings import (
     SightingLog,
     in_order,
     level_of,
-    picked,
+    sampled_traffic,
     seconds_taken,
     spelled_level,
 )
@@ -106,7 +106,7 @@ def test_notes_of_all_brokers_tell_the_flows_of_a_sample_exactly(events, sizes):
     reports = [books[name].told(name, 0, 10.0)[0] for name in BROKERS]
     level = max(report.level for report in reports)
     sightings = Sighting.all_of([(report, 10.0) for report in reports])
-    pick = picked(sightings, 2.0, 8.0)
+    pick = sampled_traffic(sightings, 2.0, 8.0)
     assert pick.one_in == (1 << level if sightings else 1)
     expected = Counter(
         (publisher, others - {publisher})

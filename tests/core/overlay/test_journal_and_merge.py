@@ -98,7 +98,7 @@ class TestMerge:
             "a": Account([], [Got(event("b").id), Sent(event("a"))]),
             "b": Account([], [Got(event("a").id), Sent(event("b"))]),
         }
-        with pytest.raises(HealingError, match="wait for each other"):
+        with pytest.raises(HealingError, match="contradict each other"):
             merged(accounts)
 
     def test_the_names_of_witnesses_decide_where_nothing_else_does(self):

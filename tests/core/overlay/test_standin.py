@@ -106,7 +106,7 @@ class TestGathering:
         assert [m.event.id.sequence for m in sends(effects, "b", Forward)] == [1, 2]
 
     def test_a_broker_that_gathers_nothing_refuses_testimonies(self):
-        with pytest.raises(ProtocolError, match="nothing is gathered here"):
+        with pytest.raises(ProtocolError, match="no stand-in gathers here"):
             give(broker(neighbours=["a"]), "a", evidence("a"))
 
     @pytest.mark.parametrize("heard", [(), ("a",)])

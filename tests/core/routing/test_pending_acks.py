@@ -65,8 +65,8 @@ def test_what_is_forgotten_leaves_nothing_behind():
     tickets = [ask(made, f"s{n}", distinct(n % 5))[0] for n in range(50)]
     for ticket in tickets:
         made.forget(ticket)
-    assert not made._waits._needs
-    assert not made._waits._tickets
+    assert not made._pending._needs
+    assert not made._pending._tickets
 
 
 def test_with_the_link_gone_nobody_waits_for_it():

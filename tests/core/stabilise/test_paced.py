@@ -152,7 +152,7 @@ def test_a_broker_that_is_away_for_many_periods_misses_nothing(broker):
     verdict = judge(run.finish().records)
     assert verdict.clean
     machine = run.brokers["root"].machine(PacedRebuild)
-    assert machine.rounds > 15, "they go on afterwards"
+    assert machine.counters.rounds > 15, "they go on afterwards"
 
 
 def test_time_alone_loses_what_a_broker_that_is_away_wants():
@@ -439,4 +439,4 @@ def test_what_a_round_finds_wrong_is_counted():
     ghost = Install(Layer.SUBSCRIPTIONS, 0, "", OTHER)
     broker.router.tables["", EVEN].handle("leaf", ghost)
     hear(broker, Switch(EVEN), sender="root")
-    assert (machine.rounds, machine.missing, machine.extra) == (2, 1, 1)
+    assert (machine.counters.rounds, machine.counters.missing, machine.counters.extra) == (2, 1, 1)

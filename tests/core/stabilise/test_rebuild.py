@@ -93,7 +93,7 @@ def test_a_round_that_is_much_too_short_is_seen(monkeypatch):
 
 
 def test_a_cycle_on_which_nothing_is_said_again_is_seen(monkeypatch):
-    monkeypatch.setattr(Rebuild, "_is_with_us", lambda rebuild, sender, parity: [])
+    monkeypatch.setattr(Rebuild, "_neighbour_switched", lambda rebuild, sender, parity: [])
     assert flaws(CYCLIC, is_damaged=False)
 
 

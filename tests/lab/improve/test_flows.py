@@ -7,20 +7,21 @@ import numpy as np
 import pytest
 
 from pleach.core.optimise.cost import tree_cost
-from pleach.core.optimise.heuristics import HEURISTICS
-from pleach.core.optimise.heuristics import decided as decided_one
-from pleach.core.optimise.ledger import gathered_along, stretches
 from pleach.core.optimise.settling import best_saving
 from pleach.core.overlay.plans.topology import Topology
 from pleach.lab.improve.caches import Caches
+from pleach.lab.improve.contenders import costs_of, name_of
 from pleach.lab.improve.decisions import Known, Ledgers, cost_and_interest, decided, heaviest_goes, is_promising
 from pleach.lab.improve.rounds import STATIC, Improving, Tuning, first_tree, simulate
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Setting, events_of, stays_of
-from pleach.lab.improve.single_events import EventByEvent, costs_of, flow_of, name_of, published
 from pleach.lab.improve.traffic import traffic_of
 from pleach.lab.improve.trees import Tree, flow_costs
 from pleach.lab.improve.waves import waves
 from pleach.lab.waxman import Waxman
+from support.lab.single_events import EventByEvent, flow_of, published
+from support.optimise.heuristics import HEURISTICS
+from support.optimise.heuristics import decided as decided_one
+from support.optimise.ledgers import gathered_along, stretches
 from support.optimise.priced_networks import kept
 from support.thorough import FACTOR
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from test_settling import SEEDS, STILL, late
 
-from pleach.core.optimise.looking import RADIUS_MAX, RADIUS_MIN, SHARE, prices_of, told
-from pleach.core.optimise.sample import SAMPLE_MAX
+from pleach.lab.improve.broadcast_budget import RADIUS_MAX, RADIUS_MIN, TRAFFIC_SHARE
 from pleach.lab.improve.course import total
 from pleach.lab.improve.policies import SELF_TUNING
 from pleach.lab.improve.rounds import Tuning, first_tree, simulate
-from pleach.lab.improve.sampling import HORIZON_SLOTS, levels_of, sampled, since_horizon
+from pleach.lab.improve.sampling import HORIZON_SLOTS, SAMPLE_MAX, levels_of, sampled, since_horizon
 from pleach.lab.improve.setting import TICKS_PER_SLOT
 from pleach.lab.improve.traffic import traffic_of
-from pleach.lab.improve.trees import costs_at, flow_costs, look_prices
+from pleach.lab.improve.trees import broadcast_prices, costs_at, flow_costs
+from support.optimise.tuned_agent import prices_of, told
 from support.thorough import FACTOR
 
 
@@ -39,7 +39,7 @@ def test_it_costs_about_as_little_as_by_hand_in_all(runs):
 def test_looks_cost_no_more_than_their_share_of_the_traffic(runs):
     for seed in SEEDS:
         slots = runs[SELF_TUNING, seed].slots
-        assert 0 < sum(slot.broadcasts for slot in slots) < SHARE * sum(slot.forwarding for slot in slots)
+        assert 0 < sum(slot.broadcasts for slot in slots) < TRAFFIC_SHARE * sum(slot.forwarding for slot in slots)
 
 
 def test_what_events_cost_at_brokers_adds_up_to_what_they_cost():
@@ -65,7 +65,7 @@ def test_looks_have_the_prices_that_neighbours_would_tell():
             for here in everyone
         }
     for here in everyone:
-        prices = look_prices(tree, here, costs, RADIUS_MAX)
+        prices = broadcast_prices(tree, here, costs, RADIUS_MAX)
         assert prices == pytest.approx(prices_of(float(costs.processing[here]), beyond[here]))
         assert len(prices) > RADIUS_MIN
 

@@ -6,11 +6,11 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from pleach.core.optimise.agent import Tuning as AgentTuning
 from pleach.core.optimise.bloom import HASHES, shape_for
 from pleach.lab.improve.rounds import Tuning
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Change, Setting, eras_of, events_of, stays_of
 from pleach.lab.waxman import TABLE_A1, Waxman
+from support.optimise.agent import Tuning as AgentTuning
 
 SMALL = Setting(brokers=30, jobs=40, ticks=80_000, network=Waxman(domains=5, nodes_per_domain=20))
 

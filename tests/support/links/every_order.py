@@ -55,7 +55,7 @@ class State:
 
 def _key(session: Session) -> tuple[Any, ...]:
     outbox = tuple(session._outbox)
-    numbers = (session._epoch, session.peer_epoch, session.received, session.first, session._next_to_send)
+    numbers = (session.introduction.epoch, session.peer_epoch, session.received, session.first, session._next_to_send)
     return (session.phase, numbers, outbox)
 
 
@@ -179,7 +179,7 @@ class Search:
         if what == "cut":
             return state
         side = NAMES.index(who)
-        saved = sessions[side].capture() if what == "crash" else SessionState(sessions[side]._epoch + 1)
+        saved = sessions[side].capture() if what == "crash" else SessionState(sessions[side].introduction.epoch + 1)
         fresh = Session(NAMES[side], NAMES[1 - side], saved, CONFIG)
         state = replace(state, sessions=_with(state.sessions, side, fresh))
         return state if what == "crash" else replace(state, owed=_with(state.owed, side, ()))

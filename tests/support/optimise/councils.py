@@ -49,7 +49,7 @@ class Assembly:
         way: DeliveryTree = delivery_tree(self.tree, flow)
         ids = [("p-" + flow.publisher + "".join(sorted(flow.subscribers)), 0, n) for n in numbers]
         for broker in sorted(way.brokers):
-            book = self.councillors[broker].book
+            book = self.councillors[broker].log
             for a, b in sorted(way.links):
                 if broker in (a, b):
                     book.note(ids, b if broker == a else a, at)

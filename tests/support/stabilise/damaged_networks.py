@@ -290,7 +290,8 @@ def push_to_extremes(run: ScenarioRun, seed: int) -> None:
 
 
 def _unconfirmed(run: ScenarioRun) -> list[tuple[Node, Sequence[str]]]:
-    waiting = ((name, [*client._state.asked, *client._state.unconfirmed]) for name, client in run.clients.items())
+    states = {name: client._state for name, client in run.clients.items()}
+    waiting = ((name, [*state.unanswered.asked, *state.unconfirmed]) for name, state in states.items())
     return [(name, asked) for name, asked in waiting if asked]
 
 

@@ -1,1 +1,1 @@
-"""To be said."""
+"""The client as a pure machine, which the client library and the simulator drive; also inside hosted components."""

@@ -1,14 +1,11 @@
-"""One client, as a pure machine: what an application asks for becomes messages, what arrives becomes observations.
+"""The client machine (pure): requests of an application become messages, arriving messages become observations.
 
-A client counts its own events, so that ids are given where events are made. While an advertisement is not yet in
-effect, publishing waits: an event sent earlier would be refused. Drivers put an event loop (or virtual time) around
-this machine.
-
-A client may be sent to another broker (S0 §IV-C): what that one has for it waits until the former one has said all that
-it had, and then the client says farewell and goes.
-
-Or it may be moved (S4; mobility/): asked to halt, it says nothing more, and what the application asks for waits;
-then it is told to go on, there or elsewhere.
+Rule 1: a client numbers its own events; ids are assigned where events are created.
+Rule 2: while an advertisement is not yet in effect, publishing waits: the broker would refuse an earlier event.
+Rule 3: a client may be redirected to another broker (S0 §IV-C). Messages of the new broker wait until the former one
+        has sent its last; then the client says Farewell and switches.
+Rule 4: a client may be moved (S4; core/mobility). After Halt it sends nothing, and requests of the application wait;
+        Resume tells it to continue, at the same broker or another.
 """
 
 from __future__ import annotations
@@ -58,11 +55,11 @@ from pleach.core.timing import phase_of
 from pleach.errors import ProtocolError
 
 FROM_BROKERS: frozenset[type] = frozenset((*get_args(ClientReply), Redirect, Halt, Resume))
-PASSING: frozenset[type] = frozenset((Deliver, Published, PublishRefused))  # the machine keeps nothing of them
+PASSING: frozenset[type] = frozenset((Deliver, Published, PublishRefused))  # they do not change its state
 
 
 class ClientMachine:
-    """`lease`: how often what it wants is renewed; None: as the broker says when it is attached (stabilise/)."""
+    """`lease`: the renewal timer; None: as the broker asks for in Attached (core/stabilise)."""
 
     def __init__(
         self,
@@ -74,7 +71,7 @@ class ClientMachine:
         lease: RenewalClock | None = None,
     ) -> None:
         self.name = name
-        self.is_observed = True  # False: nobody wants to know of each event, and nothing is made to tell of them
+        self.is_observed = True  # False: no observation per event is created
         self.own_events = own_events
         self.incarnation = incarnation
         self._lease = lease
@@ -84,7 +81,7 @@ class ClientMachine:
     def broker(self) -> Node:
         return self._state.broker
 
-    # What the application asks for ---------------------------------------------------------------------------
+    # Requests of the application ---------------------------------------------------------------------------
 
     def attach(self) -> Sequence[Effect]:
         timer = [self._lease.first()] if self._lease else []
@@ -94,11 +91,11 @@ class ClientMachine:
         return self._send(Detach())
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> Sequence[Effect]:
-        """Publish an event; raises EventError for attributes that no event may have, with nothing published."""
+        """Publish an event; raises EventError for invalid attributes, with nothing published."""
         return self.publish_draft(self.draft(attributes, payload))
 
     def draft(self, attributes: Mapping[str, Value], payload: bytes = b"") -> Event:
-        """The next event; it must be sent: with `publish_draft`, or, where `may_publish` and nobody observes, as it is.
+        """The next event. It must be sent: with `publish_draft`, or directly where `may_publish` and nobody observes.
 
         Raises EventError, with nothing drafted.
         """
@@ -116,7 +113,7 @@ class ClientMachine:
 
     @property
     def may_publish(self) -> bool:
-        """Whether an event can go out at once: it is not halted, and no advertisement has to take effect first."""
+        """Whether an event can be sent at once: not halted, and no advertisement pending."""
         state = self._state
         return state.phase is ClientPhase.RUNNING and not (state.unconfirmed or state.waiting)
 
@@ -130,9 +127,9 @@ class ClientMachine:
 
     def unsubscribe(self, subscription: str) -> Sequence[Effect]:
         self._state.subscriptions.pop(subscription, None)
-        self._state.asked.pop(subscription, None)
+        self._state.unanswered.asked.pop(subscription, None)
         if self._lease:
-            self._state.ended[subscription] = ROUNDS_UNANSWERED_MAX
+            self._state.unanswered.ended[subscription] = ROUNDS_UNANSWERED_MAX
         return [
             Observe(Observed.UNSUBSCRIBE, subscription=subscription),
             *self._send(Unsubscribe(subscription)),
@@ -146,7 +143,7 @@ class ClientMachine:
         observed = Observe(Observed.UNADVERTISE, subscription=advertisement)
         return [observed, *self._send_in_turn(Unadvertise(advertisement))]
 
-    # What the broker says ------------------------------------------------------------------------------------
+    # Messages of brokers -------------------------------------------------------------------------------------
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
         if message.__class__ not in FROM_BROKERS:
@@ -167,7 +164,7 @@ class ClientMachine:
         return self._answer(sender, message)  # type: ignore[arg-type]
 
     def _go_to(self, there: LinkUp, last: Sequence[Send] = ()) -> list[Effect]:
-        """The former broker has said all that it had: `last` words to it, and on with the new one."""
+        """Switch to another broker: the former one has sent its last message; `last`: messages to it."""
         state = self._state
         former, state.broker = state.broker, there.to
         effects: list[Effect] = [there, *last, LinkDown(former)]
@@ -176,26 +173,26 @@ class ClientMachine:
         return effects
 
     def _go_on(self, resume: Resume) -> Sequence[Effect]:
-        """The movement is over: the client is there, or it has stayed."""
+        """The movement has ended: the client is at the new broker, or has stayed."""
         state = self._state
         state.phase = ClientPhase.RUNNING
         gone: list[Effect] = []
         if resume.broker == state.broker:
-            state.early.clear()  # of one that had thought it would come
+            state.early.clear()  # from the broker of a movement that failed
         else:
             gone.append(Observe(Observed.MOVE, detail=f"from {state.broker} to {resume.broker}"))
             gone += self._go_to(LinkUp(resume.broker, resume.address, life=resume.life))
         return [*gone, *self._say_unsaid()]
 
     def _say_unsaid(self) -> list[Send]:
-        """What a halted client was asked to say; nothing, if it has been asked to halt again."""
+        """Send the requests made while halted; nothing if it is halted again."""
         if self._state.phase is ClientPhase.HALTED:
             return []
         unsaid, self._state.unsaid = self._state.unsaid, []
         return [Send(self._state.broker, message) for message in unsaid]
 
     def resettle(self, operation: str, to: Node, address: str = "", *, gently: bool) -> Sequence[Effect]:
-        """Move by yourself. `gently`: take back first what you have asked for (core/mobility/resettling.py)."""
+        """Move without the help of brokers. `gently`: take all requests back first (core/mobility/resettling.py)."""
         state = self._state
         if state.phase is ClientPhase.HALTED or state.resettling or to == state.broker:
             return [Concluded(operation, f"{self.name} moves already, or is at {to}")]
@@ -208,7 +205,7 @@ class ClientMachine:
         return asked_back or self._resettled()
 
     def _resettled(self) -> Sequence[Effect]:
-        """All answers have come: go, or be there."""
+        """Once all answers have arrived: leave, or conclude the movement."""
         state, resettling = self._state, self._state.resettling
         assert resettling
         if resettling.awaited:
@@ -235,7 +232,7 @@ class ClientMachine:
             case Subscribed(name):
                 return self._subscribed(name)
             case Unsubscribed(name):
-                self._state.ended.pop(name, None)
+                self._state.unanswered.ended.pop(name, None)
                 return [Observe(Observed.UNSUBSCRIBE_ACK, subscription=name)]
             case Advertised() | Unadvertised():
                 return self._of_advertisement(reply)
@@ -245,7 +242,7 @@ class ClientMachine:
                 return self._refused(reply)
 
     def _answered_on_the_way(self, reply: ClientReply) -> Sequence[Effect]:
-        """To a client that moves by itself; what it asks its new broker for it has asked for before."""
+        """An answer during a movement of its own; the application was answered before."""
         match reply:
             case Advertised(name):
                 return self._confirmed(name)
@@ -254,33 +251,33 @@ class ClientMachine:
         return []
 
     def _refused(self, refused: Refused) -> Sequence[Effect]:
-        """What waits for an advertisement does not wait for ever: the broker refuses that as well, one by one."""
+        """Requests that wait for a refused advertisement are sent; the broker refuses them one by one."""
         observed = Observe(Observed.STATE, subscription=refused.subject, detail=f"refused: {refused.reason}")
         self._state.note_refused(refused, is_leased=self._lease is not None)
         is_of_subscription = refused.layer is Layer.SUBSCRIPTIONS
         return [observed] if is_of_subscription else [observed, *self._confirmed(refused.subject)]
 
     def _of_advertisement(self, reply: Advertised | Unadvertised) -> Sequence[Effect]:
-        """Like `_subscribed`: a confirmation that is late must not be taken for another one's."""
+        """A late confirmation must not be taken for that of a later request."""
         name = reply.advertisement
         if isinstance(reply, Unadvertised):
-            self._state.withdrawn.pop(name, None)
+            self._state.unanswered.withdrawn.pop(name, None)
             return []
-        return [] if name in self._state.withdrawn else self._confirmed(name)
+        return [] if name in self._state.unanswered.withdrawn else self._confirmed(name)
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:  # noqa: ARG002
-        """Here each event is observed by itself."""
+        """Clients observe each event separately."""
         return None
 
     def _attached(self, refresh: float) -> Sequence[Effect]:
-        """The broker says how often it wants to be told again. What was asked for before is not confirmed yet."""
+        """Take over the renewal period of the broker. Requests made before it count as unanswered."""
         if refresh <= 0.0 or (self._lease is not None and self._lease.every == refresh):
             return []
         is_first = self._lease is None
         self._take_lease(refresh)
         assert self._lease
         if is_first:
-            self._state.asked = dict.fromkeys(self._state.subscriptions)
+            self._state.unanswered.asked = dict.fromkeys(self._state.subscriptions)
         return [self._lease.first()]
 
     def _take_lease(self, refresh: float) -> None:
@@ -288,16 +285,16 @@ class ClientMachine:
         self._lease = RenewalClock(refresh, phase_of(self.name, refresh))
 
     def _confirmed(self, advertisement: str) -> Sequence[Effect]:
-        """Once nothing is outstanding, what waited goes out."""
+        """Once no advertisement is pending, send what waited."""
         if advertisement in self._state.unconfirmed:
             self._state.unconfirmed.remove(advertisement)
         return self._release()
 
     def _subscribed(self, subscription: str) -> Sequence[Effect]:
-        """Asking again may bring a second confirmation; it must not be taken for that of a later subscription."""
-        if subscription in self._state.ended:
+        """A renewed request may be confirmed twice; the second must not be taken for a later subscription's."""
+        if subscription in self._state.unanswered.ended:
             return []
-        self._state.asked.pop(subscription, None)
+        self._state.unanswered.asked.pop(subscription, None)
         return [Observe(Observed.SUBSCRIBE_ACK, subscription=subscription, detail=self._reach(subscription))]
 
     def _published(self, sender: Node, message: Published) -> Sequence[Effect]:
@@ -308,7 +305,7 @@ class ClientMachine:
         return [Observe(Observed.PUBLISH_ACK, event_id=str(event_id)) for event_id in message.event_ids]
 
     def _reach(self, subscription: str) -> str:
-        """What the trace has to know of a confirmation: `local` where it came early, by wish."""
+        """The detail of a confirmation in the trace: `local` where it is not network-wide."""
         if subscription not in self._state.local:
             return ""
         self._state.local.remove(subscription)
@@ -319,7 +316,7 @@ class ClientMachine:
         return self._release()
 
     def _release(self) -> Sequence[Effect]:
-        """Send what waits, in order: advertisements at once, what follows them once they are in effect."""
+        """Send what waits, in order: advertisements at once, events behind them once these are in effect."""
         state = self._state
         count = 0
         for message in state.waiting:
@@ -348,7 +345,7 @@ class ClientMachine:
         """The broker has lost its memory: ask again for all that this client has."""
         state = self._state
         if peer != state.broker:
-            return ()  # of one that this client was sent away from
+            return ()  # a broker that this client has left
         unsaid = self._unhalted()
         later = {message.advertisement for message in state.waiting if isinstance(message, Advertise)}
         again = {name: advertised for name, advertised in state.advertisements.items() if name not in later}
@@ -362,7 +359,7 @@ class ClientMachine:
         ]
 
     def _unhalted(self) -> Sequence[ClientRequest]:
-        """Whoever made the client halt knows nothing of it any more. Returns what it has not said."""
+        """End a halt whose broker lost its state. Returns the requests made meanwhile."""
         state = self._state
         unsaid, state.unsaid, state.phase = state.unsaid, [], ClientPhase.RUNNING
         state.waiting = [*(m for m in unsaid if isinstance(m, Publish | Advertise | Unadvertise)), *state.waiting]
@@ -377,15 +374,15 @@ class ClientMachine:
         return [self._lease.next()] if self._lease else []
 
     def reconnected(self) -> Sequence[Effect]:
-        """The broker can be reached again: what was put off is done."""
+        """The broker can be reached again: renew now."""
         return self.handle_timer(RENEW, now=0.0) if self._lease else []
 
     def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
-        """After a restart the session sends again what was not confirmed; only renewals have to be set going."""
+        """After a restart the session resends what was not confirmed; only the renewal timer must be set."""
         return [self._lease.first()] if self._lease else []
 
     def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
-        """Deliveries go to the application; the machine keeps nothing of them."""
+        """Deliveries go to the application and do not change the machine's state."""
         return message.__class__ not in PASSING
 
     # State ---------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""A client that can come back to a stand-in of its broker (core/overlay/healing/stand_in.py), where the network heals.
+"""A client that can return to a stand-in of its dead broker (core/overlay/healing/stand_in.py).
 
-It remembers what its broker has not confirmed, and per publisher the highest event that it got: should the broker
-die for good, both sat on it alone otherwise. To the stand-in it says what it has and what it wants, sends again what
-was not confirmed, and drops what it has got before.
+It keeps the requests that its broker has not confirmed and, per publisher, the highest event that it received: without
+it, only the broker would know both. It reports both to the stand-in with its subscriptions, sends the unconfirmed
+requests again, and drops events that it has received before.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from pleach.core.overlay.healing.journal import Marks, covers, in_order, note
 class ReturnMemory(msgspec.Struct, array_like=True):
     unconfirmed: list[Publish | Unsubscribe] = []  # in order
     got: Marks = {}
-    has_returned: bool = False  # until then nothing comes twice, and nothing is dropped
-    heard: Marks = {}  # what came beside what the broker said
+    has_returned: bool = False  # before that, duplicates cannot occur, and nothing is dropped
+    heard: Marks = {}  # the `heard` marks that came with messages of the broker
 
 
 class ReturningState(msgspec.Struct, frozen=True, array_like=True):
@@ -56,7 +56,7 @@ class ReturningClient(ClientMachine):
         return [each.event.id for each in self._remembered.unconfirmed if isinstance(each, Publish)]
 
     def hear(self, beside: Iterable[EventId]) -> None:
-        """To be called by the driver with what came beside a message of the broker (see `Testimony`)."""
+        """Called by the driver with the marks that came with a message of the broker (see `Testimony`)."""
         for event in beside:
             note(self._remembered.heard, event)
 
@@ -68,13 +68,12 @@ class ReturningClient(ClientMachine):
         return super().handle(sender, message, now=now)
 
     def has_had(self, sender: Node, message: Message) -> bool:
-        """Whether this is an event that came before."""
+        """Whether this is an event that was delivered before."""
         memory = self._remembered
         is_again = isinstance(message, Deliver) and memory.has_returned and sender == self.broker
         return is_again and covers(memory.got, message.event.id)  # type: ignore[attr-defined]
 
     def _note(self, message: Message) -> None:
-        """What the broker says."""
         memory = self._remembered
         match message:
             case Deliver(event):
@@ -100,7 +99,7 @@ class ReturningClient(ClientMachine):
         return sends
 
     def peer_reset(self, peer: Node) -> Sequence[Effect]:
-        """The broker has a stand-in: tell it all, and say again what was not confirmed."""
+        """The broker has a stand-in: report to it, and send again what was not confirmed."""
         state, memory = self._state, self._remembered
         if peer != state.broker:
             return ()
@@ -121,13 +120,13 @@ class ReturningClient(ClientMachine):
         ]
 
     def _hear_early(self) -> list[Effect]:
-        """What a broker said that was about to be this client's, and is dead: nobody will say it again."""
+        """Handle early messages of a broker that died before the client moved there: they will not be sent again."""
         early, self._state.early = self._state.early, {}
         messages = [message for each in early.values() for message in each]
         return [effect for message in messages for effect in self.handle(self.broker, message, now=0.0)]
 
     def start_over(self, peer: Node) -> Sequence[Effect]:
-        """The broker has lost its memory, and nobody stands in for it: what it had not confirmed is in doubt."""
+        """The broker has lost its state and has no stand-in: unconfirmed requests are in doubt."""
         if peer == self.broker:
             self._remembered.unconfirmed = []
         return super().peer_reset(peer)
@@ -147,7 +146,7 @@ class ReturningClient(ClientMachine):
 
 
 def is_of_returning(state: bytes) -> bool:
-    """Whether a captured state is that of a client that can return."""
+    """Whether a captured state is that of a `ReturningClient`."""
     try:
         unpack(state, ReturningState)
     except msgspec.ValidationError:

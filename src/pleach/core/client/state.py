@@ -1,4 +1,4 @@
-"""What a client machine keeps, as plain data, and what it says again where its requests are leased (stabilise/)."""
+"""The state of a client machine as plain data, and the renewal of its leased requests (core/stabilise)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from pleach.core.mobility.phases import ClientPhase
 from pleach.core.mobility.resettling import Resettling
 
 RENEW = "renew"  # the timer
-ROUNDS_UNANSWERED_MAX = 2  # of renewal: an answer that has not come by then is lost
+ROUNDS_UNANSWERED_MAX = 2  # renewal rounds after which an answer is lost
 
 
 class RenewalClock(msgspec.Struct, frozen=True):
-    """When a client renews what it has leased: `every` so many seconds, for the first time after `phase`."""
+    """The renewal timer of a client: `every` so many seconds, the first time after `phase`."""
 
     every: float
     phase: float
@@ -45,45 +45,49 @@ class RenewalClock(msgspec.Struct, frozen=True):
         return SetTimer(RENEW, self.every, is_upkeep=True)
 
 
+class UnansweredRequests(msgspec.Struct, array_like=True):
+    """Requests without an answer, so that a late answer is not taken for that of a later request."""
+
+    asked: dict[str, None] = {}  # subscriptions
+    ended: dict[str, int] = {}  # subscriptions taken back: renewal rounds in which a confirmation is outdated (leases)
+    withdrawn: dict[str, int] = {}  # the same for advertisements
+
+
 class ClientMachineState(msgspec.Struct, array_like=True):
     broker: Node
     sequence: int
-    local: list[str]  # subscriptions whose confirmation was asked for early, and promises less
+    local: list[str]  # subscriptions that are confirmed by the broker alone, not network-wide
     unconfirmed: list[str]  # advertisements that are not yet in effect
-    waiting: list[Publish | Advertise | Unadvertise]  # what must not go out before they are, in order
-    subscriptions: dict[str, Filter]  # what the client has, to ask for it again of a broker that lost its memory
-    advertisements: dict[str, Filter]  # those of which the broker was told
-    early: dict[
-        Node, list[ClientReply | Redirect | Halt | Resume]
-    ]  # what brokers sent that this client has not been sent to yet
-    asked: dict[str, None] = {}  # subscriptions without an answer, and …
-    ended: dict[str, int] = {}  # … rounds of renewal for which one is that of a former life (with leases only)
-    withdrawn: dict[str, int] = {}  # the same for advertisements
-    refresh: float = 0.0  # what the broker has said of it
+    waiting: list[Publish | Advertise | Unadvertise]  # requests that wait for them, in order
+    subscriptions: dict[str, Filter]  # all that the client has, for a broker that lost its state
+    advertisements: dict[str, Filter]  # those that were sent to the broker
+    early: dict[Node, list[ClientReply | Redirect | Halt | Resume]]  # from brokers that this client will move to
+    unanswered: UnansweredRequests = msgspec.field(default_factory=UnansweredRequests)
+    refresh: float = 0.0  # seconds between renewals, as the broker asked for
     phase: ClientPhase = ClientPhase.RUNNING
-    unsaid: list[ClientRequest] = []  # what waits until a halted client goes on
-    resettling: Resettling | None = None  # it moves by itself
-    left: Node = ""  # the broker that it has left so: what that one still sends is not read
+    unsaid: list[ClientRequest] = []  # requests made while halted
+    resettling: Resettling | None = None  # a movement of its own
+    left: Node = ""  # the broker that it left by itself: messages from there are ignored
 
     def note_subscribed(self, name: str, wanted: Filter, *, network_wide: bool) -> None:
-        """As at the broker, a name stands for what it was first used for, until that is taken back or refused."""
+        """A name stands for its first filter until that is taken back or refused, as at the broker."""
         if self.subscriptions.setdefault(name, wanted) != wanted:
             return
-        self.asked[name] = None
+        self.unanswered.asked[name] = None
         if not network_wide:
             self.local.append(name)
 
     def note_refused(self, refused: Refused, *, is_leased: bool) -> None:
-        """What was never confirmed goes. What was is still wanted: a broker that forgot it may have room later.
+        """Drop a request that was never confirmed. One that was is kept: a broker that lost it may accept it later.
 
-        With leases it may be damaged state that refuses, so that all is asked for again with every round.
+        With leases the refusal may come from damaged state: everything is requested again in each renewal round.
         """
         if is_leased:
             return
         name, wanted = refused.subject, refused.filter
         match refused.layer:
-            case Layer.SUBSCRIPTIONS if name in self.asked and self.subscriptions.get(name) == wanted:
-                del self.subscriptions[name], self.asked[name]
+            case Layer.SUBSCRIPTIONS if name in self.unanswered.asked and self.subscriptions.get(name) == wanted:
+                del self.subscriptions[name], self.unanswered.asked[name]
                 self.local = [each for each in self.local if each != name]
             case Layer.ADVERTISEMENTS if name in self.unconfirmed and self.advertisements.get(name) == wanted:
                 del self.advertisements[name]
@@ -95,11 +99,12 @@ class ClientMachineState(msgspec.Struct, array_like=True):
             case Unadvertise(name):
                 self.advertisements.pop(name, None)
                 if is_leased:
-                    self.withdrawn[name] = ROUNDS_UNANSWERED_MAX
+                    self.unanswered.withdrawn[name] = ROUNDS_UNANSWERED_MAX
 
     def renewals(self, *, own_events: bool) -> list[ClientRequest]:
-        """A round: asks again for all that the client has. The broker may have forgotten any of it, and the client."""
-        self.ended, self.withdrawn = _a_round_later(self.ended), _a_round_later(self.withdrawn)
+        """A renewal round: requests all that the client has. The broker may have lost any of it, and the client."""
+        pending = self.unanswered
+        pending.ended, pending.withdrawn = _a_round_later(pending.ended), _a_round_later(pending.withdrawn)
         advertised, wanted = sorted(self.advertisements.items()), sorted(self.subscriptions.items())
         return [
             Attach(own_events),
@@ -107,12 +112,12 @@ class ClientMachineState(msgspec.Struct, array_like=True):
             *(Advertise(name, each) for name, each in advertised if name in self.unconfirmed),
             *(Subscribe(name, each, renews=True) for name, each in wanted),
             Renewed(),
-            *(Subscribe(name, self.subscriptions[name]) for name in sorted(self.asked)),
+            *(Subscribe(name, self.subscriptions[name]) for name in sorted(pending.asked)),
         ]
 
 
 def unpublished(refused: PublishRefused) -> Observe:
-    """What the trace has to know of an event that was not taken over; one that is in doubt may have been."""
+    """The observation of an event that was refused; one in doubt may have been published."""
     event_id = str(refused.event)
     if refused.is_in_doubt:
         return Observe(Observed.STATE, event_id=event_id, detail=f"in doubt: {refused.reason}")

@@ -1,1 +1,1 @@
-"""Events and filters: what is published, what is wanted, and the algebra between filters."""
+"""Events, filters, the filter language, relations between filters (covers, overlaps), and the matching index."""

@@ -1,4 +1,4 @@
-"""Relations between filters: covers, overlaps, equivalent.
+"""Relations between filters: covers, overlaps.
 
 `covers(a, b)`: every event that b matches is matched by a. Always sound: True is never claimed wrongly.
 Complete for conjunctions: attributes are independent of each other, so a covers b exactly if each constraint
@@ -36,10 +36,6 @@ def covers(a: Filter, b: Filter) -> bool:
 
 def overlaps(a: Filter, b: Filter) -> bool:
     return any(conjunctions_overlap(x, y) for x in a.conjunctions for y in b.conjunctions)
-
-
-def equivalent(a: Filter, b: Filter) -> bool:
-    return covers(a, b) and covers(b, a)
 
 
 def conjunction_covers(a: Conjunction, b: Conjunction) -> bool:

@@ -1,18 +1,18 @@
-"""Events as CloudEvents 1.0, in structured JSON form and in binary form (HTTP headers and a body), and back.
+"""Conversion of events to and from CloudEvents 1.0, in structured JSON form.
 
 **Identity.** `source` and `id` together identify. An event of ours, (publisher, incarnation, sequence), is
 `source = /publisher` (percent-encoded) and `id = incarnation/sequence`. Any other pair comes from elsewhere and
-says nothing about order, so each becomes a publisher of its own with a single event: `cloudevents:source:id`
+has no order, so each becomes a publisher of its own with a single event: `cloudevents:source:id`
 (both percent-encoded), incarnation 0, sequence 1. Both directions are inverse to each other.
 
 **Attributes.** `type`, `subject`, `time`, `dataschema`, `datacontenttype` and the extensions are attributes of
-the same names. `type` is required there and not here: `DEFAULT_TYPE` stands for none. CloudEvents knows no
-floats, no 64-bit integers and few names; headers know only strings. What would not come back as it was is
-carried by the extension `pleachattributes`: a JSON object of names and values, floats with a point or exponent,
-bytes as `{"base64": …}`. On the way in it overrides what the plain extensions say.
+the same names. `type` is required there and not here: `DEFAULT_TYPE` stands for none. CloudEvents has no floats, no
+64-bit integers and restricted names. Attributes that would not survive a round trip are in the extension
+`pleachattributes`: a JSON object of names and values, floats with a point or exponent, bytes as `{"base64": …}`. On
+input it overrides the plain extensions.
 
-**Payload.** It travels as `data_base64` or as the body. From elsewhere `data` is accepted too: as JSON text, or
-as the text itself where `datacontenttype` says that it is not JSON.
+**Payload.** It is sent as `data_base64`. On input `data` is accepted too: as JSON, or as text where `datacontenttype`
+is not JSON.
 """
 
 from __future__ import annotations
@@ -33,27 +33,25 @@ SPEC_VERSION = "1.0"
 DEFAULT_TYPE = "pleach.event"
 REST = "pleachattributes"
 FOREIGN = "cloudevents:"
-HEADER_PREFIX = "ce-"
 IDENTITY_CHARACTERS_MAX = 3 * PUBLISHER_BYTES_MAX + 64  # the longest publisher percent-encoded, and two numbers
 
 Pair: TypeAlias = tuple[str, str]  # source, id
 
-_RESERVED = frozenset(("specversion", "source", "id", "data", REST))  # no attributes of ours
+_RESERVED = frozenset(("specversion", "source", "id", "data", REST))  # not attributes
 _INT32 = range(-(2**31), 2**31)
 _NATIVE_ID = re.compile(r"(0|[1-9][0-9]{0,18})/([1-9][0-9]{0,18})")
 _EXTENSION_NAME = re.compile(r"[a-z0-9]{1,20}")
-_FOREIGN_NAME = re.compile(r"[a-z0-9]+")  # others do use longer names
+_FOREIGN_NAME = re.compile(r"[a-z0-9]+")  # others use longer names
 _JSON_CONTENT = re.compile(r"[^/;]+/(?:[^;]+\+)?json(?: *;.*)?", re.IGNORECASE)
 # CloudEvents strings hold no control characters and no noncharacters.
 _PLAIN_TEXT = re.compile(r"[^\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]+")
-_HEADER_SAFE = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"%')
 _CONTEXT_SHAPES = {
     "type": _PLAIN_TEXT,
     "subject": _PLAIN_TEXT,
     "time": re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII),
     "dataschema": re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!#-~]+"),
     "datacontenttype": re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?: *; *[!-~]+)*"),
-}  # the attributes that CloudEvents defines: all of them are texts
+}  # the attributes that CloudEvents defines, all of them texts
 
 
 def to_json(event: Event) -> bytes:
@@ -75,30 +73,8 @@ def from_json(text: bytes | str) -> Event:
     members = {name: value for name, value in decoded.items() if value is not None}
     payload = _payload(members)
     if "data" in members:
-        members.setdefault("datacontenttype", "application/json")  # so says the JSON format
+        members.setdefault("datacontenttype", "application/json")  # as the JSON format says
     return _event({n: v for n, v in members.items() if n not in ("data", "data_base64")}, payload)
-
-
-def to_binary(event: Event) -> tuple[dict[str, str], bytes]:
-    """The event in binary form: headers and body. Numbers and booleans are repeated as the texts they are."""
-    plain = _plain(event.attributes)
-    texts = [name for name, value in plain.items() if isinstance(value, str)]
-    members = {**_identity(event), **plain, **_rest(event.attributes, without=texts)}
-    content_type = members.pop("datacontenttype", None)
-    headers = {HEADER_PREFIX + name: _header(value) for name, value in members.items()}
-    return headers | ({"content-type": content_type} if content_type else {}), event.payload
-
-
-def from_binary(headers: Mapping[str, str], body: bytes) -> Event:
-    """Headers that are not of CloudEvents are passed over."""
-    members: dict[str, Any] = {}
-    for name, value in headers.items():
-        lower = name.lower()
-        if lower.startswith(HEADER_PREFIX):
-            members[lower.removeprefix(HEADER_PREFIX)] = _percent_decoded(value, lower)
-        elif lower == "content-type":
-            members["datacontenttype"] = value
-    return _event(members, body)
 
 
 def event_id_of(source: str, identifier: str) -> EventId:
@@ -119,7 +95,7 @@ def source_and_id_of(event_id: EventId) -> Pair:
 
 
 def _native(source: str, identifier: str) -> EventId | None:
-    """The id of ours that a pair spells, if it is the one way to spell it."""
+    """The event id that a pair represents, if it is its canonical form."""
     numbers = _NATIVE_ID.fullmatch(identifier)
     publisher = _unquoted(source[1:])
     if numbers is None or not publisher or source != f"/{quote(publisher, safe='')}":
@@ -128,7 +104,7 @@ def _native(source: str, identifier: str) -> EventId | None:
 
 
 def _foreign_pair(event_id: EventId) -> Pair | None:
-    """The pair from elsewhere for which an id stands, if it does. The strings get shorter, so this ends."""
+    """The foreign pair that an id represents, if any. The recursion ends, since the strings get shorter."""
     if not event_id.publisher.startswith(FOREIGN) or event_id[1:] != (0, 1):
         return None
     parts = [_unquoted(part) for part in event_id.publisher.removeprefix(FOREIGN).split(":")]
@@ -170,7 +146,7 @@ def _is_plain(name: str, value: Any) -> bool:
 
 
 def _rest(attributes: Mapping[str, Any], *, without: Collection[str]) -> dict[str, str]:
-    """The extension that carries all attributes but those that the plain form carries."""
+    """The extension with all attributes that the plain form does not carry."""
     carried = {name: _typed(value) for name, value in attributes.items() if name not in without}
     return {REST: msgspec.json.encode(carried, order="sorted").decode()} if carried else {}
 
@@ -249,17 +225,3 @@ def _base64(encoded: Any) -> bytes:
         return base64.b64decode(encoded, validate=True)
     except (TypeError, ValueError) as error:
         raise EventError(f"the CloudEvent's data_base64 is not base64: {error}") from None
-
-
-def _header(value: Any) -> str:
-    """A value as a header: visible ASCII as it is, all else (and quotes, percent signs) percent-encoded."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return quote(str(value), safe=_HEADER_SAFE)
-
-
-def _percent_decoded(value: str, header: str) -> str:
-    decoded = _unquoted(value)
-    if decoded is None:
-        raise EventError(f"the header {header} does not hold UTF-8 once percent-decoded")
-    return decoded

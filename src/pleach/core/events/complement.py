@@ -1,7 +1,7 @@
-"""Filters taken apart: what a filter leaves out, and how several of them divide all events among them.
+"""Complements of filters, and partitions of all events by several filters.
 
-`NOT` is not enough for that: `NOT (x = 5)` needs a number, so that an event without x, or with x = 'five', matches
-neither. A complement admits those as well, and of a filter and its complement exactly one matches every event.
+`NOT` is not a complement: `NOT (x = 5)` needs a number, so an event without x, or with x = 'five', matches neither. A
+complement matches those as well: every event matches exactly one of a filter and its complement.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def complement(wanted: Filter) -> Filter:
 
 
 def divided(wanted: Filter, parts: Sequence[Filter]) -> list[Filter]:
-    """One filter for each part, and one for the rest: what `wanted` matches, exactly one of them does.
+    """One filter for each part, and one for the rest: every event that `wanted` matches is matched by exactly one.
 
-    What several parts match belongs to the first of them. Raises FilterError where one becomes too large.
+    An event that several parts match belongs to the first of them. Raises FilterError where a filter becomes too large.
     """
     shares, rest = [], wanted
     for part in parts:
@@ -49,7 +49,7 @@ def _all_but(wanted: Filter) -> Expression:
 
 
 def _others(constraint: Constraint) -> Iterator[Constraint]:
-    """What a constraint does not admit: the attribute missing, of another kind, or another value of its kind."""
+    """The values that a constraint does not admit: none, of another kind, or another value of its kind."""
     if constraint.kind in (TypeConstraint.ABSENT, TypeConstraint.ANY):
         yield ANY if constraint.kind is TypeConstraint.ABSENT else ABSENT
         return

@@ -1,4 +1,4 @@
-"""Constraints and conjunctions: the parts of which filters in normal form are made (see `filter.py`).
+"""Constraints and conjunctions, the parts of a filter in normal form (`filter.py`).
 
 Meaning (every index, policy and engine must agree with `Filter.matches`):
 - A missing attribute satisfies no constraint but ABSENT (`NOT EXISTS`).
@@ -17,10 +17,10 @@ from pleach.core.events.ranges import EVERYTHING, Ranges
 
 
 class TypeConstraint(IntEnum):
-    """What a constraint asks of the attribute's type."""
+    """The type that a constraint requires."""
 
     ABSENT = 0  # the attribute must be missing
-    ANY = 1  # it must be there, of whatever type
+    ANY = 1  # it must be present, of any type
     NUMBER = 2
     STRING = 3
     BOOLEAN = 4
@@ -37,7 +37,7 @@ KIND_OF = {
 
 
 class PatternShape(IntEnum):
-    """What a LIKE pattern looks for. A prefix is no pattern: `LIKE 'ab%'` is the range ['ab', 'ac')."""
+    """The shape of a LIKE pattern. A prefix is not a pattern: `LIKE 'ab%'` is the range ['ab', 'ac')."""
 
     SUFFIX = 0
     CONTAINS = 1
@@ -59,7 +59,7 @@ class Pattern(NamedTuple):
                 return self.finds(other)
             case True, True:
                 return other.finds(self)
-            case False, True:  # who ends on one text does not end on another, unless one ends on the other
+            case False, True:  # a string does not end on two texts, unless one ends on the other
                 both_suffixes = self.shape is PatternShape.SUFFIX and other.shape is PatternShape.SUFFIX
                 return both_suffixes and not self.text.endswith(other.text) and not other.text.endswith(self.text)
             case _:
@@ -101,7 +101,7 @@ ANY = Constraint(TypeConstraint.ANY)
 
 
 class Conjunction:
-    """One constraint per attribute, all of which must hold. Without any it matches every event."""
+    """One constraint per attribute, all of which must hold. An empty one matches every event."""
 
     __slots__ = ("_hash", "constraints")
 

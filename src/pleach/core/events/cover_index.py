@@ -1,15 +1,15 @@
-"""The cover index: which filters cover, are covered by, or overlap a given one, without looking at all of them.
+"""The cover index: the filters that cover, are covered by, or overlap a given one, without a scan of all.
 
-Members lie in the grids of the matching index (`index/grid.py`). A question is put to each grid as a few operations on
-whole rows of bits, which leave the candidates; the algebra then decides. So the answers are those of a scan with
-`covers` and `overlaps`, and the rows may err towards too many candidates only:
+Members are in grids, like those of the matching index (`index/grid.py`). A query is a few operations on rows of bits
+per grid, which leave candidates; the algebra then decides. So the answers are those of a scan with `covers` and
+`overlaps`; the rows may only yield too many candidates:
 
     g covers f      g constrains only what f constrains, and rules out no bucket in which f has values
     f covers g      g constrains all that f constrains, and rules out every bucket that f rules out
     g overlaps f    for each attribute that both constrain there is a bucket that neither rules out
 
-Rows know values by buckets, so that many members with an equality of their own each would all be candidates of each
-other; such members are found by their values instead (`_pinned`).
+Rows distinguish values by buckets, so many members with different equalities would all be candidates of each other;
+such members are found by their values instead (`_pinned`).
 
 A filter of several conjunctions is a member with each of them. Several may cover together what none covers alone, but
 only if one of them overlaps it: between such filters that is the criterion.
@@ -28,14 +28,10 @@ from pleach.core.events.index.column import Column, buckets
 from pleach.core.events.index.grid import Field, Grid, GridEntry
 from pleach.core.events.index.predicates import predicates_of
 
-POSTING_SCAN_MAX = 64  # from here on the rows of the grids leave fewer candidates than a posting has
+POSTING_SCAN_MAX = 64  # above this, the rows of grids leave fewer candidates
 
 Pin: TypeAlias = tuple[str, TypeConstraint, Any]  # an attribute, and the one value (of a kind) that is admitted
-PATTERNED: Pin = (
-    "",
-    TypeConstraint.STRING,
-    None,
-)  # where members with patterns are: what these leave may be a single value
+PATTERNED: Pin = ("", TypeConstraint.STRING, None)  # of members with patterns, which may leave a single value
 Question: TypeAlias = Callable[[Grid[GridEntry], Conjunction], int]  # the bits of the candidates
 
 
@@ -43,7 +39,7 @@ class CoverIndex:
     """A set of filters. Answers never contain the filter asked about, and come in the order of insertion."""
 
     def __init__(self, members: Iterable[Filter] = ()) -> None:
-        """Members given at once are laid out in one sweep, not bit by bit."""
+        """Members given here are laid out at once, not bit by bit."""
         self._sequence: dict[Filter, int] = {}
         self._entries: dict[Filter, tuple[GridEntry, ...]] = {}
         self._next = 0
@@ -146,12 +142,12 @@ class CoverIndex:
         parts = _satisfiable(probe)
         if not parts:
             return (member for member in self._sequence if member != probe)
-        first = parts[:1]  # whoever covers the probe covers its first part
+        first = parts[:1]  # a filter that covers the probe covers its first part
         candidates = chain(self._simple_that_may_cover(parts[0]), self._owners(first, may_overlap, self._compound))
         return (member for member in candidates if member != probe)
 
     def _simple_that_may_cover(self, part: Conjunction) -> Iterator[Filter]:
-        """Who pins an attribute covers only what pins it to the same value: often that leaves a handful."""
+        """A member that pins an attribute covers only filters that pin it to the same value."""
         postings = [self._pinned.get(pin, {}) for pin in pins_of(part)]
         if has_patterns(part) or sum(map(len, postings)) > POSTING_SCAN_MAX:
             return self._owners([part], may_cover, self._simple, self._loose)
@@ -169,7 +165,7 @@ class CoverIndex:
         return (member for member in candidates if member != probe)
 
     def _simple_that_may_be_covered(self, part: Conjunction) -> Iterable[Filter] | None:
-        """What is covered by who pins an attribute pins it to the same value; None where that leaves too many."""
+        """Members that pin the same values; None where these are too many."""
         postings = [self._pinned.get(pin, {}) for pin in pins_of(part)]
         if not postings:
             return None
@@ -257,11 +253,11 @@ def _narrower(column: Column, constraint: Constraint) -> int:
     """The bits that rule out a value which the constraint admits."""
     if constraint.kind is TypeConstraint.ANY:
         return _or(row for kind in _PRESENT for row in column.kinds[kind][1])
-    if constraint.patterns:  # in which buckets these leave values is not known
+    if constraint.patterns:  # the buckets that patterns leave are unknown
         return _disjoint(column, constraint)
     boundaries, rows = column.kinds[constraint.kind]
     spans = buckets(boundaries, constraint.ranges)
-    return _or(rows[edge] for span in spans for edge in span)  # what lies between the edges seldom tells more
+    return _or(rows[edge] for span in spans for edge in span)  # rows between the edges rarely exclude more
 
 
 def _within(column: Column, constraint: Constraint) -> int:

@@ -45,7 +45,7 @@ class EventId(NamedTuple):
 
 class Event(msgspec.Struct, frozen=True, array_like=True):
     id: EventId
-    attributes: dict[str, Any]  # of Value: msgspec cannot say str | bytes; `checked` does
+    attributes: dict[str, Any]  # of Value: msgspec cannot express str | bytes; `checked` verifies it
     payload: bytes = b""
 
 
@@ -66,12 +66,12 @@ def check_content(attributes: Mapping[str, Any], payload: bytes) -> None:
 
 
 def check_attributes(attributes: Mapping[str, Any]) -> int:
-    """Returns their size, in which characters count as one byte: a bound, not a measure of what travels."""
+    """Returns their size, with one byte per character: a lower bound of the encoded size."""
     if len(attributes) > ATTRIBUTES_MAX:
         raise EventError(f"{len(attributes)} attributes; at most {ATTRIBUTES_MAX} are allowed")
     size = 0
     for name, value in attributes.items():
-        # Short tests first for what nearly all attributes are.
+        # Fast path for the usual types.
         if not (name.__class__ is str and name.isascii() and 0 < len(name) <= ATTRIBUTE_NAME_BYTES_MAX):
             _check_name(name)
         kind = value.__class__

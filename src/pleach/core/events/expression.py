@@ -1,4 +1,4 @@
-"""What a filter's text says, as a tree: made by `language.py`, turned into a filter by `normalise.py`."""
+"""The syntax tree of a filter's text: made by `language.py`, turned into a filter by `normalise.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Constant(NamedTuple):
 
 
 class Predicate(NamedTuple):
-    """What one comparison asks of one attribute."""
+    """One comparison of one attribute."""
 
     attribute: str
     constraint: Constraint

@@ -4,7 +4,7 @@
     └── Conjunction ──────────┘    └─ Conjunction ┘
 
 Filters are immutable and hash by content. Texts become filters in `language.py`, filters become texts in
-`spelling.py`; `normalise.py` brings them into the form in which equal filters are (as far as is cheap) equal.
+`spelling.py`; `normalise.py` brings them into a form in which most equivalent filters are equal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pleach.core.events.spelling import spell
 
 
 class Filter:
-    """A disjunction of conjunctions; without any it matches nothing."""
+    """A disjunction of conjunctions; an empty one matches nothing."""
 
     def __init__(self, conjunctions: Iterable[Conjunction]) -> None:
         self.conjunctions = tuple(conjunctions)
@@ -29,7 +29,7 @@ class Filter:
 
     @cached_property
     def text(self) -> str:
-        """The canonical spelling; parsing it gives an equal filter."""
+        """The canonical text; parsing it gives an equal filter."""
         return spell(self.conjunctions)
 
     def __eq__(self, other: object) -> bool:

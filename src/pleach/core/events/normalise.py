@@ -1,4 +1,4 @@
-"""From what a text says to a filter in normal form, so that filters that say the same are mostly equal.
+"""Normal form: turns an expression into a filter so that equivalent filters are mostly equal.
 
 1. NOT is pushed down to the predicates, AND is distributed over OR: a list of conjunctions.
 2. Constraints on one attribute are intersected; what admits nothing vanishes.
@@ -13,7 +13,7 @@ nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from functools import lru_cache, reduce
 from itertools import product
 from typing import TypeAlias
@@ -44,19 +44,6 @@ Conjunctions: TypeAlias = list[Conjunction]
 TRUE = Conjunction({})
 
 
-def filter_of(*conjunctions: Mapping[str, Constraint | Sequence[Constraint]]) -> Filter:
-    """The filter that matches where one of `conjunctions` does; constraints on one attribute intersect.
-
-    filter_of({"topic": equals("t1"), "price": (greater(50), less(60))})
-    """
-    return normalise(Or(tuple(And(tuple(_predicates(constraints))) for constraints in conjunctions)))
-
-
-def union_of_filters(filters: Iterable[Filter]) -> Filter:
-    """The filter that matches where one of `filters` does."""
-    return _finished([conjunction for each in filters for conjunction in each.conjunctions])
-
-
 def normalise(expression: Expression, *, conjunctions_max: int = CONJUNCTIONS_MAX) -> Filter:
     return _finished(_Distribution(conjunctions_max).conjunctions_of(expression))
 
@@ -75,12 +62,6 @@ def canonical(constraint: Constraint) -> Constraint | None:
     if not admits_something(constraint):
         return None
     return constraint._replace(patterns=_needed(constraint.ranges, tuple(sorted(set(constraint.patterns)))))
-
-
-def _predicates(constraints: Mapping[str, Constraint | Sequence[Constraint]]) -> Iterable[Predicate]:
-    for name, asked in constraints.items():
-        for constraint in [asked] if isinstance(asked, Constraint) else asked:
-            yield Predicate(name, constraint)
 
 
 class _Distribution:
@@ -134,7 +115,7 @@ def _may_admit(constraint: Constraint) -> bool:
 
 
 def _joined(a: Conjunction, b: Conjunction) -> Conjunction | None:
-    """Both at once, None where they contradict each other at first sight."""
+    """The intersection of both; None where they obviously contradict each other."""
     constraints = dict(a.constraints)
     for name, constraint in b.constraints.items():
         both = _both_constraints(constraints[name], constraint) if name in constraints else constraint
@@ -155,7 +136,7 @@ def _both_constraints(a: Constraint, b: Constraint) -> Constraint | None:
 
 
 def _finished(conjunctions: Conjunctions) -> Filter:
-    """Steps 3 and 4, repeated: united ranges may make a pattern superfluous, or let a search end in time."""
+    """Steps 3 and 4, repeated: united ranges may make a pattern redundant, or a search feasible."""
     before = conjunctions
     after = _step(before)
     while after != before:
@@ -204,7 +185,7 @@ def _covers_cheaply(a: Conjunction, b: Conjunction) -> bool:
 
 
 def _reduced(conjunctions: Conjunctions, covers: Callable[[Conjunction, Conjunction], bool]) -> Conjunctions:
-    """United and absorbed until nothing changes; sorted, so that the order of writing does not matter."""
+    """Unite and absorb until nothing changes; sorted, so that the source order does not matter."""
     before: Conjunctions = []
     after = conjunctions
     while len(after) > 1 and after != before:
@@ -252,7 +233,7 @@ def _united_along(conjunctions: Conjunctions, name: str) -> Conjunctions:
 
 
 def _alternatives(constraints: list[Constraint]) -> list[Constraint]:
-    """As few constraints as admit the same values; none at all if missing and present are both admitted."""
+    """The fewest constraints that admit the same values; none if both missing and present are admitted."""
     ranges: defaultdict[tuple[TypeConstraint, tuple[Pattern, ...]], list[Ranges]] = defaultdict(list)
     for constraint in constraints:
         ranges[constraint.kind, constraint.patterns].append(constraint.ranges)

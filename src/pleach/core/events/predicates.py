@@ -1,4 +1,4 @@
-"""The predicates of the filter language as constraints: what one comparison asks of one attribute.
+"""The predicates of the filter language as constraints of one attribute.
 
     Conjunction({"topic": equals("t1"), "price": greater(50)})
 
@@ -75,7 +75,7 @@ def between(low: Any, high: Any) -> Constraint:
 
 
 def one_of(values: Iterable[Any]) -> Constraint:
-    """`values` are of one kind, and there is at least one."""
+    """`values`: at least one, all of one kind."""
     constraints = [equals(value) for value in values]
     return of_kind(constraints[0].kind, union_of(constraint.ranges for constraint in constraints))
 
@@ -93,7 +93,7 @@ def contains(text: str) -> Constraint:
 
 
 def of_kind(kind: TypeConstraint, ranges: Ranges = EVERYTHING) -> Constraint:
-    """The constraint that asks for a kind and a range, with sets of booleans in their one spelling."""
+    """A constraint of a kind and ranges; sets of booleans in normal form."""
     if kind is not TypeConstraint.BOOLEAN:
         return Constraint(kind, ranges)
     match False in ranges, True in ranges:
@@ -106,7 +106,7 @@ def of_kind(kind: TypeConstraint, ranges: Ranges = EVERYTHING) -> Constraint:
 
 
 def opposite(constraint: Constraint) -> Constraint:
-    """What NOT makes of a predicate: the other values of its kind. For one predicate, not for a mixture."""
+    """NOT of a single predicate: the other values of its kind."""
     if constraint.kind is TypeConstraint.ABSENT:
         return ANY
     if constraint.kind is TypeConstraint.ANY:

@@ -1,4 +1,4 @@
-"""Sets of values along one ordered axis, as the places where one enters or leaves the set.
+"""Sets of values along one ordered axis, represented by the cuts where the set begins and ends.
 
 A *cut* lies between values: `(v, BEFORE)` just below v, `(v, AFTER)` just above. A set is the side on which
 it starts (at minus infinity) and the sorted cuts at which it toggles:
@@ -15,8 +15,10 @@ and nothing lies before the empty string, so a set of strings that holds it star
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 BEFORE, AFTER = 0, 1
@@ -71,7 +73,7 @@ NOTHING = Ranges(inside_first=False, cuts=())
 
 
 def cut(value: Any, side: int) -> Cut:
-    """The cut beside `value`, in the one spelling that each place has."""
+    """The cut beside `value`, in its canonical form."""
     if side == BEFORE and value.__class__ in (str, bytes) and value[-1:] in ("\0", b"\0"):
         return (value[:-1], AFTER)
     return (value, side)
@@ -162,7 +164,7 @@ def disjoint(a: Ranges, b: Ranges) -> bool:
 
 
 def _combine(a: Ranges, b: Ranges, rule: Callable[[bool, bool], bool]) -> Ranges:
-    """Walk both sets from minus infinity and write down where `rule` of the two changes."""
+    """Merge both sets from minus infinity and collect the cuts where `rule` changes."""
     in_a, in_b = a.inside_first, b.inside_first
     inside = first = rule(in_a, in_b)
     out: list[Cut] = []
@@ -207,3 +209,31 @@ def _run(low: Cut | None, high: Cut | None) -> tuple[Any, ...] | None:
 def _nul(value: Any) -> Any:
     """The least character, or byte."""
     return "\0" if isinstance(value, str) else b"\0"
+
+
+def fill_gaps(ranges: Ranges, bound: float) -> Ranges:
+    """`ranges` with gaps between numbers closed, the smallest first, while the added share stays within `bound`.
+
+    The share is the length that was added, divided by that of the result. The result depends on the set alone.
+    """
+    if bound <= 0 or not ranges.cuts or not _is_number(ranges.cuts[0][0]):
+        return ranges
+    solid = sum(high[0] - low[0] for low, high in ranges.intervals() if low is not None and high is not None)
+    gaps = [(low[0] - high[0], high, low) for (_, high), (low, _) in pairwise(ranges.intervals()) if high and low]
+    added: float = 0
+    closed = set()
+    for width, high, low in sorted(gaps):
+        added += width
+        if not _is_within(added, solid + added, bound):
+            break
+        closed |= {high, low}
+    return ranges._replace(cuts=tuple(cut for cut in ranges.cuts if cut not in closed))
+
+
+def _is_within(added: float, total: float, bound: float) -> bool:
+    """True if `added` is at most the share `bound` of `total`, a length that is finite and not zero."""
+    return 0 < total < math.inf and added <= bound * total
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""The canonical text of a filter: what `language.parse_internal` reads back as an equal filter.
+"""The canonical text of a filter; `language.parse_internal` reads it back as an equal filter.
 
 One constraint is spelled as the parts that must hold together (ranges first, then patterns), so that a
 conjunction is a flat chain of ANDs. Ranges are spelled, in this order of preference:
@@ -38,10 +38,6 @@ def spell_conjunction(conjunction: Conjunction) -> str:
     return " AND ".join(parts) or "TRUE"
 
 
-def spell_constraint(name: str, constraint: Constraint) -> str:
-    return " AND ".join(_constraint_parts(spell_name(name), constraint))
-
-
 def spell_name(name: str) -> str:
     if _PLAIN_NAME.fullmatch(name) and name.upper() not in KEYWORDS:
         return name
@@ -75,7 +71,7 @@ def _constraint_parts(name: str, constraint: Constraint) -> Iterator[str]:
 
 
 def _whole_kind(name: str, kind: TypeConstraint) -> str:
-    """Every value of one kind: no predicate says that, so it is spelled as one that all of them meet."""
+    """Every value of one kind: no predicate expresses that, so a predicate is used that all of them satisfy."""
     match kind:
         case TypeConstraint.STRING:
             return f"{name} LIKE '%'"

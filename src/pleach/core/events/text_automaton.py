@@ -1,4 +1,4 @@
-"""Is there a string within these ranges that fits these patterns? Decided by a search, with a string as proof.
+"""Search for a string within ranges that fits patterns: decides whether one exists.
 
 The conditions are small automata that read the string character by character:
 
@@ -9,8 +9,8 @@ The conditions are small automata that read the string character by character:
 
 Their product is explored breadth first. Characters that no condition mentions differ only by where they lie
 between those that are mentioned: one stands for each such gap. The product is finite and the search complete,
-but conditions on many texts can make it large: it stops after `STEPS_MAX`. Before that a few likely strings are
-tried, because most questions have an easy answer.
+but conditions on many texts can make it large: it stops after `STEPS_MAX`. A few likely strings are tried first,
+which decides most cases.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ State: TypeAlias = tuple[Place, int, int]  # place within the ranges, node of th
 
 
 class TextSearchResult(NamedTuple):
-    """`word` fits all conditions. Without one, `complete` says that there is none, not that we gave up."""
+    """`word` fits all conditions. If it is None, `complete` tells that none exists, not that the search gave up."""
 
     word: str | None
     complete: bool = True
@@ -50,7 +50,7 @@ def find_word(ranges: Ranges, patterns: tuple[Pattern, ...]) -> TextSearchResult
 
 
 def _contradictory(patterns: tuple[Pattern, ...]) -> bool:
-    """True if what one pattern asks for brings along what another forbids."""
+    """True if one pattern implies a text that another forbids."""
     forbidden = [pattern for pattern in patterns if pattern.negated]
     return any(p.finds(q) for p in patterns if not p.negated for q in forbidden)
 
@@ -135,7 +135,7 @@ class Comparator:
 
 
 def explore(ranges: Ranges, patterns: tuple[Pattern, ...]) -> TextSearchResult:
-    """The search itself, breadth first; it finds a shortest string."""
+    """Breadth-first search for a shortest string."""
     comparator, matcher = Comparator(ranges), TextMatcher(patterns)
     alphabet = _alphabet(ranges, patterns)
     start: State = (comparator.start, 0, 0)

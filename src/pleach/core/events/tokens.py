@@ -1,4 +1,4 @@
-"""The words of the filter language, each with the place where it stands."""
+"""The tokens of the filter language, with their columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pleach.core.events.predicates import canonical_value
 from pleach.core.events.spelling import KEYWORDS
 from pleach.errors import FilterError
 
-INTEGER_DIGITS_MAX = 40  # more than any 64-bit number has, few enough to convert without thought
+INTEGER_DIGITS_MAX = 40  # more than any 64-bit number has; bounds the conversion
 SHOWN_CHARACTERS = 24
 
 
@@ -28,7 +28,7 @@ class Sort(Enum):
 class Token(NamedTuple):
     sort: Sort
     value: Any  # the name, the literal's value, the keyword in capitals, the operator or mark
-    shown: str  # as it was written
+    shown: str  # the source text
     column: int
 
 
@@ -63,7 +63,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def shown(token: Token) -> str:
-    """How errors name a token that was found."""
+    """A token in error messages."""
     if token.sort is Sort.END:
         return "the end of the text"
     too_long = len(token.shown) > SHOWN_CHARACTERS

@@ -1,1 +1,1 @@
-"""Components: clients that live in a broker, and move with their state (docs/how-to/components.md)."""
+"""Components: clients that run inside a broker and move with their state (docs/how-to/components.md)."""

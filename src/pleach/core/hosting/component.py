@@ -1,10 +1,9 @@
-"""What a component is: a piece of an application that a broker hosts, and that can move to another one.
+"""The interface of a component: a part of an application that a broker hosts and that can move to another broker.
 
-Rule 1: its state is what `snapshot` gives. `restore` into a fresh one makes it go on as if nothing had been.
-Rule 2: it is deterministic: state and publications follow from the events and their order, and from nothing else. After
-        a crash the broker has it do again what it has on disk, so a clock, chance, or a file would make it another one.
-Rule 3: it works while the broker waits: `on_event` is as short as matching an event, and so is `snapshot`, which is
-        asked for after each.
+Rule 1: its state is what `snapshot` returns; `restore` into a new instance continues from it.
+Rule 2: it is deterministic: state and publications follow from the events and their order alone. After a crash the
+        broker replays its journal, so a component must not read clocks, random numbers or files.
+Rule 3: the broker waits for it: `on_event` and `snapshot`, which is called after each event, must be fast.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import NamedTuple, Protocol, TypeAlias
 from pleach.core.events.event import Event, Value
 from pleach.core.messages import Node
 
-STATE_BYTES_MAX = 1_048_576  # of a component: its state travels in one message, as a frame
-PUBLICATIONS_MAX = 1_000  # in answer to one event
+STATE_BYTES_MAX = 1_048_576  # the state is sent in one message
+PUBLICATIONS_MAX = 1_000  # per event
 
 
 class Publication(NamedTuple):
-    """What a component wants published."""
+    """An event to publish."""
 
     attributes: Mapping[str, Value]
     payload: bytes = b""
@@ -28,7 +27,7 @@ class Publication(NamedTuple):
 
 class Component(Protocol):
     def on_event(self, event: Event) -> Iterable[Publication]:
-        """An event has come that it is subscribed to: exactly once, wherever the component is by then."""
+        """Handle an event that it is subscribed to; called exactly once per event, also across movements."""
         ...
 
     def snapshot(self) -> bytes:
@@ -36,8 +35,8 @@ class Component(Protocol):
         ...
 
     def restore(self, state: bytes) -> None:
-        """Become the one that gave this snapshot."""
+        """Take over the state of a snapshot."""
         ...
 
 
-Factory: TypeAlias = Callable[[Node], Component]  # given its name; without any state
+Factory: TypeAlias = Callable[[Node], Component]  # creates a component of a name, without state

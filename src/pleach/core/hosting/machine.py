@@ -1,16 +1,17 @@
 """The components of one broker (docs/how-to/components.md, docs/protocols/movement.md).
 
-    effects of the broker ──▶ taken ──▶ for a component: heard at once; what it says waits in line
+    effects of the broker ──▶ taken ──▶ for a component: handled at once; its requests are queued
                                   └───▶ for others: left to the driver
-    the line              ──▶ said to the broker as a client's requests, within the same step
+    the queue             ──▶ handled by the broker as a client's requests, within the same step
 
-A component is a client without a link. What is for it never leaves the broker, and its state changes in the step in
-which the broker delivers: on disk, both are there or neither. So it is never behind what it has been given, and what it
-has published because of an event is on its way whenever the event counts as seen.
+A component is a client without a link. Messages to it never leave the broker, and its state changes in the step in
+which the broker delivers: both are committed or neither. So its state always includes all delivered events, and the
+events that it published because of them are queued.
 
-Rule 1: it is here, at another broker, or on its way in a `MoveState`, and runs only where it is: from the moment that
-        its state is packed it is halted, and if that has arrived, it is not here any more.
-Rule 2: what components say is said in order, and bounded in a step: two that answer each other do not stop the broker.
+Rule 1: a component is at one broker, or in transit in a `MoveState`, and runs only at its broker: it is halted once its
+        state is packed, and removed once the state has arrived elsewhere.
+Rule 2: requests of components are handled in order and bounded per step: two that answer each other do not block the
+        broker.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ RENEW: Final = "hosting:renew:"
 NOTHING = Reaction()
 
 
-class Saying(msgspec.Struct, frozen=True, array_like=True):
-    """What a component says to its broker."""
+class QueuedRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A request of a component to its broker."""
 
     component: Node
     message: ClientRequest | Halted | Farewell
 
 
-class Beginning(msgspec.Struct, array_like=True):
-    """A component that was asked for, and what it has asked for in turn that is not in effect everywhere."""
+class StartingComponent(msgspec.Struct, array_like=True):
+    """A component that is starting, and its requests that are not yet in effect everywhere."""
 
     operation: str
     awaited: list[str]
@@ -69,29 +70,29 @@ class Beginning(msgspec.Struct, array_like=True):
 
 class HostingState(msgspec.Struct, array_like=True):
     residents: dict[Node, bytes]  # sorted
-    line: list[Saying]
-    beginnings: dict[Node, Beginning]
+    queue: list[QueuedRequest]
+    starting: dict[Node, StartingComponent]
 
 
 class Hosting:
-    """`factories`: by kind, what this broker can host."""
+    """`factories`: by kind, the components that this broker can host."""
 
     name = "hosting"
     accepts: frozenset[type[Message]] = frozenset(get_args(HostingRequest))
-    operation = ""  # it locks nobody
+    operation = ""  # no locks
 
     def __init__(self, context: BrokerContext, factories: Mapping[str, Factory]) -> None:
         self._context = context
         self._factories = dict(factories)
-        self.here: dict[Node, Resident] = {}  # always this one: the broker looks at it before each message
-        self._line: list[Saying] = []
-        self._beginnings: dict[Node, Beginning] = {}
+        self.here: dict[Node, Resident] = {}  # never replaced: the broker reads it before each message
+        self._queue: list[QueuedRequest] = []
+        self._starting: dict[Node, StartingComponent] = {}
 
     @property
     def under_way(self) -> Reconfiguration | None:
         return None
 
-    # What an operator wants --------------------------------------------------------------------------------------
+    # Requests of operators ---------------------------------------------------------------------------------------
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         match message:
@@ -99,7 +100,7 @@ class Hosting:
                 return Reaction(self._asked_to_begin(message))
             case RequestUnhost():
                 return Reaction([Concluded(message.operation, self._end(message.component))])
-        raise ProtocolError(self._context.name, sender, message, "it is not about components")
+        raise ProtocolError(self._context.name, sender, message, "not a request about components")
 
     def _asked_to_begin(self, request: RequestHost) -> list[Effect]:
         if reason := self._why_not_begin(request):
@@ -114,19 +115,19 @@ class Hosting:
             return [Concluded(request.operation, reason)]
         self.here[name] = resident
         wanted = [each.text for each in (*request.subscribe, *request.advertise)]
-        self._beginnings[name] = Beginning(request.operation, wanted)
+        self._starting[name] = StartingComponent(request.operation, wanted)
         return [*self._sorted(name, resident.begin(request.subscribe, request.advertise)), *self._begun(name)]
 
     def _begun(self, name: Node, reason: str = "", *, is_over: bool = False) -> list[Effect]:
-        """It has begun once all that it wants is in effect everywhere: no event from then on is missed."""
-        beginning = self._beginnings.get(name)
-        if beginning is None or (beginning.awaited and not is_over):
+        """Conclude the start once all its requests are in effect everywhere: no later event is missed."""
+        starting = self._starting.get(name)
+        if starting is None or (starting.awaited and not is_over):
             return []
-        del self._beginnings[name]
-        return [Concluded(beginning.operation, reason)]
+        del self._starting[name]
+        return [Concluded(starting.operation, reason)]
 
     def _why_not_begin(self, request: RequestHost) -> str:
-        """Empty where it can begin."""
+        """Why a component cannot start; empty if it can."""
         context, name = self._context, request.component
         if name in self.here or name in context.sessions:
             return f"{context.name} has a client {name} already: choose another name"
@@ -137,26 +138,26 @@ class Hosting:
         return self.why_not(request.kind)
 
     def _end(self, name: Node) -> str:
-        """Why not; empty where it ends."""
+        """Stop a component. Returns why not; empty if it stops."""
         resident = self.here.get(name)
         if resident is None:
             return f"{self._context.name} hosts no component {name}"
-        if name in self._beginnings:
+        if name in self._starting:
             return f"{name} is only beginning: ask again"
         is_attached = name in self._context.sessions
         if is_attached and (resident.has_failed or resident.client.is_halted):
             return f"{name} moves just now, or ends: ask again"
         if is_attached:
-            self._line.append(Saying(name, Detach()))
+            self._queue.append(QueuedRequest(name, Detach()))
         else:
             del self.here[name]
         return ""
 
-    # What the broker has for components, and they for it ---------------------------------------------------------
+    # Messages between the broker and components ------------------------------------------------------------------
 
     def taken(self, effects: Sequence[Effect]) -> list[Effect]:
-        """Have components hear what is for them; the rest is for the driver."""
-        present = frozenset(self.here)  # one that goes with the first of these is not there for the others
+        """Hand effects for components to them; returns the rest, for the driver."""
+        present = frozenset(self.here)  # one that ends with the first effect gets no later ones
         left: list[Effect] = []
         for effect in effects:
             match effect:
@@ -173,14 +174,14 @@ class Hosting:
         if resident is None:
             return []
         if isinstance(message, Resume) and message.broker != self._context.name:
-            del self.here[name]  # the other one is at work
+            del self.here[name]  # it runs at the other broker
             return self._begun(name, is_over=True)
         effects = self._sorted(name, resident.take(message))
-        return [*effects, *self._confirmed(resident, message)] if name in self._beginnings else effects
+        return [*effects, *self._confirmed(resident, message)] if name in self._starting else effects
 
     def _confirmed(self, resident: Resident, message: Message) -> list[Effect]:
-        """While it begins: what was asked for is there, or cannot be; then the component is no good."""
-        name, awaited = resident.name, self._beginnings[resident.name].awaited
+        """While it starts: note a confirmation; a refusal makes the component fail."""
+        name, awaited = resident.name, self._starting[resident.name].awaited
         match message:
             case Subscribed(wanted) | Advertised(wanted) if wanted in awaited:
                 awaited.remove(wanted)
@@ -189,12 +190,12 @@ class Hosting:
         return self._begun(name, resident.complaint, is_over=resident.has_failed)
 
     def _sorted(self, name: Node, effects: Sequence[Effect]) -> list[Effect]:
-        """Requests join the line; of the rest, what matters outside of a client's own process."""
+        """Queue requests; returns observations and timers."""
         left: list[Effect] = []
         for effect in effects:
             match effect:
                 case Send(_, message):
-                    self._line.append(Saying(name, message))  # type: ignore[arg-type]
+                    self._queue.append(QueuedRequest(name, message))  # type: ignore[arg-type]
                 case Observe():
                     left.append(msgspec.structs.replace(effect, client=name))
                 case SetTimer(after=after):
@@ -203,11 +204,11 @@ class Hosting:
                     left.append(CancelTimer(RENEW + name))
         return left
 
-    def next_said(self) -> Saying | None:
-        """Take what is to be said next from the line. Who has said farewell is gone, unless it shall be seen why."""
-        if not self._line:
+    def next_said(self) -> QueuedRequest | None:
+        """Take the next request from the queue. A component that detaches is removed, unless it has failed."""
+        if not self._queue:
             return None
-        said = self._line.pop(0)
+        said = self._queue.pop(0)
         resident = self.here.get(said.component)
         if resident is not None and isinstance(said.message, Detach) and not resident.has_failed:
             del self.here[said.component]
@@ -215,14 +216,14 @@ class Hosting:
 
     @property
     def is_waiting(self) -> bool:
-        return bool(self._line)
+        return bool(self._queue)
 
     def is_concerned(self, event: Event) -> bool:
-        """Whether this event may change a component. What is no event does not: it is refused.
+        """Whether handling this event may change a component. An invalid event does not: it is refused.
 
-        Any event does while something is to be said: it is said behind whatever the broker handles next.
+        Any event does while requests are queued, since they are handled after the next message.
         """
-        if self._line:
+        if self._queue:
             return True
         try:
             check_attributes(event.attributes)
@@ -233,7 +234,7 @@ class Hosting:
         return any(each.matches(event.attributes) for filters in wanted for each in filters)
 
     def handle_timer(self, name: str, *, now: float) -> Reaction:
-        """GO_ON: the broker goes on with the line by itself."""
+        """GO_ON only triggers the broker, which then handles the queue."""
         resident = self.here.get(name.removeprefix(RENEW))
         if resident is None or not name.startswith(RENEW):
             return NOTHING
@@ -275,16 +276,16 @@ class Hosting:
             for name, resident in sorted(self.here.items())
             for effect in self._sorted(name, resident.client.resume(now=0.0))
         ]
-        return [*renewals, SetTimer(GO_ON, 0.0)] if self._line else renewals
+        return [*renewals, SetTimer(GO_ON, 0.0)] if self._queue else renewals
 
     def capture(self) -> bytes:
         residents = {name: self.here[name].pack() for name in sorted(self.here)}
-        return pack(HostingState(residents, self._line, dict(sorted(self._beginnings.items()))))
+        return pack(HostingState(residents, self._queue, dict(sorted(self._starting.items()))))
 
     def restore(self, state: bytes) -> None:
-        """Raises ComponentError where one of them cannot be made again: by other settings than those of its disk."""
+        """Raises ComponentError where a component cannot be created: the settings differ from those of the disk."""
         restored = unpack(state, HostingState)
         self.here.clear()
         for name, data in restored.residents.items():
             self.take_in(name, data)
-        self._line, self._beginnings = restored.line, restored.beginnings
+        self._queue, self._starting = restored.queue, restored.starting

@@ -1,8 +1,7 @@
-"""One component at its broker: a client machine that talks to the broker, and the component behind it.
+"""One component at its broker: the component, and a client machine that talks to the broker for it.
 
-The client machine is the one that applications have in processes of their own, so that a component subscribes,
-advertises, publishes, renews and moves as any client does. Here there is no link: what the broker has for it is taken
-at once, within the same step of the broker, and so on the same disk.
+The client machine is the one of the client library: a component subscribes, advertises, publishes, renews and moves
+like any client. There is no link: messages are handled within the same step of the broker, and committed with it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pleach.errors import ComponentError
 
 
 class ResidentState(msgspec.Struct, frozen=True, array_like=True):
-    """A component with all that it is: for the disk, and for the way to another broker."""
+    """The complete state of a component: for the disk, and for a movement."""
 
     kind: str
     incarnation: int
@@ -32,10 +31,10 @@ class ResidentState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Resident:
-    """`complaint`: what has gone wrong last, for people; one that `has_failed` does nothing any more.
+    """`complaint`: the last error, for operators; a component that `has_failed` does nothing any more.
 
-    Its snapshot is taken with each event, so that one which gives none fails in the step of that event, and whoever
-    captures a broker changes nothing by that.
+    Its snapshot is taken after each event: a component without one fails in the step of that event, and capturing the
+    broker does not run its code.
     """
 
     def __init__(self, name: Node, broker: Node, kind: str, component: Component, incarnation: int) -> None:
@@ -45,7 +44,7 @@ class Resident:
         self.complaint = ""
         self.has_failed = False
         self._component = component
-        self._state = b""  # of the component, since its last event
+        self._state = b""  # the component's snapshot after its last event
 
     def begin(self, subscriptions: Sequence[Filter], advertisements: Sequence[Filter]) -> list[Effect]:
         client = self.client
@@ -57,7 +56,7 @@ class Resident:
         return effects
 
     def take(self, message: Message) -> list[Effect]:
-        """What its broker has for it; from the former one, when it has just come."""
+        """Handle a message of its broker."""
         if self.has_failed:
             return []
         if isinstance(message, PublishRefused | Refused):
@@ -66,7 +65,7 @@ class Resident:
         return [*effects, *self._react(message.event)] if isinstance(message, Deliver) else effects
 
     def _react(self, event: Event) -> list[Effect]:
-        """Whatever it raises is its own fault: it ends, and its broker and the others go on."""
+        """An exception makes the component fail; the broker and other components continue."""
         try:
             publications = _checked(self._component.on_event(event))
             self.take_snapshot()
@@ -77,7 +76,7 @@ class Resident:
         return [effect for each in publications for effect in self.client.publish(each.attributes, each.payload)]
 
     def fail(self, reason: str) -> list[Effect]:
-        """Says farewell, halted or not: if it moves just now, the farewell waits for the outcome at the broker."""
+        """Detach, halted or not: during a movement the broker handles the Detach after its outcome."""
         self.complaint, self.has_failed = reason, True
         seen = Observe(Observed.STATE, detail=f"component {self.name} has failed {reason}")
         return [seen, Send(self.client.broker, Detach())]
@@ -85,7 +84,7 @@ class Resident:
     # State ---------------------------------------------------------------------------------------------------
 
     def take_snapshot(self) -> None:
-        """Raises ComponentError where the component cannot say what it is, or is too much to carry."""
+        """Raises ComponentError where the component has no snapshot, or one that is too large."""
         try:
             state = self._component.snapshot()
         except Exception as error:
@@ -96,7 +95,7 @@ class Resident:
         self._state = state
 
     def pack(self) -> bytes:
-        """One that has failed has no state that anybody should go on with."""
+        """Without the component's state if it has failed."""
         component = b"" if self.has_failed else self._state
         client = self.client
         return pack(
@@ -105,7 +104,7 @@ class Resident:
 
     @classmethod
     def unpack(cls, name: Node, data: bytes, factory: Factory) -> Resident:
-        """Raises ComponentError where a component cannot be made of it."""
+        """Raises ComponentError where the component cannot be restored."""
         state = unpack(data, ResidentState)
         try:
             component = factory(name)
@@ -125,11 +124,11 @@ def kind_of(data: bytes) -> str:
     try:
         return unpack(data, ResidentState).kind
     except msgspec.MsgspecError as error:
-        raise ComponentError("", f"no state of a component: {error}") from error
+        raise ComponentError("", f"invalid state of a component: {error}") from error
 
 
 def _checked(given: object) -> list[Publication]:
-    """Either all of them can be published, or none is."""
+    """The publications; raises unless all of them are valid."""
     publications = [*given]  # type: ignore[misc]
     if len(publications) > PUBLICATIONS_MAX:
         raise ValueError(f"{len(publications):,} publications; at most {PUBLICATIONS_MAX:,} are allowed")

@@ -1,4 +1,4 @@
-"""A component to try things with: adds up what comes, and says after each event how far it has got."""
+"""An example component: sums an attribute, and publishes the sum after each event."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pleach.core.events.event import Event
 from pleach.core.hosting.component import Factory, Publication
 from pleach.core.messages import Node
 
-SUMMED = "amount"  # the attribute; events without it, or with another type there, count as 0
+SUMMED = "amount"  # events without this attribute, or with another type, count as 0
 
 
 class RunningSum:

@@ -1,4 +1,4 @@
-"""What an endpoint hands to its driver, and what a disk gives back to an endpoint."""
+"""Batches: what an endpoint hands to its driver to commit and transmit, and what it recovers from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pleach.core.messages import Node
 
 
 class Journalled(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One thing that changed the machine's state: a message, a timer, or (neither) that the peer was reborn."""
+    """One input that changed the machine's state: a message, a timer, or (neither) a reset of the peer."""
 
     peer: Node
     payload: bytes | None
@@ -29,18 +29,18 @@ class Queued(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a link is: what of it must be on disk, besides the outbox."""
+    """The durable part of a session besides its outbox."""
 
     epoch: int
     peer_epoch: int
     received: int
-    first: int  # everything before is confirmed
+    first: int  # all before are confirmed
 
 
 class PublisherMark(NamedTuple):
-    """The highest event of a publisher that came from a peer before we said anything beyond `after` to it.
+    """The highest event of a publisher that a peer sent before we sent it any payload behind number `after`.
 
-    `after` 0: before anything that the peer has not confirmed.
+    `after` 0: before any payload that the peer has not confirmed.
     """
 
     peer: Node
@@ -51,7 +51,7 @@ class PublisherMark(NamedTuple):
 
 
 class PublisherMarks(NamedTuple):
-    """What is new of them. `settled`: per peer, those with an `after` between 0 and this one are in others now."""
+    """New marks. `settled`: per peer, marks with an `after` between 0 and this number are merged into others."""
 
     seen: tuple[PublisherMark, ...] = ()
     settled: tuple[tuple[Node, int], ...] = ()
@@ -61,7 +61,7 @@ class PublisherMarks(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What happened since the last one; all from `transmits` to `forgotten` waits for the commit of the rest."""
+    """What happened since the last batch; `transmits` to `forgotten` are carried out after the rest is committed."""
 
     journal: list[Journalled]
     queued: list[Queued]
@@ -71,10 +71,10 @@ class Batch(NamedTuple):
     observed: list[Observe]
     up: list[Node]
     fenced: list[tuple[Node, str]]
-    dial: list[tuple[Node, str]]  # links that are wanted from now on, and where to, if that is known
-    retired: list[Node]  # links that have been given up on both sides
+    dial: list[tuple[Node, str]]  # links to open, with the address if known
+    retired: list[Node]  # links that both sides have closed
     concluded: list[Concluded]
-    forgotten: list[Node]  # peers whose sessions are no more; none of them is in `progress`
+    forgotten: list[Node]  # peers whose sessions were deleted; none of them is in `progress`
     sightings: PublisherMarks = PublisherMarks()
 
     @classmethod
@@ -87,9 +87,9 @@ class Batch(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """What a disk gives back."""
+    """The content of a data directory."""
 
     state: bytes | None
     journal: Iterable[Journalled]
     sessions: dict[Node, SessionState]
-    sequence_floor: int = 1  # from which new sessions count
+    sequence_floor: int = 1  # the first sequence of new sessions

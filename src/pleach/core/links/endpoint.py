@@ -1,18 +1,17 @@
-"""A machine with its links: sessions around a broker or a client, as one pure machine that a driver can make durable.
+"""A machine with its links: sessions around a broker or a client, as one pure machine that a driver makes durable.
 
     frames ──▶ session ──▶ machine ──▶ sessions ──▶ Batch ──▶ commit ──▶ transmit
 
-Events travel in runs (runs.py), and a machine may take a run as a whole; that is never more than a shorter way to
-do what handling its messages one by one does. What goes to one peer is joined to runs again (joining.py).
+Events travel in runs (messages/runs.py). A machine may handle a run at once, with the same result as message by
+message. Messages to one peer are joined into runs again (run_joiner.py).
 
-Everything that happens between two calls of `take_batch` is one batch: what changed the machine's state (the journal),
-what was queued for whom, how far each link got, and the frames to transmit. The driver writes the batch to its disk, if
-it has one, and only then transmits (session.py, rule 4). A crash before the commit undoes the whole batch, and nobody
-has seen any of it.
+All that happens between two calls of `take_batch` is one batch: inputs that changed the machine's state (the journal),
+queued payloads, progress of links, and frames to transmit. The driver commits the batch to its disk, if it has one, and
+then transmits (session.py, rule 4). A crash before the commit undoes the whole batch, and no peer has seen any of it.
 
-What is on disk is a captured state and the journal since: the machine is deterministic, so handling the journal again
-gives the state again. Events that only pass through are not journalled; they are in the outboxes. Timers that fire
-and requests of an operator are journalled like messages.
+The disk holds a captured state and the journal since. The machine is deterministic: replaying the journal yields the
+state. Events that only pass through are not journalled; they are in the outboxes. Timers and operators' requests are
+journalled like messages.
 """
 
 from __future__ import annotations
@@ -70,38 +69,38 @@ class Endpoint:
         self._config = config or SessionConfig()
         self.upkeep = Upkeep()
         self._batch = Batch.empty()
-        self._noted: dict[Node, Progress] = {}  # as of the last batch that said so
+        self._noted: dict[Node, Progress] = {}  # as of the last batch
         self._joining = RunJoiner(self._put)
-        self._unsent: dict[Node, float] = {}  # links whose outbox has grown, and when: sent before the batch is taken
-        self._sequence_floor = 1  # new sessions count from here: beyond what was ever sent in a forgotten one
-        self.testify: Callable[[Node, Sequence[Numbered]], Message] | None = None  # of a peer that has a stand-in now
+        self._unsent: dict[Node, float] = {}  # links with a grown outbox, and since when; `take_batch` pumps them
+        self._sequence_floor = 1  # of new sessions: beyond every number of a deleted one
+        self.testify: Callable[[Node, Sequence[Numbered]], Message] | None = None  # for a peer that has a stand-in now
 
     def recover(self, saved: Saved, *, now: float = 0.0) -> None:
-        """Take over what was on disk, into a fresh endpoint, and go on from there."""
+        """Restore a fresh endpoint from disk and resume."""
         if saved.state is not None:
             machine, self.upkeep.links = _unpacked(saved.state)
             self.machine.restore(machine)
         for peer, state in saved.sessions.items():
             self.sessions[peer] = Session(self.machine.name, peer, state, self._config)
         self._sequence_floor = saved.sequence_floor
-        for entry in saved.journal:  # what this led to was queued then, and is in the outboxes
+        for entry in saved.journal:  # its sends were queued then, and are in the outboxes
             for effect in self._react(entry):
                 if isinstance(effect, LinkUp | LinkDown):
                     self.upkeep.note(effect, entry.now)
                 elif isinstance(effect, Concluded):
-                    self._batch.concluded.append(effect)  # whoever asked may not have heard it
+                    self._batch.concluded.append(effect)  # the requester may not have been told
         for peer in [peer for peer in self.upkeep.links if peer not in self.sessions]:
-            self.upkeep.forget(peer)  # as its session was, which no journal tells
+            self.upkeep.forget(peer)  # its session was deleted, which is not journalled
         self._perform(self.machine.resume(now=now), now)
 
     def capture(self) -> bytes:
-        """The state that a journal goes on from: to be taken right after a batch, and written with it."""
+        """The state that the journal continues from; to be taken right after a batch and written with it."""
         assert not self._batch.changes_disk, "the state is ahead of its batch"
         assert not self._unsent, "the state is ahead of its batch"
         return pack(EndpointState(self.machine.capture(), self.upkeep.links))
 
     def admit(self, peer: Node) -> Session:
-        """The session with a peer; a new one if there is none yet."""
+        """The session with a peer, created if there is none."""
         if peer not in self.sessions:
             fresh = SessionState(self.epoch, first=self._sequence_floor)
             self.sessions[peer] = Session(self.machine.name, peer, fresh, self._config)
@@ -113,13 +112,13 @@ class Endpoint:
         for session in self.sessions.values():
             session.configure(config)
 
-    # What the driver tells -----------------------------------------------------------------------------------
+    # Inputs from the driver ----------------------------------------------------------------------------------
 
     def connected(self, peer: Node, *, now: float) -> None:
         self._forget_connection(peer)
         self.upkeep.connected(peer)
         session = self.admit(peer)
-        session.awaited = self.upkeep.life(peer)
+        session.introduction.awaited = self.upkeep.awaited_epoch(peer)
         self._carry_out(peer, session.connected(now=now), now)
 
     def disconnected(self, peer: Node) -> None:
@@ -130,11 +129,11 @@ class Endpoint:
         if isinstance(frame, Bye) and self.upkeep.heard(peer, frame, self.sessions[peer]):
             self._batch.retired.append(peer)
         if isinstance(frame, Bye) and frame.why is ByeReason.DONE:
-            return  # the connection goes on until both are done
+            return  # the connection lasts until both sides have sent DONE
         self._carry_out(peer, self.sessions[peer].receive(frame, now=now), now)
 
     def receive_data(self, peer: Node, frames: Sequence[Data], *, now: float) -> None:
-        """Data frames that follow each other: as `receive` for each, with one confirmation for all."""
+        """Consecutive Data frames: like `receive` for each, with one confirmation for all."""
         session = self.sessions[peer]
         taken = 0
         for frame in frames:
@@ -152,48 +151,48 @@ class Endpoint:
             self._carry_out(peer, session.tick(now=now), now)
 
     def fire(self, *, now: float) -> None:
-        """To be called when a timer is due (`upkeep.next_due`)."""
+        """Called when a timer is due (`upkeep.next_due`)."""
         while name := self.upkeep.take_due(now):
             effects = self.machine.handle_timer(name, now=now)
             self._batch.journal.append(Journalled(OPERATOR, None, now, name))
             self._perform(effects, now)
 
     def request(self, message: Message, *, now: float, sender: Node = OPERATOR) -> None:
-        """What an operator wants of the machine; raises ProtocolError where it cannot be asked that.
+        """Hand an operator's request to the machine; raises ProtocolError where the machine does not accept it.
 
-        `sender`: the peer in whose name it is said, of one that is gone and does not say it itself.
+        `sender`: a peer that is gone and on whose behalf the driver speaks.
         """
         effects = self.machine.handle(sender, message, now=now)
         self._batch.journal.append(Journalled(sender, encode(message), now))
         self._perform(effects, now)
 
     def leave(self, reason: str) -> None:
-        """Say goodbye on all links."""
+        """Announce a clean stop on all links."""
         for peer, session in self.sessions.items():
             self._carry_out(peer, session.leave(reason), 0.0)
 
     def expel(self, peer: Node, reason: str, *, now: float) -> None:
-        """End what there is with a peer that cannot be waited for; for the machine that is as if it had been reborn."""
+        """Give up a peer that cannot be waited for; the machine sees a reset of the peer."""
         self._joining.close(peer)
         self._carry_out(peer, self.sessions[peer].give_up(reason), now)
-        self._reborn(peer, now)
+        self._peer_reset(peer, now)
         self._note(peer)
 
     def confirm(self, peer: Node, upto: int) -> None:
-        """A reader has taken a session's payloads (reading.py), up to a number."""
+        """A reader (reading.py) has confirmed a session's payloads up to a number."""
         self._joining.close(peer)
         self.sessions[peer].confirm(upto)
         self._note(peer)
 
     def said(self, peer: Node) -> int:
-        """The number of the last payload for a peer; what is said from here on has a higher one."""
+        """The number of the last payload for a peer; later ones have higher numbers."""
         self._joining.close(peer)
         return self.sessions[peer].last
 
     def forget(self, peers: Collection[Node]) -> None:
-        """Keep nothing of peers that are not connected. Take the batch before one of them can come back.
+        """Delete the sessions of peers that are not connected. The batch must be taken before one of them returns.
 
-        One that comes back and speaks of the former session is told that it is lost: new sessions count from beyond it.
+        A peer that returns and refers to the deleted session is refused: new sessions count from beyond it.
         """
         for peer in peers:
             self._joining.close(peer)
@@ -208,11 +207,11 @@ class Endpoint:
         batch.forgotten.extend(peers)
 
     def perform(self, effects: Sequence[Effect], *, now: float) -> None:
-        """Carry out what the machine wants done: for effects of calls that the driver made itself."""
+        """Perform effects of calls that the driver made on the machine itself."""
         self._perform(effects, now)
 
     def publish(self, peer: Node, event: Event, *, now: float) -> None:
-        """Send an event that a client's machine has drafted, as `perform` would."""
+        """Send an event that a client machine has drafted, like `perform`."""
         self._joining.add_events(peer, Publish, 1, encode_event(event))
         self._unsent[peer] = now
 
@@ -243,7 +242,7 @@ class Endpoint:
                 case PeerReset(is_stand_in=True, unheard=unheard) if self.testify is not None:
                     self.request(self.testify(peer, unheard), now=now)
                 case PeerReset(is_known=True):
-                    self._reborn(peer, now)
+                    self._peer_reset(peer, now)
                 case Up():
                     batch.up.append(peer)
                 case Fenced(reason):
@@ -251,7 +250,7 @@ class Endpoint:
         self._note(peer)
 
     def _arrived(self, peer: Node, payload: bytes, now: float) -> None:
-        """What the machine cannot accept is the peer's fault, and ends the connection."""
+        """A payload that the machine cannot accept is the peer's fault and ends the connection."""
         try:
             if is_run(payload):
                 self._take_run(peer, Run(payload), now)
@@ -276,7 +275,7 @@ class Endpoint:
             self._take(peer, message, encode(message), now)
 
     def _pass_on(self, run: Run, passed: Passed, now: float) -> None:
-        """The events go on in the bytes that they came in."""
+        """Forward the events in the bytes in which they arrived."""
         add_events, unsent = self._joining.add_events, self._unsent
         for start, end, neighbours, clients in passed.spans:
             events = run.bytes_of(start, end)
@@ -288,7 +287,7 @@ class Endpoint:
                 unsent[peer] = now
         self._perform(passed.effects, now)
 
-    def _reborn(self, peer: Node, now: float) -> None:
+    def _peer_reset(self, peer: Node, now: float) -> None:
         self._batch.journal.append(Journalled(peer, None, now))
         self._perform(self.machine.peer_reset(peer), now)
 
@@ -300,7 +299,7 @@ class Endpoint:
         return self.machine.handle(entry.peer, decode(entry.payload), now=entry.now)
 
     def _perform(self, effects: Sequence[Effect], now: float) -> None:
-        """Queue what is to be sent, each message encoded once, however many get it."""
+        """Queue sends; each message is encoded once, however many peers get it."""
         batch = self._batch
         encoded: dict[int, bytes] = {}
         for effect in effects:
@@ -329,17 +328,17 @@ class Endpoint:
             self._batch.hangups.append((effect.to, "the link is wanted again"))
 
     def _retire(self) -> None:
-        """Say DONE on links that are, and end those that both sides are done with."""
+        """Send DONE on links that are finished here, and end those that both sides have finished."""
         batch = self._batch
         for peer in self.upkeep.done(self.sessions):
             reason = f"{self.machine.name} has no more for {peer}"
             batch.transmits.append((peer, Bye(ByeReason.DONE, reason, self.sessions[peer].received)))
         for peer in self.upkeep.over(self.sessions):
-            batch.hangups.append((peer, "the link is given up"))
+            batch.hangups.append((peer, "the link is closed"))
             batch.retired.append(peer)
 
     def _queue(self, peer: Node, message: Message, encoded: dict[int, bytes]) -> None:
-        """`encoded`: what was encoded before, by the identity of the message or event."""
+        """`encoded`: cache by the identity of the message or event."""
         match message:
             case Deliver(event) | Forward(event) | Publish(event):
                 part = encoded.get(id(event)) or encoded.setdefault(id(event), encode_event(event))
@@ -351,7 +350,7 @@ class Endpoint:
                 self._joining.add(peer, part)
 
     def _put(self, peer: Node, payload: bytes) -> None:
-        """A payload gets its number."""
+        """Number a payload and queue it."""
         session = self.sessions.get(peer) or self.admit(peer)
         self._batch.queued.append(Queued(peer, session.queue(payload), payload))
 
@@ -362,7 +361,7 @@ class Endpoint:
             self._batch.transmits.extend([(peer, frame) for frame in session.pump(now=now)])
 
     def _forget_connection(self, peer: Node) -> None:
-        """What this batch still wants to say on a former connection, or to end it, must not hit the new one."""
+        """Frames and hangups of this batch for a former connection must not reach the new one."""
         batch = self._batch
         batch.transmits[:] = [each for each in batch.transmits if each[0] != peer]
         batch.hangups[:] = [each for each in batch.hangups if each[0] != peer]

@@ -1,10 +1,10 @@
-"""What travels on a connection: frames, and their codec.
+"""Frames, the units of a connection, and their codec.
 
     ┌────────────┬────────┬──────────────┬─────────┐
     │ length u32 │ kind u8│ number u64   │ body    │    length counts everything after itself
     └────────────┴────────┴──────────────┴─────────┘
 
-The length is checked against a limit before any memory is taken for the frame. `number` is the sequence of a DATA
+The length is checked against a limit before memory is allocated for the frame. `number` is the sequence of a DATA
 frame, the highest sequence confirmed by an ACK, and 0 elsewhere.
 """
 
@@ -19,14 +19,14 @@ import msgspec
 
 from pleach.errors import FrameError
 
-FRAME_BYTES_MAX = 4 * 1_048_576  # larger than the largest event, with room for its envelope
+FRAME_BYTES_MAX = 4 * 1_048_576  # the largest event and its envelope
 PROTOCOL_VERSION = 3
-PROBE_PATH_MAX = 1_000  # brokers in a row
+PROBE_PATH_MAX = 1_000  # brokers
 
 # Roles in a Hello, besides that of readers (reading.py).
 BROKER, CLIENT = "broker", "client"
-GUARDED = "guarded"  # a broker that gets a stand-in should it die: its clients remember what they need then
-STAND_IN = "stand-in"  # one that stands in for a broker that is dead for good, and does not know yet what that one knew
+GUARDED = "guarded"  # a broker that a stand-in replaces if it dies: its clients keep what they need for that
+STAND_IN = "stand-in"  # a replacement of a dead broker that does not know yet what that one knew
 
 _PREFIX = Struct(">IBQ")
 _HEAD_BYTES = _PREFIX.size - 4  # of `length`: kind and number
@@ -46,66 +46,66 @@ class FrameKind(IntEnum):
     ASIDE = 9
 
 
-_DATA = int(FrameKind.DATA)  # for the hot paths: an enum's member is looked up each time
+_DATA = int(FrameKind.DATA)  # hot path: without the look-up of an enum member
 
 
 class ByeReason(IntEnum):
-    """Why one side ends the conversation."""
+    """Why a side ends the connection."""
 
-    LEAVING = 0  # a clean stop; come back later
-    FENCED = 1  # a newer epoch of yours is known here
-    REFUSED = 2  # this node does not talk to you (name, version, permission)
-    BROKEN = 3  # frames are missing that cannot be had again
-    DONE = 4  # this link is given up here, and all of it is confirmed; once you are done, too, it ends (upkeep.py)
-    ELSEWHERE = 5  # the broker that you want is another one; `address` says where it stands, if that is known
+    LEAVING = 0  # a clean stop; the node will be back
+    FENCED = 1  # a newer epoch of the receiver is known
+    REFUSED = 2  # not accepted: name, version or permission
+    BROKEN = 3  # frames are missing and cannot be sent again
+    DONE = 4  # this side has closed the link; it ends once both have (upkeep.py)
+    ELSEWHERE = 5  # another broker serves the client; `address`: its address, if known
 
 
-NUMBER_MAX = 2**63 - 1  # what a disk keeps as an integer
+NUMBER_MAX = 2**63 - 1  # the largest integer of the database
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 Ordinal: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=NUMBER_MAX)]
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The first frame of each side. `epoch` counts the lives of the sender without memory of the life before."""
+    """The first frame of each side. `epoch` rises each time the sender has lost its state."""
 
     node: str
     epoch: Ordinal
-    peer_epoch: Number  # the life of the receiver that `received` speaks of; 0: none known
-    received: Number  # all up to this sequence are here
-    first: Ordinal  # the first sequence that the sender still has
+    peer_epoch: Number  # the epoch of the receiver that `received` refers to; 0: none known
+    received: Number  # the highest sequence received, without gaps
+    first: Ordinal  # of the sender's outbox
     version: int = PROTOCOL_VERSION
     role: str = BROKER
-    admin: str = ""  # between brokers: where operators find the sender
-    wants: str = ""  # of a client: the broker whose client it is, if it is anybody's
-    awaits: Number = 0  # where `peer_epoch` is 0: the life of the receiver that the sender was sent to, if it was
+    admin: str = ""  # between brokers: the operators' address of the sender
+    wants: str = ""  # of a client: the broker that it is attached to, if any
+    awaits: Number = 0  # where `peer_epoch` is 0: the epoch of the receiver that the sender was referred to
 
 
 class Probe(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Looks for cycles: the brokers that it has passed, its sender first. Outside of the session, like Ping."""
+    """Detects cycles: `path` has the brokers that it passed, its sender first. Not numbered, like Ping."""
 
     number: Ordinal
     path: Annotated[list[str], msgspec.Meta(min_length=1, max_length=PROBE_PATH_MAX)]
 
 
 class Read(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A reader asks for what a session has (reading.py): all payloads after one number, as far as the limits go."""
+    """A reader's request (reading.py) for the payloads of a session after a number, within limits."""
 
     after: Number
-    upto: Number = 0  # 0: as far as there are any
+    upto: Number = 0  # 0: to the end
     messages_max: Number = 0  # of a survey; 0: no limit
-    is_survey: bool = False  # how far that goes is wanted, and not the payloads
+    is_survey: bool = False  # only the extent is wanted, not the payloads
 
 
 class Extent(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The answer to a reader: how far the payloads go that came before it, or would come."""
+    """The end of an answer to a reader: the last payload that was sent, or would be."""
 
     upto: Number
-    first: Ordinal  # the first that the session still has, and
-    last: Number  # the last
+    first: Ordinal  # of the outbox
+    last: Number  # of the outbox
 
 
 class Aside(NamedTuple):
-    """A message between brokers outside of the session, like Probe: neither numbered nor kept."""
+    """A message between brokers outside of the session: neither numbered nor stored."""
 
     payload: bytes
 
@@ -126,7 +126,7 @@ class Ping(NamedTuple):
 class Bye(msgspec.Struct, frozen=True, array_like=True, gc=False):
     why: ByeReason
     reason: str
-    received: Number = 0  # of DONE: said knowing all up to this sequence
+    received: Number = 0  # of DONE: the highest sequence received by then
     address: str = ""  # of ELSEWHERE
 
 
@@ -140,7 +140,7 @@ _extent = msgspec.msgpack.Decoder(Extent)
 
 
 def encode_frame(frame: Frame) -> bytes:
-    if isinstance(frame, Data):  # nearly all of them
+    if isinstance(frame, Data):  # nearly all frames
         sequence, payload = frame
         return _pack(_HEAD_BYTES + len(payload), _DATA, sequence) + payload
     match frame:
@@ -170,16 +170,16 @@ Whole = TypeVar("Whole", Hello, Bye, Probe, Read, Extent)
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames. Raises FrameError at what is none; the stream is useless from there on."""
+    """Splits a byte stream into frames. After a FrameError the stream cannot be resynchronised."""
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._max = frame_bytes_max
-        self._rest = bytearray()  # the beginning of a frame
-        self._wanted = _PREFIX.size  # how long it must be for another look: bytes that trickle in are not copied again
-        self._refusal = ""  # why nothing is read any more
+        self._rest = bytearray()  # an incomplete frame
+        self._wanted = _PREFIX.size  # its length must reach this before it is parsed again
+        self._refusal = ""  # the first error; raised again from then on
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are complete now. Once it has raised, it raises again: what follows is out of step."""
+        """The frames that are complete now."""
         if self._refusal:
             raise FrameError(self._refusal)
         try:
@@ -248,4 +248,4 @@ def _decoded(decoder: msgspec.msgpack.Decoder[Whole], body: bytes) -> Whole:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(f"a {decoder.type.__name__} frame that does not parse: {error}") from None
+        raise FrameError(f"malformed {decoder.type.__name__} frame: {error}") from None

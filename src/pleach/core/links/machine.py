@@ -1,4 +1,4 @@
-"""What an endpoint drives: the face that a broker or a client shows to its links."""
+"""The interface of a machine (a broker or a client) that an endpoint drives."""
 
 from __future__ import annotations
 
@@ -11,32 +11,30 @@ from pleach.core.messages.runs import Run
 
 
 class LinkedMachine(Protocol):
-    """A broker or a client, as an endpoint drives it."""
-
     @property
     def name(self) -> Node: ...
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]: ...
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:
-        """Handle a run as a whole, with the outcome of handling its messages one by one; None: do that instead.
+        """Handle a run at once, with the same result as message by message; None: handle its messages one by one.
 
-        Only where nothing of it changes what `capture` gives: runs that are handled here are not journalled.
+        Runs that are handled here are not journalled, so they must not change what `capture` returns.
         """
         ...
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]: ...
 
     def resume(self, *, now: float) -> Sequence[Effect]:
-        """After a restart: what must be set going again, such as timers. Changes nothing that `capture` gives."""
+        """The effects to perform after a restart, such as timers. Must not change what `capture` returns."""
         ...
 
     def peer_reset(self, peer: Node) -> Sequence[Effect]:
-        """The peer has lost its memory, and with it what it knew of this machine."""
+        """The peer has lost its state, including what it knew of this machine."""
         ...
 
     def is_changed_by(self, sender: Node, message: Message) -> bool:
-        """Whether handling the message may change what `capture` gives."""
+        """Whether handling the message may change what `capture` returns."""
         ...
 
     def capture(self) -> bytes: ...

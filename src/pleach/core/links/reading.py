@@ -1,17 +1,17 @@
-"""Reading a session without being its connection: for a client that no process stands for all the time.
+"""Reading a session from a connection of its own, for a client that has no permanent process.
 
     reader                                   broker
       Hello (role "reader", the client's name and epoch, the broker's epoch)  ──▶  ◀── Hello, for the broker's name
-      Read after 40, survey      ──▶   ◀── Extent 57            how far there is something
-      Read after 40, up to 57    ──▶   ◀── Data 41 … Data 52, Extent 52       as much as one answer may hold
-      Ack 57                     ──▶   ◀── Extent 57            now the broker need not keep them any longer
+      Read after 40, survey      ──▶   ◀── Extent 57            the last number there is
+      Read after 40, up to 57    ──▶   ◀── Data 41 … Data 52, Extent 52       bounded per answer
+      Ack 57                     ──▶   ◀── Extent 57            the broker drops them
 
-Rule 1: reading changes nothing. Payloads keep their numbers and stay until they are confirmed, so that whoever fails
-        halfway asks again and gets the same. Any number of readers may be at it.
-Rule 2: what is read is on disk, where there is one: a number that was seen once never stands for anything else.
-Rule 3: a reader speaks of one life of the client and one of the broker. If either is over, or what it asks for has been
-        confirmed or given up, it is told so, and gets nothing: a gap is never passed over in silence.
-Rule 4: an answer is bounded; a reader that wants more asks on. So nobody has to wait behind it, and nothing piles up.
+Rule 1: reading changes nothing. Payloads keep their numbers and stay until they are confirmed; a reader that fails
+        halfway asks again and gets the same. There may be several readers.
+Rule 2: only committed payloads are readable: a number that was read once never stands for another payload.
+Rule 3: a reader names one epoch of the client and one of the broker. If either is outdated, or if the payloads have
+        been confirmed or given up, it is refused: a gap is never skipped silently.
+Rule 4: an answer is bounded; a reader that wants more asks again. Nobody waits behind it, and nothing accumulates.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pleach.core.messages.runs import messages_in
 
 READER = "reader"  # the role in a reader's Hello
 ANSWER_MESSAGES_MAX = 1_024
-ANSWER_BYTES_MAX = 1_048_576  # beyond: one payload, however large
-SURVEY_PAYLOADS_MAX = 65_536  # that are counted for one answer
+ANSWER_BYTES_MAX = 1_048_576  # one payload is sent whatever its size
+SURVEY_PAYLOADS_MAX = 65_536  # counted for one answer
 
 
 def refusal(session: Session | None, hello: Hello, epoch: int) -> Bye | None:
-    """Why a reader may not read; None if it may. `epoch`: of the node that has the session."""
+    """The refusal of a reader; None if it may read. `epoch`: of the node that has the session."""
     if session is None:
         return Bye(ByeReason.BROKEN, f"nothing is known of {hello.node}: it was away for too long, or never here")
     if hello.peer_epoch != epoch:
@@ -38,12 +38,12 @@ def refusal(session: Session | None, hello: Hello, epoch: int) -> Bye | None:
     if hello.epoch < session.peer_epoch:
         return Bye(ByeReason.FENCED, f"a newer {hello.node} (epoch {session.peer_epoch}) is known to {session.node}")
     if hello.epoch > session.peer_epoch:
-        return Bye(ByeReason.BROKEN, f"{session.node} does not know this life of {hello.node}")
+        return Bye(ByeReason.BROKEN, f"{session.node} does not know this epoch of {hello.node}")
     return None
 
 
 def gap(session: Session, after: int) -> Bye | None:
-    """What is said to a reader that asks for what is not there any more, or never was."""
+    """The refusal of a read whose payloads are gone or never existed; None if they are there."""
     if session.first - 1 <= after <= session.last:
         return None
     held = f"{session.node} has {session.first} to {session.last}"
@@ -51,7 +51,7 @@ def gap(session: Session, after: int) -> Bye | None:
 
 
 def answer(session: Session, read: Read, visible: int) -> list[Frame]:
-    """What a reader gets; `visible`: the last number that may be seen (rule 2)."""
+    """The answer to a reader; `visible`: the last number that is committed (rule 2)."""
     bye = gap(session, read.after)
     if bye is not None:
         return [bye]
@@ -67,7 +67,7 @@ def answer(session: Session, read: Read, visible: int) -> list[Frame]:
 
 
 def _within(found: Iterator[tuple[int, bytes]]) -> Iterator[Data]:
-    """As much as one answer may hold, and one payload in any case."""
+    """The payloads of one answer: bounded, but at least one."""
     messages = size = 0
     for number, payload in found:
         count = messages_in(payload)
@@ -79,7 +79,7 @@ def _within(found: Iterator[tuple[int, bytes]]) -> Iterator[Data]:
 
 
 def _reach(found: Iterator[tuple[int, bytes]], messages_max: int, after: int) -> int:
-    """How far some messages go; as far as one payload in any case."""
+    """The number of the last payload within `messages_max`; at least one payload."""
     messages, end = 0, after
     for count, (number, payload) in enumerate(found):
         messages += messages_in(payload)

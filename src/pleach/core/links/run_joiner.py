@@ -1,12 +1,12 @@
-"""What goes to each peer, before it is a payload: events that follow each other become a run, confirmations one.
+"""Joins messages to a peer into fewer payloads: consecutive events become a run, consecutive confirmations one.
 
-What was said last to a peer stays open, and what is said next may join it:
+The last message to a peer stays open, and the next one may join it:
 
     Deliver e1, Deliver e2, Published p4, Published p5, Deliver e3   ──▶   run of e1 e2 · Published p5 (2) · Deliver e3
 
-Rule 1: nothing overtakes: what cannot join closes what is open.
-Rule 2: what is open has no number yet. It is closed before its session is asked for anything that counts numbers.
-Rule 3: what is the same for many peers is put together once, and is one object for all of them.
+Rule 1: the order is kept: a message that cannot join closes what is open.
+Rule 2: an open payload has no sequence number yet. It is closed before anything reads numbers of its session.
+Rule 3: a run that goes to several peers is encoded once and shared as one object.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class _Confirmation:
 
 class RunJoiner:
     def __init__(self, put: Callable[[Node, bytes], None]) -> None:
-        """`put` takes a payload that is complete."""
+        """`put`: called with each complete payload."""
         self._put = put
         self._open: dict[Node, _Run | _Confirmation] = {}
-        self._made: dict[tuple[object, ...], bytes] = {}  # runs that were put together since `close_all`
+        self._made: dict[tuple[object, ...], bytes] = {}  # encoded runs since `close_all`
 
     def add_events(self, peer: Node, kind: EventKind, count: int, events: bytes) -> None:
         """Encoded events, back to back."""
@@ -71,7 +71,7 @@ class RunJoiner:
         self._open[peer] = _Confirmation(message.event, message.count)
 
     def add(self, peer: Node, payload: bytes) -> None:
-        """Something that joins nothing."""
+        """A payload that joins nothing."""
         self.close(peer)
         self._put(peer, payload)
 

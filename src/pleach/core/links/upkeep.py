@@ -1,22 +1,22 @@
-"""Links and timers that a machine asks for while it runs: what an endpoint keeps of them besides its sessions.
+"""The links and timers that a machine has asked for, kept by an endpoint besides its sessions.
 
-    LinkUp ──▶ WANTED ── LinkDown ──▶ RETIRING ── both sides have said DONE ──▶ FORMER
+    LinkUp ──▶ WANTED ── LinkDown ──▶ RETIRING ── both sides have sent DONE ──▶ FORMER
                   ▲                     │   ▲                                     │ │
                   └──────── LinkUp ─────┴───│─────────────────────────────────────┘ │
-                                            └── the peer connects: it has not heard ┘
+                                            └── the peer connects: it missed DONE   ┘
 
-Rule 1: a side of which nothing is unconfirmed, and whose machine has said LinkDown, says DONE (`Farewell.DONE`); it
-        ends the connection once the other has said it, too. Until then whoever dials this link goes on dialling it.
-Rule 2: DONE is said knowing what has been received, and counts only if that is all there is: what comes later may make
-        the machine want the link again, or answer. If not, it is said again.
-Rule 3: DONE counts for one connection. If a link is wanted again after it was said, the connection ends, and the next
+Rule 1: a side whose machine asked for LinkDown and whose outbox is confirmed sends DONE (`ByeReason.DONE`). It ends the
+        connection once the peer has sent DONE too. Until then the dialling side keeps dialling.
+Rule 2: DONE carries the last sequence received, and counts only if nothing was sent behind it: a later payload may
+        make the machine ask for the link again, or answer. Otherwise DONE is sent again.
+Rule 3: DONE is valid for one connection. If the link is asked for again after DONE, the connection ends, and the next
         one starts without it.
-Rule 4: a session is never forgotten, only its connection goes. So a link that comes back goes on counting where it was,
-        and what was under way is neither lost nor doubled. The price is a session's numbers for every broker ever met.
-Rule 5: which links are wanted or retiring is captured with the machine; what follows from the journal follows again.
-        Timers are not captured: a machine that resumes sets them anew.
-Rule 6: a link to a client ends by the same rules, and is noted as one to a client: whom nobody waits for any longer is
-        forgotten, note and all, while brokers never are (rule 4).
+Rule 4: a session is never deleted, only its connection ends. A link that comes back continues its sequence, and nothing
+        is lost or doubled. The price: a session's numbers for every broker that was ever a peer.
+Rule 5: wanted and retiring links are captured with the machine and follow from the journal again. Timers are not: a
+        machine that resumes sets them anew.
+Rule 6: a link to a client ends by the same rules and is marked as such: a client that nobody waits for is deleted with
+        its note, while brokers never are (rule 4).
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class LinkPhase(IntEnum):
 
 
 class LinkNote(msgspec.Struct, frozen=True, array_like=True):
-    """A link that a machine has asked for. `address`: where the peer listens, if that is known. `life`: see LinkUp."""
+    """A link that a machine has asked for. `address`: of the peer, if known. `epoch`: that LinkUp referred us to."""
 
     address: str
     phase: LinkPhase
     is_client: bool = False
-    life: int = 0
+    epoch: int = 0
 
 
 class EndpointState(msgspec.Struct, frozen=True, array_like=True):
-    """What is captured of an endpoint: all but its sessions."""
+    """The captured state of an endpoint, except its sessions."""
 
     machine: bytes
     links: dict[Node, LinkNote]
@@ -60,14 +60,14 @@ class EndpointState(msgspec.Struct, frozen=True, array_like=True):
 class Upkeep:
     def __init__(self) -> None:
         self.links: dict[Node, LinkNote] = {}
-        self.timers: dict[str, float] = {}  # when they are due
-        self._said: dict[Node, int] = {}  # peers to which we have said DONE on the present connection, knowing what
-        self._heard: dict[Node, int] = {}  # peers that have said it
+        self.timers: dict[str, float] = {}  # due times
+        self._said: dict[Node, int] = {}  # DONE sent on the present connection: the sequence received by then
+        self._heard: dict[Node, int] = {}  # DONE received, likewise
 
     def note(self, effect: UpkeepEffect, now: float) -> None:
         match effect:
-            case LinkUp(to, address, is_client, life):
-                self.links[to] = LinkNote(address or self._address(to), LinkPhase.WANTED, is_client, life)
+            case LinkUp(to, address, is_client, epoch):
+                self.links[to] = LinkNote(address or self._address(to), LinkPhase.WANTED, is_client, epoch)
             case LinkDown(to, is_client):
                 self.links[to] = LinkNote(self._address(to), LinkPhase.RETIRING, is_client)
             case SetTimer(name, after):
@@ -85,7 +85,7 @@ class Upkeep:
         self.links[peer] = msgspec.structs.replace(self.links[peer], phase=phase)
 
     def forget(self, peer: Node) -> None:
-        """Its session is no more."""
+        """Its session was deleted."""
         self.links.pop(peer, None)
         self._said.pop(peer, None)
         self._heard.pop(peer, None)
@@ -95,10 +95,10 @@ class Upkeep:
         note = self.links.get(peer)
         return note is not None and note.is_client
 
-    def life(self, peer: Node) -> int:
-        """The life of a peer that this node was sent to; 0 where nobody has sent it."""
+    def awaited_epoch(self, peer: Node) -> int:
+        """The epoch of a peer that this node was referred to; 0: none."""
         note = self.links.get(peer)
-        return 0 if note is None else note.life
+        return 0 if note is None else note.epoch
 
     def phase(self, peer: Node) -> LinkPhase | None:
         note = self.links.get(peer)
@@ -114,9 +114,9 @@ class Upkeep:
         self._heard.pop(peer, None)
 
     def heard(self, peer: Node, farewell: Bye, session: Session) -> bool:
-        """Note a farewell that concerns links; True if the link is over with it.
+        """Take in a Bye that concerns the link; True if the link has ended with it.
 
-        A peer that does not know us any more has given the link up as well, unless we still have something for it.
+        A peer that no longer knows us has closed the link as well, unless our outbox still has payloads for it.
         """
         if farewell.why is ByeReason.DONE:
             self._heard[peer] = farewell.received
@@ -127,14 +127,14 @@ class Upkeep:
         return is_forgotten
 
     def done(self, sessions: Mapping[Node, Session]) -> list[Node]:
-        """The peers to which DONE is to be said now."""
+        """The peers to send DONE to now."""
         ready = {peer: sessions[peer].received for peer in self._finished(sessions)}
         unsaid = [peer for peer, received in ready.items() if self._said.get(peer) != received]
         self._said.update(ready)
         return unsaid
 
     def over(self, sessions: Mapping[Node, Session]) -> list[Node]:
-        """The links that are given up on both sides now; to be asked after `done`."""
+        """The links that both sides have closed now; called after `done`."""
         gone = [peer for peer in self._finished(sessions) if self._heard.get(peer) == sessions[peer].last]
         for peer in gone:
             self._enter(peer, LinkPhase.FORMER)
@@ -151,7 +151,7 @@ class Upkeep:
         return min(self.timers.values(), default=None)
 
     def take_due(self, now: float) -> str | None:
-        """The name of a timer that is due; it is not set any more."""
+        """Remove and return the name of a timer that is due."""
         due, name = min(((due, name) for name, due in self.timers.items()), default=(now, None))
         if name is None or due > now:
             return None

@@ -1,8 +1,6 @@
-"""A tree that improves itself (S1 chapter 5): what a tree costs, how brokers find a cheaper one, and when they stop.
+"""Optimisation of the broker tree (S1 chapter 5): its cost, the search for a cheaper one, and when to stop.
 
-Read `cost.py` first, then `indirect.py` and `heuristics.py` (what is exchanged), `ledger.py` (what an exchange saves,
-exactly), `settling.py` (when it is worth it), `agent.py` (the messages around it). `looking.py` and `sample.py` tune
-its parameters while it runs, in `tuned_agent.py`. `reference.py` has what needs to know everything; so does the
-planner's part: `gains.py` and `search.py` look for a cheap tree, from `starts.py`, `journey.py` leads there, by
-`prices.py`.
+Among brokers: `council.py`, `motions.py`, `heuristics.py`, `ledger.py`, `settling.py`; `traffic_log.py` records.
+With global knowledge (planner, improvement loop): `sightings.py`, `search.py`, `gains.py`, `replacement.py`,
+`exchange_order.py`, `improvement.py`. Both: `cost.py`, `prices.py`, `distances.py`.
 """

@@ -1,9 +1,9 @@
-"""A Bloom filter of event ids, as brokers tell each other what they consume (S1 §5.5.1, Algorithm 16).
+"""A Bloom filter of event ids, by which brokers tell each other what they consume (S1 §5.5.1, Algorithm 16).
 
-A filter of our own, since it travels: its bits must be the same in every process and version, and S1 gives the number
-of bits and hashes, which most libraries choose by themselves (decision 20).
+It is sent over the wire: its bits must be the same in every process and version, and S1 fixes the numbers of bits and
+hashes, which most libraries choose by themselves (decision 20).
 
-The k positions of an id come from one digest as h₁ + i·h₂, which is as good as k hashes (Kirsch, Mitzenmacher 2006).
+The k positions of an id come from one digest as h₁ + i·h₂, equivalent to k hashes (Kirsch, Mitzenmacher 2006).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple, TypeAlias
 
 Positions: TypeAlias = tuple[int, ...]
 
-BITS_PER_ID = 12  # with 7 hashes a false positive in 300 (S1 §5.6.2)
+BITS_PER_ID = 12  # with 7 hashes one false positive in 300 (S1 §5.6.2)
 HASHES = 7
 _HALF_BYTES = 8
 
 
 class BloomShape(NamedTuple):
-    """Filters of one shape can be compared."""
+    """Only filters of one shape can be compared."""
 
     bits: int
     hashes: int = HASHES
@@ -29,7 +29,7 @@ class BloomShape(NamedTuple):
     def positions(self, event_id: str) -> Positions:
         digest = blake2b(event_id.encode(), digest_size=2 * _HALF_BYTES).digest()
         first = int.from_bytes(digest[:_HALF_BYTES], "little")
-        step = int.from_bytes(digest[_HALF_BYTES:], "little") | 1  # never 0: the positions would be one
+        step = int.from_bytes(digest[_HALF_BYTES:], "little") | 1  # odd, so never 0
         return tuple((first + i * step) % self.bits for i in range(self.hashes))
 
 
@@ -39,7 +39,7 @@ def shape_for(cache_size: int) -> BloomShape:
 
 @dataclass(frozen=True)
 class Bloom:
-    """A set of ids that answers with yes too often, never with no. `&` has at least what both have."""
+    """A set of ids with false positives, without false negatives. `&` has at least the ids that both have."""
 
     shape: BloomShape
     bits: bytes
@@ -54,12 +54,12 @@ class Bloom:
 
     def has(self, positions: Positions) -> bool:
         bits = self.bits
-        for position in positions:  # noqa: SIM110 three times as fast as all(…), and most of an agent's time
+        for position in positions:  # noqa: SIM110 three times as fast as all(…), on the hot path of the lab
             if not bits[position >> 3] >> (position & 7) & 1:
                 return False
         return True
 
     def __and__(self, other: Bloom) -> Bloom:
-        assert self.shape == other.shape, "filters of two shapes have nothing to do with each other"
+        assert self.shape == other.shape, "filters of different shapes cannot be compared"
         both = int.from_bytes(self.bits, "little") & int.from_bytes(other.bits, "little")
         return Bloom(self.shape, both.to_bytes(len(self.bits), "little"))

@@ -1,9 +1,9 @@
-"""What a tree costs (S1 §5.2.1, §5.3.1): every broker and every link of an event's delivery tree, once per event.
+"""The cost of a tree (S1 §5.2.1, §5.3.1): every broker and link of an event's delivery tree, once per event.
 
     cost(n, T) = Σ p_v + Σ c_e   over the brokers v and links e of the smallest part of T that connects V(n)
 
-V(n) is the publisher's broker and the subscribers'. Events with the same V(n) are one *flow*, with their number: what
-holds for one of them holds for all, and nothing here walks through events one by one.
+V(n) are the brokers of the publisher and the subscribers of event n. Events with the same V(n) form one *flow* with
+their number; nothing here processes events one by one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pleach.core.overlay.plans.topology import Link, Topology, link
 
 @dataclass(frozen=True)
 class Costs:
-    """Per event: p_v of each broker, c_e of every link there could be."""
+    """Per event: p_v of each broker, c_e of every possible link."""
 
     processing: Mapping[Node, float]
     communication: Mapping[Link, float]
@@ -34,7 +34,7 @@ class Costs:
 
 
 class Flow(NamedTuple):
-    """Events that go from one broker to the same others."""
+    """Events from one broker to the same set of others."""
 
     publisher: Node
     subscribers: frozenset[Node]
@@ -51,7 +51,7 @@ class DeliveryTree(NamedTuple):
 
 
 def delivery_tree(tree: Topology, flow: Flow) -> DeliveryTree:
-    """S1 Definition 10: the ways from the publisher to each subscriber, together."""
+    """S1 Definition 10: the union of the paths from the publisher to each subscriber."""
     brokers, links = {flow.publisher}, set[Link]()
     for subscriber in flow.subscribers:
         way = tree.path(flow.publisher, subscriber)
@@ -61,7 +61,7 @@ def delivery_tree(tree: Topology, flow: Flow) -> DeliveryTree:
 
 
 def flow_cost(flow: Flow, tree: Topology, costs: Costs) -> float:
-    """(5.2), for all events of the flow. `fsum` is exact: the order in which a set is summed up does not matter."""
+    """(5.2), for all events of the flow. `fsum` is exact, so the iteration order of sets does not matter."""
     delivered = delivery_tree(tree, flow)
     processing = fsum(costs.processing[broker] for broker in delivered.brokers)
     return flow.events * (processing + fsum(costs.communication[each] for each in delivered.links))

@@ -1,6 +1,6 @@
-"""The place of a councillor beside its broker: it sees what the broker does, and when the tree has changed there.
+"""The observer of a broker on behalf of its councillor: records its traffic, and reports changes of its links.
 
-Drivers tell it of every message that the broker has handled, in every world the same.
+Drivers call it for every message that the broker has handled, in the simulator and in processes alike.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from pleach.core.optimise.council import CouncilBroker, Councillor
 
 
 class CouncilObserver:
-    def __init__(self, councillor: Councillor, ground: CouncilBroker) -> None:
+    def __init__(self, councillor: Councillor, broker: CouncilBroker) -> None:
         self._councillor = councillor
-        self._ground = ground
-        self._neighbours = {*ground.neighbours}
-        self._is_done = False  # an exchange, since the last look
+        self._broker = broker
+        self._neighbours = {*broker.neighbours}
+        self._is_done = False  # an operation has ended since the last check
 
     def saw(self, sender: Node, message: Message, effects: Sequence[Effect], now: float) -> None:
-        self._councillor.book.saw(sender, message, effects, now)
+        self._councillor.log.saw(sender, message, effects, now)
         if message.__class__ not in EVENTS_TO_BROKERS:
             self.look(effects, now)
 
     def saw_timer(self, effects: Sequence[Effect], now: float) -> None:
-        self._councillor.book.saw(OPERATOR, None, effects, now)
+        self._councillor.log.saw(OPERATOR, None, effects, now)
         self.look(effects, now)
 
     def saw_run(self, sender: Node, run: Run, passed: Passed, now: float) -> None:
-        self._councillor.book.saw_run(sender, run, passed, now)
+        self._councillor.log.saw_run(sender, run, passed, now)
 
     def look(self, effects: Sequence[Effect], now: float) -> None:
-        """What was only tried is no change; nor is it one before it is over."""
+        """Report a change once an operation has ended; one that was refused is none."""
         self._is_done = self._is_done or any(_says_done(effect) for effect in effects)
-        if self._ground.is_busy:
+        if self._broker.is_busy:
             return
-        neighbours = {*self._ground.neighbours}
+        neighbours = {*self._broker.neighbours}
         if self._is_done or neighbours != self._neighbours:
             self._councillor.changed(now)
         self._is_done, self._neighbours = False, neighbours
 
 
 def _says_done(effect: Effect) -> bool:
-    """Those who took part say so at the end; their neighbours may be what they were."""
+    """Participants observe the end of an operation; their neighbours may be unchanged."""
     return isinstance(effect, Observe) and effect.phase is not None and effect.phase.is_done

@@ -1,7 +1,7 @@
-"""What links cost where nobody has written it down: by how far brokers are from each other, as they have measured it.
+"""Link costs from measured distances between brokers, where no costs are configured.
 
-A single measurement is noisy, and noise is a reason to exchange links for nothing. Two things take it out: of the last
-`KEPT` rounds the shortest counts, and links between the same two zones cost the same, the median of theirs.
+A single measurement is noisy, and noise would cause useless exchanges. Two measures reduce it: the shortest of the last
+`KEPT` rounds counts, and links between the same two zones cost the same, the median of their measurements.
 """
 
 from __future__ import annotations
@@ -17,42 +17,40 @@ from pleach.core.overlay.plans.topology import Link, Topology, link
 
 KEPT = 5
 MILLISECONDS_MIN = 0.1
-PROCESSING_MILLISECONDS = (
-    0.5  # of an event at a broker: two short links are not better than one that is a little longer
-)
-UNREACHABLE_FACTOR = 1_000.0  # of the longest: where nobody answers no link is wanted
+PROCESSING_MILLISECONDS = 0.5  # of an event at a broker: one link is better than two slightly shorter ones
+UNREACHABLE_FACTOR = 1_000.0  # times the longest: no links to brokers that do not answer
 
 
 class Distances:
-    """Between brokers, in seconds there and back."""
+    """Round-trip times between brokers, in seconds."""
 
     def __init__(self) -> None:
         self._rounds: dict[Link, deque[float]] = {}
 
     def measured(self, found: Mapping[Link, float]) -> None:
-        """Who did not answer this time is as far as it was."""
+        """Brokers that did not answer keep their former distance."""
         for each, seconds in found.items():
             self._rounds.setdefault(each, deque(maxlen=KEPT)).append(seconds)
 
     def costs(self, tree: Topology, zones: Mapping[Node, str]) -> Costs:
-        """Milliseconds one way, for all links that there could be."""
+        """Milliseconds one way, for all possible links."""
         pairs = [link(a, b) for a, b in combinations(tree.brokers, 2)]
         known = {each: milliseconds(min(self._rounds[each])) for each in pairs if each in self._rounds}
         longest = max(known.values(), default=MILLISECONDS_MIN)
         found = _by_zone(known, zones)
         for each in pairs:
-            if each not in known:  # a link that is there can be used, whatever could be measured
+            if each not in known:  # an existing link is usable even without a measurement
                 found[each] = longest if tree.has_link(*each) else UNREACHABLE_FACTOR * longest
         return Costs(dict.fromkeys(tree.brokers, PROCESSING_MILLISECONDS), found)
 
 
 def milliseconds(seconds: float) -> float:
-    """One way, of seconds there and back."""
+    """One way, from a round trip in seconds."""
     return max(MILLISECONDS_MIN, 1_000.0 * seconds / 2)
 
 
 def _by_zone(known: Mapping[Link, float], zones: Mapping[Node, str]) -> dict[Link, float]:
-    """Brokers that do not say where they are count one by one."""
+    """Brokers without a zone keep their own measurements."""
     together: dict[Link, list[float]] = {}
     for (a, b), cost in known.items():
         if zones.get(a) and zones.get(b):

@@ -1,4 +1,4 @@
-"""Draws for a search, by the name of their stream: the same wherever they are made, and in whatever order."""
+"""Random numbers for a search, determined by the name of their stream: the same on every machine."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from hashlib import blake2b
 from itertools import count
 from typing import TypeAlias
 
-Draws: TypeAlias = Iterator[float]  # each at least 0 and less than 1
+Draws: TypeAlias = Iterator[float]  # each in [0, 1)
 
-_BITS = 53  # that a float holds exactly
+_BITS = 53  # of a float's mantissa
 
 
 def draws(stream: str) -> Draws:

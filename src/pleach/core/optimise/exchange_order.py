@@ -1,8 +1,8 @@
-"""From one tree to a cheaper one in the order that pays: exchanges of links, the one that saves most first.
+"""The order of exchanges from one tree to a cheaper one: the largest saving first.
 
-For each link that is missing there is one exchange (S1 Theorem 2): it comes, and a link that is not wanted goes, one on
-the cycle that it closes. Which of them come first decides how soon the saving comes, and what is left if the journey
-ends early. It may: `Journey.of` ends at the best tree within `exchanges_max`.
+For each missing link there is one exchange (S1 Theorem 2): the link is added, and a link of its cycle that the goal
+does not have is removed. The order decides how soon the saving is reached, and what is saved if only some exchanges are
+made: `ExchangeOrder.of` ends at the best tree within `exchanges_max`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pleach.core.overlay.plans.steps import Step
 from pleach.core.overlay.plans.topology import Link, Topology, link
 
 
-class Leg(NamedTuple):
-    """One exchange. A negative saving is made up for by those that follow."""
+class OrderedExchange(NamedTuple):
+    """One exchange. Later exchanges make up for a negative saving."""
 
     remove: Link
     add: Link
@@ -31,71 +31,73 @@ class Leg(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Journey:
+class ExchangeOrder:
     start: Topology
     rank: Rank  # of the start
-    legs: tuple[Leg, ...]
+    exchanges: tuple[OrderedExchange, ...]
 
     @classmethod
-    def of(cls, start: Topology, goal: Topology, problem: Problem, *, exchanges_max: int) -> Journey:
-        """Ends at the best of the trees on the way to the goal, within so many exchanges: the first, of equal ones."""
+    def of(cls, start: Topology, goal: Topology, problem: Problem, *, exchanges_max: int) -> ExchangeOrder:
+        """Ends at the best tree on the way to the goal within `exchanges_max`; of equal ones, at the first."""
         before = problem.rank(start)
-        legs = list(_legs(start, before, goal, problem))[:exchanges_max]
-        ranks = [before, *(leg.rank for leg in legs)]
+        exchanges = list(_ordered(start, before, goal, problem))[:exchanges_max]
+        ranks = [before, *(exchange.rank for exchange in exchanges)]
         best = min(range(len(ranks)), key=ranks.__getitem__)
-        return cls(start, before, tuple(legs[:best]))
+        return cls(start, before, tuple(exchanges[:best]))
 
     @property
     def end(self) -> Topology:
-        return self.legs[-1].tree if self.legs else self.start
+        return self.exchanges[-1].tree if self.exchanges else self.start
 
     @property
     def rank_then(self) -> Rank:
-        return self.legs[-1].rank if self.legs else self.rank
+        return self.exchanges[-1].rank if self.exchanges else self.rank
 
     @property
     def saving(self) -> float:
         return self.rank.cost - self.rank_then.cost
 
     def plan(self, protocol: str, circumstances: Circumstances) -> Plan:
-        """As steps of a plan; an exchange by swaps is several of them."""
+        """As a plan; an exchange by swaps takes several steps."""
         steps: list[Step] = []
         tree = self.start
-        for leg in self.legs:
+        for exchange in self.exchanges:
             steps += planned_exchange(
-                tree, remove=leg.remove, add=leg.add, protocol=protocol, circumstances=circumstances
+                tree, remove=exchange.remove, add=exchange.add, protocol=protocol, circumstances=circumstances
             ).steps
-            tree = leg.tree
+            tree = exchange.tree
         return Plan.of(self.start, steps)
 
 
-def _legs(tree: Topology, rank: Rank, goal: Topology, problem: Problem) -> Iterator[Leg]:
-    priced = IndexedFlows.of(problem.flows, problem.costs)
-    growth, wanted = IndexedTree(tree, priced.names), IndexedTree(goal, priced.names)
-    while choice := min(_possible(growth, wanted, priced, problem.degree_max), default=None):
+def _ordered(tree: Topology, rank: Rank, goal: Topology, problem: Problem) -> Iterator[OrderedExchange]:
+    flows = IndexedFlows.of(problem.flows, problem.costs)
+    indexed, wanted = IndexedTree(tree, flows.names), IndexedTree(goal, flows.names)
+    while choice := min(_possible(indexed, wanted, flows, problem.degree_max), default=None):
         move = choice.move
-        growth.exchange(move)
-        after = growth.topology(priced.names)
+        indexed.exchange(move)
+        after = indexed.topology(flows.names)
         then = problem.rank(after)
-        named = [priced.names[broker] for broker in move.path]
-        yield Leg(links_on(tuple(named))[move.place], link(named[0], named[-1]), rank.cost - then.cost, after, then)
+        named = [flows.names[broker] for broker in move.path]
+        yield OrderedExchange(
+            links_on(tuple(named))[move.place], link(named[0], named[-1]), rank.cost - then.cost, after, then
+        )
         rank = then
 
 
 class _Choice(NamedTuple):
-    """Neighbours above the limit are avoided on the way, too, where there is another one."""
+    """Sorted by: neighbours above the limit, then loss."""
 
     more_excess: int
     loss: float
     move: LinkMove
 
 
-def _possible(tree: IndexedTree, goal: IndexedTree, priced: IndexedFlows, degree_max: int) -> Iterator[_Choice]:
+def _possible(tree: IndexedTree, goal: IndexedTree, flows: IndexedFlows, degree_max: int) -> Iterator[_Choice]:
     for u, wanted in enumerate(goal.around):
         missing = [v for v in wanted if u < v and v not in tree.around[u]]
         if not missing:
             continue
-        view = TreeView(tree, u, priced)
+        view = TreeView(tree, u, flows)
         for path in map(view.path, missing):
             for place, gain in enumerate(view.gains(path)):
                 if path[place + 1] not in goal.around[path[place]]:

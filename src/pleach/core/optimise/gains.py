@@ -1,13 +1,13 @@
-"""What every exchange of a link would save on a tree, exactly and for all flows at once: the ground of the search.
+"""Gains: the exact saving of every link exchange on a tree, for all flows at once.
 
-A new link u–v closes a cycle. All that hangs at a broker of the cycle stays there, so an event needs the cycle but for
-one *gap* between two brokers that it touches (see `ledger.py`): the gap in which the missing link lies.
+A new link u–v closes a cycle. All that hangs at a broker of the cycle stays there, so an event needs the whole cycle
+except one *gap* between two brokers that it touches (`ledger.py`): the gap that contains the removed link.
 
         0 ── 1 ── 2 ── 3        touched: 0 and 2. Without the new link 3–0, the gap 2·3·0 is spared;
         ╰┄┄┄┄ new ┄┄┄┄╯         without 0–1 or 1–2, the gap 0·1·2 is spared instead.
 
-What the removal of a link saves is what its gap costs, less what the gap of the new link costs: one look per gap of
-each kind of event, where `ledger.costs_without` walks along all lines. Tests compare the two.
+Removing a link saves the cost of its gap, less the cost of the gap of the new link: one step per gap and kind of event,
+where `ledger.costs_without` walks along all lines. Tests compare the two.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Link: TypeAlias = tuple[int, int]
 
 
 class IndexedFlows(NamedTuple):
-    """Flows and costs by the index of brokers in `names`. Who of a flow's brokers publishes does not matter."""
+    """Flows and costs by the index of brokers in `names`. Which broker of a flow publishes does not matter."""
 
     names: tuple[str, ...]
     members: tuple[tuple[int, ...], ...]
@@ -51,7 +51,7 @@ class IndexedFlows(NamedTuple):
 
 
 class LinkMove(NamedTuple):
-    """Exchange the link behind `place` of the path for one between its ends."""
+    """The exchange of the link behind `place` of the path for one between its ends."""
 
     gain: float
     path: tuple[int, ...]
@@ -59,7 +59,7 @@ class LinkMove(NamedTuple):
 
 
 class IndexedTree:
-    """A tree that changes: neighbours by index."""
+    """A mutable tree: neighbours by index."""
 
     def __init__(self, tree: Topology, names: Sequence[str]) -> None:
         index = {name: i for i, name in enumerate(names)}
@@ -84,7 +84,7 @@ class IndexedTree:
         self.around[b] = sorted((*self.around[b], a))
 
     def more_excess(self, path: Sequence[int], place: Place, degree_max: int) -> int:
-        """How many more neighbours above the limit there would be after an exchange: at the ends of both links."""
+        """By how many neighbours an exchange would exceed the limit more than now, at the ends of both links."""
         total = 0
         for broker in {path[0], path[-1], path[place], path[place + 1]}:
             before = len(self.around[broker])
@@ -96,7 +96,7 @@ class IndexedTree:
         return Topology.of(((names[a], names[b]) for a, b in self.links), names)
 
     def rooted(self, root: int) -> tuple[list[int], list[int]]:
-        """Everyone's parent (the root's is itself), and an order in which parents come first."""
+        """The parent of each broker (the root is its own), and an order with parents first."""
         parent = [-1] * len(self.around)
         parent[root] = root
         order = [root]
@@ -109,12 +109,12 @@ class IndexedTree:
 
 
 def gains_on(path: Sequence[int], kinds: Iterable[tuple[int, float]], priced: IndexedFlows) -> list[float]:
-    """What it saves to exchange each link of the path for the new one. A kind: touched places as bits, and events."""
+    """The saving for each link of the path exchanged for the new one. `kinds`: touched places as bits, and events."""
     links = [*(priced.communication[a][b] for a, b in pairwise(path)), priced.communication[path[-1]][path[0]]]
-    reach = list(accumulate(links, initial=0.0))  # along links only, to each place, and around
-    work = list(accumulate((priced.processing[broker] for broker in path), initial=0.0))  # of all before each place
+    reach = list(accumulate(links, initial=0.0))  # cost of links up to each place, and around the cycle
+    work = list(accumulate((priced.processing[broker] for broker in path), initial=0.0))  # of brokers before each place
     around = reach[-1] + work[-1]
-    steps = [0.0] * len(links)  # differences between the gains of neighbouring links
+    steps = [0.0] * len(links)  # differences between the gains of consecutive links
     for touched, events in kinds:
         places = [place for place in range(len(path)) if touched >> place & 1]
         first, last = places[0], places[-1]
@@ -127,11 +127,11 @@ def gains_on(path: Sequence[int], kinds: Iterable[tuple[int, float]], priced: In
 
 
 class TreeView:
-    """The tree as seen from one broker: the paths to all others, and what touches them."""
+    """The tree rooted at one broker: paths to all others, and the events that touch them."""
 
-    def __init__(self, growth: IndexedTree, root: int, priced: IndexedFlows) -> None:
+    def __init__(self, tree: IndexedTree, root: int, priced: IndexedFlows) -> None:
         self._priced = priced
-        self._parent, self._order = growth.rooted(root)
+        self._parent, self._order = tree.rooted(root)
         self._root = root
 
     def path(self, end: int) -> tuple[int, ...]:
@@ -142,7 +142,7 @@ class TreeView:
         return tuple(reversed(back))
 
     def kinds(self, path: Sequence[int]) -> list[tuple[int, float]]:
-        """Events that touch the same places of the path, two or more, together: others are served by any tree alike."""
+        """Events by the places of the path that they touch, two or more; others cost the same on any tree."""
         place = dict(zip(path, range(len(path)), strict=True))
         bit = [0] * len(self._order)
         for broker in self._order:

@@ -1,107 +1,69 @@
-"""Which link to exchange for which (S1 §5.4, §5.5): the Cost and Interest heuristic, local MST, local MIT.
+"""Evaluation of a possible link (S1 §5.5.2): whether the first broker of a path should ask for a link to the last one.
 
-A heuristic answers two questions. *Evaluation*, at one broker: would a link to the other end of this path be good?
-*Consensus*, at each broker of the path in turn: what does the cycle cost me without each of its links? Answers are
-added up along the path; the link with the least sum goes, unless it is the new one (5.14).
+An evaluation is one broker's guess from summaries; ledgers decide (`settling.py`). CI compares the direct link with the
+path (5.11); local MST compares it with the heaviest link of the path. S1's consensus (5.12 to 5.14), which ledgers
+replace, is in the lab (`lab/improve/decisions.py`).
+
+    C(i, j) = c(i, j)                                               where i and j are neighbours         (5.11)
+            = (I(i,j) - I(i,k,j)) / I(i,j) · (C(i, k) + p_k) + c(k, j)   else; k is j's neighbour towards i
+
+Events that k consumes anyway cost nothing more on their way to j. Where i and j have no events in common the share is 1
+(S1 does not say).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
-from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from pleach.core.messages import Node
-from pleach.core.optimise.indirect import CostView, indirect_costs, removal_costs
 from pleach.core.overlay.plans.topology import Link, link
 
 
 class LinkExchangeChoice(NamedTuple):
-    """Exchange `remove` for `add`. The gain is what the heuristic believes to save, in its own unit."""
+    """Exchange `remove` for `add`. `gain`: the expected saving."""
 
     remove: Link
     add: Link
     gain: float
 
 
-class Heuristic(Protocol):
-    @property
-    def name(self) -> str: ...
+class CostView(Protocol):
+    """Costs and common traffic as somebody knows them: brokers estimate, references know."""
 
-    def is_promising(self, path: Sequence[Node], view: CostView) -> bool:
-        """Whether the first broker of the path wants a link to the last one."""
+    def common(self, *brokers: Node) -> float:
+        """I(S): events that all of them consume or publish."""
         ...
 
-    def removal_costs(self, me: Node, path: Sequence[Node], view: CostView) -> Sequence[float]:
-        """What the cycle costs `me` without each link of the path, and without the new one."""
-        ...
+    def processing(self, broker: Node) -> float: ...
+
+    def communication(self, a: Node, b: Node) -> float: ...
 
 
 def cycle_links(path: Sequence[Node]) -> tuple[Link, ...]:
+    """The links of the path, then the new one between its ends."""
     return (*(link(a, b) for a, b in pairwise(path)), link(path[-1], path[0]))
 
 
-def decided(path: Sequence[Node], totals: Sequence[float]) -> LinkExchangeChoice | None:
-    """(5.14), among equals in favour of what is there."""
-    *others, new = cycle_links(path)
-    best = min(range(len(others)), key=totals.__getitem__)
-    gain = totals[-1] - totals[best]
-    return LinkExchangeChoice(others[best], new, gain) if gain > 0 else None
+def is_cheaper_than_path(path: Sequence[Node], view: CostView) -> bool:
+    """CI (5.11): the ends have events in common, and the direct link costs less than the path."""
+    start, end = path[0], path[-1]
+    return view.common(start, end) > 0 and view.communication(start, end) < indirect_costs(path, view)[-1]
 
 
-class CostAndInterest:
-    """CI, §5.5."""
-
-    name = "ci"
-
-    def is_promising(self, path: Sequence[Node], view: CostView) -> bool:
-        """(5.11): the direct link costs less than the way over the others."""
-        start, end = path[0], path[-1]
-        return view.common(start, end) > 0 and view.communication(start, end) < indirect_costs(path, view)[-1]
-
-    def removal_costs(self, me: Node, path: Sequence[Node], view: CostView) -> Sequence[float]:
-        return removal_costs(me, path, view)
-
-
-@dataclass(frozen=True)
-class LocalSpanningTree:
-    """On every cycle the heaviest link goes. A broker answers for the link that follows it on the cycle."""
-
-    name: str
-    weigh: Callable[[Node, Node, CostView], float]
-    hopes: Callable[[Sequence[Node], CostView], bool]
-
-    def is_promising(self, path: Sequence[Node], view: CostView) -> bool:
-        return self.hopes(path, view)
-
-    def removal_costs(self, me: Node, path: Sequence[Node], view: CostView) -> Sequence[float]:
-        place = path.index(me)
-        mine = self.weigh(*_around(path)[place], view)
-        return [0.0 if removed == place else mine for removed in range(len(path))]
-
-
-def _is_cheaper_than_one(path: Sequence[Node], view: CostView) -> bool:
-    """What links cost is known from the broadcast: the request will succeed."""
-    *others, new = (view.communication(a, b) for a, b in _around(path))
+def is_cheaper_than_a_link(path: Sequence[Node], view: CostView) -> bool:
+    """Local MST: the new link is not the heaviest of the cycle."""
+    *others, new = (view.communication(a, b) for a, b in (*pairwise(path), (path[-1], path[0])))
     return new < max(others)
 
 
-def _has_traffic(path: Sequence[Node], view: CostView) -> bool:
-    """What two others have in common is known to them alone; the consensus tells."""
-    return view.common(path[0], path[-1]) > 0
-
-
-LOCAL_MST = LocalSpanningTree("lmst", lambda a, b, view: view.communication(a, b), _is_cheaper_than_one)
-LOCAL_MIT = LocalSpanningTree("lmit", lambda a, b, view: -view.common(a, b), _has_traffic)
-
-
-def _around(path: Sequence[Node]) -> list[tuple[Node, Node]]:
-    """The links of the cycle, each as its first broker sees it."""
-    return [*pairwise(path), (path[-1], path[0])]
-
-
-HEURISTICS: MappingProxyType[str, Heuristic] = MappingProxyType(
-    {each.name: each for each in (CostAndInterest(), LOCAL_MST, LOCAL_MIT)}
-)
+def indirect_costs(line: Sequence[Node], view: CostView) -> list[float]:
+    """(5.11) from the first broker of the line to each of the others, nearest first."""
+    start = line[0]
+    costs = [view.communication(start, line[1])] if len(line) > 1 else []
+    for via, there in pairwise(line[1:]):
+        both = view.common(start, there)
+        share = 1.0 - view.common(start, via, there) / both if both else 1.0
+        costs.append(share * (costs[-1] + view.processing(via)) + view.communication(via, there))
+    return costs

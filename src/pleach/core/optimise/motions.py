@@ -1,7 +1,7 @@
-"""A motion for another link, judged by the broker at its end: which link of the way goes for it, if any.
+"""The judgement of a motion by the broker at the end of its path: which link to remove for the new one, if any.
 
-What the exchange saves is known from the ledgers along the way (ledger.py). The rules are those of `settling.py`, and
-that it must save a share of what there is: costs that are measured are never twice the same.
+The saving follows from the ledgers along the path (ledger.py). The rules are those of `settling.py`; in addition the
+exchange must save a share of the cost, since measured costs vary.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pleach.core.overlay.plans.topology import Link
 
 
 class MotionJudgement(NamedTuple):
-    """`place`: behind which broker of the path the link lies that goes. Costs are of all events of the window."""
+    """`place`: of the broker before the link to remove. Costs are those of all events in the window."""
 
     verdict: ImproveVerdict
     path: tuple[Node, ...]
     place: int = 0
-    events: int = 0  # as many as the sample stands for
+    events: int = 0  # estimated from the sample
     cost: float = 0.0
     saving: float = 0.0
 
@@ -56,7 +56,7 @@ def path_of(motion: Motion) -> tuple[Node, ...]:
 
 
 def costs_of(motion: Motion) -> Costs:
-    """Of the cycle: as those who measured told them."""
+    """The costs of the cycle, as its brokers measured them."""
     processing = {each.broker: each.processing for each in motion.way}
     return Costs(processing, dict(zip(cycle_links(path_of(motion)), motion.links, strict=True)))
 
@@ -71,15 +71,15 @@ def stretches_of(motion: Motion) -> list[Stretch]:
 
 
 def places_for(motion: Motion, degree_max: int) -> list[int]:
-    """Behind which a link may go: the ends of the new one get a neighbour, unless they give up another one for it."""
+    """The places whose link may be removed: a full end of the new link must lose another neighbour."""
     last = len(motion.way) - 2
     is_full = [motion.way[end].degree >= degree_max for end in (0, -1)]
     return [place for place in range(last + 1) if (not is_full[0] or place == 0) and (not is_full[1] or place == last)]
 
 
-def judged(motion: Motion, conduct: CouncilSettings) -> MotionJudgement:
+def judged(motion: Motion, settings: CouncilSettings) -> MotionJudgement:
     path, costs, found = path_of(motion), costs_of(motion), stretches_of(motion)
-    places = places_for(motion, conduct.degree_max)
+    places = places_for(motion, settings.degree_max)
     if not any(len(stretch.touched) > 1 for stretch in found):
         return MotionJudgement(ImproveVerdict.QUIET, path)
     if not places:
@@ -92,7 +92,7 @@ def judged(motion: Motion, conduct: CouncilSettings) -> MotionJudgement:
     judgement = MotionJudgement(ImproveVerdict.IMPROVE, path, place, events, one_in * now, one_in * exchange.gain)
     if exchange.gain <= 0.0:
         return judgement._replace(verdict=ImproveVerdict.BEST)
-    if exchange.gain < conduct.saving_min * now:
+    if exchange.gain < settings.saving_min * now:
         return judgement._replace(verdict=ImproveVerdict.LITTLE)
     if exchange.gain <= DEVIATIONS * chance:
         return judgement._replace(verdict=ImproveVerdict.CHANCE)
@@ -104,17 +104,16 @@ def judged(motion: Motion, conduct: CouncilSettings) -> MotionJudgement:
 def request_for(
     judgement: MotionJudgement, operation: str, where: Circumstances
 ) -> RequestSwap | RequestExchange | None:
-    """The exchange in the words of the overlay, so that it begins at the last broker of the path, which has decided.
+    """The overlay request for the exchange, beginning at the last broker of the path, which has decided.
 
-    Nobody has to be sought for it, in a tree that may be changing elsewhere. And who is busy is not asked again: the
-    tree that the judgement speaks of would be another one by then. So one swap that begins here is all of swaps that is
-    asked for; None where others are recommended: another broker would have to begin some of them.
+    It is not retried while a broker is busy: the judgement would be about another tree by then. A single swap that
+    begins here is possible; None where several swaps are recommended, since other brokers would have to begin some.
     """
     path, cut = judgement.path[::-1], len(judgement.path) - 2 - judgement.place
     if len(path) == ONE_SWAP and cut == 0:
         a, b, c = path
         return RequestSwap(operation, a, b, c, is_patient=False)
-    # A swap that begins elsewhere is as good as two.
+    # A swap that begins at another broker counts as several.
     protocol = recommended(max(len(path), ONE_SWAP + 1), where).protocol
     if protocol == BY_SWAPS:
         return None

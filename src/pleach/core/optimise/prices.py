@@ -1,6 +1,6 @@
-"""What links and brokers cost, as somebody writes it down: by zones, by single links, by defaults.
+"""Configured costs of links and brokers: by zones, by single links, by defaults.
 
-    link = 40.0          # a link of which nothing else is said
+    link = 40.0          # a link without another entry
     within = 1.0         # a link within a zone
     processing = 0.2     # an event at a broker
 
@@ -19,7 +19,7 @@
     [brokers]            # an event at this broker
     rome = 0.5
 
-The narrowest word counts: a single link before zones, zones before `link`. Units are up to the writer; milliseconds do.
+The most specific entry applies: a single link before zones, zones before `link`. Any unit works, e.g. milliseconds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pleach.core.optimise.cost import Costs
 from pleach.core.overlay.plans.topology import Link, link
 from pleach.errors import PriceError, place_and_reason
 
-LINK_DEFAULT = 1.0  # with no processing costs: what is counted are the links that events cross
+LINK_DEFAULT = 1.0  # without processing costs: the cost is the number of links that events cross
 PROCESSING_DEFAULT = 0.0
 
 
@@ -68,17 +68,17 @@ class Prices:
     within: float = LINK_DEFAULT
     processing: float = PROCESSING_DEFAULT
     zone: Mapping[Node, str] = field(default_factory=dict)
-    between: Mapping[Link, float] = field(default_factory=dict)  # two zones, as `link` spells it
+    between: Mapping[Link, float] = field(default_factory=dict)  # two zones, sorted
     links: Mapping[Link, float] = field(default_factory=dict)
     brokers: Mapping[Node, float] = field(default_factory=dict)
     source: str = "costs"
 
     def in_zones(self, zone: Mapping[Node, str]) -> Prices:
-        """With the zones that brokers say they are in, if these prices do not say it themselves."""
+        """With the zones that brokers report, unless the file has zones."""
         return self if self.zone else replace(self, zone=zone)
 
     def costs(self, brokers: Iterable[Node]) -> Costs:
-        """For these brokers; raises PriceError where a price is for somebody else, most likely misspelt."""
+        """For these brokers; raises PriceError for an unknown broker or zone."""
         everyone = sorted(brokers)
         _check_zones({*chain.from_iterable(self.between)}, {*self.zone.values()}, self.source)
         for name in sorted({*self.zone, *self.brokers, *chain.from_iterable(self.links)} - {*everyone}):
@@ -105,7 +105,7 @@ def read_prices(text: str, *, source: str = "costs") -> Prices:
         for broker in brokers:
             if zone.setdefault(broker, name) != name:
                 raise PriceError(f"{source}: zones: {broker!r} is in {zone[broker]!r} and in {name!r}; choose one")
-    if file.zones:  # else brokers say where they are
+    if file.zones:  # else brokers report their zones
         _check_zones({*chain.from_iterable(each.zones for each in file.between)}, {*file.zones}, source)
     found = Prices(
         file.link,
@@ -125,7 +125,7 @@ def _decoded(text: str, source: str) -> _File:
     try:
         return msgspec.convert(tomllib.loads(text), type=_File)
     except tomllib.TOMLDecodeError as error:
-        raise PriceError(f"{source}: no TOML: {error}") from None
+        raise PriceError(f"{source}: invalid TOML: {error}") from None
     except msgspec.ValidationError as error:
         where, reason = place_and_reason(error)
         raise PriceError(f"{source}: {f'{where}: ' if where else ''}{reason}") from None

@@ -1,6 +1,6 @@
-"""What needs to know everything: MST and MIT (S1 §5.4), and the yardstick of §5.6.
+"""Reference trees from global knowledge: MST and MIT (S1 §5.4), and the lower bound of §5.6.
 
-The exact optimum of small networks is in the lab (`lab/improve/optimum.py`): it counts through all trees.
+The exact optimum of small networks, by enumeration of all trees, is in `lab/improve/optimum.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pleach.core.overlay.plans.topology import Link, Topology, link
 
 
 def spanning_links(brokers: Iterable[Node], weight: Mapping[Link, float]) -> tuple[Link, ...]:
-    """The lightest tree over these brokers (Prim); of equal links the one whose name comes first."""
+    """The minimum spanning tree of these brokers (Prim); of equal links the first by name."""
     first, *rest = sorted(brokers)
     nearest = {broker: (weight[link(first, broker)], link(first, broker)) for broker in rest}
     links = []
@@ -29,7 +29,7 @@ def spanning_links(brokers: Iterable[Node], weight: Mapping[Link, float]) -> tup
 
 
 def minimum_spanning_tree(costs: Costs) -> Topology:
-    """MST, §5.4.1: cheap links, whatever travels on them."""
+    """MST, §5.4.1: by link costs, regardless of traffic."""
     return Topology.of(spanning_links(costs.brokers, costs.communication), costs.brokers)
 
 
@@ -43,7 +43,7 @@ def common_traffic(flows: Iterable[Flow], brokers: Iterable[Node]) -> dict[Link,
 
 
 def maximum_interest_tree(flows: Iterable[Flow], brokers: Iterable[Node]) -> Topology:
-    """MIT, §5.4.2: brokers that share much traffic, whatever their links cost."""
+    """MIT, §5.4.2: by common traffic, regardless of link costs."""
     everyone = tuple(brokers)
     shared = common_traffic(flows, everyone)
     return Topology.of(spanning_links(everyone, {each: -count for each, count in shared.items()}), everyone)
@@ -52,8 +52,8 @@ def maximum_interest_tree(flows: Iterable[Flow], brokers: Iterable[Node]) -> Top
 def lower_bound(flows: Iterable[Flow], costs: Costs) -> float:
     """§5.6: every event on a minimum spanning tree of its own brokers.
 
-    The name is the paper's. It is no bound: a broker that is not concerned may be a cheap place to meet (Steiner),
-    see `tests/core/optimise/test_reference.py`. Half of its communication costs plus its processing costs are one.
+    The name is the paper's. It is not a bound: a path over another broker may be cheaper (Steiner), see
+    `tests/core/optimise/test_reference.py`. Half of its communication cost plus its processing cost is one.
     """
     return fsum(flow.events * _alone(flow, costs) for flow in flows)
 

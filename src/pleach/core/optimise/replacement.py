@@ -1,15 +1,15 @@
-"""What may stand in for a link, exactly and for all flows at once: the ground of the search.
+"""The best replacement of a link, exactly and for all flows at once.
 
-Without a link x–y the tree is in two parts. A flow that crossed the link has its brokers of each part still connected.
-A new link u–v serves it if it gets from them to u, over u–v, and from v to its brokers on the other side:
+Without link x–y the tree has two parts. A flow that crossed the link still connects its brokers within each part. With
+a new link u–v it goes from them to u, over u–v, and from v to its brokers in the other part:
 
         ●──●──u ┄┄┄ v──●            cost(u, v) = reach(u) + W·c(u,v) + reach(v)
         ╰─ x ┄┄┄┄┄ y ─╯             W: events of all flows that cross
 
-*reach*: links and brokers between what a flow has in this part and the place, summed over flows, with their events. It
-follows from place to place: over a link a–b it grows by c + p_b for a flow that has nothing beyond b, and falls by
-c + p_a for one that has everything beyond b. So one walk through each part serves all pairs (u, v). Flows are bits of
-a number, and sets of flows are numbers; `gains.py` comes to the same savings by cycles, and tests compare the two.
+*reach(u)*: the cost of the links and brokers between a flow's brokers in this part and u, summed over all flows. It is
+computed along links: over a–b it grows by c + p_b for a flow without brokers beyond b, and falls by c + p_a for one
+with all its brokers beyond b. So one walk through each part covers all pairs (u, v). Sets of flows are bit masks.
+`gains.py` computes the same savings by cycles; tests compare the two.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import NamedTuple, TypeAlias
 from pleach.core.optimise.gains import IndexedFlows, IndexedTree, Link
 
 Mask: TypeAlias = int  # a set of flows: bit i is flow i
-BITS = 8  # of a mask that are weighed at a time
+BITS = 8  # of a mask per table look-up
 
 
 class Weights:
-    """Events of any set of flows: a table for each eight of them."""
+    """The events of a set of flows, by tables of eight flows each."""
 
     def __init__(self, events: Sequence[float]) -> None:
         self._tables = [_sums(events[first : first + BITS]) for first in range(0, len(events), BITS)]
@@ -38,7 +38,7 @@ class Weights:
 
 
 def _sums(events: Sequence[float]) -> array[float]:
-    """Of every subset."""
+    """The sums of all subsets."""
     sums = array("d", [0.0])
     for each in events:
         sums.extend([before + each for before in sums])
@@ -47,7 +47,7 @@ def _sums(events: Sequence[float]) -> array[float]:
 
 @dataclass(frozen=True)
 class Demand:
-    """Who takes part in which flows, and what that costs; the same for all trees."""
+    """The flows of each broker, and their costs; the same for all trees."""
 
     priced: IndexedFlows
     own: tuple[Mask, ...]  # of each broker
@@ -63,7 +63,7 @@ class Demand:
 
 
 class Replacement(NamedTuple):
-    """`relief`: neighbours above the limit that there are fewer then."""
+    """`relief`: by how many fewer neighbours brokers exceed the limit."""
 
     relief: int
     gain: float
@@ -71,19 +71,19 @@ class Replacement(NamedTuple):
 
 
 def best_replacement(
-    growth: IndexedTree, gone: Link, demand: Demand, degree_max: int, least: float
+    tree: IndexedTree, gone: Link, demand: Demand, degree_max: int, least: float
 ) -> Replacement | None:
-    """The link that is best put in the place of another; None where nothing is better by `least`.
+    """The best link in place of another; None where none is better by `least`.
 
-    Neighbours above the limit come first: a place that has none too many then, whatever it costs.
+    Relief of neighbours above the limit takes precedence over cost.
     """
-    cut = _Cut.of(growth, gone, demand)
-    degrees = [len(others) for others in growth.around]
+    cut = _Cut.of(tree, gone, demand)
+    degrees = [len(others) for others in tree.around]
     relief = sum(degrees[end] > degree_max for end in gone)
     for end in gone:
         degrees[end] -= 1
     here, there = ([_Half.of(part, degrees, degree_max, full=full) for full in (False, True)] for part in cut.parts)
-    for more in range(min(relief, 2) + 1):  # of both ends of the new link, so many have their limit already
+    for more in range(min(relief, 2) + 1):  # ends of the new link that are at their limit already
         pairs = [(here[i], there[more - i]) for i in range(2) if 0 <= more - i < 2]
         found = _cheapest(pairs, cut.crossing, demand.priced.communication)
         if found.new is not None and (relief > more or cut.before - found.cost > least):
@@ -92,7 +92,7 @@ def best_replacement(
 
 
 class _Part(NamedTuple):
-    """What a removed link leaves on one side of it: brokers, parents first, and the reach of each beside its end's."""
+    """One part of the tree: brokers, parents first, and the reach of each relative to the end of the removed link."""
 
     brokers: list[int]
     reach: list[float]
@@ -100,13 +100,13 @@ class _Part(NamedTuple):
 
 class _Cut(NamedTuple):
     crossing: float  # events
-    before: float  # what the link itself has cost them
+    before: float  # cost of the link itself
     parts: tuple[_Part, _Part]
 
     @classmethod
-    def of(cls, growth: IndexedTree, gone: Link, demand: Demand) -> _Cut:
+    def of(cls, tree: IndexedTree, gone: Link, demand: Demand) -> _Cut:
         a, b = gone
-        walks = [_Walk(growth, a, b, demand), _Walk(growth, b, a, demand)]
+        walks = [_Walk(tree, a, b, demand), _Walk(tree, b, a, demand)]
         flows = walks[0].beyond[a] & walks[1].beyond[b]
         crossing = demand.weights.of(flows)
         one, other = (walk.part(flows, demand) for walk in walks)
@@ -114,19 +114,19 @@ class _Cut(NamedTuple):
 
 
 class _Walk:
-    """From one end of the removed link through its part, away from the link."""
+    """A walk through one part, from the end of the removed link."""
 
-    def __init__(self, growth: IndexedTree, end: int, without: int, demand: Demand) -> None:
-        self._above = [-1] * len(growth.around)
+    def __init__(self, tree: IndexedTree, end: int, without: int, demand: Demand) -> None:
+        self._above = [-1] * len(tree.around)
         self._above[end] = without
         self._order = [end]
         for here in self._order:
-            for there in growth.around[here]:
+            for there in tree.around[here]:
                 if there != self._above[here]:
                     self._above[there] = here
                     self._order.append(there)
-        self.beyond = list(demand.own)  # flows that a broker has, or somebody behind it
-        self._twice = [0] * len(growth.around)  # flows that have several of: the broker, and what is behind its links
+        self.beyond = list(demand.own)  # flows of the broker and of those behind it
+        self._twice = [0] * len(tree.around)  # flows with several of: the broker, and parts behind its links
         for here in reversed(self._order[1:]):
             up = self._above[here]
             self._twice[up] |= self.beyond[up] & self.beyond[here]
@@ -134,7 +134,7 @@ class _Walk:
 
     def part(self, flows: Mask, demand: Demand) -> _Part:
         processing, communication, weigh = demand.priced.processing, demand.priced.communication, demand.weights.of
-        whole = [0] * len(self._above)  # flows that have all they have in this part at the broker, or behind it
+        whole = [0] * len(self._above)  # flows with all their brokers of this part at or behind the broker
         reach = [0.0] * len(self._above)
         whole[self._order[0]] = flows
         for here in self._order[1:]:
@@ -148,7 +148,7 @@ class _Walk:
 
 
 class _Half(NamedTuple):
-    """The brokers of a part that have as many neighbours as they may, or the others; those in reach first."""
+    """The brokers of a part that are at their limit of neighbours, or the others; least reach first."""
 
     places: list[tuple[float, int]]
 
@@ -166,7 +166,7 @@ class _Cheapest(NamedTuple):
 def _cheapest(
     pairs: Iterable[tuple[_Half, _Half]], crossing: float, communication: Sequence[Sequence[float]]
 ) -> _Cheapest:
-    """Links cost at least nothing: whoever is out of reach is not looked at."""
+    """Branch and bound: link costs are not negative."""
     best, new = inf, None
     for here, there in pairs:
         for mine, u in here.places:

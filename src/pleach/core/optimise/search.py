@@ -1,11 +1,11 @@
-"""Look for a cheap tree where all traffic is known: exchanges of links, as long as one saves something.
+"""Search for a cheap tree with global knowledge: a local search by link exchanges.
 
-A tree is ranked by its *excess* first, the neighbours above what brokers may have, then by its cost. Where a broker has
-too many neighbours, there always is an exchange that takes one from it (a leaf can have another one), so that a search
-ends within the limit. From there on every exchange lowers the cost: an end comes.
+A tree is ranked by its *excess* first, the neighbours above the limit, then by its cost. Where a broker has too many
+neighbours, there is always an exchange that takes one from it (a leaf can take it over), so a search ends within the
+limit. From there on every exchange lowers the cost, so it terminates.
 
-The end may be a valley that is not the lowest. So a search begins at many trees, and each end is *kicked*: some links
-are exchanged at random, and the search goes on from there. Nothing here draws: who calls gives the draws.
+The result may be a local minimum. So a search begins at many trees, and each result is *kicked*: some links are
+exchanged at random, and the search continues from there. Random numbers are passed in.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from pleach.core.overlay.plans.topology import Topology
 
 T = TypeVar("T")
 
-DEGREE_MIN = 2  # with fewer neighbours there is no tree of three brokers
+DEGREE_MIN = 2  # the least with which trees of three brokers exist
 KICKS = 16
 EXCHANGES_PER_KICK = 3
-RELATIVE_GAIN_MIN = 1e-9  # of the cost: less is the rounding of sums
-LOOKS_MAX = 1_000_000  # at what may stand in for a link, in one descent
+RELATIVE_GAIN_MIN = 1e-9  # of the cost; less is rounding
+LOOKS_MAX = 1_000_000  # replacements examined in one descent
 
 
 class Rank(NamedTuple):
-    """Of two trees the one with the smaller rank is better."""
+    """The smaller rank is better."""
 
     excess: int
     cost: float
@@ -43,7 +43,7 @@ class SearchResult(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """`degree_max`: neighbours that a broker may have; the cost model charges nothing for them."""
+    """`degree_max`: neighbours that a broker may have, a limit outside the cost model."""
 
     flows: tuple[Flow, ...]
     costs: Costs
@@ -55,7 +55,7 @@ class Problem(NamedTuple):
 
 
 def found_from(start: Topology, problem: Problem, draws: Draws, *, kicks: int = KICKS) -> SearchResult:
-    """The best tree that a search from here comes by; never one that ranks behind `start`."""
+    """The best tree of a search from `start`; never worse than `start`."""
     assert problem.degree_max >= DEGREE_MIN
     search = _Search(problem, draws)
     best = min(_ranked(search.descended(start), problem), _ranked(start, problem), key=_order)
@@ -66,7 +66,7 @@ def found_from(start: Topology, problem: Problem, draws: Draws, *, kicks: int = 
 
 
 def best_of(found: Iterable[SearchResult]) -> SearchResult:
-    """Of trees of the same rank the one whose links come first: whoever found it, and when."""
+    """Of trees of equal rank the first by links, independent of the order of searches."""
     return min(found, key=_order)
 
 
@@ -86,7 +86,7 @@ class _Search:
         self._names = self._priced.names
 
     def descended(self, start: Topology) -> Topology:
-        """Link after link, in an order that is drawn; until none of them has a better one."""
+        """Replace link after link, in random order, until none has a better replacement."""
         tree = IndexedTree(start, self._names)
         least = RELATIVE_GAIN_MIN * tree_cost(self._problem.flows, start, self._problem.costs)
         waiting = deque(shuffled(tree.links, self._draws))
@@ -103,10 +103,10 @@ class _Search:
             tree.replace(gone, better.new)
             waiting.append(better.new)
             content = 0
-        raise AssertionError("every exchange lowers the rank, and yet there is no end")
+        raise AssertionError("every exchange lowers the rank, yet the search does not end")
 
     def kicked(self, start: Topology) -> Topology:
-        """Some exchanges at random; the descent that follows takes care of the limit."""
+        """Random exchanges; the following descent restores the limit."""
         tree = IndexedTree(start, self._names)
         for _ in range(EXCHANGES_PER_KICK):
             root, end = shuffled(range(len(self._names)), self._draws)[:2]
@@ -117,11 +117,11 @@ class _Search:
         return tree.topology(self._names)
 
 
-# Where to begin ------------------------------------------------------------------------------------------------------
+# Random trees --------------------------------------------------------------------------------------------------------
 
 
 def random_tree(brokers: Sequence[str], draws: Draws) -> Topology:
-    """Any tree over these brokers, all equally probable: from a drawn Prüfer sequence."""
+    """A uniformly random tree over these brokers, from a random Prüfer sequence."""
     names = tuple(sorted(brokers))
     if len(names) < 3:
         return Topology.of([names] if len(names) == 2 else [], names)
@@ -140,7 +140,7 @@ def random_tree(brokers: Sequence[str], draws: Draws) -> Topology:
 
 
 def shuffled(values: Iterable[T], draws: Draws) -> list[T]:
-    """Fisher and Yates, by draws that are given."""
+    """Fisher–Yates shuffle."""
     found = list(values)
     for last in range(len(found) - 1, 0, -1):
         other = _drawn(last + 1, draws)

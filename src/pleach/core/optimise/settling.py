@@ -1,16 +1,15 @@
-"""When an exchange is worth it, so that a tree comes to rest (open in S1 §5.8).
+"""Settling: when an exchange is worthwhile, so that a tree stops changing under steady traffic (open in S1 §5.8).
 
-S1's CI changes links for as long as it runs: its sums are estimates, and every estimate is a new reason. Here the
-brokers of the cycle know from their ledgers what an exchange would have saved of the events of the last while. Two
-conditions:
+S1's CI exchanges links for as long as it runs, since its sums are estimates that keep varying. Here the brokers of the
+cycle know from their ledgers what an exchange would have saved of recent events. Two conditions:
 
-1. *It pays*: it saves more in such a while than the exchange itself costs.
-2. *It is no chance*: events come at random; were the true saving nothing, the ledgers would still differ from it by
-   about √Σ nₖ·sₖ² (Poisson; nₖ events that save sₖ each). The saving must be `DEVIATIONS` times that.
+1. *It pays*: it saves more, in the time that ledgers cover, than the exchange itself costs.
+2. *It is no chance*: events arrive at random. With a true saving of 0, the ledgers would still show a saving of about
+   √Σ nₖ·sₖ² (Poisson; nₖ events that save sₖ each). The saving must be `DEVIATIONS` times that.
 
-Every exchange then lowers the cost of the tree for the traffic that there is. There are finitely many trees: with
-steady traffic, an end comes. And whoever is refused asks again later and later (`PATIENCE_MAX`), whoever took part in
-no exchange broadcasts less often (`INTERVAL_MAX`): at rest there is little talk, too.
+Every exchange then lowers the cost of the tree for the present traffic. There are finitely many trees, so with steady
+traffic the exchanges end. Back-offs reduce messages at rest: a refused broker asks again ever later (`PATIENCE_MAX`),
+and a broker without exchanges broadcasts less often (`INTERVAL_MAX`).
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Saving(NamedTuple):
 def best_saving(
     path: Sequence[Node], found: Sequence[Stretch], costs: Costs, places: Sequence[int] | None = None
 ) -> Saving:
-    """Of all exchanges on this cycle the one that would have saved most; `places`: behind which a link may go."""
+    """The exchange on this cycle that would have saved most; `places`: whose link may be removed."""
     each = [costs_without(path, [Stretch(stretch.touched, 1.0)], costs) for stretch in found]
     gains = [
         fsum(stretch.events * (one[-1] - one[place]) for stretch, one in zip(found, each, strict=True))
@@ -54,7 +53,7 @@ def best_saving(
 def worthwhile(
     path: Sequence[Node], found: Sequence[Stretch], costs: Costs, *, one_in: int = 1
 ) -> LinkExchangeChoice | None:
-    """The best exchange, if it pays and is no chance. `one_in`: how many events stand for each that ledgers have."""
+    """The best exchange, if it pays and is no chance. `one_in`: events that each event of the ledgers stands for."""
     exchange, chance = best_saving(path, found, costs)
     pays = one_in * exchange.gain > cost_of_exchange(path, costs)
     return exchange if pays and exchange.gain > DEVIATIONS * chance else None

@@ -1,13 +1,13 @@
-"""What brokers see of common traffic, and what follows from it: which events touch which brokers' clients.
+"""Sightings of events at brokers, and the flows that follow from them.
 
-A broker notes the events that its own clients publish and get, nothing else. Put together by the events' ids, the notes
-of all brokers tell the flows, and how long events took. A broker has room for so many notes only. If there are more it
-keeps half of them, those of a higher *level*, and then half of those:
+A broker notes the events that its own clients publish and receive. Joined by event id, the notes of all brokers yield
+the flows and the latencies. The number of notes is bounded. If there are more, a broker keeps half of them, those of a
+higher *level*, and then half of those:
 
-    level of an event = zero bits that the hash of its id begins with   0 and up: all; 1 and up: every 2nd; 2: every 4th
+    level of an event = leading zero bits of the hash of its id   0 and up: all; 1 and up: every 2nd; 2: every 4th
 
 The hash is the same everywhere: at a level that all brokers have kept, the notes are complete, so that an event is
-known with all of its brokers or not at all (as in `ledger.py`, but nobody has to agree on a share beforehand).
+known with all of its brokers or not at all.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from zlib import crc32
 from pleach.core.messages import Node
 from pleach.core.optimise.cost import Flow
 
-NOTES_MAX = 4_096  # of one broker
-NOTE_SECONDS_MAX = 60.0  # whoever wants to know has asked by then
+NOTES_MAX = 4_096  # per broker
+NOTE_SECONDS_MAX = 60.0  # readers ask more often than that
 LEVEL_MAX = 31
-CHANGES_MAX = 64  # of level, that a broker remembers
-ROOMY = 4  # a broker that uses no more than this part of its notes goes back by a level
+CHANGES_MAX = 64  # of level that a broker remembers
+ROOMY = 4  # a broker that uses no more than this fraction of its notes lowers its level
 
 HASH_BITS = 32
 HASH_MAX = 0xFFFFFFFF
-SPREAD = 0x45D9F3B  # odd: a product with it spreads what crc32 leaves in rows; and it fits into 63 bits
+SPREAD = 0x45D9F3B  # odd multiplier that spreads crc32 of consecutive ids; the product fits into 63 bits
 
 EventKey: TypeAlias = tuple[str, int, int]  # publisher, incarnation, sequence
 
 
 class Seen(StrEnum):
-    """What a client of the broker did; the names are the trace's."""
+    """What a client of the broker did; the names are those of the trace."""
 
     PUBLISH = "publish"
     DELIVER = "deliver"
 
 
 class Note(NamedTuple):
-    """`event` as traces spell it. `at`: seconds, by the clock of who holds the note."""
+    """`event`: the id as in traces. `at`: seconds, by the clock of the note's holder."""
 
     event: str
     seen: Seen
@@ -51,15 +51,15 @@ class Note(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What one broker has noted since it was asked last. All of this level and above is there."""
+    """The notes of one broker since the last report, complete for this level and above."""
 
     broker: Node
     level: int
     notes: tuple[Note, ...]
 
 
-class Pick(NamedTuple):
-    """The flows of a sample: one in so many events of all that there were."""
+class TrafficSample(NamedTuple):
+    """The flows of a sample: one in `one_in` events."""
 
     flows: tuple[Flow, ...]
     one_in: int
@@ -80,7 +80,7 @@ def level_of(event: EventKey) -> int:
 
 
 def spelled_level(event: str) -> int:
-    """The same, of an event's id as text: crc32 goes on where it was."""
+    """The level of an event's id as text; crc32 of the parts equals crc32 of the whole."""
     return level_of_hash(crc32(event.encode()))
 
 
@@ -92,12 +92,12 @@ def level_of_hash(hashed: int) -> int:
 
 
 class SightingLog:
-    """The notes of one broker: the latest, and never more than there is room for."""
+    """The latest notes of one broker, bounded."""
 
     def __init__(self, notes_max: int = NOTES_MAX) -> None:
         self._notes_max = notes_max
-        self._levels = [(0, 0)]  # what was kept, from which number on; the latest last
-        self._notes: dict[tuple[EventKey, Seen], tuple[int, float]] = {}  # number and time; the oldest first
+        self._levels = [(0, 0)]  # (from which number on, level); the latest last
+        self._notes: dict[tuple[EventKey, Seen], tuple[int, float]] = {}  # (number, time); the oldest first
         self._number = 0
 
     def __len__(self) -> int:
@@ -108,7 +108,7 @@ class SightingLog:
         return self._levels[-1][1]
 
     def note(self, events: Iterable[EventKey], seen: Seen, now: float) -> None:
-        """An event that several clients get is noted once."""
+        """An event that several clients receive is noted once."""
         level = self.level
         for event in events:
             if level and level_of(event) < level:
@@ -126,12 +126,12 @@ class SightingLog:
 
     def _change_level(self, level: int) -> None:
         self._levels.append((self._number, level))
-        if len(self._levels) > CHANGES_MAX:  # of long ago only the highest is remembered
+        if len(self._levels) > CHANGES_MAX:  # merge the oldest two into the higher
             (first, one), (_, other), *rest = self._levels
             self._levels = [(first, max(one, other)), *rest]
 
     def _level_since(self, number: int) -> int:
-        """All notes after a number are there that have this level."""
+        """The level from which on all notes after a number are kept."""
         ends = [*(begin for begin, _ in self._levels[1:]), self._number + 1]
         return max(level for (_, level), end in zip(self._levels, ends, strict=True) if end > number)
 
@@ -140,9 +140,9 @@ class SightingLog:
             del self._notes[next(iter(self._notes))]
 
     def told(self, broker: Node, after: int, now: float) -> tuple[Report, int]:
-        """What there is after a number, with ages instead of times; and the number to ask with the next time.
+        """The notes after a number, with ages instead of times, and the number to ask with next time.
 
-        A number that is not known yet is that of a former life of the broker: all there is, then.
+        A number that is not given out yet comes from before a restart of the broker: all notes are reported.
         """
         self._forget_before(now - NOTE_SECONDS_MAX)
         after = after if after <= self._number else 0
@@ -157,24 +157,21 @@ class SightingLog:
         return report, self._number
 
 
-# Where notes come together -------------------------------------------------------------------------------------------
+# Joined notes --------------------------------------------------------------------------------------------------------
 
 
 class Sighting(NamedTuple):
-    """A note with its broker; `at` by the clock of who has asked."""
+    """A note with its broker; `at` by the clock of the reader."""
 
     event: str
     broker: Node
     seen: Seen
     at: float
-    level: int  # that all brokers had kept, when they were asked
+    level: int  # that all brokers had kept when they reported
 
     @classmethod
     def all_of(cls, reports: Sequence[tuple[Report, float]]) -> list[Sighting]:
-        """Of one look, with the moments from which the ages of their notes count.
-
-        The level is that of all reports together: one without notes says, too, what its broker has not kept.
-        """
+        """Of reports with the times at which they were made. The level is the highest of all reports."""
         level = max((report.level for report, _ in reports), default=0)
         return [
             cls(note.event, report.broker, note.seen, now - note.at, level)
@@ -184,16 +181,16 @@ class Sighting(NamedTuple):
 
 
 class EventSightings(NamedTuple):
-    """One event as all brokers saw it."""
+    """One event at all brokers."""
 
     event: str
     publisher: Node
     at: float  # when it was published
-    delivered: tuple[tuple[Node, float], ...]  # where, and when first, without the publisher's own broker
+    delivered: tuple[tuple[Node, float], ...]  # (broker, first time), without the publisher's broker
 
 
 def journals(sightings: Iterable[Sighting]) -> Iterator[EventSightings]:
-    """Of all events whose publisher's broker has told; in the order of their ids."""
+    """All events whose publisher's broker has reported, in the order of their ids."""
     published: dict[str, tuple[Node, float]] = {}
     delivered: dict[str, dict[Node, float]] = {}
     for each in sightings:
@@ -209,8 +206,8 @@ def journals(sightings: Iterable[Sighting]) -> Iterator[EventSightings]:
         )
 
 
-def picked(sightings: Sequence[Sighting], since: float, until: float) -> Pick:
-    """The flows of the events that were published between two moments, at the level that all brokers have kept."""
+def sampled_traffic(sightings: Sequence[Sighting], since: float, until: float) -> TrafficSample:
+    """The flows of events published between two times, at the level that all brokers have kept."""
     level = max((each.level for each in sightings), default=0)
     chosen = (each for each in sightings if spelled_level(each.event) >= level) if level else sightings
     counts = Counter(
@@ -219,7 +216,7 @@ def picked(sightings: Sequence[Sighting], since: float, until: float) -> Pick:
         if since <= each.at < until
     )
     flows = (Flow(publisher, others, float(events)) for (publisher, others), events in counts.items())
-    return Pick(tuple(sorted(flows, key=in_order)), 1 << level)
+    return TrafficSample(tuple(sorted(flows, key=in_order)), 1 << level)
 
 
 def in_order(flow: Flow) -> tuple[Node, list[Node]]:
@@ -227,7 +224,7 @@ def in_order(flow: Flow) -> tuple[Node, list[Node]]:
 
 
 def seconds_taken(sightings: Iterable[Sighting], since: float, until: float) -> list[float]:
-    """From publishers' brokers to those of subscribers, one for each broker that an event went to."""
+    """Latencies from publishers' brokers to subscribers', one for each broker of each event."""
     return [
         max(0.0, at - each.at) for each in journals(sightings) if since <= each.at < until for _, at in each.delivered
     ]

@@ -1,10 +1,10 @@
-"""What a broker notes of the events that pass it: its ledger (ledger.py) and its cache (cache.py), as it happens.
+"""A broker's log of passing events: its ledger (ledger.py) and its cache (cache.py).
 
-The ledger has for each event the sides that it came from and went to. It reaches back for a while at most, and has room
-for so many events only: if there are more, it keeps those of a higher *level* (sightings.py), which are the same at
-every broker. Ledgers speak of one tree: whenever a broker has taken part in a change of it, it begins a new one.
+The ledger has for each event the sides that it came from and went to. It is bounded in time and size: if there are too
+many events, it keeps those of a higher *level* (sightings.py), which are the same at every broker. A ledger is about
+one tree: a broker that took part in a change of the tree begins a new one.
 
-An event that came from a neighbour and went nowhere was for somebody here, whoever took it.
+An event that came from a neighbour and went nowhere was for a local client.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pleach.core.optimise.cache import Cache
 from pleach.core.optimise.ledger import LOCAL, Sides
 from pleach.core.optimise.sightings import LEVEL_MAX, ROOMY, EventKey, hash_of, level_of_hash
 
-EVENTS_MAX = 2_048  # of a ledger
-CACHE_EVENTS = 512  # decision 20: as good as S1's 4,608, where ledgers decide
-LAG_SECONDS = 1.0  # events younger than this may not be everywhere yet
+EVENTS_MAX = 2_048  # in a ledger
+CACHE_EVENTS = 512  # decision 20: enough where ledgers decide (S1: 4,608)
+LAG_SECONDS = 1.0  # younger events may not have reached every broker
 
 
-class Book:
-    """`window`: seconds that the ledger reaches back."""
+class TrafficLog:
+    """`window`: seconds that the ledger covers."""
 
     def __init__(self, window: float, now: float, *, events_max: int = EVENTS_MAX) -> None:
         self._window = window
         self._events_max = events_max
         self._since = now
-        self._sides: dict[int, tuple[float, set[Node]]] = {}  # by the hash of the event; the oldest first
+        self._sides: dict[int, tuple[float, set[Node]]] = {}  # by hash of the event; the oldest first
         self._cache = Cache(CACHE_EVENTS)
         self.level = 0
 
@@ -47,17 +47,17 @@ class Book:
         return min(self._window, now - self._since)
 
     def begin_anew(self, now: float) -> None:
-        """The tree has changed here. What clients have to do with does not depend on it: the cache stays."""
+        """The tree has changed at this broker: clear the ledger. The cache is about clients and stays."""
         self._sides.clear()
         self._since = now
 
     def summary(self) -> Bloom:
         return self._cache.summary()
 
-    # What passes -----------------------------------------------------------------------------------------------
+    # Recording -------------------------------------------------------------------------------------------------
 
     def saw(self, sender: Node, message: Message | None, effects: Sequence[Effect], now: float) -> None:
-        """A message was handled, or (None) a timer, with these effects."""
+        """The broker handled a message, or (None) a timer, with these effects."""
         sent = [effect for effect in effects if isinstance(effect, Send)]
         match message:
             case Publish(event) if not any(isinstance(each.message, PublishRefused) for each in sent):
@@ -104,17 +104,17 @@ class Book:
         while sides and next(iter(sides.values()))[0] < now - self._window:
             del sides[next(iter(sides))]
 
-    # What is asked ---------------------------------------------------------------------------------------------
+    # Queries ---------------------------------------------------------------------------------------------------
 
     def relax(self, now: float) -> None:
-        """To be called now and then: where there is room for twice as many events, note them, and begin anew."""
+        """Called periodically: lower the level, with a new ledger, where there is room for twice as many events."""
         self._forget(now)
         if self.level and ROOMY * len(self._sides) <= self._events_max and self.age(now) >= self._window:
             self.level -= 1
             self.begin_anew(now)
 
     def touching(self, beside: Sides, window: float, level: int, now: float) -> list[int]:
-        """Events of the window that touch this broker, on a path where these are its neighbours (ledger.py)."""
+        """Events of the window that touch this broker, on a path where `beside` are its neighbours (ledger.py)."""
         self._forget(now)
         begin, end = now - window, now - LAG_SECONDS
         return [

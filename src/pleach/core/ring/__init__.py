@@ -1,1 +1,1 @@
-"""Hosts on a ring (Chord), and the tree that the ring keeps among them (S3)."""
+"""Hosts on a Chord ring, and the tree that they derive from it (S3)."""

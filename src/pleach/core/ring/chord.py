@@ -5,15 +5,14 @@
            │      │ join          ▲
            │      ▼               │ Place
            └── JOINING ───────────┘
-        refused, or nobody answers
+        refused, or no answer
 
-Rule 1: a newcomer takes the successors of the host before it, in one step, and with that host as its predecessor:
-        never an empty list, never a list of its own making.
-Rule 2: whoever becomes my first successor has answered me, and gave me its list with the answer.
-Rule 3: a predecessor goes only when it does not answer, or when a nearer one says that it follows.
-Rule 4: leaving is failing, said aloud: it changes nothing that a failure would not change, but sooner.
-Rule 5: who did not answer is asked again for a while. Silence may have been a slow network, and two hosts that hold
-        each other for dead would make two rings of one (Zave takes failures to be known for certain).
+Rule 1: a new host takes over the successor list of its predecessor in one step; the list is never empty or its own.
+Rule 2: a host becomes the first successor only after it has answered, with its successor list.
+Rule 3: a predecessor is replaced only if it does not answer, or if a nearer one notifies.
+Rule 4: leaving changes only what a failure would change, but sooner.
+Rule 5: a host that did not answer is asked again for a while. The network may have been slow, and two hosts that take
+        each other for dead would split the ring (Zave assumes that failures are detected reliably).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from pleach.core.ring.view import RingView
 STABILISE: Final = "ring:stabilise"
 JOIN_ATTEMPTS_MAX: Final = 10
 FORMER_MAX: Final = 16
-FORMER_ASKED_MAX: Final = 60  # a minute, where there is but one of them
+FORMER_ASKED_MAX: Final = 60  # a minute, if there is only one
 
 
 class RingPhase(StrEnum):
@@ -46,21 +45,21 @@ class RingPhase(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a host is asked how it sees the ring."""
+    """Why a host is asked for its ring state."""
 
-    SUCCESSOR = "successor"  # it is my first: what follows it, and is there one before it?
-    CANDIDATE = "candidate"  # it stands between me and my first successor
-    PREDECESSOR = "predecessor"  # another host says that it follows: is mine still there?
-    SUSPECT = "suspect"  # somebody else got no answer from it
-    FORMER = "former"  # it has not answered: has it come back?
+    SUCCESSOR = "successor"  # the first one: its successors, and is there a host before it?
+    CANDIDATE = "candidate"  # a host between this one and its first successor
+    PREDECESSOR = "predecessor"  # another host notified: is the predecessor still alive?
+    SUSPECT = "suspect"  # another host got no answer from it
+    FORMER = "former"  # it did not answer before: is it back?
 
 
-ROUND: Final = (Reason.SUCCESSOR, Reason.CANDIDATE)  # what a round of stabilising asks
-ASKED_TWICE: Final = (Reason.SUCCESSOR, Reason.PREDECESSOR)  # one message may be lost
+ROUND: Final = (Reason.SUCCESSOR, Reason.CANDIDATE)  # of a stabilisation round
+ASKED_TWICE: Final = (Reason.SUCCESSOR, Reason.PREDECESSOR)  # a message may be lost
 
 
 class PendingQuery(msgspec.Struct, frozen=True):
-    """`instead`: whom to take for my predecessor if this one does not answer."""
+    """`instead`: the new predecessor if this one does not answer."""
 
     reason: Reason
     peer: Peer
@@ -83,18 +82,18 @@ class Chord:
         self._is_stabilising = False  # one round at a time
         self._is_fixing = False  # one finger at a time
         self._next_finger = 0
-        self._former: dict[Peer, int] = {}  # hosts that did not answer, and how often they are still asked
+        self._former: dict[Peer, int] = {}  # hosts that did not answer, with the remaining number of retries
 
-    # Coming and going ----------------------------------------------------------------------------------------
+    # Joining and leaving ----------------------------------------------------------------------------------------
 
     def found(self) -> list[RingEffect]:
-        """Be the first."""
+        """Create a ring."""
         assert self.phase is RingPhase.OUT, self.phase
         return self._become_member()
 
     def join(self, seeds: Sequence[Peer], now: float) -> list[RingEffect]:
         assert self.phase is RingPhase.OUT, self.phase
-        assert seeds, "somebody must be known"
+        assert seeds, "at least one seed is needed"
         self.phase = RingPhase.JOINING
         return self._try_to_join(RingJoin(tuple(seeds)), now)
 
@@ -136,9 +135,9 @@ class Chord:
         return [Cast(peer, RingLeave(view.predecessor)) for _, peer in sorted(told.items())]
 
     def show_place(self, message: FindPlace) -> list[RingEffect]:
-        """Answer a newcomer that belongs behind me, or pass it on."""
+        """Answer a new host that belongs behind this one, or forward its request."""
         view, origin = self._view, message.origin
-        followers = [peer for peer in view.successors if peer.name != origin.name]  # it may be here again so soon
+        followers = [peer for peer in view.successors if peer.name != origin.name]  # it may have rejoined quickly
         taken = next((peer for peer in (view.me, *followers[:1]) if peer.key == origin.key), None)
         if taken is not None:
             return [Cast(origin, RingPlaceTaken(message.ticket, taken))]
@@ -160,7 +159,7 @@ class Chord:
         if self._is_stabilising or self._view.is_alone:
             return []
         self._is_stabilising = True
-        if not self._view.successors:  # I was alone, and one has come who follows: on a circle it is before me, too
+        if not self._view.successors:  # alone until a host notified: on a circle it is also the successor
             return self._ask(Reason.CANDIDATE, self._view.predecessor, now)
         return self._ask(Reason.SUCCESSOR, self._view.successors[0], now)
 
@@ -197,7 +196,7 @@ class Chord:
         if candidate.key == view.me.key:
             return []
         if candidate.key == view.predecessor.key:
-            view.predecessor = candidate  # it may listen elsewhere by now
+            view.predecessor = candidate  # its address may have changed
             return []
         if view.circle.is_between(view.predecessor.key, candidate.key, view.me.key):
             view.predecessor = candidate
@@ -223,11 +222,11 @@ class Chord:
             case Reason.SUSPECT:
                 self._view.forget(asked.peer.key)
             case Reason.FORMER:
-                pass  # asked for the last time, or again later
+                pass  # retried later, or given up
         return []
 
     def _candidate_is_gone(self, peer: Peer, now: float) -> list[RingEffect]:
-        """My successor does not know yet; when I notify it, it asks whether its predecessor is there."""
+        """The successor does not know yet; after our Notify it checks its predecessor."""
         self._view.forget(peer.key)
         if self._view.successors:
             return self._notify()
@@ -249,12 +248,12 @@ class Chord:
         return self.stabilise(now) if was_next else []
 
     def suspect(self, keys: Sequence[int], now: float) -> list[RingEffect]:
-        """Somebody got no answer from these: see for myself."""
+        """Another host got no answer from these: check them."""
         known = (self._view.knows(key) for key in keys)
         return [effect for peer in known if peer is not None for effect in self._ask(Reason.SUSPECT, peer, now)]
 
     def _ask_a_former(self, now: float) -> list[RingEffect]:
-        """One at a time, in turn."""
+        """One per round, in turn."""
         if not self._former:
             return []
         peer = next(iter(self._former))

@@ -1,4 +1,4 @@
-"""What all hosts of a ring agree on, and how patient each of them is."""
+"""Settings of a ring, the same at all hosts, and timeouts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SUCCESSORS_MAX = 64
 
 
 class RingConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`bits` and `degree` must be the same everywhere. Times are seconds.
+    """`bits` and `degree` must be the same at all hosts. Times are in seconds.
 
-    `successors`: a host survives the failure of that many less one of those that follow it, at once.
+    `successors`: a host survives the simultaneous failure of this many minus one successors.
     """
 
     bits: int = 32
@@ -22,9 +22,9 @@ class RingConfig(msgspec.Struct, frozen=True, kw_only=True):
     successors: int = 8
     stabilise_every: float = 1.0
     check_tree_every: float = 2.0
-    survey_every: float = 30.0  # even if nobody says that anything has changed
+    survey_every: float = 30.0  # even without a reported change
     answer_within: float = 0.5  # from one host
-    find_within: float = 1.5  # from the owner of a key, over several hops
+    find_within: float = 1.5  # of a look-up over several hops
 
     def __post_init__(self) -> None:
         reference_tree(circle(self.bits), self.degree)
@@ -40,6 +40,6 @@ class RingConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def phase_of(name: str, every: float) -> float:
-    """When something that recurs is due first: spread, so that not all come at once, and the same in every run."""
+    """The first delay of a recurring timer; timers of different hosts do not coincide."""
     whole = Circle(32)
     return every * (whole.key_of(name) + 1) / whole.size

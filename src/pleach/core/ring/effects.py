@@ -1,10 +1,10 @@
-"""What a host of the ring wants done; beside timers, which are those of every machine.
+"""Effects of a ring host, besides timers.
 
 The driver's duties, where they differ from those in `pleach.core.effects`:
-- `Cast` goes to any host, at the peer's address, whether or not there is a link of the tree. It may be lost, doubled or
-  overtaken; a host that is down gets nothing.
-- `TreeNeighbours` is for the layer that makes links: it says what they should be, whenever that changes.
-- The others answer what the driver has asked for: `look_up`, `join`.
+- `Cast` is sent to any host, at the peer's address, without a link of the tree. It may be lost, doubled or reordered; a
+  host that is down gets nothing.
+- `TreeNeighbours` tells the layer that makes links what they should be, whenever that changes.
+- The others answer the driver's calls: `look_up`, `join`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pleach.core.messages import Message, Peer
 
 
 class Asker(StrEnum):
-    """Who wants to know the owner of a key."""
+    """Who asked for the owner of a key."""
 
     USER = "user"
     FINGERS = "fingers"
@@ -27,7 +27,7 @@ class Asker(StrEnum):
 
 
 class Purpose(NamedTuple):
-    """`number`: which finger, which survey, or whatever the user has said."""
+    """`number`: of the finger, of the survey, or given by the user."""
 
     asker: Asker = Asker.USER
     number: int = 0
@@ -39,7 +39,7 @@ class Cast(msgspec.Struct, frozen=True, gc=False):
 
 
 class OwnerFound(msgspec.Struct, frozen=True, gc=False):
-    """The owner of a key said so itself. It has the keys behind `low`; `hops` hosts were on the way, it included."""
+    """The owner of a key, by its own answer. It owns the keys behind `low`; `hops` hosts were asked, including it."""
 
     key: int
     owner: Peer
@@ -49,21 +49,21 @@ class OwnerFound(msgspec.Struct, frozen=True, gc=False):
 
 
 class OwnerNotFound(msgspec.Struct, frozen=True, gc=False):
-    """No answer in time, whichever way. The ring may be mending: worth another try later."""
+    """No answer in time on any path. The ring may be repairing itself; retry later."""
 
     key: int
     purpose: Purpose
 
 
 class TreeNeighbours(msgspec.Struct, frozen=True):
-    """The host's neighbours in the tree are now these. The root has no parent; children stand from left to right."""
+    """The host's present neighbours in the tree. The root has no parent; children are from left to right."""
 
     parent: Peer | None
     children: tuple[Peer, ...]
 
 
 class JoinEnded(msgspec.Struct, frozen=True, gc=False):
-    """The host is a member; or (with the reason) it is not, and nothing goes on by itself."""
+    """The host is a member; or (with the reason) it is not, and the attempt has ended."""
 
     refusal: str = ""
 

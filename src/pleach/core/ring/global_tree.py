@@ -1,4 +1,4 @@
-"""The tree of all hosts at once, by who sees everything: what the hosts must come to by themselves."""
+"""The tree of all hosts from global knowledge: the result that the hosts must reach by themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pleach.core.ring.topmost import Position, topmost
 
 
 def arcs_of(circle: Circle, hosts: Iterable[int]) -> dict[int, Arc]:
-    """What each host owns: from the host before it, excluded, to itself (Chord)."""
+    """The keys of each host: from its predecessor, excluded, to itself (Chord)."""
     ordered = sorted(hosts)
     return {high: Arc(circle, low, high) for low, high in pairwise((ordered[-1], *ordered))} if ordered else {}
 
@@ -21,7 +21,7 @@ def positions_of(tree: ReferenceTree, hosts: Iterable[int]) -> dict[int, Positio
 
 
 def parents_of(tree: ReferenceTree, hosts: Iterable[int]) -> dict[int, int]:
-    """The parent of every host but the root."""
+    """The parent of every host except the root."""
     return parents_at(positions_of(tree, hosts))
 
 

@@ -1,11 +1,11 @@
-"""One host of the ring, as a pure machine: Chord, look-ups, and the keeper of its place in the tree.
+"""One host of the ring as a pure machine: Chord, look-ups, and its neighbours in the tree.
 
     messages, timers ──▶ RingHost ──▶ Cast, SetTimer        to other hosts, to the clock
-                                  ──▶ TreeNeighbours        to whoever makes the links of the tree
-                                  ──▶ Found, NotFound, JoinEnded   to whoever asked
+                                  ──▶ TreeNeighbours        to the layer that makes links
+                                  ──▶ OwnerFound, OwnerNotFound, JoinEnded   to the caller
 
-It has the shape of a broker's other machines (`overlay/seam.py`), but for its effects: it talks to hosts that are no
-neighbours, over connections that may lose what is sent, and takes no part in what passes the seam.
+It has the interface of a broker's other machines (`overlay/seam.py`) except for its effects: it talks to hosts that are
+not neighbours, over connections that may lose messages, and does not take part in the seam.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from pleach.core.ring.view import RingView
 
 
 class HostState(msgspec.Struct, frozen=True, array_like=True):
-    """What survives a restart. What was asked is asked anew."""
+    """The state that survives a restart. Pending requests are repeated."""
 
     phase: RingPhase
     predecessor: Peer
@@ -74,7 +74,7 @@ class RingHost:
         self._lookups = Lookups(config, self.view, self._requests)
         self._chord = Chord(config, self.view, self._requests, self._lookups)
         self._tree = TreeKeeper(config, self.view, self._requests, self._lookups)
-        self._surveyed: Arc | None = None  # what I owned when I last looked for my place in the tree
+        self._surveyed: Arc | None = None  # the arc of the last survey
 
     @property
     def phase(self) -> RingPhase:
@@ -82,25 +82,25 @@ class RingHost:
 
     @property
     def neighbourhood(self) -> Neighbourhood:
-        """Its place in the tree, as far as it knows."""
+        """Its present neighbours in the tree."""
         return self._tree.neighbourhood
 
-    # What the driver asks for ------------------------------------------------------------------------------------
+    # Requests of the driver --------------------------------------------------------------------------------------
 
     def found(self, *, now: float) -> Sequence[RingEffect]:
-        """Be the first host of a ring."""
+        """Create a ring."""
         return self._done(self._chord.found(), now)
 
     def join(self, seeds: Sequence[Peer], *, now: float) -> Sequence[RingEffect]:
-        """Enter the ring that these are members of; ends with JoinEnded."""
+        """Join the ring of the seeds; ends with JoinEnded."""
         return self._done(self._chord.join(seeds, now), now)
 
     def leave(self, *, now: float) -> Sequence[RingEffect]:
-        """Those who need to know are told; nothing is answered from now on."""
+        """Leave the ring: notify neighbours, and answer nothing from now on."""
         return self._done([*self._tree.leave(), *self._chord.leave()], now)
 
     def look_up(self, key: int, *, now: float, number: int = 0, mode: Mode = Mode.RECURSIVE) -> Sequence[RingEffect]:
-        """Ends with Found or NotFound; `number` comes back in its purpose."""
+        """Ends with OwnerFound or OwnerNotFound; `number` is returned in its purpose."""
         return self._done(self._lookups.start(key, Purpose(Asker.USER, number), mode, now), now)
 
     # The machine ---------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class RingHost:
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[RingEffect]:
         match self._chord.phase:
             case RingPhase.MEMBER if isinstance(message, FindOwner):
-                return self._lookups.pass_on(message)  # most messages are this one, and it changes nothing here
+                return self._lookups.pass_on(message)  # the most frequent message; it changes no state
             case RingPhase.MEMBER:
                 return self._done(self._handle(sender, message, now), now)
             case RingPhase.JOINING:
@@ -123,7 +123,7 @@ class RingHost:
             case RingPlaceTaken():
                 return self._chord.place_taken(message)
             case _:
-                return []  # others may still hold me for the member that I was
+                return []  # others may still know a former membership
 
     def _handle(self, sender: Node, message: Message, now: float) -> list[RingEffect]:  # noqa: C901 - a table
         match message:
@@ -150,7 +150,7 @@ class RingHost:
             case TreeUnlink():
                 return self._tree.unlinked(sender, now)
             case _:
-                return []  # a Place that comes twice
+                return []  # a duplicate RingPlace
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[RingEffect]:
         if self._chord.phase in (RingPhase.OUT, RingPhase.GONE):
@@ -177,7 +177,7 @@ class RingHost:
                 raise AssertionError(what)
 
     def _done(self, effects: list[RingEffect], now: float) -> list[RingEffect]:
-        """What the parts have to tell each other is told here; the rest is for the driver."""
+        """Route effects between the parts; the rest is for the driver."""
         done = self._told(effects, now)
         if self.phase is RingPhase.MEMBER and self.view.arc != self._surveyed:
             if self._surveyed is None:
@@ -202,7 +202,7 @@ class RingHost:
     # State -------------------------------------------------------------------------------------------------------
 
     def resume(self) -> Sequence[RingEffect]:
-        """After a restart. Others may have given me up: the next round brings me back into the ring."""
+        """After a restart: stabilise at once, since others may have dropped this host."""
         return [SetTimer(STABILISE, 0.0, is_upkeep=True)] if self.phase is RingPhase.MEMBER else []
 
     def capture(self) -> bytes:
@@ -211,7 +211,7 @@ class RingHost:
         return pack(HostState(self.phase, view.predecessor, view.successors, fingers, place.parent, place.children))
 
     def restore(self, state: bytes) -> None:
-        """A host that was joining is out again."""
+        """A host that was joining must join again."""
         saved = unpack(state, HostState)
         self._chord.phase = RingPhase.OUT if saved.phase is RingPhase.JOINING else saved.phase
         self.view.restore(saved.predecessor, saved.successors, saved.fingers)

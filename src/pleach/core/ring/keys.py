@@ -1,6 +1,6 @@
 """Keys on a circle.
 
-Rule: every comparison goes clockwise from somewhere. There is no smaller and larger on a circle.
+Rule: comparisons are clockwise distances from a key. There is no smaller or larger on a circle.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class Circle(NamedTuple):
         return 0 < (key - low) & mask < ((high - low - 1) & mask) + 1
 
     def key_of(self, name: str) -> int:
-        """Where a name belongs, the same for everyone."""
+        """The key of a name, the same at every host."""
         return int.from_bytes(sha256(name.encode()).digest()[:8]) >> (64 - self.bits)
 
 
 def circle(bits: int) -> Circle:
-    """Raises RingError for a number of bits that keys cannot have."""
+    """Raises RingError for an invalid number of bits."""
     if not 1 <= bits <= BITS_MAX:
         raise RingError(f"keys of {bits} bits; they have 1 to {BITS_MAX}")
     return Circle(bits)
 
 
 class Arc(NamedTuple):
-    """The keys behind `low`, up to and with `high`, clockwise: what the host at `high` owns. All, if both are one."""
+    """The keys after `low` up to and including `high`, clockwise: those of the host at `high`. All, if both are one."""
 
     circle: Circle
     low: int

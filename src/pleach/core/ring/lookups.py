@@ -1,13 +1,13 @@
-"""Finding the owner of a key.
+"""Look-ups of the owner of a key.
 
     recursive    I ──▶ x ──▶ y ──▶ owner ──▶ I              one message per hop and one back
-    iterative    I ⇄ x,  I ⇄ y,  I ⇄ owner                  two per hop; I see who does not answer
+    iterative    I ⇄ x,  I ⇄ y,  I ⇄ owner                  two per hop; I detect hosts that do not answer
 
-A look-up begins recursively, unless it is told otherwise. If no answer comes it goes on iteratively: whoever does not
-answer is left out, and the one before is asked for another way.
+A look-up begins recursively by default. Without an answer it continues iteratively: a host that does not answer is
+avoided, and the host before it is asked for another path.
 
-Rule 1: only the owner itself answers, with what it owns: nobody can be found who is gone.
-Rule 2: a host that is taken for the owner, and is not, passes on to its predecessor: a newcomer lies between.
+Rule 1: only the owner itself answers, with its arc: a host that is gone cannot be found.
+Rule 2: a host that is wrongly taken for the owner forwards to its predecessor: a new host lies between.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pleach.core.ring.pending_answers import PendingAnswers
 from pleach.core.ring.view import Hop, RingView
 
 HOPS_MAX: Final = 200
-SILENT_MAX: Final = 6  # hosts that do not answer, before a look-up is given up
+SILENT_MAX: Final = 6  # unanswering hosts before a look-up fails
 
 
 class Mode(StrEnum):
@@ -34,7 +34,7 @@ class Mode(StrEnum):
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """`path`: who was asked, in turn, the one that I wait for last. `silent`: keys of those who did not answer."""
+    """`path`: hosts asked, the pending one last. `silent`: keys of hosts that did not answer."""
 
     key: int
     purpose: Purpose
@@ -71,7 +71,7 @@ class Lookups:
         return [OwnerFound(lookup.key, message.owner, message.low, hops, lookup.purpose)]
 
     def overdue(self, lookup: Lookup, now: float) -> list[RingEffect]:
-        if lookup.mode is Mode.RECURSIVE:  # somebody on the way is gone, and only that one's neighbours could say who
+        if lookup.mode is Mode.RECURSIVE:  # an unknown host on the path is gone
             return self._try_from_here(msgspec.structs.replace(lookup, mode=Mode.ITERATIVE), now)
         *path, silent = lookup.path
         self._view.unpoint(silent.peer.key)
@@ -98,7 +98,7 @@ class Lookups:
         return [Cast(hop.peer, AskHop(lookup.key, ticket, self._view.me, list(lookup.silent), hop.is_last))]
 
     def _try_another(self, lookup: Lookup, now: float) -> list[RingEffect]:
-        """Ask the one before for another way; the first of all is me."""
+        """Ask the previous host of the path for another hop; this host is the first."""
         if len(lookup.silent) > SILENT_MAX:
             return [OwnerNotFound(lookup.key, lookup.purpose)]
         if not lookup.path:
@@ -110,7 +110,7 @@ class Lookups:
         hop = self._view.next_hop(lookup.key, lookup.silent)
         return [OwnerNotFound(lookup.key, lookup.purpose)] if hop is None else self._ask(lookup, hop, now)
 
-    # For others ----------------------------------------------------------------------------------------------
+    # For other hosts ----------------------------------------------------------------------------------------------
 
     def pass_on(self, message: FindOwner) -> list[RingEffect]:
         view = self._view

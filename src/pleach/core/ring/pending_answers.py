@@ -1,4 +1,4 @@
-"""What a host waits for: an answer by its ticket, or the end of its patience."""
+"""Pending answers of a host by ticket, with one timer for all deadlines."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final, Generic, TypeVar
 from pleach.core.effects import SetTimer
 
 ANSWERS: Final = "ring:answers"
-TICKETS_PER_SECOND: Final = 1_000_000  # more than a host asks for: a restarted one does not use a ticket again
+TICKETS_PER_SECOND: Final = 1_000_000  # more than a host asks for, so that a restarted host does not reuse tickets
 
 What = TypeVar("What")
 
 
 class PendingAnswers(Generic[What]):
-    """One timer for all of them: it is set for the earliest end, and anew if it was too early."""
+    """The timer is set for the earliest deadline, and again if it fired too early."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[float, What]] = {}
@@ -27,7 +27,7 @@ class PendingAnswers(Generic[What]):
         return self._ticket
 
     def take(self, ticket: int) -> What | None:
-        """What this answers; None if it is late, or answers nothing that was asked."""
+        """The request of a ticket; None if it is late or unknown."""
         _, what = self._waiting.pop(ticket, (0.0, None))
         return what
 
@@ -37,7 +37,7 @@ class PendingAnswers(Generic[What]):
         return [self._waiting.pop(ticket)[1] for ticket in tickets]
 
     def take_all(self, is_wanted: Callable[[What], bool]) -> list[What]:
-        """What will not be answered any more."""
+        """Remove and return the requests that will not be answered."""
         tickets = [ticket for ticket, (_, what) in self._waiting.items() if is_wanted(what)]
         return [self._waiting.pop(ticket)[1] for ticket in tickets]
 

@@ -1,6 +1,6 @@
-"""The reference tree (S3 §3.2): a tree of all keys that everyone knows, since it follows from their number alone.
+"""The reference tree (S3 §3.2): a tree of all keys, which follows from their number alone.
 
-A node has an interval of keys. It takes one key, and divides the others evenly among its children:
+A node has an interval of keys. It takes one key and divides the others evenly among its children:
 
     binary (degree 3), 15 keys            degree 4: one child away from the parent, two towards it
               8
@@ -8,10 +8,10 @@ A node has an interval of keys. It takes one key, and divides the others evenly 
        2   6    10    14                  [outer] key [inner][inner] … parent
       1 3 5 7  9 11 13 15
 
-Rule (S3 §3.2): at most one child lies away from the parent, and no child lies beyond the parent. With it each host gets
-no more neighbours than the degree: certainly in the binary tree, and mostly in others.
+Rule (S3 §3.2): at most one child lies away from the parent, and no child lies beyond the parent. So a host has at most
+`degree` neighbours: always in the binary tree, mostly in others.
 
-The paper counts keys from 1 to 2^n - 1. A circle has a key 0, too: the leftmost, below key 1.
+The paper counts keys from 1 to 2^n - 1. A circle also has key 0: the leftmost, below key 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TREES_KEPT: Final = 16
 
 
 class TreeNode(NamedTuple):
-    """A node of the tree, with all keys from `first` to `last` below it or its own."""
+    """A node of the tree; the keys from `first` to `last` are its own and those below it."""
 
     key: int
     first: int
@@ -40,7 +40,7 @@ class TreeNode(NamedTuple):
 
 
 class ReferenceTree:
-    """Of all keys of a circle; `degree` counts the neighbours of a node, its parent included."""
+    """`degree`: neighbours of a node, including its parent."""
 
     def __init__(self, circle: Circle, degree: int = BINARY) -> None:
         if not BINARY <= degree <= DEGREE_MAX:
@@ -51,7 +51,7 @@ class ReferenceTree:
         self.root = self._branch(0, circle.size - 1, self._before_root)
 
     def children(self, branch: TreeNode, parent_key: int | None) -> list[TreeNode]:
-        """From left to right; `parent_key` says on which side of the branch its parent is, None for the root."""
+        """From left to right; `parent_key`: tells the side of the parent, None for the root."""
         before = self._before(branch, parent_key)
         share, left_over = divmod(branch.last - branch.first, self.degree - 1)
         below: list[TreeNode] = []
@@ -60,7 +60,7 @@ class ReferenceTree:
             first += number == before  # behind the node's own key
             following = first + share + (number < left_over)
             if first < following:
-                # Left of its parent, one child of its own lies to the left, away from it; else all but one do.
+                # Left of its parent it has one child to its left, away from the parent; else all but one.
                 below.append(self._branch(first, following - 1, 1 if number < before else self.degree - 2))
             first = following
         return below
@@ -79,18 +79,18 @@ class ReferenceTree:
         return reference_tree, (self.circle, self.degree)
 
     def _before(self, branch: TreeNode, parent_key: int | None) -> int:
-        """How many children lie to the left of a node: one where that is away from the parent, else all but one."""
+        """The number of children left of a node: one where that is away from the parent, else all but one."""
         if parent_key is None:
             return self._before_root
         return 1 if branch.key < parent_key else self.degree - 2
 
     def _branch(self, first: int, last: int, before: int) -> TreeNode:
-        """The node's own key lies behind the keys of `before` of its children."""
+        """The node's own key follows the keys of `before` children."""
         share, left_over = divmod(last - first, self.degree - 1)
         return TreeNode(first + before * share + min(before, left_over), first, last)
 
 
 @lru_cache(maxsize=TREES_KEPT)
 def reference_tree(circle: Circle, degree: int = BINARY) -> ReferenceTree:
-    """The same one for all hosts of a process."""
+    """Shared by all hosts of a process."""
     return ReferenceTree(circle, degree)

@@ -1,8 +1,8 @@
-"""Who a host's neighbours in the tree are (S3 §3.4), as far as can be said from what is known of the ring.
+"""The neighbours of a host in the tree (S3 §3.4), from what it knows of the ring.
 
-`survey` is a function of the host's own keys and the keys of hosts that it has heard of: either it names the
-neighbours, or the keys whose owners it must know first. A look-up tells the owner's whole arc, and with it of every
-other key there whether it is a topmost one: few look-ups are needed, however many keys there are.
+`survey` is a function of the host's own arc and the arcs of known hosts. It returns either the neighbours, or the keys
+whose owners must be looked up first. A look-up yields the owner's whole arc, and with it the topmost key of that host,
+so few look-ups are needed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pleach.core.ring.topmost import Position, topmost
 
 
 class HostArc(NamedTuple):
-    """A host, and what it owns."""
+    """A host and its keys."""
 
     peer: Peer
     arc: Arc
 
 
 class Neighbourhood(NamedTuple):
-    """A host's place in the tree. The root has no parent."""
+    """A host's neighbours in the tree. The root has no parent."""
 
     parent: Peer | None = None
     children: tuple[Peer, ...] = ()  # from left to right
@@ -50,7 +50,7 @@ class _Seen:
     positions: dict[Peer, int] = field(default_factory=dict)
 
     def owner(self, key: int) -> Peer | None:
-        """None where it is not known; then it is wanted."""
+        """None where it is unknown; the key is then wanted."""
         owner = next((peer for peer, arc in self.others.items() if key in arc), None)
         if owner is None:
             self.wanted.append(key)
@@ -62,7 +62,7 @@ class _Seen:
         return self.positions[peer] == key
 
     def is_settled(self, branch: TreeNode) -> bool:
-        """All of it belongs to one host: nobody can sit in it, but perhaps at its top."""
+        """The whole branch belongs to one host: no other host is positioned in it."""
         return any(arc.holds(branch.first, branch.last) for arc in (self.own, *self.others.values()))
 
 
@@ -75,7 +75,7 @@ def survey(tree: ReferenceTree, own: Arc, known: Sequence[HostArc]) -> Neighbour
 
 
 def _parent(seen: _Seen, position: Position) -> Peer | None:
-    """The nearest ancestor that is somebody's topmost key (S3 Definition 3); None for the root, or if unknown."""
+    """The nearest ancestor that is a host's topmost key (S3 Definition 3); None for the root, or if unknown."""
     for key in position.ancestors:
         owner = seen.owner(key)
         if owner is None or seen.is_topmost(owner, key):
@@ -84,7 +84,7 @@ def _parent(seen: _Seen, position: Position) -> Peer | None:
 
 
 def _children(seen: _Seen, branch: TreeNode, parent_key: int | None) -> Iterator[Peer]:
-    """Depth-first: the first topmost keys on every way down."""
+    """Depth-first: the first topmost keys on every path down."""
     for child in seen.tree.children(branch, parent_key):
         if child.key not in seen.own:
             owner = seen.owner(child.key)

@@ -1,4 +1,4 @@
-"""Which node of the reference tree a host has (S3 §3.3): the first of its keys that is met breadth-first."""
+"""The position of a host in the reference tree (S3 §3.3): the first of its keys in breadth-first order."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 from pleach.core.ring.keys import Arc
 from pleach.core.ring.reference_tree import ReferenceTree, TreeNode
 
-POSITIONS_KEPT: Final = 1 << 16  # the same hosts are asked about again and again
+POSITIONS_KEPT: Final = 1 << 16  # cached
 
 
 class Position(NamedTuple):
-    """A node of the tree, and the keys of its ancestors, the nearest first."""
+    """A node of the tree, and the keys of its ancestors, nearest first."""
 
     branch: TreeNode
     ancestors: tuple[int, ...]
@@ -28,7 +28,7 @@ class Position(NamedTuple):
 
 @lru_cache(maxsize=POSITIONS_KEPT)
 def topmost(tree: ReferenceTree, arc: Arc) -> Position:
-    """Level by level. A branch that lies in the arc ends the search, so that few on a level are looked at."""
+    """Level by level. A branch within the arc ends the search, so few nodes per level are visited."""
     level = [Position(tree.root, ())]
     while True:
         for position in level:

@@ -1,12 +1,12 @@
-"""Keeps a host's neighbours in the tree right, by what the ring says (S3 §3.4).
+"""Maintenance of a host's neighbours in the tree (S3 §3.4).
 
-    SETTLED ── own keys changed, TreeUnlink, ──▶ SURVEYING ── all looked up ──▶ SETTLED: what is new gets TreeLink,
-            ◀─ TreeLink of a stranger,                 │                                 what is not any more TreeUnlink
-               a neighbour is silent                   └── not found ──▶ DUE ── next check ──▶ SURVEYING
+    SETTLED ── own arc changed, TreeUnlink,  ──▶ SURVEYING ── all looked up ──▶ SETTLED: TreeLink to new neighbours,
+               TreeLink of another host,               │                                 TreeUnlink to former ones
+               a neighbour does not answer             └── not found ──▶ DUE ── next check ──▶ SURVEYING
 
-Rule 1: whoever takes a host for a neighbour says so to it, and says so when that ends: the symmetric difference of S3.
-Rule 2: a link is agreed on when both say it, in the same roles. Where they differ, both look again.
-Rule 3: neighbours are asked again and again: that is how a failure is seen, and how a lost message is made good.
+Rule 1: a host tells another when it becomes a neighbour and when that ends: the symmetric difference of S3.
+Rule 2: a link is agreed when both ends state it with matching roles. Where they differ, both survey again.
+Rule 3: neighbours are checked periodically, which detects failures and repairs lost messages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pleach.core.ring.survey import HostArc, Neighbourhood, Wanted, survey
 from pleach.core.ring.view import RingView
 
 CHECK: Final = "ring:tree"
-LOOKUPS_MAX: Final = 500  # of one survey; the ring changes faster than it can be looked at
+LOOKUPS_MAX: Final = 500  # of one survey; beyond, the ring changes too fast
 
 
 class KeeperPhase(StrEnum):
@@ -38,7 +38,7 @@ class KeeperPhase(StrEnum):
 
 
 class Linked(msgspec.Struct, frozen=True):
-    """A neighbour that has been told, and has not answered."""
+    """A TreeLink without an answer."""
 
     peer: Peer
 
@@ -52,7 +52,7 @@ class TreeKeeper:
         self._view = view
         self._requests = requests
         self._lookups = lookups
-        self._survey_number = 0  # answers to earlier ones come too late
+        self._survey_number = 0  # answers to earlier surveys are ignored
         self._known: dict[Peer, Arc] = {}
         self._asked: set[int] = set()
         self._looked_up = 0
@@ -112,7 +112,7 @@ class TreeKeeper:
         ticket = self._requests.issue(Linked(peer), self._config.answer_within, now)
         return Cast(peer, TreeLink(ticket, self._view.me, is_parent=peer == self.neighbourhood.parent))
 
-    # What neighbours say ---------------------------------------------------------------------------------------
+    # Messages of neighbours ---------------------------------------------------------------------------------------
 
     def linked(self, message: TreeLink, now: float) -> list[RingEffect]:
         role = _role(self.neighbourhood, message.origin)
@@ -121,7 +121,7 @@ class TreeKeeper:
         return [answer] if agrees else [answer, *self.begin(now)]
 
     def answered(self, message: TreeLinkAnswer) -> list[RingEffect]:
-        """The other side looks again, and so do I at the next check: by then it may have found me."""
+        """On disagreement the other side surveys now, and this host at the next check."""
         linked = self._requests.take(message.ticket)
         if isinstance(linked, Linked) and not message.agrees and self.standing is KeeperPhase.SETTLED:
             self.standing = KeeperPhase.DUE
@@ -151,7 +151,7 @@ class TreeKeeper:
         return [Cast(peer, TreeUnlink()) for peer in neighbours]
 
     def restore(self, neighbourhood: Neighbourhood) -> None:
-        """As of before a restart: to be looked at again, and to be taken leave of if it has changed."""
+        """The neighbours before a restart; surveyed again, and unlinked where they have changed."""
         self.neighbourhood = neighbourhood
         self.standing = KeeperPhase.DUE
 

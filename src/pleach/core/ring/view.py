@@ -1,10 +1,10 @@
-"""What one host knows of the ring: who is before it, who follows it, and some farther away.
+"""A host's view of the ring: predecessor, successors and fingers.
 
-Rule 1: successors stand in their order on the circle, none twice, none beyond the host itself (Zave: ordered,
-        no duplicates). A list that has come round ends there.
-Rule 2: nobody gets into the list of successors who has not answered, or was not in the list of one who has.
-Rule 3: the predecessor says what the host owns. A host that knows nobody is its own predecessor, and owns everything.
-Rule 4: fingers are hints: whoever is wrong in them costs hops or a timeout, never a wrong answer.
+Rule 1: successors are in their order on the circle, without duplicates, and end before the host itself (Zave: ordered,
+        no duplicates).
+Rule 2: a host enters the list of successors only after it has answered, or from the list of one that has.
+Rule 3: the predecessor determines the host's arc. A host alone is its own predecessor and owns all keys.
+Rule 4: fingers are hints: a wrong one costs hops or a timeout, never a wrong answer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RingView:
         self.predecessor = me
         self.successors: tuple[Peer, ...] = ()
         self.fingers: dict[int, Peer] = {}
-        self._distances: list[int] = []  # of all known, clockwise
+        self._distances: list[int] = []  # of all known hosts, clockwise
         self._known: list[Peer] = []
 
     @property
@@ -41,17 +41,17 @@ class RingView:
     def is_alone(self) -> bool:
         return not self.successors and self.predecessor == self.me
 
-    # Learning ------------------------------------------------------------------------------------------------
+    # Updates -------------------------------------------------------------------------------------------------
 
     def follow(self, peers: Iterable[Peer]) -> None:
-        """These follow me, as one of them has said."""
+        """Take over a list of successors from one of them."""
         self.successors = self._in_order(peers)[: self._successors_max]
-        nearest = self.first_finger  # those below it are never looked up again, and would go stale
+        nearest = self.first_finger  # lower fingers are not refreshed any more
         self.fingers = {number: peer for number, peer in self.fingers.items() if number >= nearest}
         self._note_known()
 
     def _in_order(self, peers: Iterable[Peer]) -> tuple[Peer, ...]:
-        """Up to where they have come round to me."""
+        """The peers up to where the order comes round to this host."""
         ordered: list[Peer] = []
         reached = 0
         for peer in peers:
@@ -63,14 +63,14 @@ class RingView:
         return tuple(ordered)
 
     def hint(self, peers: Iterable[Peer]) -> None:
-        """Fingers to begin with: for each power of two the nearest that is known beyond it."""
+        """Initial fingers: for each power of two the nearest known host beyond it."""
         for peer in sorted(peers, key=self._distance, reverse=True):
             if peer.key != self.me.key:
                 self.fingers[self._distance(peer).bit_length() - 1] = peer
         self._note_known()
 
     def point(self, number: int, owner: Peer) -> int:
-        """Finger `number` is this host; so are those up to the next power of two beyond it, whose number it returns."""
+        """Set finger `number`; higher fingers up to the owner are the same. Returns the next finger to look up."""
         distance = self._distance(owner)
         following = max(number + 1, distance.bit_length() if distance else self.circle.bits)
         for between in range(number, following):
@@ -85,7 +85,7 @@ class RingView:
         self._note_known()
 
     def forget(self, key: int) -> None:
-        """A host that does not answer. The predecessor stays until there is a better one: what I own hangs on it."""
+        """Remove a host that does not answer. The predecessor stays until it is replaced: it determines the arc."""
         self.successors = tuple(peer for peer in self.successors if peer.key != key)
         self.fingers = {number: peer for number, peer in self.fingers.items() if peer.key != key}
         if not self.successors:
@@ -93,7 +93,7 @@ class RingView:
         self._note_known()
 
     def _fall_back(self, gone: int) -> None:
-        """All that followed me are gone (more than Zave allows for, or the ring is small): follow whoever I know."""
+        """All successors are gone (more than Zave allows, or a small ring): take the known hosts as successors."""
         known = {peer.key: peer for peer in (*self.fingers.values(), self.predecessor) if peer.key != gone}
         known.pop(self.me.key, None)
         self.successors = tuple(sorted(known.values(), key=self._distance))[: self._successors_max]
@@ -112,11 +112,11 @@ class RingView:
     def _distance(self, peer: Peer) -> int:
         return self.circle.distance(self.me.key, peer.key)
 
-    # Asking --------------------------------------------------------------------------------------------------
+    # Queries -------------------------------------------------------------------------------------------------
 
     @property
     def first_finger(self) -> int:
-        """The first that points beyond all successors."""
+        """The first finger beyond all successors."""
         return self._distance(self.successors[-1]).bit_length() if self.successors else self.circle.bits
 
     def knows(self, key: int) -> Peer | None:
@@ -125,7 +125,7 @@ class RingView:
         return self._known[index] if index < len(self._known) and self._distances[index] == distance else None
 
     def next_hop(self, key: int, avoid: Collection[int] = ()) -> Hop | None:
-        """Towards the owner of a key that is not my own: the nearest before the key, or behind me who follows."""
+        """The next hop to the owner of another host's key: the nearest known host before it, or the successor."""
         following = next((peer for peer in self.successors if peer.key not in avoid), None)
         if following is None:
             return None

@@ -1,1 +1,1 @@
-"""Routing: who wants what in which direction, and what each neighbour has to be told of it."""
+"""Content-based routing of one broker: entries by direction, exports to neighbours, and its clients' requests."""

@@ -1,9 +1,9 @@
-"""The clients of one broker: what they asked for by name, turned into routing requests, and the answers to them.
+"""The clients of one broker: their named requests, turned into routing requests, and the answers to them.
 
-Requests are idempotent (S1 §2.2.1): asking again for what is there is confirmed again, taking back what is not
-there too. A name stands for one filter until it is taken back; using it for another one is refused. Where the
-network uses advertisements, an event is taken only from a client with a confirmed advertisement that matches it:
-without one, subscriptions that the event concerns need not be known here, and it might get lost.
+Requests are idempotent (S1 §2.2.1): repeating one is confirmed again, and so is taking back one that does not exist. A
+name stands for one filter until it is taken back; using it for another filter is refused. With advertisements, an event
+is accepted only from a client with a confirmed advertisement that matches it: otherwise subscriptions to the event may
+not be known here, and it could be lost.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from pleach.core.routing.router import Router
 from pleach.errors import EventError
 
 NAMES_PER_CLIENT_MAX = 10_000  # subscriptions, and advertisements, of one client
-ORDINARY_CHARACTERS = 1_024  # of a filter's text
+ORDINARY_CHARACTERS = 1_024  # of a filter's text, per unit of weight
 TOO_MANY_NAMES = f"a client has at most {NAMES_PER_CLIENT_MAX} of these"
 
 LAYERS: dict[type[Message], Layer] = {
@@ -78,17 +78,17 @@ class ClientState(msgspec.Struct, array_like=True):
 
 
 def weight(wanted: Filter) -> int:
-    """How many ordinary subscriptions one with this filter takes the room of."""
+    """How many ordinary subscriptions a subscription with this filter counts as."""
     return 1 + len(wanted.text) // ORDINARY_CHARACTERS
 
 
 def owner(client: Node, name: str) -> str:
-    """The owner of a client's entry, unique in the network: the length keeps a/b + c and a + b/c apart."""
+    """The owner of a client's entry, unique in the network: the length distinguishes a/b + c from a + b/c."""
     return f"{len(client)}/{client}/{name}"
 
 
 class Receivers(NamedTuple):
-    """Whom an event goes to. `not_own`: those of the clients who do not want it if it is their own."""
+    """The receivers of an event. `not_own`: clients among them that do not want their own events."""
 
     neighbours: tuple[Node, ...]
     clients: tuple[Node, ...]
@@ -102,7 +102,7 @@ class ClientTable:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._clients: dict[Node, ClientState] = {}
-        self.names = 0  # subscriptions and advertisements of all clients together, by their weight
+        self.names = 0  # weight of the subscriptions and advertisements of all clients
 
     def __contains__(self, node: Node) -> bool:
         return node in self._clients
@@ -115,7 +115,7 @@ class ClientTable:
         return dict(self._clients[client].subscriptions)
 
     def has_names(self, client: Node) -> bool:
-        """Whether a client has asked for anything that is still there."""
+        """Whether a client has subscriptions or advertisements."""
         state = self._clients.get(client)
         return state is not None and bool(state.subscriptions or state.advertisements)
 
@@ -141,7 +141,7 @@ class ClientTable:
                 return self._detach(client)
 
     def settle(self, due: Sequence[Ticket]) -> list[Send]:
-        """Tell clients that their requests are in effect."""
+        """Confirm to clients that their requests are in effect."""
         sends = []
         for layer, client, name in due:
             state = self._clients.get(client)
@@ -153,13 +153,13 @@ class ClientTable:
         return sends
 
     def forward(self, message: Forward, source: Node) -> list[Send]:
-        """Send an event on to where it has to go."""
+        """Forward an event to its destinations."""
         return self.send_to(self._router.destinations(message.event.attributes, source), message)
 
     def send_to(self, destinations: Sequence[Node], message: Forward) -> list[Send]:
-        """An event as it is to neighbours, as a delivery to clients.
+        """Send an event unchanged to neighbours, as a delivery to clients.
 
-        Its publisher may not want it, wherever it comes from: in a tree that changes it may come back.
+        A publisher may not want its own events, wherever they come from: in a changing tree they may return.
         """
         clients = self._clients
         event = message.event
@@ -173,7 +173,7 @@ class ClientTable:
         return sends
 
     def receivers(self, attributes: Mapping[str, Any], source: Node) -> Receivers:
-        """Who gets an event with these attributes: as `forward` sends it. From a client come its own events only."""
+        """The receivers of an event with these attributes, as in `forward`. Clients send only their own events."""
         neighbours, takers, not_own, clients = [], [], [], self._clients
         for to in self._router.destinations(attributes, source):
             if to not in clients:
@@ -212,7 +212,7 @@ class ClientTable:
         return [*self.forward(Forward(event), client), Send(client, Published(event.id))]
 
     def _why_not(self, client: Node, event: Event) -> str:
-        """Why an event cannot be taken; empty where it can."""
+        """Why an event is refused; empty if it is accepted."""
         if event.id.publisher != client:
             return f"the event's publisher is {event.id.publisher!r}, but {client!r} sent it"
         try:
@@ -243,10 +243,10 @@ class ClientTable:
         return [*outcome.sends, *self.settle(due)]
 
     def _renew(self, layer: Layer, client: Node, name: str, wanted: Filter) -> list[Send]:
-        """The client knows what it has: where the broker knows otherwise, it has forgotten, or never should have known.
+        """A renewal: the client's state is authoritative, the broker's may be lost or damaged.
 
-        Before an entry comes, any other of that name goes (S1 §3.3.1): names and filters can be damaged, too. What is
-        advertised must be in effect before events are taken for it, so that one which is not is confirmed again.
+        An entry of the same name with another filter is removed first (S1 §3.3.1). An advertisement must be in effect
+        before events are accepted for it; one that is not confirmed is confirmed again.
         """
         state = self._clients[client]
         names = state.names(layer)
@@ -261,7 +261,7 @@ class ClientTable:
         return [*sends, *self._router.add(layer, client, Entry(owner(client, name), wanted), None).sends]
 
     def lapse(self) -> int:
-        """Names go with the entries that they stand for, once these have run out. Returns how many."""
+        """Remove the names of expired entries. Returns how many."""
         count = 0
         for client, layer in itertools.product(self.clients, Layer):
             held = frozenset(self._router.received_from(layer, client))
@@ -270,7 +270,7 @@ class ClientTable:
                     self._remove(layer, client, name)
                     count += 1
         for state in self._clients.values():
-            for name in state.confirmed.keys() - state.advertisements.keys():  # a fault has made it up
+            for name in state.confirmed.keys() - state.advertisements.keys():  # forged by a fault
                 del state.confirmed[name]
         return count
 
@@ -295,7 +295,7 @@ class ClientTable:
     # Moving --------------------------------------------------------------------------------------------------
 
     def hand_over(self, client: Node) -> HandedClient:
-        """All that this broker knows of a client, for another broker to take over."""
+        """The state of a client, for another broker to take over."""
         state = self._clients[client]
         waiting = [(t.layer, t.token) for t in self._router.waiting_of(client) if isinstance(t.token, str)]
         return HandedClient(
@@ -308,12 +308,12 @@ class ClientTable:
         )
 
     def leave_unanswered(self, handed: HandedClient) -> None:
-        """Another broker confirms what waits: a second confirmation could pass for that of a later request."""
+        """Drop pending confirmations: the other broker confirms, and a second one could match a later request."""
         for layer, name in handed.waiting:
             self._router.forget(Ticket(layer, handed.name, name))
 
     def take_over(self, handed: HandedClient) -> None:
-        """Know a client as another broker did; its entries come to the router by a rewiring."""
+        """Take over the state of a client; the router gets its entries by a rewiring."""
         former = self._clients.get(handed.name)
         taken = self._clients[handed.name] = ClientState(
             handed.own_events, dict(handed.subscriptions), dict(handed.advertisements), dict.fromkeys(handed.confirmed)
@@ -323,7 +323,7 @@ class ClientTable:
     # State ---------------------------------------------------------------------------------------------------
 
     def capture(self) -> dict[Node, ClientState]:
-        """Sorted throughout: equal states are equal bytes, whatever came first."""
+        """Sorted, so that equal states are equal bytes, independent of arrival order."""
         return {
             name: ClientState(
                 state.own_events,
@@ -340,7 +340,7 @@ class ClientTable:
 
 
 def refusal(client: Node, message: Message, reason: str) -> Send:
-    """The answer to a request that is not carried out."""
+    """The refusal of a request."""
     match message:
         case Publish(event):
             return Send(client, PublishRefused(event.id, reason))

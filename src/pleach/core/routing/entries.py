@@ -1,4 +1,4 @@
-"""Routing entries and changes of sets of them."""
+"""Routing entries, and changes to sets of them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ Gate: TypeAlias = Callable[[Node, Filter], bool]  # whether entries with this fi
 
 
 class Entry(NamedTuple):
-    """A filter that one destination wants (or advertises).
+    """A filter that a destination subscribes to (or advertises).
 
-    `owner` names the subscription where a policy tells equal filters of different owners apart (simple routing), and is
-    empty where it does not.
+    `owner`: names the subscription where a policy distinguishes equal filters (simple routing), else empty.
     """
 
     owner: str
@@ -23,7 +22,7 @@ class Entry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """The difference between two sets of entries; `added` and `removed` have nothing in common."""
+    """The difference between two sets of entries; `added` and `removed` are disjoint."""
 
     added: tuple[Entry, ...] = ()
     removed: tuple[Entry, ...] = ()
@@ -33,7 +32,7 @@ NO_CHANGE = Change()
 
 
 class Difference:
-    """Collects additions and removals, of which an opposite pair cancels out."""
+    """Collects additions and removals; opposite pairs cancel out."""
 
     __slots__ = ("_added", "_removed")
 

@@ -1,4 +1,4 @@
-"""What one neighbour has been told, and which of it it has answered."""
+"""Exports: the entries that a neighbour has been told, and the answers that are pending."""
 
 from __future__ import annotations
 
@@ -7,27 +7,25 @@ from collections.abc import Sequence
 from pleach.core.routing.entries import Change, Entry
 from pleach.core.routing.stages import Stage
 
-UNANSWERED_SPAN_MAX = 1_000_000  # between the first and the last install without an answer, where they are leased
-NUMBER_MAX = 2**62  # a link does not come that far
+UNANSWERED_SPAN_MAX = 1_000_000  # between the first and the last unanswered install, with leases
+NUMBER_MAX = 2**62  # beyond what a link can reach
 
 
 class Export:
-    """What one neighbour has been told."""
-
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._stages = stages
         self.told: dict[Entry, None] = {}
-        self.installs = 0  # sent so far; the number of the last one
+        self.installs = 0  # the number of the last install
         self.unanswered: set[int] = set()
-        self.settles: set[int] = set()  # of these: whose answer stands for all before it
-        self.answered_before = 1  # all before this one are answered
+        self.settles: set[int] = set()  # those whose answer stands for all before
+        self.answered_before = 1  # all numbers below are answered
         self.is_suspended = False
-        self.doubted: tuple[str, ...] | None = None  # the way behind it, while what was told may not be in effect there
+        self.doubted: tuple[str, ...] | None = None  # the path behind it where entries may not be in effect
 
     def answer(self, number: int) -> tuple[list[int], range]:
-        """Take an answer in.
+        """Record an answer.
 
-        Returns what is answered by it, and the installs up to which everything is answered now, and was not before.
+        Returns the numbers that it answers, and the numbers below which everything is answered since now.
         """
         numbers = [number]
         if number in self.settles:
@@ -40,17 +38,17 @@ class Export:
         return numbers, range(start, self.answered_before)
 
     def settle(self) -> int:
-        """The number of a question whose answer stands for all that was told before."""
+        """The number of a Settle, whose answer stands for all before it."""
         number = self.number()
         self.settles.add(number)
         return number
 
     def is_open(self, number: int, *, with_earlier: bool) -> bool:
-        """Whether this answer is still to come, or that to some install up to this one."""
+        """Whether this answer is pending, or (with_earlier) one up to it."""
         return self.answered_before <= number <= self.installs if with_earlier else number in self.unanswered
 
     def mend(self) -> None:
-        """Numbers that cannot be are forgotten: the answers to them would never come."""
+        """Drop numbers out of range: their answers would never arrive."""
         if not 0 <= self.installs <= NUMBER_MAX:
             self.installs = 0
         first = max(1, self.installs - UNANSWERED_SPAN_MAX)

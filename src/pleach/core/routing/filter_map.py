@@ -1,4 +1,4 @@
-"""Where to find the filters that overlap a given one, among many with several holders each."""
+"""An index of filters with several holders each, for overlap queries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Holder = TypeVar("Holder")
 
 
 class FilterMap(Generic[Holder]):
-    """Filters with their holders; a filter is indexed once, however many hold it."""
+    """Filters with their holders; each filter is indexed once."""
 
     def __init__(self) -> None:
         self._index = CoverIndex()

@@ -1,19 +1,17 @@
-"""Merging-based routing (S1 §2.2.3): filters that differ in one attribute travel as their union.
+"""Merging-based routing (S1 §2.2.3): filters that differ in one attribute are exported as their union.
 
-Which attribute is decided by the shape of a filter alone (its attributes and their kinds): the first numeric one,
-or else the first of another kind. So all filters that agree on the rest fall into one bucket at every broker,
-whatever came first, and merging merged filters further up the tree gives the same as merging their parts at once.
+The attribute follows from the shape of a filter (its attributes and their kinds): the first numeric one, or else the
+first of another kind. So all filters that agree on the rest fall into one bucket at every broker, independent of
+arrival order, and merging merged filters at the next broker gives the same as merging their parts.
 
-A merger that was made far away may be covered here by several filters together though by none alone, where each of its
-parts would have been covered: then it would cost an entry that plain covering saves. So a bucket whose ranges lie
-within those of wider buckets on the same attribute is left out, and comes back once the wider ones are gone.
+A merged filter from another broker may be covered here by several filters together but by none alone, although each of
+its parts would have been covered; it would cost an entry that covering saves. So a bucket whose ranges lie within those
+of wider buckets on the same attribute is left out until the wider ones are removed.
 
-Perfect merging unites ranges exactly. With a bound, numeric gaps are closed while the share of what nobody asked
-for stays within it (imperfect merging); the last broker still matches clients' own filters, so nothing spurious is
-delivered.
+Perfect merging unites ranges exactly. With a bound, numeric gaps are closed while the added share stays within it
+(imperfect merging); the last broker still matches clients' own filters, so no false event is delivered.
 
-A union of very many ranges is cut into filters at ranges picked by their content, so that one change rewrites one
-piece and not the whole.
+A union of many ranges is split into filters at ranges selected by their content, so that one change rewrites one piece.
 """
 
 from __future__ import annotations
@@ -25,19 +23,18 @@ from zlib import crc32
 from pleach.core.events.constraint import Conjunction, Constraint, TypeConstraint
 from pleach.core.events.cover_index import CoverIndex
 from pleach.core.events.filter import Filter
-from pleach.core.events.merge import fill_gaps
-from pleach.core.events.ranges import NOTHING, Ranges, includes, union_of
+from pleach.core.events.ranges import NOTHING, Ranges, fill_gaps, includes, union_of
 from pleach.core.routing.entries import Change, Difference, Entry
 from pleach.core.routing.stages import hides
 
 MERGED_KINDS = frozenset(
     {TypeConstraint.NUMBER, TypeConstraint.STRING, TypeConstraint.BYTES}
-)  # two booleans are all of them: no range to unite
+)  # booleans have no ranges to unite
 PIECE_RANGES_USUAL = 32  # one range in this many ends a piece
 
 
 class Bucket(NamedTuple):
-    """What filters have in common that merge: all but the ranges of one attribute."""
+    """The common part of filters that merge: all but the ranges of one attribute."""
 
     attribute: str
     kind: TypeConstraint
@@ -45,7 +42,7 @@ class Bucket(NamedTuple):
 
 
 def bucket_of(candidate: Filter) -> Bucket | None:
-    """Where a filter merges; None where it cannot: several conjunctions, no ranges, or patterns in the way."""
+    """The bucket of a filter; None where it cannot merge: several conjunctions, no ranges, or patterns."""
     if len(candidate.conjunctions) != 1:
         return None
     constraints = candidate.conjunctions[0].constraints
@@ -60,20 +57,20 @@ def bucket_of(candidate: Filter) -> Bucket | None:
 
 
 def unite(bucket: Bucket, members: Iterable[Filter], bound: float) -> Ranges:
-    """What the members of a bucket want of its attribute, with gaps closed within the bound."""
+    """The united ranges of a bucket's members, with gaps closed within the bound."""
     united = union_of([member.conjunctions[0].constraints[bucket.attribute].ranges for member in members])
     return fill_gaps(united, bound) if bound and bucket.kind is TypeConstraint.NUMBER else united
 
 
 def mergers(bucket: Bucket, united: Ranges, wider: Iterable[Ranges]) -> frozenset[Filter]:
-    """The filters that stand for a bucket; none where wider buckets want all of it anyway."""
+    """The filters that represent a bucket; none where wider buckets include all of it."""
     if includes(union_of(list(wider)), united):
         return frozenset()
     return frozenset(_filter(bucket, piece) for piece in _pieces(united))
 
 
 def is_wider(one: Bucket, other: Bucket) -> bool:
-    """Whether what `one` has in common holds all that `other` has in common, on the same attribute."""
+    """Whether the common part of `one` covers that of `other`, on the same attribute."""
     same_axis = (one.attribute, one.kind) == (other.attribute, other.kind)
     return same_axis and one != other and hides(Filter([one.rest]), Filter([other.rest]))
 
@@ -83,7 +80,7 @@ def _filter(bucket: Bucket, piece: Ranges) -> Filter:
 
 
 def _pieces(united: Ranges) -> Iterable[Ranges]:
-    """Cut a union after ranges whose content says so. The pieces depend on the set alone, not on its history."""
+    """Split a union after ranges selected by their hash. The pieces depend on the set alone, not on its history."""
     if len(united.cuts) <= 2 * PIECE_RANGES_USUAL:
         return [united]
     pieces = []
@@ -97,7 +94,7 @@ def _pieces(united: Ranges) -> Iterable[Ranges]:
 
 
 class Merged:
-    """The stage: keeps its buckets, and rewrites only those that a change touches or that lie within a touched one."""
+    """The stage: rewrites only buckets that a change touches, and those within a touched one."""
 
     def __init__(self, bound: float = 0.0) -> None:
         self._bound = bound
@@ -121,7 +118,7 @@ class Merged:
         return difference.change()
 
     def _affected(self, touched: Iterable[Bucket | Filter]) -> Iterable[Bucket | Filter]:
-        """What was touched, and the buckets within: one that was left out may be needed now, or the other way round."""
+        """The touched buckets, and those within them, which may become needed or redundant."""
         affected = dict.fromkeys(touched)
         for bucket in [key for key in affected if isinstance(key, Bucket)]:
             members = self._members[bucket]
@@ -151,7 +148,7 @@ class Merged:
 
 
 class Buckets:
-    """What each bucket wants, and which buckets are wider or narrower than another."""
+    """The united ranges of each bucket, and which buckets are wider or narrower than another."""
 
     def __init__(self) -> None:
         self.united: dict[Bucket, Ranges] = {}

@@ -1,7 +1,7 @@
-"""Who waits for which answers: tickets, and what must be answered before they are due.
+"""Pending acknowledgements: tickets of requests, and the answers that each waits for.
 
-A request may wait for all that is unanswered on a link. That is one need, however many installs it stands for: a
-neighbour may be away for days, and thousands of requests may wait for thousands of installs.
+A request may wait for everything that is unanswered on a link. That is one need, however many installs it stands for: a
+neighbour may be absent for days while thousands of requests wait for thousands of installs.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from pleach.core.messages import Layer, Node
 
-WITH_THE_REST = 0  # in place of a number: what waits for this is confirmed when its suspended link is rewired
+WITH_THE_REST = 0  # in place of a number: met when the suspended link is rewired
 
 
 class Ticket(NamedTuple):
-    """Whom to tell that a request is in effect: a neighbour by number, or a client by the name it gave."""
+    """The requester to confirm to: a neighbour by its number, or a client by the name of its request."""
 
     layer: Layer
     requester: Node
@@ -24,7 +24,7 @@ class Ticket(NamedTuple):
 
 
 class Need(NamedTuple):
-    """What a ticket waits for: the answer to one install on a link, or to that one and all before it."""
+    """What a ticket waits for: the answer to one install on a link, or to all up to it."""
 
     neighbour: Node
     number: int
@@ -37,21 +37,21 @@ class PendingAcks:
         self._tickets: dict[Need, dict[Ticket, None]] = {}
 
     def __iter__(self) -> Iterator[Ticket]:
-        """In an order that does not tell which came first: clients' by name, neighbours' by number."""
+        """Sorted, independent of arrival order: clients' tickets by name, neighbours' by number."""
         return iter(sorted(self._needs, key=by_number))
 
     def needs(self, ticket: Ticket) -> AbstractSet[Need]:
         return self._needs[ticket]
 
     def put(self, ticket: Ticket, needs: Iterable[Need]) -> None:
-        """Let a ticket wait for these needs, and no others; there is at least one."""
+        """Let a ticket wait for exactly these needs; at least one."""
         self.forget(ticket)
         self._needs[ticket] = {*needs}
         for need in self._needs[ticket]:
             self._tickets.setdefault(need, {})[ticket] = None
 
     def begin(self, ticket: Ticket | None, needs: AbstractSet[Need]) -> bool:
-        """Whether the ticket is due at once, as it needs nothing; otherwise it waits."""
+        """Whether the ticket is due at once; otherwise it waits for `needs`."""
         if ticket is not None and needs:
             self.put(ticket, needs)
         return ticket is not None and not needs
@@ -60,16 +60,16 @@ class PendingAcks:
         return [ticket for ticket in self if ticket.requester == requester]
 
     def concern(self, neighbours: AbstractSet[Node]) -> bool:
-        """Whether anything is to be answered over the links to these neighbours, or by them."""
+        """Whether an answer is pending from or to these neighbours."""
         return any(
             ticket.requester in neighbours or any(need.neighbour in neighbours for need in needs)
             for ticket, needs in self._needs.items()
         )
 
     def put_over(self, changed: AbstractSet[Node], gone: AbstractSet[Node], settled: AbstractSet[Need]) -> list[Ticket]:
-        """What waited for an answer over a changed link waits for the new ones; what was owed over one, no more.
+        """Move needs from changed links to `settled`, and drop tickets of requesters in `gone`.
 
-        Nobody waits for the link that it has to answer over. Returns the tickets that have nothing left to wait for.
+        A ticket never waits for the link of its own requester. Returns the tickets that have no needs left.
         """
         due = []
         for ticket in self:
@@ -84,7 +84,7 @@ class PendingAcks:
         return due
 
     def forget(self, ticket: Ticket) -> None:
-        """Nobody wants to know any more."""
+        """The confirmation is no longer wanted."""
         for need in self._needs.pop(ticket, ()):
             waiting = self._tickets[need]
             del waiting[ticket]
@@ -92,7 +92,7 @@ class PendingAcks:
                 del self._tickets[need]
 
     def meet(self, needs: Iterable[Need]) -> list[Ticket]:
-        """These needs are met; returns the tickets that are due now."""
+        """Mark needs as met; returns the tickets that are due now."""
         due = []
         for need in needs:
             for ticket in self._tickets.pop(need, ()):

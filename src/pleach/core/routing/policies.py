@@ -1,8 +1,8 @@
-"""The routing policies: what is left of a set of entries when it is told to a neighbour.
+"""Routing policies: how the entries that a broker exports to a neighbour are reduced.
 
-What a broker exports to neighbour N is `reduce(entries of every destination but N)`; the policies differ in
-`reduce` alone (S1 §2.2.3). Each stands here twice: as a pure function of the whole set, to read and to test
-against, and as the row of incremental stages that a broker runs.
+A broker exports `reduce(entries of every destination except N)` to neighbour N; policies differ only in `reduce` (S1
+§2.2.3). Each policy is defined twice: as a pure function of the whole set, which is the specification for tests, and as
+the sequence of incremental stages that a broker runs.
 
     flooding   nothing: events go everywhere          covering   filters that no other covers
     simple     every subscription                     merging    the cover, its filters united where they differ in
@@ -54,7 +54,7 @@ def merging(entries: Iterable[Entry], bound: float = 0.0) -> Entries:
 
 @dataclass(frozen=True)
 class Policy:
-    """`floods`: events go to every neighbour, and nothing is exported."""
+    """`floods`: events go to every neighbour, and no entries are exported."""
 
     name: str
     reduce: Callable[[Iterable[Entry], float], Entries]

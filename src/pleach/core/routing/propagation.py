@@ -1,17 +1,17 @@
-"""Carrying entries through the tree: what was received from whom, what was told to whom, and who waits for it.
+"""Propagation of entries through the tree, for one layer: received entries, exports, and pending confirmations.
 
-Invariant, after every call: what neighbour N has been told equals `reduce(entries of every destination but N that
-the gate lets through)`. A change of what is received becomes the difference between two such sets, installs before
-withdrawals, so that there is no moment in between at which too little is known.
+Invariant, after every call: neighbour N has been told exactly `reduce(entries of every destination except N that pass
+the gate)`. A change of the received entries becomes the difference between two such sets, installs before withdrawals,
+so that no neighbour knows too little in between.
 
-When is an entry in effect everywhere? A neighbour answers each `Install` with `Installed` once the entry is in
-effect at itself and behind it. A request is confirmed when every install that it caused is answered; where it
-caused none because a wider entry was told before, it waits for whatever is still unanswered on that link, for one
-of those may be the wider entry.
+When is an entry in effect everywhere? A neighbour answers each `Install` with `Installed` once the entry is in effect
+at itself and behind it. A request is confirmed when every install that it caused is answered. Where it caused none
+because a wider entry was told before, it waits for all that is unanswered on that link: the wider entry may be among
+it.
 
-A reconfiguration may *suspend* links: nothing is told over them, and requests wait. It ends by `rewire`, which takes
-over what lies on both sides of the changed links, tells the difference between what the far side has and what it
-should have, and has it confirm (`Settle`) in place of all that was unanswered.
+A reconfiguration may *suspend* links: nothing is sent over them, and requests wait. It ends with `rewire`, which takes
+over the tables of both sides of the changed links, sends the difference between what the peer has and what it should
+have, and has the peer confirm (`Settle`) in place of all that was unanswered.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ class Propagation:
         self._make_stages = make_stages
         self._gate = gate
         self._received = Received()
-        self._relays = RenewalRelay(layer, relaying, make_stages) if relaying is not Relaying.NEVER else None
-        self._exports: dict[Node, Export] = {}  # sorted: the order of messages must not tell who came first
-        self._waits = PendingAcks()
+        self._relay = RenewalRelay(layer, relaying, make_stages) if relaying is not Relaying.NEVER else None
+        self._exports: dict[Node, Export] = {}  # sorted: the order of messages is independent of arrival order
+        self._pending = PendingAcks()
 
     # Neighbours ----------------------------------------------------------------------------------------------
 
     def connect(self, neighbour: Node) -> list[Send]:
-        """Tell a new neighbour what it has to know."""
+        """Send a new neighbour its entries."""
         assert neighbour not in self._exports, neighbour
         self._exports = dict(sorted({**self._exports, neighbour: Export(self._make_stages())}.items()))
         self._begin_relay(neighbour)
         return self._tell(neighbour, Change(added=tuple(e for _, e in self._concerning(neighbour))))[0]
 
     def disconnect(self, neighbour: Node) -> list[Ticket]:
-        """Forget what a neighbour was told; returns the tickets that only waited for it.
+        """Drop the export to a neighbour; returns the tickets that waited only for it.
 
-        What it had asked for stays until it is removed entry by entry (`received_from`). Answers owed to it are not: it
-        may come back without its memory, and take them for answers to what it asks then.
+        Entries received from it stay until they are removed one by one (`received_from`). Answers owed to it are
+        dropped: it may return without its state and take them for answers to later requests.
         """
         for ticket in self.waiting_of(neighbour):
             self.forget(ticket)
@@ -82,13 +82,13 @@ class Propagation:
         return self._received.has(source, entry)
 
     def _concerning(self, neighbour: Node) -> list[tuple[Node, Entry]]:
-        """What is reduced for a neighbour."""
+        """The entries that are reduced for a neighbour."""
         return [(s, e) for s, e in self._received if s != neighbour and self._gate(neighbour, e.filter)]
 
     def add(self, source: Node, entry: Entry, ticket: Ticket | None = None) -> tuple[list[Send], bool]:
-        """Take an entry in. Returns what to send, and whether the ticket is due at once.
+        """Add an entry. Returns the sends, and whether the ticket is due at once.
 
-        An entry that is already there changes nothing (S1 §2.2.1: subscribing is idempotent), but is renewed.
+        An entry that exists is only renewed (S1 §2.2.1: subscribing is idempotent).
         """
         is_new, was_fresh = not self._received.has(source, entry), self._received.is_fresh(source, entry)
         self._received.put(source, entry)
@@ -113,12 +113,12 @@ class Propagation:
                 needs |= settled
             elif not numbers and export.unanswered:
                 needs.add(Need(neighbour, export.installs, with_earlier=True))
-            if self._relays and not export.is_suspended:
-                relayed += self._relays.renewed(neighbour, entry, export, is_first=not was_fresh)
-        return once([*sends, *relayed]) if relayed else sends, self._waits.begin(ticket, needs)
+            if self._relay and not export.is_suspended:
+                relayed += self._relay.renewed(neighbour, entry, export, is_first=not was_fresh)
+        return once([*sends, *relayed]) if relayed else sends, self._pending.begin(ticket, needs)
 
     def remove(self, source: Node, entry: Entry) -> list[Send]:
-        """Take an entry back; one that is not there changes nothing."""
+        """Remove an entry, if it exists."""
         if not self._received.has(source, entry):
             return []
         was_fresh = self._received.is_fresh(source, entry)
@@ -127,7 +127,7 @@ class Propagation:
         relayed: list[Send] = []
         for neighbour, export in self._exports.items():
             if neighbour != source and self._gate(neighbour, entry.filter):
-                relayed += self._relays.removed(neighbour, entry, export) if self._relays and was_fresh else []
+                relayed += self._relay.removed(neighbour, entry, export) if self._relay and was_fresh else []
                 sends += self._tell(neighbour, Change(removed=(entry,)))[0]
         return once([*sends, *relayed]) if relayed else sends
 
@@ -140,7 +140,7 @@ class Propagation:
         return self._tell(neighbour, Change(removed=tuple(entries)))[0]
 
     def _tell(self, neighbour: Node, change: Change) -> tuple[list[Send], list[int]]:
-        """Pass a change through the neighbour's reduction and number the installs that come out."""
+        """Apply a change to the neighbour's reduction, and number the resulting installs."""
         export = self._exports[neighbour]
         if export.is_suspended:
             return [], []
@@ -159,7 +159,7 @@ class Propagation:
     # Leases --------------------------------------------------------------------------------------------------
 
     def stale(self) -> list[tuple[Node, Entry]]:
-        """What was not renewed since the last tick. A link that is being changed is given the benefit of the doubt."""
+        """Entries that were not renewed since the last tick, except those of suspended links."""
         suspended = [neighbour for neighbour, export in self._exports.items() if export.is_suspended]
         return [(source, entry) for source, entry in self._received.stale() if source not in suspended]
 
@@ -167,22 +167,19 @@ class Propagation:
         return self._exports[neighbour].is_suspended
 
     def age(self) -> list[Send]:
-        """A tick: from now on everything has to be renewed again."""
+        """A tick: clear the flags of all entries."""
         self._received.age()
-        if not self._relays:
+        if not self._relay:
             return []
-        return [send for n, export in self._exports.items() for send in self._relays.tick(n, export.told)]
+        return [send for n, export in self._exports.items() for send in self._relay.tick(n, export.told)]
 
     def renew(self, away: Collection[Node] = ()) -> list[Send]:
-        """Tell the neighbours again what they should have, and ask again for answers that are due.
-
-        Nothing is lost between neighbours but in a fault; whatever it was, this mends it.
-        """
+        """Send the neighbours their entries again, and ask again for unanswered installs: repairs what a fault lost."""
         sends: list[Send] = []
         for neighbour, export in self._exports.items():
             if export.is_suspended or neighbour in away:
                 continue
-            if not self._relays:
+            if not self._relay:
                 told = sorted(export.told)
                 sends += [Send(neighbour, Install(self._layer, UNANSWERED, e.owner, e.filter)) for e in told]
             if export.unanswered:
@@ -190,14 +187,14 @@ class Propagation:
         return sends
 
     def mend(self, known: AbstractSet[Node]) -> None:
-        """Forget what cannot be: numbers out of range, and what waits for such, or for nobody who is `known`."""
+        """Drop numbers out of range, and tickets that wait for them or whose requester is not `known`."""
         for export in self._exports.values():
             export.mend()
-        for ticket in self._waits:
+        for ticket in self._pending:
             is_of_neighbour = ticket.requester in self._exports
             fits = ticket.requester in known and is_of_neighbour == isinstance(ticket.token, int)
-            if not fits or not all(self._is_open(need) for need in self._waits.needs(ticket)):
-                self.forget(ticket)  # who asked asks again
+            if not fits or not all(self._is_open(need) for need in self._pending.needs(ticket)):
+                self.forget(ticket)  # the requester asks again
 
     def _is_open(self, need: Need) -> bool:
         export = self._exports.get(need.neighbour)
@@ -206,14 +203,14 @@ class Propagation:
         return export.is_open(need.number, with_earlier=need.with_earlier)
 
     def _begin_relay(self, neighbour: Node) -> None:
-        if self._relays:
+        if self._relay:
             concerning = self._concerning(neighbour)
-            self._relays.begin(neighbour, [e for s, e in concerning if self._received.is_fresh(s, e)])
+            self._relay.begin(neighbour, [e for s, e in concerning if self._received.is_fresh(s, e)])
 
     # Reconfigurations ----------------------------------------------------------------------------------------
 
     def suspend(self, neighbours: Iterable[Node]) -> None:
-        """Tell these neighbours nothing more, until the links to them are rewired."""
+        """Send these neighbours nothing until their links are rewired."""
         for neighbour in neighbours:
             self._exports[neighbour].is_suspended = True
 
@@ -225,10 +222,10 @@ class Propagation:
         *,
         settle: bool,
     ) -> tuple[list[Send], list[Ticket]]:
-        """Put the changed links in place of the former ones, and tell everyone what that changes for them.
+        """Replace changed links, and send every neighbour the resulting change.
 
-        `clients`: what new clients want. `settle`: have the changed links confirm what was told, even if nothing of it
-        is unanswered here. Returns what to send, and the tickets that are due since all they waited for is gone.
+        `clients`: entries of new clients. `settle`: have the peers of changed links confirm even if nothing is
+        unanswered here. Returns the sends, and the tickets that are due because all their needs are gone.
         """
         changed = sorted({*gone, *links})
         settle = settle or not self.is_settled(changed)
@@ -247,54 +244,54 @@ class Propagation:
         ways = [(neighbour, link.beyond) for neighbour, link in sorted(links.items())]
         asked, settled = self._ask_to_settle(ways)
         owed = frozenset(changed) - {neighbour for neighbour, link in links.items() if link.is_same}
-        due = self._waits.put_over(frozenset(changed), owed, settled)
+        due = self._pending.put_over(frozenset(changed), owed, settled)
         return [*sends, *asked], due
 
     def ask_also(self, awaited: Node, way: Sequence[Node]) -> list[Send]:
-        """What waits for answers of one neighbour waits for those on another way too, which leads where that one did.
+        """Let tickets that wait for one neighbour also wait for another path, which leads to the same brokers.
 
-        Not what came that way: if requests were to wait for the link that they are answered over, those of both ends of
-        a cycle would wait for each other for ever.
+        Not tickets that came over that path: if requests waited for the link that they are answered over, requests from
+        both ends of a cycle would wait for each other for ever.
         """
         waiting = [
             ticket
-            for ticket in self._waits
-            if ticket.requester != way[0] and any(need.neighbour == awaited for need in self._waits.needs(ticket))
+            for ticket in self._pending
+            if ticket.requester != way[0] and any(need.neighbour == awaited for need in self._pending.needs(ticket))
         ]
         sends, settled = self._ask_to_settle([(way[0], way[1:])] if waiting else [])
         for ticket in waiting:
-            self._waits.put(ticket, self._waits.needs(ticket) | settled)
+            self._pending.put(ticket, self._pending.needs(ticket) | settled)
         return sends
 
     def doubt(self, way: Sequence[Node]) -> None:
-        """Links on this way are about to change: what its first broker was told before may not be in effect on it.
+        """Links on this path are about to change: entries told to its first broker may not be in effect on it.
 
-        A request that is covered by such an entry has that broker confirm, and the brokers behind it.
+        A request that such an entry covers has that broker and those behind it confirm.
         """
         self._exports[way[0]].doubted = tuple(way[1:])
 
     def trust(self, neighbour: Node) -> None:
-        """The links behind it are as they will be."""
+        """The links behind it no longer change."""
         if neighbour in self._exports:
             self._exports[neighbour].doubted = None
 
     def park(self, ticket: Ticket) -> bool:
-        """Whether the answer has to wait: over a suspended link none goes that would overtake what is not told."""
+        """Whether an answer must wait: over a suspended link it would overtake entries that are not sent yet."""
         export = self._exports.get(ticket.requester)
         if export is None or not export.is_suspended:
             return False
-        self._waits.begin(ticket, {Need(ticket.requester, WITH_THE_REST)})
+        self._pending.begin(ticket, {Need(ticket.requester, WITH_THE_REST)})
         return True
 
     def is_settled(self, neighbours: Iterable[Node]) -> bool:
-        """Whether nothing is unanswered on the links to these neighbours, in either direction."""
+        """Whether no answer is pending on the links to these neighbours, in either direction."""
         among = frozenset(neighbours)
         if any(self._exports[n].unanswered for n in among if n in self._exports):
             return False
-        return not self._waits.concern(among)
+        return not self._pending.concern(among)
 
     def _reconnect(self, neighbour: Node, link: LayerLink, installs: int) -> list[Send]:
-        """Numbers go on where the link stays: an answer to an old one must not be taken for that to a new one."""
+        """Numbers continue where the link stays: an answer to an old install must not match a new one."""
         export = self._exports[neighbour] = Export(self._make_stages())
         export.installs = installs
         export.answered_before = installs + 1
@@ -321,9 +318,9 @@ class Propagation:
         return sends, settled
 
     def settle(self, source: Node, beyond: Sequence[Node], ticket: Ticket) -> tuple[list[Send], bool]:
-        """Wait for all that is unanswered elsewhere. Returns what to send, and whether nothing is.
+        """Wait for all that is unanswered elsewhere. Returns the sends, and whether nothing is.
 
-        A neighbour that is asked for and has moved on may be behind any other: then everyone is asked.
+        If the named neighbour has moved, it may be behind any other: then all neighbours are asked.
         """
         others = {n: export for n, export in self._exports.items() if n != source}
         sends = []
@@ -332,31 +329,31 @@ class Propagation:
                 sends.append(Send(neighbour, Settle(self._layer, others[neighbour].number(), further)))
         needs = {Need(n, e.installs, with_earlier=True) for n, e in others.items() if e.unanswered}
         needs |= {Need(n, WITH_THE_REST) for n, export in others.items() if export.is_suspended}
-        return sends, self._waits.begin(ticket, needs)
+        return sends, self._pending.begin(ticket, needs)
 
     # Confirmations -------------------------------------------------------------------------------------------
 
     def installed(self, neighbour: Node, number: int) -> list[Ticket]:
-        """`neighbour` has answered; returns the tickets that are due now."""
+        """Record an answer of `neighbour`; returns the tickets that are due now."""
         export = self._exports.get(neighbour)
         if export is None or number not in export.unanswered:
             return []
         return self._answered(neighbour, export, number)
 
     def waiting_of(self, requester: Node) -> list[Ticket]:
-        return self._waits.of(requester)
+        return self._pending.of(requester)
 
     def waiting(self) -> list[Ticket]:
-        return list(self._waits)
+        return list(self._pending)
 
     def forget(self, ticket: Ticket) -> None:
-        """Nobody wants to know any more."""
-        self._waits.forget(ticket)
+        """The confirmation is no longer wanted."""
+        self._pending.forget(ticket)
 
     def _answered(self, neighbour: Node, export: Export, number: int) -> list[Ticket]:
         numbers, everything_up_to = export.answer(number)
         all_up_to = [Need(neighbour, upto, with_earlier=True) for upto in everything_up_to]
-        return self._waits.meet([*(Need(neighbour, each) for each in numbers), *all_up_to])
+        return self._pending.meet([*(Need(neighbour, each) for each in numbers), *all_up_to])
 
     # State ---------------------------------------------------------------------------------------------------
 
@@ -365,7 +362,7 @@ class Propagation:
             received=self._received.capture(),
             installs={n: export.installs for n, export in self._exports.items()},
             unanswered={n: sorted(export.unanswered) for n, export in self._exports.items()},
-            waits=[(ticket, sorted(self._waits.needs(ticket))) for ticket in self._waits],
+            waits=[(ticket, sorted(self._pending.needs(ticket))) for ticket in self._pending],
             suspended={n: sorted(export.told) for n, export in self._exports.items() if export.is_suspended},
             stale=self._received.captured_stale(),
             settles={n: sorted(export.settles) for n, export in self._exports.items() if export.settles},
@@ -373,7 +370,7 @@ class Propagation:
         )
 
     def restore(self, state: PropagationState) -> None:
-        """Take over a captured state, into a fresh instance; what was told follows from what was received."""
+        """Restore a fresh instance; exports follow from the received entries."""
         self._received.restore(state.received, state.stale)
         for neighbour, installs in state.installs.items():
             export = self._exports[neighbour] = Export(self._make_stages())
@@ -389,4 +386,4 @@ class Propagation:
                 export.told = dict.fromkeys(state.suspended[neighbour])
                 export.is_suspended = True
         for ticket, needs in state.waits:
-            self._waits.begin(ticket, set(needs))
+            self._pending.begin(ticket, set(needs))

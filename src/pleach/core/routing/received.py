@@ -1,7 +1,7 @@
-"""What each destination has asked for, and whether it has asked again lately.
+"""Received entries by destination, each with a lease flag.
 
-Where entries are leased (stabilise/), each has a flag: set when the entry comes, and again whenever it is renewed. A
-tick takes away what has lost its flag and clears the others (the second chance of S1 §3.3.1). Elsewhere all stay set.
+With leases (core/stabilise) the flag is set when the entry arrives and whenever it is renewed. A tick removes entries
+without a flag and clears the other flags (the second chance of S1 §3.3.1). Without leases all flags stay set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Received:
         return self._flags.get(source, {}).get(entry, False)
 
     def put(self, source: Node, entry: Entry) -> None:
-        """Take an entry in, or renew it."""
+        """Add or renew an entry."""
         self._flags.setdefault(source, {})[entry] = True
 
     def remove(self, source: Node, entry: Entry) -> None:
@@ -39,7 +39,7 @@ class Received:
             del self._flags[source]
 
     def replace(self, gone: Iterable[Node], received: Mapping[Node, Iterable[Entry]]) -> Change:
-        """The difference that other sources make to all that is received, as seen from a link that stays."""
+        """Replace sources, and return the change of all received entries, as a link that stays sees it."""
         before = Counter(entry for source in gone for entry in self._flags.pop(source, ()))
         for source, entries in sorted(received.items()):
             if known := dict.fromkeys(sorted(entries), True):
@@ -50,7 +50,7 @@ class Received:
     # Leases --------------------------------------------------------------------------------------------------
 
     def stale(self) -> list[tuple[Node, Entry]]:
-        """What was not renewed since the last `age`."""
+        """Entries that were not renewed since the last `age`."""
         found = [(source, entry) for source, flags in self._flags.items() for entry, flag in flags.items() if not flag]
         return sorted(found)
 

@@ -1,12 +1,11 @@
-"""Renewals that travel from the client to the last broker, as S1 §3.3.2 has it: which of them go on to a neighbour.
+"""Relayed renewals (S1 §3.3.2): which renewals of clients a broker forwards to a neighbour.
 
-Kept for the comparison: but for simple routing this loses live subscriptions unless the brokers' clocks agree (decision
-12); by default each broker renews by itself what it has told (stabilise/).
+For comparison with S1: except for simple routing this loses live subscriptions unless the brokers' clocks agree
+(decision 12). By default each broker renews its own entries at its neighbours (core/stabilise).
 
-Beside what a neighbour should know (`full`: the reduction of all entries) stands the reduction of those entries alone
-that were renewed since the last tick (`fresh`). What newly appears in `fresh` is told again. In the first variant that
-is all there is to it: a covered filter goes on while its cover is not yet renewed, and is taken back once that is. In
-the second one only what `full` has goes on.
+`full` is the reduction of all entries, `fresh` the reduction of those that were renewed since the last tick. Entries
+that newly appear in `fresh` are sent again. Variant 1 forwards all of them: a covered filter is forwarded while its
+cover is not yet renewed, and withdrawn once it is. Variant 2 forwards only those that `full` has.
 """
 
 from __future__ import annotations
@@ -20,21 +19,19 @@ from pleach.core.routing.entries import Change, Entry
 from pleach.core.routing.exports import Export
 from pleach.core.routing.stages import Stage
 
-UNANSWERED = 0  # the number of an install that nobody waits for
+UNANSWERED = 0  # the number of an install without an answer
 
 
 class Relaying(StrEnum):
-    """Which renewals a broker passes on."""
+    """Which renewals a broker forwards."""
 
-    NEVER = "never"  # there are no leases, or each broker renews for itself
-    ALWAYS = "always"  # all of them: simple routing
-    FRESH = "fresh"  # those that nothing hides that was renewed before them: the first variant
-    UNHIDDEN = "unhidden"  # … and that nothing else hides either: the second
+    NEVER = "never"  # no leases, or each broker renews its own entries
+    ALWAYS = "always"  # simple routing
+    FRESH = "fresh"  # those not covered by an entry renewed before: variant 1
+    UNHIDDEN = "unhidden"  # … and not covered by any other entry: variant 2
 
 
 class RenewalRelay:
-    """`fresh` for each neighbour."""
-
     def __init__(self, layer: Layer, relaying: Relaying, make_stages: Callable[[], Sequence[Stage]]) -> None:
         self._layer = layer
         self._relaying = relaying
@@ -52,13 +49,13 @@ class RenewalRelay:
         return self._changed(neighbour, Change(added=(entry,)), full) if is_first else []
 
     def removed(self, neighbour: Node, entry: Entry, full: Export) -> list[Send]:
-        """To be called while `full` has still what follows from the entry."""
+        """Called before `full` loses the entry."""
         if self._relaying is Relaying.ALWAYS:
             return []
         return self._changed(neighbour, Change(removed=(entry,)), full)
 
     def tick(self, neighbour: Node, full: Mapping[Entry, None]) -> list[Send]:
-        """Nothing is fresh any more. What had only been told for that is taken back."""
+        """Clear `fresh`, and withdraw entries that were only forwarded because of it."""
         former = self._fresh[neighbour].told
         self.begin(neighbour)
         if self._relaying is not Relaying.FRESH:
@@ -82,7 +79,7 @@ class RenewalRelay:
 
 
 def once(sends: Iterable[Send]) -> list[Send]:
-    """Without installs and withdrawals of what was told or taken back just before."""
+    """The sends without repeated installs and withdrawals."""
     kept: dict[tuple[Node, type, str, object], Send] = {}
     for send in sends:
         match send.message:

@@ -1,10 +1,10 @@
-"""Of whom a whole round of renewals has come since the last tick: the evidence that leases act on.
+"""Renewal rounds since the last tick: which sources have completed one. Leases expire entries on this evidence.
 
-A round says again all that a neighbour or a client wants. What a whole round has not brought is not wanted. A peer of
-whom no whole round has come, because it is away, or slow, or has much else to say before, is not judged at all.
+A round contains all entries of a neighbour or a client. An entry expires after its source completed a renewal round
+without it. Entries of a source without a complete round, because it is absent, slow or busy, do not expire.
 
-    tick ──────── begins … ends ──────── tick      whole: what it did not bring may go
-    ── begins ── tick ── ends ──────────           in part: what came before the tick would be missing
+    tick ──────── begins … ends ──────── tick      complete: entries that it did not contain expire
+    ── begins ── tick ── ends ──────────           incomplete: renewals before the tick would be missing
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pleach.core.messages import Node
 
 class RenewalRounds:
     def __init__(self) -> None:
-        self._is_whole: dict[Node, bool] = {}  # of those whose round has begun since the last tick
+        self._is_whole: dict[Node, bool] = {}  # sources whose round began since the last tick
 
     def begin(self, source: Node) -> None:
         self._is_whole.setdefault(source, False)

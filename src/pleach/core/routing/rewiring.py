@@ -1,4 +1,4 @@
-"""How a reconfiguration leaves the links of one broker: what the routing layer takes over from it."""
+"""The result of a reconfiguration at one broker: changed links and their tables, for the routing layer."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pleach.core.routing.entries import Entry
 
 Tables: TypeAlias = Mapping[Layer, Iterable[Entry]]
 
-EVERYONE: Final = "*"  # in place of the name of a neighbour: all of them, and so on from there
+EVERYONE: Final = "*"  # in place of a neighbour's name: all neighbours, recursively
 NO_TABLES: Tables = MappingProxyType(dict.fromkeys(Layer, ()))
 
 
 @dataclass(frozen=True)
 class NewLink:
-    """A link as it is from now on. Both sides take over the same tables, so that neither has to send them.
+    """A link from now on. Both sides take over the same tables, so that neither has to send them.
 
-    received  what the neighbour has told us, as of now
-    told      what the neighbour has of us, as of now: the difference to what it should have is sent to it
-    beyond    the way from there to brokers for which it cannot answer (see `Settle`)
-    is_same   the link was only suspended, and the neighbour knows of no change
-    is_suspended   nothing is told over it until it is rewired again
+    received  the entries received from the neighbour
+    told      the entries that the neighbour has from us; the difference to what it should have is sent
+    beyond    the path behind it to brokers that it cannot answer for (see `Settle`)
+    is_same   the link was only suspended, and the neighbour sees no change
+    is_suspended   nothing is sent over it until it is rewired again
     """
 
     received: Tables
@@ -46,9 +46,9 @@ class LayerLink(NamedTuple):
 
 @dataclass(frozen=True)
 class Rewiring:
-    """Links that are gone, links that are new or lead elsewhere, clients that came along, and who is the parent now.
+    """Removed links, new or changed links, clients that moved here, and the parent from now on.
 
-    `settle`: whether the far sides have to confirm what they were told, even if nothing is unanswered here.
+    `settle`: whether the peers must confirm their entries even if nothing is unanswered here.
     """
 
     gone: tuple[Node, ...] = ()
@@ -59,7 +59,7 @@ class Rewiring:
 
 
 def packed(tables: Tables) -> list[TableEntries]:
-    """Tables as they travel: sorted, and without layers that have nothing to say."""
+    """Tables for a message: sorted, without empty layers."""
     return [
         TableEntries(layer, [(e.owner, e.filter) for e in sorted(tables[layer])])
         for layer in Layer
@@ -75,7 +75,7 @@ def unpacked(told: Iterable[TableEntries]) -> dict[Layer, frozenset[Entry]]:
 
 
 def asked(beyond: Sequence[Node], others: Iterable[Node]) -> list[tuple[Node, list[Node]]]:
-    """Whom to ask on the way to brokers beyond, and whom these shall ask."""
+    """The neighbours to ask on the path `beyond`, each with the rest of the path."""
     if not beyond:
         return []
     if beyond[0] in others:

@@ -1,15 +1,15 @@
-"""The routing layer of one broker: which destinations an event has, and what the neighbours must know.
+"""The routing layer of one broker: the destinations of events, and the entries that neighbours need.
 
     client requests ─▶ Router ◀─▶ neighbours
                         ├─ subscriptions   Propagation, gated by direction and by advertisements
                         ├─ advertisements  Propagation (only where the network uses them)
                         └─ table           MatchingIndex: filter → destination
 
-Peer-to-peer: entries go to every neighbour, events where they match. Hierarchical (S1 §2.2.3): subscriptions go
-only towards the root, and every event goes at least there. With advertisements a subscription goes only to
-neighbours from which an overlapping advertisement came; advertisements themselves go everywhere, in either mode.
+Peer-to-peer: entries go to every neighbour, events to where they match. Hierarchical (S1 §2.2.3): subscriptions go only
+towards the root, and every event goes at least there. With advertisements, a subscription goes only to neighbours that
+sent an overlapping advertisement; advertisements go everywhere in either mode.
 
-The router knows nothing of reconfigurations, clocks or sessions.
+The router knows neither reconfigurations nor clocks nor sessions.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from pleach.core.routing.stages import Stage
 
 @dataclass(frozen=True)
 class RoutingConfig:
-    """How a network routes; the same for all its brokers."""
+    """Routing settings, the same at all brokers of a network."""
 
     policy: str = "covering"
     hierarchical: bool = False
     advertisements: bool = False
-    merge_bound: float = 0.0  # share of a merged filter that nobody asked for (policy merging)
-    relaying: Relaying = Relaying.NEVER  # of renewals, where subscriptions are leased
-    refresh: float = 0.0  # seconds after which clients have to renew what they want; 0: never
+    merge_bound: float = 0.0  # share of a merged filter that no subscription asked for (policy merging)
+    relaying: Relaying = Relaying.NEVER  # of renewals (leases)
+    refresh: float = 0.0  # seconds between renewals of clients; 0: no leases
 
 
 @dataclass(frozen=True)
 class RoutingOutcome:
-    """What a request leads to: messages for neighbours, in order, and the clients' tickets that are due."""
+    """The result of a request: messages to neighbours, in order, and the clients' tickets that are due."""
 
     sends: Sequence[Send] = ()
     due: Sequence[Ticket] = ()
@@ -58,7 +58,7 @@ class RoutingOutcome:
 class Router:
     def __init__(self, config: RoutingConfig, *, parent: Node | None = None) -> None:
         self.config = config
-        self.parent = parent  # the neighbour towards the root; only read in hierarchical mode
+        self.parent = parent  # the neighbour towards the root (hierarchical mode)
         self.neighbours: list[Node] = []
         self._policy = POLICIES[config.policy]
         self._table = MatchingIndex()
@@ -66,8 +66,8 @@ class Router:
         self._advertisements = Propagation(Layer.ADVERTISEMENTS, self._stages, self._advertisement_gate)
         self._layers = {Layer.SUBSCRIPTIONS: self._subscriptions, Layer.ADVERTISEMENTS: self._advertisements}
         self._rounds = RenewalRounds()
-        self._wanted: FilterMap[tuple[Node, Entry]] = FilterMap()  # subscriptions by filter, to find what overlaps
-        self._advertised: dict[Node, FilterMap[Entry]] = {}  # advertisements by the destination they came from
+        self._wanted: FilterMap[tuple[Node, Entry]] = FilterMap()  # subscriptions by filter, for overlap queries
+        self._advertised: dict[Node, FilterMap[Entry]] = {}  # advertisements by source
 
     def _stages(self) -> Sequence[Stage]:
         return self._policy.stages(self.config.merge_bound)
@@ -89,7 +89,7 @@ class Router:
     # Events --------------------------------------------------------------------------------------------------
 
     def destinations(self, attributes: Mapping[str, Any], source: Node) -> list[Node]:
-        """Everyone an event with these attributes goes to, sorted, but not back to the neighbour that it came from."""
+        """The destinations of an event, sorted, without the neighbour that it came from."""
         found = self._table.match(attributes)
         if self._policy.floods:
             found.update(self.neighbours)
@@ -99,7 +99,7 @@ class Router:
             found.remove(source)
         return sorted(found) if len(found) > 1 else list(found)
 
-    # Requests, of clients and of neighbours ------------------------------------------------------------------
+    # Requests of clients and neighbours ----------------------------------------------------------------------
 
     def add(self, layer: Layer, source: Node, entry: Entry, ticket: Ticket | None) -> RoutingOutcome:
         sends: list[Send] = []
@@ -133,7 +133,7 @@ class Router:
                 return RoutingOutcome()
 
     def wait_for_all(self, ticket: Ticket) -> RoutingOutcome:
-        """Have the ticket wait for whatever is unanswered now."""
+        """Let the ticket wait for all that is unanswered now."""
         return self._settle(ticket, beyond=())
 
     def _settle(self, ticket: Ticket, beyond: Sequence[Node]) -> RoutingOutcome:
@@ -150,7 +150,7 @@ class Router:
         self._layers[ticket.layer].forget(ticket)
 
     def _outcome(self, sends: list[Send], due: Sequence[Ticket]) -> RoutingOutcome:
-        """Answer the neighbours among the due tickets; the clients' ones are the caller's."""
+        """Answer the due tickets of neighbours; the caller answers those of clients."""
         answers = [
             Send(t.requester, Installed(t.layer, t.token))
             for t in due
@@ -180,7 +180,7 @@ class Router:
         return self._regate(source, self._gated_by(source, entry.filter), self._subscriptions.exclude)
 
     def _gated_by(self, neighbour: Node, advertised: Filter) -> list[Entry]:
-        """Subscriptions from elsewhere for which only `advertised` opens the gate to `neighbour`."""
+        """Subscriptions of others for which only `advertised` opens the gate to `neighbour`."""
         if neighbour not in self.neighbours or not (self.config.advertisements and self._may_tell(neighbour)):
             return []
         return [
@@ -203,20 +203,20 @@ class Router:
         self._rounds.begin(source)
 
     def end_round(self, source: Node) -> Sequence[Send]:
-        """All that this one wants has come again since the round began. Returns whom to tell of it: here, nobody."""
+        """The source has renewed all its entries since the round began. Returns sends (in subclasses)."""
         self._rounds.end(source)
         return ()
 
     def forget_round(self, source: Node) -> None:
-        """It is gone, and so is what it has begun to say."""
+        """The source is gone, and its round with it."""
         self._rounds.forget(source)
 
     def _is_judged(self, source: Node) -> bool:
-        """Renewals that are relayed come in no rounds: there only time tells (S1 §3.3.2)."""
+        """Relayed renewals have no rounds: entries expire by time alone (S1 §3.3.2)."""
         return self.config.relaying is not Relaying.NEVER or self._rounds.is_whole(source)
 
     def lapse(self) -> tuple[RoutingOutcome, int]:
-        """A tick of the leases: what was not renewed since the last one goes. Returns how much that was, too."""
+        """A lease tick: remove entries that expired. Returns their number, too."""
         sends: list[Send] = []
         count = 0
         for layer, propagation in self._layers.items():
@@ -229,7 +229,7 @@ class Router:
         return RoutingOutcome(sends), count
 
     def renew(self, away: Collection[Node] = ()) -> RoutingOutcome:
-        """Tell the neighbours again what they should have, as a whole round; those `away` could not hear it."""
+        """Send the neighbours a complete renewal round, except those `away`."""
         told = [n for n in self.neighbours if n not in away and not self._subscriptions.is_suspended(n)]
         again = self.told_again(away)
         if self.config.relaying is not Relaying.NEVER:
@@ -238,11 +238,11 @@ class Router:
         return RoutingOutcome([*begins, *again, *ends])
 
     def told_again(self, away: Collection[Node] = ()) -> list[Send]:
-        """What the neighbours should have, but for those who are away."""
+        """The entries that the neighbours should have, except those `away`."""
         return [send for propagation in self._layers.values() for send in propagation.renew(away)]
 
     def mend(self, clients: Iterable[Node]) -> None:
-        """Forget what a fault has left that cannot be."""
+        """Remove inconsistent state that a fault may have left."""
         known = frozenset((*self.neighbours, *clients))
         for layer, propagation in self._layers.items():
             for source, entry in [each for each in propagation.entries() if each[0] not in known]:
@@ -252,12 +252,12 @@ class Router:
     # Neighbours ----------------------------------------------------------------------------------------------
 
     def connect(self, neighbour: Node) -> RoutingOutcome:
-        """A new link: tell the neighbour what it has to know."""
+        """A new link: send the neighbour its entries."""
         self.neighbours.append(neighbour)
         return RoutingOutcome(self._advertisements.connect(neighbour) + self._subscriptions.connect(neighbour))
 
     def disconnect(self, neighbour: Node) -> RoutingOutcome:
-        """A link is gone, and with it all that came over it."""
+        """A link is gone, and with it all entries received over it."""
         self.neighbours.remove(neighbour)
         self.forget_round(neighbour)
         sends: list[Send] = []
@@ -273,12 +273,12 @@ class Router:
     # Reconfigurations ----------------------------------------------------------------------------------------
 
     def suspend(self, neighbours: Sequence[Node]) -> None:
-        """Tell these neighbours nothing until `rewire`; requests meanwhile are confirmed after it."""
+        """Send these neighbours nothing until `rewire`; requests meanwhile are confirmed after it."""
         for propagation in self._layers.values():
             propagation.suspend(neighbours)
 
     def rewire(self, rewiring: Rewiring) -> RoutingOutcome:
-        """Take over changed links, and tell everyone what that changes for them. Advertisements first: they gate."""
+        """Take over changed links, and send every neighbour the resulting change. Advertisements first: they gate."""
         for node in sorted({*rewiring.gone, *rewiring.links}):
             self._forget_tables(node)
         self.neighbours = [n for n in self.neighbours if n not in rewiring.gone]
@@ -290,7 +290,7 @@ class Router:
             told, settled = self._rewire_layer(layer, rewiring)
             sends += told
             due += settled
-        return self._outcome(sends, due)  # answers come after all that was told, as always
+        return self._outcome(sends, due)  # answers follow all installs, as always
 
     def _rewire_layer(self, layer: Layer, rewiring: Rewiring) -> tuple[list[Send], list[Ticket]]:
         links = {
@@ -305,11 +305,11 @@ class Router:
         return rewire(rewiring.gone, links, clients, settle=rewiring.settle)
 
     def ask_also(self, awaited: Node, way: Sequence[Node]) -> list[Send]:
-        """What waits for answers of `awaited` waits for those on this way too: by a neighbour, and on from there."""
+        """Let tickets that wait for `awaited` also wait for the brokers on this path."""
         return [send for propagation in self._layers.values() for send in propagation.ask_also(awaited, way)]
 
     def doubt(self, way: Sequence[Node]) -> None:
-        """Until `trust`, requests that need not be told on this way are to be confirmed by all brokers on it."""
+        """Until `trust`, requests that need no install on this path are confirmed by all brokers on it."""
         for propagation in self._layers.values():
             propagation.doubt(way)
 
@@ -324,7 +324,7 @@ class Router:
         self._advertised.pop(source, None)
 
     def reduced(self, entries: Iterable[Entry]) -> frozenset[Entry]:
-        """What the policy leaves of a set of entries."""
+        """A set of entries reduced by the policy."""
         if self._policy.floods:
             return frozenset()
         export = Export(self._stages())
@@ -332,7 +332,7 @@ class Router:
         return frozenset(export.told)
 
     def advertised_among(self, entries: Iterable[Entry], advertisements: Iterable[Entry]) -> list[Entry]:
-        """Those subscriptions for which these advertisements open the gate."""
+        """The subscriptions for which these advertisements open the gate."""
         if not self.config.advertisements:
             return list(entries)
         advertised: FilterMap[None] = FilterMap()
@@ -341,14 +341,14 @@ class Router:
         return [entry for entry in entries if advertised.overlaps_any(entry.filter)]
 
     def is_settled(self, neighbours: Iterable[Node]) -> bool:
-        """Whether nothing is unanswered between this broker and these neighbours."""
+        """Whether no answer is pending between this broker and these neighbours."""
         return all(propagation.is_settled(neighbours) for propagation in self._layers.values())
 
     def entries_but_from(self, layer: Layer, sources: Iterable[Node]) -> list[Entry]:
         left_out = frozenset(sources)
         return [entry for source, entry in self._layers[layer].entries() if source not in left_out]
 
-    # Looking in ----------------------------------------------------------------------------------------------
+    # Inspection ----------------------------------------------------------------------------------------------
 
     def has(self, layer: Layer, source: Node, entry: Entry) -> bool:
         return self._layers[layer].has(source, entry)
@@ -360,12 +360,12 @@ class Router:
         return self._layers[layer].told(neighbour)
 
     def remote_entries(self) -> int:
-        """Subscriptions held for neighbours: the size by which S1 §2.2.2 compares policies."""
+        """Subscriptions received from neighbours: the measure by which S1 §2.2.2 compares policies."""
         return sum(len(self._subscriptions.received_from(neighbour)) for neighbour in self.neighbours)
 
     @property
     def subscription_count(self) -> int:
-        """Those in the table, of clients and of neighbours."""
+        """Of clients and neighbours."""
         return len(self._table)
 
     def capture(self) -> RouterState:

@@ -1,8 +1,7 @@
-"""Events that only pass through a broker, a run at a time: where each goes, remembered by its encoded attributes.
+"""Forwarding of runs of events, with a cache of receivers by encoded attributes.
 
-Events tend to come again with the attributes of former ones (a topic, a symbol); the answer is then the same as long as
-nobody subscribes, attaches or connects, and needs neither decoding, nor checking, nor matching. Whoever changes what
-the answers rest on calls `forget`.
+Events tend to repeat the attributes of earlier ones (a topic, a symbol). The receivers are then the same until somebody
+subscribes, attaches or connects, and need no decoding, checking or matching. Whoever changes routing calls `forget`.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from pleach.core.messages.runs import Glimpse, Span
 from pleach.core.routing.clients import ClientTable, Receivers
 from pleach.errors import EventError
 
-ROUTES_MAX = 8_192  # remembered, over all senders
-KEY_BYTES_MAX = 256  # of attributes that are remembered
+ROUTES_MAX = 8_192  # cached, over all senders
+KEY_BYTES_MAX = 256  # of attributes that are cached
 
 _decode_attributes = msgspec.msgpack.Decoder(dict[str, Any]).decode
 
 
 class _Route(NamedTuple):
     receivers: Receivers
-    payload_bytes_max: int  # what an event with these attributes has room for
+    payload_bytes_max: int  # for an event with these attributes
 
 
 class RunForwarding:
@@ -36,7 +35,7 @@ class RunForwarding:
         self._sessions = sessions
         self._routes: dict[Node, dict[bytes, _Route]] = {}  # by sender, then by attributes
         self._count = 0
-        self._known: dict[Receivers, Receivers] = {}  # one object for all that are equal: `is` tells them apart
+        self._known: dict[Receivers, Receivers] = {}  # equal receivers are one object, compared by `is`
 
     def forget(self) -> None:
         if self._routes:
@@ -45,11 +44,11 @@ class RunForwarding:
             self._count = 0
 
     def forwarded(self, neighbour: Node, glimpses: Sequence[Glimpse]) -> Passed:
-        """Events from a neighbour; raises EventError where one is none."""
+        """Events from a neighbour; raises EventError for an invalid one."""
         return Passed(self._spans(neighbour, glimpses), [])
 
     def published(self, client: Node, glimpses: Sequence[Glimpse]) -> Passed | None:
-        """Events of a client that is attached; None where one of them may have to be refused."""
+        """Events of an attached client; None where one of them may have to be refused."""
         publisher, incarnation, first = glimpses[0].id
         last = EventId(publisher, incarnation, first + len(glimpses) - 1)
         if publisher != client:
@@ -96,7 +95,7 @@ class RunForwarding:
 
 
 def _split(start: int, end: int, receivers: Receivers, glimpses: Sequence[Glimpse]) -> Iterator[Span]:
-    """One span, or several where some of the events are of a client that would get them and does not want its own."""
+    """One span, or several where some events belong to a client that does not want its own events."""
     neighbours, clients, not_own = receivers
     if not not_own:
         yield Span(start, end, neighbours, clients)

@@ -1,4 +1,4 @@
-"""The routing layer as plain data: for a broker's disk, for the explorer's hash, for crash tests and corruptions."""
+"""The state of the routing layer as plain data: for the disk, the explorer's hash, crash tests and fault injection."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pleach.core.routing.pending_acks import Need, Ticket
 
 
 class PropagationState(msgspec.Struct, frozen=True, array_like=True):
-    """All that a `Propagation` cannot compute anew, as plain sorted data."""
+    """The part of a `Propagation` that cannot be recomputed, sorted."""
 
     received: dict[Node, list[Entry]]
     installs: dict[Node, int]
     unanswered: dict[Node, list[int]]
     waits: list[tuple[Ticket, list[Need]]]
-    suspended: dict[Node, list[Entry]]  # what a suspended link was told: this does not follow from what was received
-    stale: dict[Node, list[Entry]] = {}  # of what was received: not renewed since the last tick (leases)
-    settles: dict[Node, list[int]] = {}  # of what is unanswered: it stands for all before it
-    doubted: dict[Node, list[Node]] = {}  # ways behind neighbours on which links are about to change
+    suspended: dict[Node, list[Entry]]  # told over a suspended link: does not follow from what was received
+    stale: dict[Node, list[Entry]] = {}  # received entries that were not renewed since the last tick (leases)
+    settles: dict[Node, list[int]] = {}  # unanswered numbers whose answer stands for all before
+    doubted: dict[Node, list[Node]] = {}  # paths behind neighbours on which links are about to change
 
 
 class RouterState(msgspec.Struct, frozen=True, array_like=True):
@@ -27,4 +27,4 @@ class RouterState(msgspec.Struct, frozen=True, array_like=True):
     neighbours: list[Node]
     subscriptions: PropagationState
     advertisements: PropagationState
-    rounds: dict[Node, bool] = {}  # of renewals, since the last tick: whether they are whole (leases)
+    rounds: dict[Node, bool] = {}  # renewal rounds since the last tick, and whether they are complete (leases)

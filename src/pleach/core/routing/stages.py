@@ -1,7 +1,7 @@
-"""Reductions kept up incrementally: each stage turns a change of its input into the change of its output.
+"""Incremental reductions: each stage turns a change of its input into the change of its output.
 
-A policy is a row of stages (see `policies.py`, where the same reductions stand as pure functions of whole sets, which
-the tests hold these against). After any sequence of changes a stage's output equals the pure function of its input.
+A policy is a sequence of stages. After any changes a stage's output equals the pure function of its input in
+`policies.py`; tests compare the two.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ class Stage(Protocol):
 
 
 class Counted:
-    """Equal entries once, from however many sources they come.
-
-    On a tree an entry has one source; while a link is exchanged for another it may have two.
-    """
+    """Equal entries once. On a tree an entry has one source; while a link is being exchanged it may have two."""
 
     def __init__(self) -> None:
         self._count: dict[Entry, int] = {}
@@ -47,22 +44,22 @@ class Counted:
 
 
 class Distinct(Counted):
-    """Equal filters once, whoever owns them: identity-based routing (S1 §2.2.3)."""
+    """Equal filters once, regardless of owners: identity-based routing (S1 §2.2.3)."""
 
     def _key(self, entry: Entry) -> Entry:
         return Entry("", entry.filter)
 
 
 def hides(wide: Filter, narrow: Filter) -> bool:
-    """Whether `wide` makes `narrow` superfluous. Of two equivalent filters the first by spelling stays."""
+    """Whether `wide` makes `narrow` redundant. Of two equivalent filters the first by text stays."""
     return _holds_each_part(wide, narrow) and (wide < narrow or not _holds_each_part(narrow, wide))
 
 
 def _holds_each_part(wide: Filter, narrow: Filter) -> bool:
     """`covers`, conjunction by conjunction.
 
-    `covers` finds more where several conjunctions cover one together, but not all there is, and so is not transitive.
-    Here it must be: filters that hide each other in a circle would all be gone.
+    `covers` also finds some cases where several conjunctions cover one together, and so is not transitive. This
+    relation must be: filters that hide each other in a cycle would all be dropped.
     """
     return all(any(conjunction_covers(x, y) for x in wide.conjunctions) for y in narrow.conjunctions)
 
@@ -70,9 +67,8 @@ def _holds_each_part(wide: Filter, narrow: Filter) -> bool:
 class MinimalCover:
     """Filters that no other filter covers: covering-based routing (S1 §2.2.3). The input holds no filter twice.
 
-    A forest: the roots are the output; every other filter hangs below a filter that hides it. Withdrawing a root
-    offers its children anew, so that what a wide filter hid comes back. Only roots are indexed: what is covered at all
-    is covered by a root.
+    A forest: the roots are the output; every other filter is a child of a filter that hides it. Removing a root adds
+    its children again. Only roots are indexed: a covered filter is always covered by a root.
     """
 
     def __init__(self) -> None:
@@ -96,7 +92,7 @@ class MinimalCover:
         self._grow(added, difference)
 
     def _grow(self, root: Filter, difference: Difference) -> None:
-        """Make a filter that nothing hides a root, above the roots that it hides."""
+        """Add a root above the roots that it hides."""
         for hidden in self._roots.covered(root):
             if hides(root, hidden):
                 self._roots.remove(hidden)

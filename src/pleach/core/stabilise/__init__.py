@@ -1,1 +1,1 @@
-"""Routing that finds back by itself from whatever a fault has made of its tables."""
+"""Self-stabilising routing: tables become correct again after any fault that changed them (S1 chapter 3)."""

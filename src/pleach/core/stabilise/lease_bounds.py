@@ -1,7 +1,7 @@
-"""How long leases must last, and how long a network takes to find back: the bounds of S1 §3.3, as far as they hold.
+"""Bounds of leases (S1 §3.3, corrected): the least period of a lease, and the time to recover from a fault.
 
-d counts links on the longest way from a client to a broker, the client's own link among them (S1 leaves that one out:
-there it takes no time). Every message takes δmin to δmax on each of them.
+d counts the links on the longest path from a client to a broker, including the client's own link (S1 omits that one,
+since it takes no time there). Every message takes δmin to δmax on each link.
 
                        the period π must be more than      correct again after
     flooding           ρ + (δmax − δmin)                    max(2π + δmax, d·δmax)       S1: max(2π, d·δmax)      (3.2)
@@ -10,10 +10,10 @@ there it takes no time). Every message takes δmin to δmax on each of them.
     relayed, others    ρ + d·δmax, and all clocks agree     2π + d·δmax                  (3.5), (3.6), (3.8)
     … second variant   ρ + d·δmax, and all clocks agree     2π + ρ + d·δmax              (3.7), (3.9)
 
-With advertisements, which are leased as well, it is correct again after twice the time: one layer after the other.
+With advertisements, which are leased as well, recovery takes twice the time: one layer after the other.
 
-For relayed renewals but those of simple routing S1 has (3.3) too; no π is long enough for them where clocks differ
-(decision 12, tests/core/stabilise/test_printed_bound.py).
+S1 states (3.3) for all relayed renewals. Except for simple routing no π is long enough where clocks differ (decision
+12, tests/core/stabilise/test_printed_bound.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pleach.errors import LeaseError
 
 @dataclass(frozen=True)
 class Delays:
-    """`low`, `high`: seconds that a message takes on one link. `hops`: links from a client to the farthest broker."""
+    """`low`, `high`: δmin and δmax, seconds per link. `hops`: d, links from a client to the farthest broker."""
 
     low: float
     high: float
@@ -36,7 +36,7 @@ class Delays:
 
 
 def period_min(lease: Lease, policy: str, delays: Delays) -> float:
-    """The period must be longer than this, or live subscriptions run out."""
+    """The period must be longer than this, or live subscriptions expire."""
     if lease.needs_one_clock(policy):
         return lease.refresh + delays.hops * delays.high
     hops = delays.hops if lease.relaying(policy) is Relaying.ALWAYS else 1
@@ -44,9 +44,9 @@ def period_min(lease: Lease, policy: str, delays: Delays) -> float:
 
 
 def stabilisation(lease: Lease, policy: str, delays: Delays, *, advertisements: bool = False) -> float:
-    """After a fault everything is correct again by then (the paper's Δ).
+    """Seconds after a fault until everything is correct again (the paper's Δ).
 
-    With advertisements: these have to be right first, and then what they let through.
+    Advertisements must be correct first, then the subscriptions that they gate.
     """
     return (2 if advertisements else 1) * _of_one_layer(lease, policy, delays)
 
@@ -60,17 +60,17 @@ def _of_one_layer(lease: Lease, policy: str, delays: Delays) -> float:
 
 
 def flight(delays: Delays) -> float:
-    """How long an event may be under way once its broker has it: to the farthest broker, and on to a client there."""
+    """Seconds that an event may travel from its broker to the farthest broker and on to a client there."""
     return delays.hops * delays.high
 
 
 def check(lease: Lease, policy: str, delays: Delays) -> None:
-    """Raises LeaseError where live subscriptions could run out without any fault."""
+    """Raises LeaseError where live subscriptions could expire without any fault."""
     least = period_min(lease, policy, delays)
     if lease.period <= least:
         raise LeaseError(
             f"`period` is {lease.period:g} s; more than {least:g} s is wanted ({_explained(lease, policy, delays)}),"
-            " or subscriptions run out that are renewed in time"
+            " or subscriptions expire although they are renewed in time"
         )
 
 

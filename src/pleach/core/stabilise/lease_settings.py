@@ -1,4 +1,4 @@
-"""What a network agrees on where subscriptions are leased: the periods, and who renews."""
+"""Settings of leases, the same at all brokers of a network: the periods, and who renews."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pleach.core.routing.renewal_relay import Relaying
 
 
 class Renewal(StrEnum):
-    HOP_BY_HOP = "hop-by-hop"  # every broker renews by itself what it has told its neighbours
-    RELAYED = "relayed"  # the clients' renewals travel on from broker to broker: S1 §3.3.2, see decision 12
+    HOP_BY_HOP = "hop-by-hop"  # every broker renews its own entries at its neighbours
+    RELAYED = "relayed"  # clients' renewals are forwarded from broker to broker (S1 §3.3.2, decision 12)
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """`refresh` is the paper's ρ, `period` its π: seconds between two renewals, and between two ticks of a broker.
+    """`refresh` is the paper's ρ, `period` its π: seconds between renewals, and between ticks of a broker.
 
     `variant`: of covering and merging with relayed renewals, 1 or 2 (S1 §3.3.2).
     """
@@ -34,5 +34,5 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
         return Relaying.UNHIDDEN if self.variant == 2 else Relaying.FRESH
 
     def needs_one_clock(self, policy: str) -> bool:
-        """Whether the ticks of all brokers have to fall together."""
+        """Whether the ticks of all brokers must coincide."""
         return self.relaying(policy) in (Relaying.FRESH, Relaying.UNHIDDEN)

@@ -1,18 +1,17 @@
-"""Leases (S1 §3.3): what was not renewed goes, so that whatever a fault has left behind goes too.
+"""Leases (S1 §3.3): an entry expires unless it is renewed, so that entries left behind by a fault expire too.
 
-    tick     every π    entries without their flag are taken away, and the other flags cleared: a second chance
-    renewal  every ρ    the neighbours are told again what they should have, whatever they have
+    tick     every π    entries without a flag are removed, and the flags of the others cleared: a second chance
+    renewal  every ρ    the neighbours are sent again all entries that they should have
 
-Rule 1: clients renew what they have at their own broker, every ρ. Nobody else is asked whether it is still wanted.
-Rule 2: an entry that runs out is withdrawn like any other, installs first: what it hid comes back, and behind this
-        broker nobody has to wait for another lease to run out.
-Rule 3: clocks count modulo their period: a damaged one is late by one period at most.
-Rule 4: nothing else is trusted that was restored: numbers out of range are put right, and who waits for such asks
-        again.
-Rule 5: nothing runs out for want of time alone, but of those of whom a whole round of renewals has come meanwhile
-        (core/routing/renewal_rounds.py). Who is away, or slow, is waited for.
-Rule 6: where links can be down (live/), a driver says whom it cannot reach (`Presence`): renewals that nobody can hear
-        would only pile up. Who is back is told at once.
+Rule 1: clients renew their subscriptions and advertisements at their own broker, every ρ.
+Rule 2: an entry that expires is withdrawn like any other, installs first: entries that it covered are installed, and
+        brokers behind this one need not wait for a lease of their own.
+Rule 3: timers count modulo their period: a damaged one is late by one period at most.
+Rule 4: restored state is not trusted: numbers out of range are corrected, and tickets that wait for them are dropped.
+Rule 5: an entry expires only after its source completed a renewal round without it (core/routing/renewal_rounds.py).
+        Entries of a source that is absent or slow stay.
+Rule 6: a driver reports peers that it cannot reach (`Presence`): no renewals are queued for them. A peer that is back
+        gets them at once.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ RENEWAL: Final = "leases:renewal"
 
 
 class LeasesState(msgspec.Struct, array_like=True):
-    """When the timers are due, in seconds after they were set; and who is away."""
+    """Delays of the timers in seconds, and peers that cannot be reached."""
 
     tick_after: float
     renewal_after: float
@@ -45,13 +44,13 @@ class LeasesState(msgspec.Struct, array_like=True):
 class Leases:
     name = "leases"
     accepts: frozenset[type[Message]] = frozenset((Presence,))
-    operation = ""  # it locks nobody
+    operation = ""  # no locks
 
     def __init__(self, context: BrokerContext, lease: Lease, salt: str = "") -> None:
-        """`salt`: what sets the clocks of one network apart from those of another with the same names."""
+        """`salt`: distinguishes the timer phases of networks whose brokers have the same names."""
         self._context = context
         self._lease = lease
-        self.lapsed = 0  # entries, so far
+        self.lapsed = 0  # entries expired so far
         place = f"{salt}/{context.name}"
         needs_one_clock = lease.needs_one_clock(context.router.config.policy)
         tick_after = lease.period if needs_one_clock else phase_of(f"{place}/tick", lease.period)
@@ -67,12 +66,12 @@ class Leases:
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         if sender != OPERATOR or not isinstance(message, Presence):
-            raise ProtocolError(self._context.name, sender, message, "only its own driver tells a broker who is there")
+            raise ProtocolError(self._context.name, sender, message, "only the broker's own driver reports presence")
         router, back = self._context.router, frozenset(message.back)
         away = ({*self._state.away} | {*message.away}) - back
         self._state.away = dict.fromkeys(sorted(away))
         clients = [client for client in self._context.sessions.clients if client in back]
-        greetings = [Send(client, Attached(self._lease.refresh)) for client in clients]  # it may have changed
+        greetings = [Send(client, Attached(self._lease.refresh)) for client in clients]  # the period may have changed
         return Reaction([*greetings, *self._context.answered(router.renew({*router.neighbours} - back))])
 
     def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002

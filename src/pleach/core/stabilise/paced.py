@@ -1,22 +1,21 @@
-"""Periodic rebuild that waits for evidence: for networks whose messages may take any time (live/), decision 32.
+"""Periodic rebuild that waits for evidence, for networks without bounds on message delays (decision 32).
 
                  Switch(x)                 table x is emptied, from the root down
-    client ──▶ broker ──Whole(x)──▶ parent ──Whole(x)──▶ root      all is said again, from the leaves up
-    root, π after its last round: the next one if all is whole; else Muster(x) to those who have not said so, every ρ
+    client ──▶ broker ──Whole(x)──▶ parent ──Whole(x)──▶ root      entries are sent again, from the leaves up
+    root, π after its last round: the next round if the tree is whole; else Muster(x) to children that are not, every ρ
 
-Rule 1: a broker is *whole* once every client that it had when it emptied table x has said all again, in a round of
-        renewals that began after that, and every child is whole. On FIFO links all that follows from it stands before
-        Whole upwards, and before the next Switch downwards: wherever a table is emptied, the other one is complete.
-Rule 2: with advertisements this is done twice in a round (*waves*): first they come everywhere, then what they let
-        through.
-Rule 3: for a client that is away, or late when the root asks, its broker vouches: it takes over what the complete
-        table has. Brokers are waited for.
-Rule 4: a round is never shorter than π, whatever evidence says: that might be damaged. Within the delays that are
-        stated, what is proved of the timed protocol holds (rebuild.py).
-Rule 5: nothing is waited for that is not asked for again: Muster has damaged brokers switch, say all again, and say
-        again that they are whole.
-Rule 6: where two brokers name no parent, there is one link whose ends each take the other for a child, and wait for it
-        for ever. They hear of it: nobody else is mustered by one who is not its parent. Nothing is done but to say so.
+Rule 1: a broker is *whole* once every client that it had when it emptied table x has completed a renewal round that
+        began after that, and every child is whole. On FIFO links all resulting entries precede Whole upwards and the
+        next Switch downwards: wherever a table is emptied, the other one is complete.
+Rule 2: with advertisements there are two *waves* in a round: first advertisements, then the subscriptions they gate.
+Rule 3: for a client that is absent, or late when the root asks, its broker *vouches*: it copies the client's entries
+        from the complete table. Brokers are waited for.
+Rule 4: a round is never shorter than π, whatever the evidence, which may be damaged. Within the configured delays the
+        proofs of the timed protocol hold (rebuild.py).
+Rule 5: everything that is waited for is also asked for again: Muster makes damaged brokers switch, send their entries
+        again, and report again that they are whole.
+Rule 6: where two brokers have no parent, both ends of one link take the other for a child and wait for it. They detect
+        it, since a Muster otherwise comes only from the parent. It is reported, nothing else.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ FIRST_WAVE = 1
 
 
 class Rivals(NamedTuple):
-    """Two roots of one tree. `neighbour`: the one that follows the other root."""
+    """Two roots of one tree. `neighbour`: our neighbour towards the other root."""
 
     ours: Node
     theirs: Node
@@ -59,21 +58,30 @@ class Rivals(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.ours} and {self.theirs} both are roots, and no round comes to its end: brokers from {self.theirs} "
-            f"to {self.neighbour} need as `parent` the neighbour towards {self.ours}; a data directory keeps its own"
+            f"{self.ours} and {self.theirs} are both roots, and no round ends: brokers from {self.theirs} "
+            f"to {self.neighbour} need as `parent` the neighbour towards {self.ours}; a data directory keeps its parent"
         )
 
 
 class PacedState(RebuildState, array_like=True):
-    """`wave`: 0 where rounds go by time alone. All names sorted."""
+    """`wave`: 0 in states of rebuild.py. All names sorted."""
 
     wave: int = 0
-    is_overdue: bool = False  # the root: it is time for the next round, and not all is whole
-    awaited: dict[Node, None] = msgspec.field(
-        default_factory=dict
-    )  # clients that have not said all again in this round
-    whole: dict[Node, None] = msgspec.field(default_factory=dict)  # children that are whole, in this wave
+    is_overdue: bool = False  # root: the next round is due, and the tree is not whole
+    awaited: dict[Node, None] = msgspec.field(default_factory=dict)  # clients without a renewal round in this round
+    whole: dict[Node, None] = msgspec.field(default_factory=dict)  # children that are whole in this wave
     away: dict[Node, None] = msgspec.field(default_factory=dict)  # peers that cannot be reached
+
+
+class RebuildCounters(msgspec.Struct):
+    """Since the broker was created."""
+
+    rounds: int = 0
+    missing: int = 0  # entries that a table lacked
+    extra: int = 0  # entries that a table should not have had
+    vouched: int = 0  # clients that the broker vouched for
+    musters: int = 0  # received, or sent by the root, because a round was late
+    last_round_at: float | None = None
 
 
 class PacedRebuild(Rebuild):
@@ -88,12 +96,8 @@ class PacedRebuild(Rebuild):
         self._away: set[Node] = set()
         self._now = 0.0
         self._heard_root: Node = ""
-        self._foreign_roots: dict[Node, Node] = {}  # by the neighbour that they mustered us by, in this round
-        self.rounds = 0  # so far, as all that follows
-        self.missing, self.extra = 0, 0  # entries that a table lacked, or should not have had
-        self.vouched = 0  # clients that a broker spoke for
-        self.musters = 0  # that it heard, or sent as the root, since a round took too long
-        self.last_round_at: float | None = None
+        self._foreign_roots: dict[Node, Node] = {}  # by the neighbour that sent their Muster in this round
+        self.counters = RebuildCounters()
         self._listen()
 
     def _listen(self) -> None:
@@ -102,7 +106,7 @@ class PacedRebuild(Rebuild):
     @property
     def _twin(self) -> PacedTwin:
         router = self._context.router
-        assert isinstance(router, PacedTwin), "evidence is kept beside two tables"
+        assert isinstance(router, PacedTwin), "paced rebuild needs two tables"
         return router
 
     @property
@@ -111,12 +115,12 @@ class PacedRebuild(Rebuild):
 
     @property
     def lapsed(self) -> int:
-        """Entries that went, so far, since nobody had said them again."""
-        return self.extra
+        """Entries that expired so far."""
+        return self.counters.extra
 
     @property
     def rivals(self) -> Rivals | None:
-        """Two roots that this broker stands between, once it knows both (rule 6): for people, no state."""
+        """Two roots that this broker lies between, once it knows both (rule 6); for operators."""
         if not self._foreign_roots or not self._root:
             return None
         neighbour = min(self._foreign_roots)
@@ -124,7 +128,7 @@ class PacedRebuild(Rebuild):
 
     @property
     def _root(self) -> Node:
-        """Empty: it has not mustered us yet."""
+        """Empty: no Muster has named it yet."""
         return self._context.name if self._twin.parent is None else self._heard_root
 
     @property
@@ -151,14 +155,14 @@ class PacedRebuild(Rebuild):
             case Muster() | Whole() if sender not in self._twin.neighbours:
                 raise ProtocolError(self._context.name, sender, message, "the sender is no neighbour")
             case Muster(root=root) if sender != self._twin.parent:
-                if root:  # else it was made up by a fault
+                if root:  # else forged by a fault
                     self._foreign_roots[sender] = root
                 return Reaction()
             case Muster(parity, wave, root) if FIRST_WAVE <= wave <= self._waves:
                 self._heard_root = root
                 return Reaction(self._mustered(sender, parity, wave))
             case Muster():
-                return Reaction()  # made up by a fault
+                return Reaction()  # forged by a fault
             case Whole(parity, wave):
                 return Reaction(self._heard_whole(sender, parity, wave))
             case _:
@@ -166,18 +170,18 @@ class PacedRebuild(Rebuild):
 
     def _noted(self, sender: Node, message: Message, away: Sequence[Node], back: Sequence[Node]) -> list[Effect]:
         if sender != OPERATOR:
-            raise ProtocolError(self._context.name, sender, message, "only its own driver tells a broker who is there")
+            raise ProtocolError(self._context.name, sender, message, "only the broker's own driver reports presence")
         self._away = (self._away | {*away}) - {*back}
         clients = [client for client in self._context.sessions.clients if client in back]
-        greetings = [Send(client, Attached(self._twin.config.refresh)) for client in clients]  # it may have changed
+        greetings = [Send(client, Attached(self._twin.config.refresh)) for client in clients]  # it may differ
         late = self._awaited & {*away}
         return [*greetings, *(self._vouch(late) + self._proceed() if late else [])]
 
     def _mustered(self, sender: Node, parity: Parity, wave: int) -> Sequence[Effect]:
         if parity is not self._twin.building:
             return self._switch(parity)
-        if wave == self._wave:  # it was said before: something is late, or was damaged
-            self.musters += 1
+        if wave == self._wave:  # asked again: a message is late, or state was damaged
+            self.counters.musters += 1
             again: list[Send] = [Send(sender, Anew(parity)), *self._twin.again(parity, sender)]
         else:
             self._wave, again = wave, []
@@ -194,14 +198,14 @@ class PacedRebuild(Rebuild):
         return [*told, *(self._begin() if is_due else [])]
 
     def _has_renewed(self, client: Node) -> list[Send]:
-        """A client has said all again. The root goes on by its timer: here only messages can be sent."""
+        """A client has completed a renewal round. The root proceeds by its timer: here only sends are possible."""
         if client not in self._awaited:
             return []
         self._awaited.discard(client)
         return self._proceed()
 
-    def _is_with_us(self, sender: Node, parity: Parity) -> list[Send]:
-        """A child has emptied its table. If it has done so before in this round it has forgotten what it was told."""
+    def _neighbour_switched(self, sender: Node, parity: Parity) -> list[Send]:
+        """A child has emptied its table; if for the second time in this round, it lost the entries that we sent."""
         is_again = parity is self._twin.building and sender not in self._fenced[parity]
         self._fenced[parity].discard(sender)
         if not is_again:
@@ -213,7 +217,7 @@ class PacedRebuild(Rebuild):
 
     @property
     def _is_complete(self) -> bool:
-        """As the root sees it: the table is, everywhere."""
+        """Seen by the root: the table is complete at all brokers."""
         return self._is_whole and self._wave >= self._waves
 
     def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
@@ -221,7 +225,7 @@ class PacedRebuild(Rebuild):
         if self._is_complete:
             return Reaction(self._begin())
         self._is_overdue = True
-        self.musters += 1
+        self.counters.musters += 1
         self._switch_after = min(self._twin.config.refresh or self._period, self._period)
         mustered = self._muster()
         return Reaction([*mustered, *(self._begin() if self._is_complete else self._timers())])
@@ -235,16 +239,17 @@ class PacedRebuild(Rebuild):
         clients = {*self._context.sessions.clients}
         if parity is not self._twin.building:
             missing, extra = self._twin.differences(clients)
-            self.missing, self.extra = self.missing + missing, self.extra + extra
-        self.rounds += 1
-        self.last_round_at = self._now
+            self.counters.missing += missing
+            self.counters.extra += extra
+        self.counters.rounds += 1
+        self.counters.last_round_at = self._now
         self._wave, self._awaited = FIRST_WAVE, clients
         self._whole.clear()
         self._foreign_roots.clear()
         return [*super()._switch(parity), *self._vouch(clients & self._away), *self._proceed()]
 
     def _muster(self) -> list[Send]:
-        """Have all that is missing come: clients that are late are spoken for, children are asked."""
+        """Obtain what is missing: vouch for late clients, ask children."""
         vouched = self._vouch(set(self._awaited))
         return [*vouched, *self._ask_children(), *self._proceed()]
 
@@ -253,7 +258,7 @@ class PacedRebuild(Rebuild):
         return [Send(child, Muster(self._twin.building, self._wave, self._root)) for child in late]
 
     def _proceed(self) -> list[Send]:
-        """If all is whole here and below: tell the parent; the root has the next wave begin."""
+        """If this broker is whole: tell the parent; the root begins the next wave."""
         if not self._is_whole:
             return []
         parent = self._twin.parent
@@ -270,7 +275,7 @@ class PacedRebuild(Rebuild):
         for client in sorted(clients):
             self._awaited.discard(client)
             if client in self._context.sessions:
-                self.vouched += 1
+                self.counters.vouched += 1
                 sends += self._context.answered(self._twin.carry_over(client))
         return sends
 

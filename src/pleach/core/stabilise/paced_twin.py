@@ -1,9 +1,9 @@
-"""Two routing tables where rounds wait for evidence (paced.py): what that asks of them besides (twin.py).
+"""Two routing tables (twin.py) whose rounds wait for evidence (paced.py).
 
-Rule 1: a client's round of renewals counts for the table that is being built if it began after that was emptied.
-Rule 2: what a client says, it says of both tables, its renewals too: what is missing is back with the first of them.
-Rule 3: for a client that cannot speak, its broker says again what the complete table has of it.
-Rule 4: the links are those of the broker's state: what is on its disk wins over what it was made with.
+Rule 1: a client's renewal round counts for the table that is being rebuilt if it began after that table was emptied.
+Rule 2: requests and renewals of a client go into both tables: the first renewal restores a missing entry.
+Rule 3: for an absent client its broker copies the client's entries from the complete table.
+Rule 4: the links are those of the restored state, not those that the broker was created with.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOTHING: tuple[Send, ...] = ()
 class PacedTwin(TwinRouter):
     def __init__(self, neighbours: Sequence[Node], config: RoutingConfig, *, parent: Node | None = None) -> None:
         super().__init__(_wiring(parent, neighbours), config, parent=parent)
-        self.on_round: Callable[[Node], Sequence[Send]] = lambda _client: NOTHING  # a client has said all again
+        self.on_round: Callable[[Node], Sequence[Send]] = lambda _client: NOTHING  # a client completed a round
 
     def switch(self, parity: Parity) -> RoutingOutcome:
         self._rounds.tick()
@@ -39,16 +39,16 @@ class PacedTwin(TwinRouter):
         return tuple(Parity)
 
     def carry_over(self, client: Node) -> RoutingOutcome:
-        """Say for a client, in the table that is being built, what the other one has of it."""
+        """Copy the entries of a client from the complete table into the one that is being rebuilt."""
         known, built = (self.tables[ONLY_TREE, parity] for parity in (self.building.other, self.building))
         entries = [(layer, entry) for layer in _LAYERS for entry in known.received_from(layer, client)]
         added = [built.add(layer, client, entry, None) for layer, entry in entries]
         return self._joined([((ONLY_TREE, self.building), outcome) for outcome in added])
 
     def differences(self, clients: Iterable[Node]) -> tuple[int, int]:
-        """How much the table that is complete by now has that the other one lacks, and the other way round.
+        """How many entries the table that was just rebuilt has and the other lacks, and the other way round.
 
-        By filters: of those who want the same, policies name the one or the other.
+        Compared by filters: of equal filters, policies export an arbitrary owner's.
         """
         sources = (*self.neighbours, *clients)
         complete, former = (self._filters(parity, sources) for parity in (self.building, self.building.other))
@@ -65,7 +65,7 @@ class PacedTwin(TwinRouter):
     # Neighbours ----------------------------------------------------------------------------------------------
 
     def connect(self, neighbour: Node) -> RoutingOutcome:
-        """One that is new to the tables is told what both have for it."""
+        """A neighbour that is new to the tables gets the entries of both."""
         self.neighbours.append(neighbour)
         new = [(key, table) for key, table in self.tables.items() if neighbour not in table.neighbours]
         return self._joined([(key, table.connect(neighbour)) for key, table in new])
@@ -74,7 +74,7 @@ class PacedTwin(TwinRouter):
         self.neighbours.remove(neighbour)
         return self._joined([(key, table.disconnect(neighbour)) for key, table in self.tables.items()])
 
-    # Looking in, and state -----------------------------------------------------------------------------------
+    # Inspection, and state -----------------------------------------------------------------------------------
 
     def has(self, layer: Layer, source: Node, entry: Entry) -> bool:
         return any(table.has(layer, source, entry) for table in self.tables.values())
@@ -84,7 +84,7 @@ class PacedTwin(TwinRouter):
         self.wiring = _wiring(state.parent, state.neighbours)
 
 
-_LAYERS = (Layer.ADVERTISEMENTS, Layer.SUBSCRIPTIONS)  # they gate, so they come first
+_LAYERS = (Layer.ADVERTISEMENTS, Layer.SUBSCRIPTIONS)  # in this order: advertisements gate subscriptions
 
 
 def _wiring(parent: Node | None, neighbours: Sequence[Node]) -> Wiring:

@@ -1,15 +1,15 @@
-"""Periodic rebuild (S1 §3.4): both tables of every broker are built anew in turn, from what clients say again.
+"""Periodic rebuild (S1 §3.4): the two tables of every broker are rebuilt in turn from the renewals of clients.
 
-    root      every π    Switch(x): table x is emptied; x is the other one than last time
-    broker    Switch(x) from its neighbour towards the root: the same, and on to all neighbours
-    clients   every ρ    renew all that they have; by the next round table x is complete
+    root      every π    Switch(x): table x is emptied; x alternates
+    broker    Switch(x) from its neighbour towards the root: the same, and forwarded to all neighbours
+    clients   every ρ    renew all their subscriptions; by the next round table x is complete
 
-Rule 1: a round begins at a broker when the neighbour towards the root says so, whatever the broker thought.
-Rule 2: what a table has was said to it in its round. So nothing counts that a neighbour says for table x before it
-        has emptied its own table x too, and said so (*fence*). S1 has no fence: see decision 14.
+Rule 1: a round begins at a broker when the neighbour towards the root sends Switch, whatever the broker's own state.
+Rule 2: a table holds only entries of its round. Messages of a neighbour for table x are ignored until the neighbour
+        has emptied its own table x and said so (*fence*). S1 has no fence: see decision 14.
 Rule 3: on a tree a neighbour that emptied its table earlier is the one towards the root, and its Switch came first. On
-        a cycle it may be another one, whose earlier words are gone: it hears of the switch here, and says all again.
-Rule 4: the root's clock counts modulo π: a damaged one is late by one period at most. Nobody else needs a clock.
+        a cycle it may be another one, whose earlier entries were lost here: it receives our Switch and sends all again.
+Rule 4: the root's timer counts modulo π: a damaged one is late by one period at most. Other brokers have no timer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NOTHING = Reaction()
 
 
 class RebuildState(msgspec.Struct, array_like=True):
-    """`fenced`: by parity, neighbours that have not emptied their table in this round. `switch_after`: the timer."""
+    """`fenced`: by parity, neighbours that have not emptied their table in this round. `switch_after`: of the timer."""
 
     switch_after: float
     building: Parity
@@ -57,10 +57,10 @@ class RebuildState(msgspec.Struct, array_like=True):
 class Rebuild:
     name = "rebuild"
     accepts: frozenset[type[Message]] = frozenset((Switch, Anew, InTable, Along))
-    operation = ""  # it locks nobody
+    operation = ""  # no locks
 
     def __init__(self, context: BrokerContext, period: float, salt: str = "") -> None:
-        """`salt`: what sets the clock of one network apart from that of another with the same names."""
+        """`salt`: distinguishes the timer phases of networks whose brokers have the same names."""
         self._context = context
         self._period = period
         self._switch_after = phase_of(f"{salt}/{context.name}/switch", period)
@@ -70,7 +70,7 @@ class Rebuild:
     @property
     def _router(self) -> TwinRouter:
         router = self._context.router
-        assert isinstance(router, TwinRouter), "rebuilding needs two tables"
+        assert isinstance(router, TwinRouter), "rebuild needs two tables"
         return router
 
     @property
@@ -91,7 +91,7 @@ class Rebuild:
             case Switch(parity) if sender == self._router.parent:
                 return self._switch(parity)
             case Switch(parity):
-                return self._is_with_us(sender, parity)
+                return self._neighbour_switched(sender, parity)
             case Anew(parity):
                 self._fenced[parity].discard(sender)
                 return ()
@@ -113,8 +113,8 @@ class Rebuild:
         told = [Send(neighbour, Switch(parity)) for neighbour in sorted(router.neighbours)]
         return [*told, *self._context.answered(outcome), *seen]
 
-    def _is_with_us(self, sender: Node, parity: Parity) -> list[Send]:
-        """A neighbour has emptied its table. On a cycle it may not have heard what it was told before that."""
+    def _neighbour_switched(self, sender: Node, parity: Parity) -> list[Send]:
+        """A neighbour has emptied its table. On a cycle it may have discarded entries that we sent before."""
         self._fenced[parity].discard(sender)
         router = self._router
         if not router.wiring.is_cyclic or router.building is not parity:
@@ -124,7 +124,7 @@ class Rebuild:
     # Events in cyclic networks -------------------------------------------------------------------------------
 
     def _carry(self, sender: Node, tree: Node, event: Forward) -> Sequence[Send]:
-        """Reverse path forwarding: an event is taken from the neighbour towards its origin, and from no other."""
+        """Reverse path forwarding: an event is accepted only from the neighbour towards its origin."""
         branch = self._router.wiring.branches.get(tree)
         if branch is None or sender != branch.parent:
             return ()
@@ -147,7 +147,7 @@ class Rebuild:
         return pack(RebuildState(self._switch_after, router.building, fenced, router.capture_tables()))
 
     def restore(self, state: bytes) -> None:
-        """Nothing that is restored is trusted: who is unknown here is not fenced, and what waits for nobody goes."""
+        """Restored state is not trusted: unknown neighbours are not fenced, tickets of unknown clients are dropped."""
         restored, router = unpack(state, RebuildState), self._router
         self._switch_after = restored.switch_after
         self._fenced = {p: {*fenced} & {*router.neighbours} for p, fenced in zip(Parity, restored.fenced, strict=True)}
@@ -157,7 +157,7 @@ class Rebuild:
 
 
 class AlongTrees:
-    """At the seam of a cyclic network: what clients publish here sets out down this broker's tree."""
+    """The seam of a cyclic network: events of clients travel down this broker's tree."""
 
     keeps_causal_order = False
     peers: frozenset[Node] = frozenset()

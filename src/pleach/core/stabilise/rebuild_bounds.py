@@ -1,7 +1,7 @@
-"""How long a round of rebuilding must be, and how long a network takes to find back: the bounds of S1 §3.4, mended.
+"""Bounds of periodic rebuild (S1 §3.4, corrected): the least length of a round, and the time to recover from a fault.
 
-d counts links on the longest way from a client to a broker, the client's own link among them (S1 leaves that one out:
-there it takes no time). Every message takes δmin to δmax on each of them.
+d counts the links on the longest path from a client to a broker, including the client's own link (S1 omits that one,
+since it takes no time there). Every message takes δmin to δmax on each link.
 
                         the period π must be more than              correct again after
     printed             ρ + 2d·δmax                                 2π + d·δmax             Theorem 1, (3.10)
@@ -13,7 +13,7 @@ there it takes no time). Every message takes δmin to δmax on each of them.
     with evidence       ρ + (2d−1)δmax − δmin                       3π + (2d−1)δmax         paced.py, decision 32
     … two layers        2(d−1)δmax more                             the same
 
-What each part is there for stands in docs/protocols/rebuild.md.
+docs/protocols/rebuild.md explains each term.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pleach.errors import LeaseError
 
 
 class RebuildPeriods(msgspec.Struct, frozen=True, kw_only=True):
-    """`refresh` is the paper's ρ, `period` its π: seconds between two renewals of a client, and between two rounds."""
+    """`refresh` is the paper's ρ, `period` its π: seconds between renewals of a client, and between rounds."""
 
     refresh: float
     period: float
@@ -37,30 +37,30 @@ class RebuildPeriods(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def layers(self) -> int:
-        """How often something goes through the whole network before a table is complete."""
+        """How often entries cross the whole network before a table is complete."""
         if POLICIES[self.policy].floods:
             return 0
         return 2 if self.advertisements else 1
 
 
 def round_min(rounds: RebuildPeriods, delays: Delays) -> float:
-    """A round must be longer than this, or a table is emptied before the other one is complete."""
+    """A round must be longer than this, or a table is emptied before the other is complete."""
     through = (delays.hops - 1) * delays.high
     renewed = rounds.refresh + delays.high - delays.low
     if rounds.paced:
-        return renewed + 2 * max(rounds.layers, 1) * through  # down and up again, in each wave
+        return renewed + 2 * max(rounds.layers, 1) * through  # down and up, in each wave
     first = max(renewed, 2 * delays.high) if rounds.cyclic else renewed
     return through + first + rounds.layers * through
 
 
 def rebuilt_within(rounds: RebuildPeriods, delays: Delays) -> float:
-    """After a fault everything is correct again by then.
+    """Seconds after a fault until everything is correct again.
 
-    On a tree first what it put on links is consumed: a switch that nobody began goes down to the last broker, which
-    says so to its neighbours. On a cycle a round must first make everyone know which table is being built: until then
-    answers to a switch may come from a table that was not emptied. After that come two rounds, of which the last one
-    has to reach everyone. Where rounds wait for evidence, one may wait for what was damaged, and that for the next
-    time that the root asks.
+    On a tree, messages that the fault put on links are consumed first: a forged switch reaches the last broker, which
+    sends it to its neighbours. On a cycle, one round must first make all brokers agree on the table that is being
+    built; until then answers to a switch may come from a table that was not emptied. Two rounds follow, the last of
+    which has to reach every broker. Where rounds wait for evidence, one round may wait for damaged state until the root
+    asks again.
     """
     through = (delays.hops - 1) * delays.high
     first = rounds.period if rounds.cyclic else through + delays.high
@@ -69,10 +69,10 @@ def rebuilt_within(rounds: RebuildPeriods, delays: Delays) -> float:
 
 
 def check_rounds(rounds: RebuildPeriods, delays: Delays) -> None:
-    """Raises LeaseError where tables could be incomplete without any fault."""
+    """Raises LeaseError where tables could be used incomplete without any fault."""
     least = round_min(rounds, delays)
     if rounds.period <= least:
-        why = "rounds come late" if rounds.paced else "tables are used that are not complete"
+        why = "rounds are late" if rounds.paced else "incomplete tables are used"
         ways = (2 * max(rounds.layers, 1) if rounds.paced else 1 + rounds.layers) * (delays.hops - 1)
         raise LeaseError(
             f"`period` is {rounds.period:g} s; more than {least:g} s is wanted (refresh {rounds.refresh:g} +"

@@ -1,13 +1,13 @@
-"""Periodic rebuild as S1 §3.4.1 prints it, for the comparison: it loses events, and finds back later than it says.
+"""Periodic rebuild as printed in S1 §3.4.1, for comparison: it loses events, and recovers later than stated.
 
-Withdrawals count for both tables. What one table does not want any more the other one may still want: a live
-    subscription loses its entry, without any fault.
-Subscriptions go into the table that is being built, alone. With advertisements that table may not know yet where
-    they have to go.
-What the old table says after a withdrawal is said for the new one: what a fault left in the old one, hidden, comes
-    to the new one, and stays for two more rounds.
-There is no fence. On a tree a neighbour's old words can only come from below; on a cycle (S1 §3.4.4) new ones may
-    come before the switch, and are lost by it.
+1. Withdrawals apply to both tables. An entry that one table withdraws may still be needed by the other: a live
+   subscription loses its entry without any fault.
+2. Subscriptions go only into the table that is being rebuilt. With advertisements, that table may not know yet where
+   to forward them.
+3. Entries that the old table uncovers by a withdrawal are sent for the new one: a damaged, covered entry of the old
+   table gets into the new one and stays for two more rounds.
+4. There is no fence. On a tree outdated messages come only from below; on a cycle (S1 §3.4.4) new ones may arrive
+   before the switch, which discards them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TwinRouterPrinted(TwinRouter):
         return self._removed([(key, self.tables[key].handle(sender, message.message)) for key in keys])
 
     def _removed(self, outcomes: Sequence[tuple[Key, RoutingOutcome]]) -> RoutingOutcome:
-        """All is said for the table that is being built; what both say, once."""
+        """Send all for the table that is being rebuilt; equal messages of both tables once."""
         tagged = {}
         for send in self._joined(outcomes).sends:
             match send.message:
@@ -58,5 +58,5 @@ class RebuildPrinted(Rebuild):
         self._fenced[parity] = set()
         return effects
 
-    def _is_with_us(self, sender: Node, parity: Parity) -> list[Send]:  # noqa: ARG002
+    def _neighbour_switched(self, sender: Node, parity: Parity) -> list[Send]:  # noqa: ARG002
         return []

@@ -1,16 +1,16 @@
-"""Two routing tables in place of one (S1 §3.4.1): while one is built anew, the other one still knows everything.
+"""Two routing tables per broker (S1 §3.4.1): while one is rebuilt, the other is complete.
 
-    renewal of a client          into the table that is being built
-    request of a client          into both, and out of both; it is in effect once both say so
-    what a neighbour's table says into the table of the same parity, and nowhere else
-    event                        wherever either table sends it
+    renewal of a client            goes into the table that is being rebuilt
+    request of a client            goes into both; it is in effect once both confirm
+    message of a neighbour's table goes into the table of the same parity only
+    event                          goes wherever either table sends it
 
-Each table is a whole `Router`, which knows nothing of the other: any policy will do, with or without advertisements,
-peer-to-peer and hierarchical.
+Each table is a complete `Router` that knows nothing of the other: any policy works, with or without advertisements,
+peer-to-peer or hierarchical.
 
-Where brokers and links form cycles there is one pair of tables for each broker's tree of shortest ways (S1 §3.4.4:
-reverse path forwarding). What is published at a broker goes down its tree; in it subscriptions go towards that broker,
-as in hierarchical routing towards the root, and only its own clients advertise.
+Where brokers and links form cycles, there is a pair of tables for each broker's shortest-path tree (S1 §3.4.4, reverse
+path forwarding). Events published at a broker travel down its tree. In that tree subscriptions travel towards the
+broker, as towards the root in hierarchical routing, and only its own clients advertise.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from pleach.core.routing.pending_acks import Ticket
 from pleach.core.routing.router import Router, RoutingConfig, RoutingOutcome
 from pleach.core.routing.snapshot import RouterState
 
-Key: TypeAlias = tuple[Node, Parity]  # of a table: whose tree, and which of the two
+Key: TypeAlias = tuple[Node, Parity]  # of a table: the root of its tree, and its parity
 
-ONLY_TREE: Node = ""  # its name, where there is but one
+ONLY_TREE: Node = ""  # its name where there is only one
 
 
 class TreePosition(NamedTuple):
-    """A broker's place in one tree."""
+    """A broker's position in one tree."""
 
     parent: Node | None
     neighbours: tuple[Node, ...]
@@ -41,9 +41,9 @@ class TreePosition(NamedTuple):
 
 @dataclass(frozen=True)
 class Wiring:
-    """All that a broker knows of its place in the network; S1 keeps it in ROM, where no fault gets at it.
+    """A broker's fixed position in the network; S1 keeps it in ROM, out of reach of faults.
 
-    `home`: the tree that events of its own clients go down.
+    `home`: the tree of events that its own clients publish.
     """
 
     home: Node
@@ -55,10 +55,7 @@ class Wiring:
 
 
 class TwinRouter(Router):
-    """The routing layer of a broker, as its sessions and drivers see it.
-
-    Its links are given, and stay: nothing is asked of it that has to do with changing them.
-    """
+    """The routing layer of a broker with two tables. Its links are fixed: there are no reconfigurations."""
 
     def __init__(self, wiring: Wiring, config: RoutingConfig, *, parent: Node | None = None) -> None:
         super().__init__(config, parent=parent)
@@ -77,7 +74,7 @@ class TwinRouter(Router):
     # Rounds --------------------------------------------------------------------------------------------------
 
     def switch(self, parity: Parity) -> RoutingOutcome:
-        """Begin a round: this table is emptied and built anew. What waited for it alone is in effect by the other."""
+        """Begin a round: empty this table. Tickets that waited for it alone are due, as the other table is complete."""
         emptied = [(tree, parity) for tree in self.wiring.branches]
         waited = [ticket for key in emptied for ticket in self.tables[key].waiting()]
         self.tables.update({key: self._empty(key[0]) for key in emptied})
@@ -85,7 +82,7 @@ class TwinRouter(Router):
         return RoutingOutcome([], self._due(waited))
 
     def again(self, parity: Parity, neighbour: Node) -> list[Send]:
-        """All that a neighbour should have of this table."""
+        """All entries of this table that a neighbour should have."""
         sends: list[Send] = []
         for tree, branch in self.wiring.branches.items():
             if neighbour in branch.neighbours:
@@ -104,7 +101,7 @@ class TwinRouter(Router):
     # Requests ------------------------------------------------------------------------------------------------
 
     def add(self, layer: Layer, source: Node, entry: Entry, ticket: Ticket | None) -> RoutingOutcome:
-        """Of a client: with a ticket it is a request, without one a renewal."""
+        """From a client: with a ticket it is a request, without one a renewal."""
         parities = self._concerned(ticket)
         trees = (self.wiring.home,) if layer is Layer.ADVERTISEMENTS else self.wiring.branches
         keys = product(trees, parities)
@@ -117,13 +114,13 @@ class TwinRouter(Router):
         return self._joined([(key, table.remove(layer, source, entry)) for key, table in self.tables.items()])
 
     def handle(self, sender: Node, message: Install | Withdraw | Installed | Settle | Round) -> RoutingOutcome:  # noqa: ARG002
-        """What belongs to no table was made up by a fault."""
+        """Messages without a table are forged by a fault."""
         return RoutingOutcome()
 
     def handle_in_table(self, sender: Node, message: InTable) -> RoutingOutcome:
         branch = self.wiring.branches.get(message.tree)
         if branch is None or sender not in branch.neighbours:
-            return RoutingOutcome()  # made up by a fault
+            return RoutingOutcome()  # forged by a fault
         key = (message.tree, message.parity)
         return self._joined([(key, self.tables[key].handle(sender, message.message))])
 
@@ -144,7 +141,7 @@ class TwinRouter(Router):
         return RoutingOutcome(sends, self._due([ticket for _, outcome in outcomes for ticket in outcome.due]))
 
     def _due(self, tickets: Iterable[Ticket]) -> list[Ticket]:
-        """Those of clients that no table waits with any more."""
+        """The clients' tickets that no table waits for any more."""
         asked = dict.fromkeys(ticket for ticket in tickets if isinstance(ticket.token, str))
         return [ticket for ticket in asked if ticket not in self.waiting_of(ticket.requester)]
 
@@ -155,11 +152,11 @@ class TwinRouter(Router):
         return RoutingOutcome()
 
     def disconnect(self, neighbour: Node) -> RoutingOutcome:
-        """Links stay: what a neighbour has forgotten it is told in the next round."""
+        """Links are fixed: a neighbour that lost its state gets its entries in the next round."""
         self.neighbours.remove(neighbour)
         return RoutingOutcome()
 
-    # Looking in ----------------------------------------------------------------------------------------------
+    # Inspection ----------------------------------------------------------------------------------------------
 
     def received_from(self, layer: Layer, source: Node) -> Sequence[Entry]:
         return sorted({entry for table in self.tables.values() for entry in table.received_from(layer, source)})
@@ -173,7 +170,7 @@ class TwinRouter(Router):
 
     @property
     def subscription_count(self) -> int:
-        """Events of our clients go by either table: the fuller one has all of them, as the other is being built."""
+        """Of the fuller table; the other one may be incomplete."""
         return max(self.tables[self.wiring.home, parity].subscription_count for parity in Parity)
 
     def capture_tables(self) -> list[tuple[Node, Parity, RouterState]]:

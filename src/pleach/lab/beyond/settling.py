@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pleach.lab.experiment import Case, Sample, Size
-from pleach.lab.improve.contenders import MIT, MST, Ground, final_trees, numbered_tree
+from pleach.lab.improve.contenders import MIT, MST, TreeBenchmark, costs_of, final_trees, numbered_tree
 from pleach.lab.improve.course import HEURISTICS, SMALL_NETWORK, course, setting_of, sized
 from pleach.lab.improve.optimum import cheapest_tree
 from pleach.lab.improve.rounds import STATIC
 from pleach.lab.improve.setting import Setting
-from pleach.lab.improve.single_events import costs_of
 from pleach.lab.improve.traffic import traffic_of
 
 
@@ -47,10 +46,10 @@ def measure_small(case: Case, seed: int) -> Iterator[Sample]:
         ticks=int(case["ticks"]),
         network=SMALL.network,
     )
-    ground = Ground.of(setting, seed)
+    benchmark = TreeBenchmark.of(setting, seed)
     costs = costs_of(traffic_of(setting, seed).eras[0])
-    least = ground.cost(numbered_tree(cheapest_tree(ground.named_flows(), costs)))
+    least = benchmark.cost(numbered_tree(cheapest_tree(benchmark.named_flows(), costs)))
     for name, tree in final_trees(setting, seed).items():
-        ratio = ground.cost(tree) / least
+        ratio = benchmark.cost(tree) / least
         yield Sample(f"ratio {name}", ratio)
         yield Sample(f"optimal {name}", float(ratio <= OPTIMAL))

@@ -1,1 +1,1 @@
-"""S1 chapter 5 by flows: trees that improve themselves, over long times, on networks of a hundred brokers."""
+"""Simulation of S1 chapter 5 by flows: self-improving trees of a hundred brokers over long times."""

@@ -1,11 +1,11 @@
-"""What brokers have in common in their caches, without an event at a time.
+"""Common events of brokers' caches, by flows.
 
-A cache holds a broker's last events: those since some moment, the earlier the fewer it consumes. A broker compares its
-own with what others told of theirs when they last broadcast, some in this slot, some in the one before. What all of
-them have of a stay of a job are its events from the latest beginning to the earliest end. So a beginning and an end
-per stay and member are enough for every pair and every three (`in_common`); tests compare with single events.
+A cache holds a broker's latest events, since a time that depends on its rate. A broker compares its own cache with
+those that others broadcast last, in this slot or the one before. The common events of a stay of a job are those from
+the latest beginning to the earliest end. So a beginning and an end per stay and member suffice for all pairs and
+triples of brokers (`in_common`); tests compare with single events.
 
-Hardly any three of a hundred brokers have a stay in common: only those that do have a place (`Stays.places`).
+Few triples of a hundred brokers have a stay in common: only those are stored (`Stays.triple_places`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import numpy as np
 from pleach.lab.improve.setting import Bools, Floats, Ints
 from pleach.lab.improve.traffic import Traffic, tallied
 
-SLOTS_AHEAD = 8  # for which stays are chosen and places numbered at once; one more costs little, numbering a lot
-NO_PLACE = 0  # of those who have nothing in common
+SLOTS_AHEAD = 8  # slots for which stays are selected and places numbered at once
+NO_PLACE = 0  # of triples without common events
 NOTHING = np.zeros((0, 0))
 NOWHERE = np.zeros((0, 0), dtype=np.int64)
 
 
 class Common(NamedTuple):
-    """I of every two brokers and of every three, as the first of them sees it."""
+    """I of all pairs and triples of brokers, as the first of them sees it."""
 
     pairs: Floats
     triples: Floats  # [place]
@@ -47,7 +47,7 @@ class Common(NamedTuple):
 
 
 class Caches:
-    """Those of all brokers in one run; slots and `told_at` only grow."""
+    """The caches of all brokers in one run; slots and `told_at` only grow."""
 
     def __init__(self, traffic: Traffic, since: Floats) -> None:
         """`since`: by `Traffic.remembered_since`."""
@@ -56,7 +56,7 @@ class Caches:
         self._chosen_until = 0
 
     def in_common(self, slot: int, told_at: Ints, *, up_to: int = 3) -> Common:
-        """`told_at`: the slot before whose events each broker broadcast its cache; `up_to`: how many together."""
+        """`told_at`: the slot in which each broker broadcast its cache last; `up_to`: size of broker sets."""
         if not up_to:
             return Common(NOTHING, NOTHING, NOWHERE)
         if slot >= self._chosen_until:
@@ -74,7 +74,7 @@ class Caches:
         return Common(pairs, triples, of_brokers)
 
     def _remembered(self, told_at: Ints) -> Stays:
-        """Of which two may have something until the choice is made anew; all lengths of others would be 0."""
+        """The stays that two brokers may have in common until the next selection."""
         traffic = self._traffic
         second = np.sort(self._since[traffic.members, told_at[traffic.members]], axis=1)[:, :2].max(axis=1)
         return Stays(traffic, np.flatnonzero((traffic.start < self._chosen_until) & (traffic.end > second)))
@@ -89,15 +89,15 @@ class Caches:
 
 
 class Kept(NamedTuple):
-    """[stay, member]: events of a job before the first that a cache has of it, and before the one behind its last."""
+    """[stay, member]: events of a job before the first, and up to the last, in a cache."""
 
-    mine: Floats  # the first in its own cache, now
-    begun: Floats  # the first of what it told
-    ended: Floats  # the last of what it told
+    mine: Floats  # before the first in its own cache, now
+    begun: Floats  # before the first of the broadcast cache
+    ended: Floats  # up to the last of the broadcast cache
 
 
 class Lengths:
-    """How much of each stay every two and three of its members have; from step to step less than half of it changes."""
+    """Common events of each stay per pair and triple of members; recomputed only where they change."""
 
     def __init__(self, stays: Stays) -> None:
         self.stays = stays
@@ -118,7 +118,7 @@ class Lengths:
 
 
 class Places(NamedTuple):
-    """Of every three brokers that have a stay in common."""
+    """Indexes of triples of brokers that have a stay in common."""
 
     of_stays: Ints  # [stay, viewer, pair of members]
     of_brokers: Ints  # [viewer, number of the pair]
@@ -171,7 +171,7 @@ class Stays:
         return found
 
     def told_before(self, moment: Floats) -> Floats:
-        """The same within a slot: events come evenly."""
+        """The same for a time within a slot, by linear interpolation."""
         told, (job, start, end) = self.traffic.told, self._columns
         moment = np.clip(moment, start, end)
         whole = moment.astype(np.int64)
@@ -182,7 +182,7 @@ class Stays:
 
 @lru_cache(maxsize=8)
 def numbers_of_pairs(count: int) -> Ints:
-    """Every two brokers have a number, whichever comes first."""
+    """A number for each unordered pair of brokers."""
     numbers = np.zeros((count, count), dtype=np.int64)
     first, second = np.triu_indices(count, 1)
     numbers[first, second] = numbers[second, first] = np.arange(len(first))
@@ -190,7 +190,7 @@ def numbers_of_pairs(count: int) -> Ints:
 
 
 def _lengths(mine: Floats, begun: Floats, ended: Floats) -> Floats:
-    """[stay, viewer, other]: how much there is from the later of two beginnings to the end."""
+    """[stay, viewer, other]: events from the later of two beginnings to the end."""
     found = np.maximum(mine[:, :, None], begun[:, None, :])
     np.subtract(ended[:, None, :], found, out=found)
     np.maximum(found, 0.0, out=found)
@@ -199,14 +199,14 @@ def _lengths(mine: Floats, begun: Floats, ended: Floats) -> Floats:
 
 @lru_cache(maxsize=8)
 def _pairs(size: int) -> tuple[Ints, Ints]:
-    """Every two of so many members."""
+    """All pairs of members."""
     one, other = np.triu_indices(size, 1)
     return one, other
 
 
 @lru_cache(maxsize=8)
 def _is_beside(size: int) -> Bools:
-    """[viewer, pair of members]: the viewer is neither of them."""
+    """[viewer, pair of members]: whether the viewer is neither of them."""
     pairs = np.stack(_pairs(size))
     neither: Bools = (pairs[None, :, :] != np.arange(size)[:, None, None]).all(axis=1)
     return neither

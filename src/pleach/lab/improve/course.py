@@ -1,4 +1,4 @@
-"""Runs as the experiments of S1 §5.6 look at them: costs per 1,000 ticks, beside those of the random tree."""
+"""Time courses of runs as in S1 §5.6: costs per 1,000 ticks, relative to the random tree."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ SEEDS = {Size.QUICK: 2, Size.USUAL: 5, Size.FULL: 50}
 
 
 def sized(size: Size) -> dict[str, int]:
-    """What all cases of a size have."""
+    """The parameters of all cases of a size."""
     return {"brokers": BROKERS[size], "ticks": TICKS[size]}
 
 
 def setting_of(case: Case, **changes: Any) -> Setting:
-    """Table 5.1, or a small version of it."""
+    """The setting of Table 5.1, or a smaller one."""
     brokers = int(case["brokers"])
     network = TABLE_A1 if brokers >= BROKERS[Size.FULL] else SMALL_NETWORK
     jobs, subscribers = max(1, brokers // 2), min(9, brokers // 4)
@@ -50,7 +50,7 @@ def setting_of(case: Case, **changes: Any) -> Setting:
 
 
 def points(run: Run) -> list[Spent]:
-    """What was spent in each 1,000 ticks."""
+    """Costs of each 1,000 ticks."""
     starts = range(0, len(run.slots), SLOTS_PER_POINT)
     return [reduce(Spent.plus, run.slots[start : start + SLOTS_PER_POINT]) for start in starts]
 
@@ -60,7 +60,7 @@ def total(spent: Spent) -> float:
 
 
 def course(setting: Setting, seed: int, heuristics: Iterable[str] = HEURISTICS) -> Iterator[Sample]:
-    """Of each heuristic, at each point of time: its costs as a share of the random tree's, and its exchanges."""
+    """Per heuristic and point in time: its costs relative to the random tree, and its exchanges."""
     still = points(simulate(setting, seed, Tuning(STATIC)))
     for heuristic in heuristics:
         run = simulate(setting, seed, Tuning(heuristic))
@@ -74,7 +74,7 @@ def course(setting: Setting, seed: int, heuristics: Iterable[str] = HEURISTICS) 
 
 
 def bound_at_the_end(setting: Setting, seed: int) -> float:
-    """§5.6: every event on a tree of its own, in the last 1,000 ticks; as a share of the random tree's cost."""
+    """§5.6: the cost of every event on its own tree in the last 1,000 ticks, relative to the random tree."""
     traffic = traffic_of(setting, seed)
     flows = traffic.between(setting.slots - SLOTS_PER_POINT, setting.slots)
     processing, communication = traffic.era(setting.slots - 1).costs
@@ -86,11 +86,11 @@ def bound_at_the_end(setting: Setting, seed: int) -> float:
     return float(flows.events @ alone) / still.forwarding
 
 
-# Reading --------------------------------------------------------------------------------------------------------
+# Results --------------------------------------------------------------------------------------------------------
 
 
 def over_time(summaries: Sequence[Summary], metric: str, *, axis: str = "ticks passed", **wanted: str) -> list[Summary]:
-    """The points of a curve over time, or over what else the last word of the metric counts."""
+    """The points of a curve over time, or over another number at the end of the metric's name."""
     found = []
     for each in summaries:
         name, _, count = each.metric.rpartition(" ")

@@ -1,6 +1,6 @@
-"""The heuristics of `optimise.heuristics`, and the ledger, for many paths at once. Tests compare them one by one.
+"""S1's heuristics and the ledgers of `optimise/ledger.py`, for many paths at once; tests compare with single paths.
 
-All paths of a call have the same length; a path leads from the broker that decides to the one that broadcast.
+All paths of a call have the same length; a path leads from the deciding broker to the one that broadcast.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pleach.lab.improve.setting import Bools, Costs, Floats, Ints
 from pleach.lab.improve.traffic import Flows, tallied
 from pleach.lab.improve.trees import Rooted, below
 
-ANYTHING = np.finfo(np.float64).tiny  # there is less than that only where there is nothing
+ANYTHING = np.finfo(np.float64).tiny  # a divisor in place of 0
 
 
 @dataclass(frozen=True)
 class Known:
-    """What brokers know, all of them together."""
+    """The knowledge of all brokers."""
 
     costs: Costs
     common: Common
 
 
 class Decision(NamedTuple):
-    """Of each path: the place whose link goes, and what that gains."""
+    """Per path: the place of the link to remove, and the gain."""
 
     place: Ints
     gain: Floats
@@ -58,7 +58,7 @@ def _cost_along(places: Ints, known: Known) -> Floats:
 
 
 def _share_not_at(of_three: Floats, both: Floats) -> Floats:
-    """Of what two have in common, the share that the third does not have as well; all of it if there is nothing."""
+    """Of the common traffic of two brokers, the share that the third does not have; 1 if there is none."""
     share: Floats = 1.0 - of_three / np.maximum(both, ANYTHING)
     return share
 
@@ -66,15 +66,15 @@ def _share_not_at(of_three: Floats, both: Floats) -> Floats:
 def cost_and_interest(paths: Ints, known: Known) -> Floats:
     """(5.13): what each cycle costs without each of its links, the new one last."""
     there, back = _lines_from(np.stack([paths.T, paths.T[::-1]]), known)
-    total: Floats = np.concatenate([there[1:], there[:1]]) + back[::-1]  # without link i they begin at i + 1, and at i
+    total: Floats = np.concatenate([there[1:], there[:1]]) + back[::-1]  # without link i: lines from i + 1, and from i
     return total.T
 
 
 def _lines_from(start: Ints, known: Known) -> Floats:
-    """(5.12) of everyone on the line that begins at each place of [way, place, path] and goes once around.
+    """(5.12) for all brokers on the line that begins at each place of [direction, place, path] and goes once around.
 
-    What it costs to reach a place from another is the same on all lines. So it is found for everyone once: all that
-    are one hop away, then all at two, …; a line has the first of each, one fewer with each hop.
+    The cost of reaching one place from another is the same on all lines. So it is computed once for all pairs: at one
+    hop, then at two, …; a line uses the first of each, one fewer with each hop.
     """
     length, common = start.shape[1], known.common
     around = np.concatenate([start, start], axis=1)
@@ -93,7 +93,7 @@ def _lines_from(start: Ints, known: Known) -> Floats:
 
 
 def _added_up(amounts: Floats, count: int) -> Floats:
-    """Of so many in a row, from each place on, around the cycle."""
+    """Sums of `count` consecutive amounts from each place on, around the cycle."""
     around, length = np.concatenate([amounts, amounts], axis=1), amounts.shape[1]
     found = amounts.copy()
     for step in range(1, count):
@@ -105,7 +105,7 @@ def _added_up(amounts: Floats, count: int) -> Floats:
 
 
 def heaviest_goes(paths: Ints, weight: Floats) -> Floats:
-    """What each cycle weighs without each of its links."""
+    """The weight of each cycle without each of its links."""
     weights = weight[paths, np.roll(paths, -1, axis=1)]
     total: Floats = weights.sum(axis=1, keepdims=True) - weights
     return total
@@ -121,7 +121,7 @@ def decided(totals: Floats) -> Decision:
 
 
 class Saving(NamedTuple):
-    """Of each path: the link that is best removed, what that saves of the events, and how far chance may take it."""
+    """Per path: the best link to remove, its saving, and the standard deviation of the saving."""
 
     place: Ints
     gain: Floats
@@ -130,7 +130,7 @@ class Saving(NamedTuple):
 
 @dataclass(frozen=True)
 class Ledgers:
-    """What all brokers have noted of some flows, on one tree."""
+    """The ledgers of all brokers for some flows on one tree."""
 
     tree: Rooted
     flows: Flows
@@ -138,12 +138,12 @@ class Ledgers:
 
     @cached_property
     def _behind(self) -> Ints:
-        """[broker, flow]: its members beneath a broker, and once more, those that are not. All paths need it."""
+        """[broker, flow]: members in the subtree of a broker; then, in a second half, the others."""
         beneath = below(self.tree, self.flows)
         return np.concatenate([beneath, self.flows.members.shape[1] - beneath])
 
     def saving(self, paths: Ints) -> Saving:
-        """Events that touch the same places of a path are counted together: there are 2^length kinds at most."""
+        """Events are grouped by the places of a path that they touch: at most 2^length kinds."""
         events = self.kinds_of_events(paths)
         brokers, links = _uses(paths.shape[1])
         communication = self.costs.communication[paths, np.roll(paths, -1, axis=1)]
@@ -156,7 +156,7 @@ class Ledgers:
         return Saving(place, gains[each, place], np.sqrt(variance))
 
     def kinds_of_events(self, paths: Ints) -> Floats:
-        """[path, kind]: how many events touch the places of the path that are the bits of `kind`."""
+        """[path, kind]: events that touch the places of the path given by the bits of `kind`."""
         length, brokers = paths.shape[1], len(self.tree.parent)
         where = np.tile((np.arange(len(paths)) << length)[:, None], (1, len(self.flows.events)))
         behind = np.full(where.shape, self.flows.members.shape[1])
@@ -170,7 +170,7 @@ class Ledgers:
 
 
 class Uses(NamedTuple):
-    """[place, kind, removed link]: whether events of a kind pass the broker, and the link behind it."""
+    """[place, kind, removed link]: whether events of a kind use the broker, and the link behind it."""
 
     brokers: Floats
     links: Floats
@@ -182,7 +182,7 @@ def _uses(length: int) -> Uses:
     brokers, links = np.zeros((length, kinds, length)), np.zeros((length, kinds, length))
     for kind in range(1, kinds):
         for removed in range(length):
-            line = [*range(removed + 1, length), *range(removed + 1)]  # what is left (`indirect.opened`)
+            line = [*range(removed + 1, length), *range(removed + 1)]  # the remaining line (`ledger.opened`)
             where = [i for i, place in enumerate(line) if kind >> place & 1]
             used = line[where[0] : where[-1] + 1]
             brokers[used, kind, removed] = 1.0

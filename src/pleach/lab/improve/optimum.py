@@ -1,8 +1,8 @@
-"""The cheapest tree of a small network, by counting through all of them: 8 brokers have 8^6 = 262,144 trees.
+"""The cheapest tree of a small network, by enumeration: 8 brokers have 8^6 = 262,144 trees.
 
-An event pays p at its publisher, and on every link of its delivery tree c and p of the broker that it comes to. So for
-a link u–v with the brokers V on v's side, the events that cross it towards v pay c + p_v each; how many those are
-depends on nothing but V. With D(V) in a table of all 2^n sets, a tree costs n - 1 lookups:
+An event costs p at its publisher, and c + p of the receiving broker on every link of its delivery tree. So for a link
+u–v with the brokers V on v's side, each event that crosses it towards v costs c + p_v, and the number of these events
+D(V) depends only on V. With a table of D for all 2^n sets, the cost of a tree takes n - 1 lookups:
 
     cost(T) = Σ p_publisher + Σ over links u–v of D(V)·(c + p_v) + D(rest)·(c + p_u)
 """
@@ -43,7 +43,7 @@ def cheapest_tree(flows: Sequence[Flow], costs: Costs) -> Topology:
 
 
 def _costs_of_all(trees: AllTrees, flows: Sequence[Flow], costs: Costs) -> Floats:
-    """But for the publishers' own processing, which all trees have alike."""
+    """Without the publishers' own processing, which is the same for all trees."""
     brokers = costs.brokers
     demand = _demand(flows, brokers)
     p = np.array([costs.processing[broker] for broker in brokers])
@@ -56,7 +56,7 @@ def _costs_of_all(trees: AllTrees, flows: Sequence[Flow], costs: Costs) -> Float
 
 
 def _demand(flows: Sequence[Flow], brokers: Sequence[str]) -> Floats:
-    """D(V): events published outside V and wanted inside, for every V."""
+    """D(V): events published outside V with subscribers inside, for every V."""
     bit = {broker: 1 << i for i, broker in enumerate(brokers)}
     sets = np.arange(1 << len(brokers))
     demand = np.zeros(len(sets))
@@ -68,11 +68,11 @@ def _demand(flows: Sequence[Flow], brokers: Sequence[str]) -> Floats:
 
 @lru_cache(maxsize=BROKERS_MAX)
 def all_trees(count: int) -> AllTrees:
-    """Every labelled tree, from its Prüfer sequence; all sequences are decoded side by side."""
+    """Every labelled tree, from its Prüfer sequence; all sequences are decoded in parallel."""
     codes = np.indices((count,) * (count - 2)).reshape(count - 2, -1).T
     rows = np.arange(len(codes))
     degree = 1 + (codes[:, :, None] == np.arange(count)).sum(axis=1)
-    below = np.tile(1 << np.arange(count), (len(codes), 1))  # what hangs at each broker so far, and itself
+    below = np.tile(1 << np.arange(count), (len(codes), 1))  # brokers attached to each broker so far, and itself
     links = []
     for column in range(count - 2):
         leaf, parent = np.argmax(degree == 1, axis=1), codes[:, column]

@@ -1,7 +1,7 @@
-"""Who asks for an exchange, and what the brokers of the cycle answer: S1's heuristics, and one that settles.
+"""Policies: which brokers broadcast and request exchanges, and what is decided. S1's heuristics, and two of our own.
 
-*Settling* asks as CI does (5.11), and decides by the ledgers of the last 5,000 ticks, as `optimise.settling` says.
-*Self-tuning* does the same, and broadcasts as often and as far as it can afford, as `optimise.looking` says.
+*Settling* requests like CI (5.11), and decides by the ledgers of the last 5,000 ticks (`optimise/settling.py`).
+*Self-tuning* does the same, with broadcasts limited by a budget (`broadcast_budget.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from pleach.core.optimise.looking import RADIUS_MAX, Purse
 from pleach.core.optimise.settling import DEVIATIONS, EXCHANGE_PASSES, INTERVAL_MAX, PATIENCE_MAX
+from pleach.lab.improve.broadcast_budget import RADIUS_MAX, BroadcastBudget
 from pleach.lab.improve.caches import Common
 from pleach.lab.improve.decisions import (
     Known,
@@ -26,7 +26,7 @@ from pleach.lab.improve.decisions import (
 )
 from pleach.lab.improve.setting import Bools, Costs, Floats, Ints
 from pleach.lab.improve.traffic import Flows
-from pleach.lab.improve.trees import Tree, costs_at, look_prices
+from pleach.lab.improve.trees import Tree, broadcast_prices, costs_at
 
 LEDGER_SLOTS = 20  # 5,000 ticks
 SELF_TUNING = "self-tuning"
@@ -34,12 +34,12 @@ SELF_TUNING = "self-tuning"
 
 @dataclass(frozen=True)
 class Moment:
-    """What is known in a slot, and the tree in one of its steps."""
+    """The knowledge of brokers in one step of a slot."""
 
     slot: int
     costs: Costs
     common: Common
-    ledgers: Ledgers  # of what was lately
+    ledgers: Ledgers  # of recent traffic
 
     @property
     def known(self) -> Known:
@@ -48,7 +48,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What brokers know before they broadcast."""
+    """The knowledge of brokers before they broadcast."""
 
     slot: int
     radius: int  # of Table 5.2
@@ -58,7 +58,7 @@ class Outlook:
 
 
 class Answers(NamedTuple):
-    """For each path: whether its first broker asks, and which link goes; the link is -1 where the answer is no."""
+    """For each path: whether its first broker requests, and the place of the link to remove; -1: refused."""
 
     asked: Bools
     place: Ints
@@ -66,7 +66,7 @@ class Answers(NamedTuple):
 
 class Policy(Protocol):
     def looks(self, brokers: Sequence[int], outlook: Outlook) -> dict[int, int]:
-        """Who of these broadcasts in this slot, and how many hops far."""
+        """The brokers that broadcast in this slot, with their hops."""
         ...
 
     def answers(self, paths: Ints, moment: Moment) -> Answers: ...
@@ -77,7 +77,7 @@ class Policy(Protocol):
 
 
 class Memoryless:
-    """CI, ℓMST, ℓMIT: as published."""
+    """CI, ℓMST, ℓMIT as published."""
 
     def __init__(self, promising: Callable[[Ints, Known], Bools], totals: Callable[[Ints, Known], Floats]) -> None:
         self._promising, self._totals = promising, totals
@@ -102,7 +102,7 @@ def _answers(asked: Bools, place: Ints, agreed: Bools) -> Answers:
 
 class Settling:
     def __init__(self, brokers: int) -> None:
-        self._wait = np.ones((brokers, brokers), dtype=np.int64)  # after the next refusal
+        self._wait = np.ones((brokers, brokers), dtype=np.int64)  # slots, after the next refusal
         self._not_before = np.zeros((brokers, brokers), dtype=np.int64)
         self._interval = [1] * brokers
         self._broadcast_at = [0] * brokers
@@ -111,7 +111,7 @@ class Settling:
         return dict.fromkeys(self.broadcasting(outlook.slot, brokers), outlook.radius)
 
     def broadcasting(self, slot: int, brokers: Sequence[int]) -> list[int]:
-        """Who of these broadcasts in this slot."""
+        """The brokers that broadcast in this slot."""
         due = [broker for broker in brokers if self._broadcast_at[broker] <= slot]
         for broker in due:
             self._broadcast_at[broker] = slot + self._interval[broker]
@@ -134,7 +134,7 @@ class Settling:
         self._wait[ends] = np.minimum(2 * self._wait[ends], PATIENCE_MAX)
 
     def exchanged(self, slot: int, cycle: Sequence[int]) -> None:
-        """Its brokers see another neighbourhood: what they were refused may be right now."""
+        """Reset the back-offs of its brokers, whose neighbourhood has changed."""
         for broker in cycle:
             self._wait[broker], self._not_before[broker] = 1, 0
             self._interval[broker] = 1
@@ -144,35 +144,35 @@ class Settling:
 class SelfTuning:
     def __init__(self, brokers: int) -> None:
         self._rule = Settling(brokers)
-        self._purses = [Purse()] * brokers
+        self._budgets = [BroadcastBudget()] * brokers
 
     def looks(self, brokers: Sequence[int], outlook: Outlook) -> dict[int, int]:
         spent = costs_at(outlook.tree, outlook.flows, outlook.costs)
         found = {}
         for broker in brokers:
-            prices = look_prices(outlook.tree, broker, outlook.costs, RADIUS_MAX)
-            purse = self._purses[broker].earned(float(spent[broker]), prices)
-            radius = purse.radius(prices)
+            prices = broadcast_prices(outlook.tree, broker, outlook.costs, RADIUS_MAX)
+            budget = self._budgets[broker].earned(float(spent[broker]), prices)
+            radius = budget.radius(prices)
             if radius is not None:
-                found[broker], purse = radius, purse.looked(prices[radius])
-            self._purses[broker] = purse
+                found[broker], budget = radius, budget.broadcast(prices[radius])
+            self._budgets[broker] = budget
         return found
 
     def answers(self, paths: Ints, moment: Moment) -> Answers:
         answers = self._rule.answers(paths, moment)
         asked = paths[answers.asked]
         for origin, price in zip(asked[:, -1].tolist(), along(asked, moment.costs).tolist(), strict=True):
-            self._purses[origin] = self._purses[origin].asked(price)
+            self._budgets[origin] = self._budgets[origin].requested(price)
         return answers
 
     def exchanged(self, slot: int, cycle: Sequence[int]) -> None:
         self._rule.exchanged(slot, cycle)
         for broker in cycle:
-            self._purses[broker] = self._purses[broker].exchanged()
+            self._budgets[broker] = self._budgets[broker].exchanged()
 
 
 def along(paths: Ints, costs: Costs) -> Floats:
-    """What a message costs from one end of each path to the other."""
+    """The cost of a message along each path."""
     total: Floats = costs.processing[paths].sum(axis=1) + costs.communication[paths[:, :-1], paths[:, 1:]].sum(axis=1)
     return total
 

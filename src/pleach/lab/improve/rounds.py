@@ -1,8 +1,8 @@
-"""A tree that improves itself, round by round: every broker broadcasts once in a slot, others decide, links change.
+"""Simulation of a self-improving tree in rounds: every broker broadcasts once per slot, others decide, links change.
 
-A slot has `STEPS` steps of 50 ticks, about what a broadcast, a request and an exchange take (S1: up to 10 ticks per
-hop and message). A fifth of the brokers broadcasts in each. All that hear it decide by the tree as it was then;
-requests are carried out one after the other, and dropped where the path is no longer there (S1 §5.5.4).
+A slot has `STEPS` steps of 50 ticks, about the duration of a broadcast, a request and an exchange (S1: up to 10 ticks
+per hop and message). A fifth of the brokers broadcasts in each step. Receivers decide by the tree at that time;
+requests are carried out one after the other, and dropped where the path no longer exists (S1 §5.5.4).
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import numpy as np
 
 from pleach.core.optimise.bloom import shape_for
 from pleach.core.optimise.cache import CACHE_SIZE
-from pleach.core.optimise.sample import SAMPLE_MAX
 from pleach.core.optimise.settling import EXCHANGE_PASSES
 from pleach.lab.improve.caches import Caches, Common
 from pleach.lab.improve.decisions import Ledgers
 from pleach.lab.improve.policies import LEDGER_SLOTS, POLICIES, SELF_TUNING, Moment, Outlook, along
-from pleach.lab.improve.sampling import sampled, since_horizon
+from pleach.lab.improve.sampling import SAMPLE_MAX, sampled, since_horizon
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Costs, Setting
 from pleach.lab.improve.traffic import Flows, Traffic, traffic_of
 from pleach.lab.improve.trees import Path, Tree, flow_costs
@@ -31,21 +30,21 @@ from pleach.lab.waxman import random_tree
 STEPS = 5
 STATIC = "static"
 BITS_PER_KB = 8_000
-INTEREST_OF = {"lmst": 0, "lmit": 2}  # of how many brokers together a heuristic wants to know; the others of three
+INTEREST_OF = {"lmst": 0, "lmit": 2}  # size of the broker sets whose common traffic a heuristic uses; the others: 3
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Table 5.2, and which heuristic it is for."""
+    """Table 5.2, for a heuristic."""
 
     heuristic: str
     radius: int = 3
     cache_size: int = CACHE_SIZE
-    starts: int = 1_000  # ticks: until then costs of the random tree are measured
+    starts: int = 1_000  # ticks; before that the tree does not change
 
 
 class Spent(NamedTuple):
-    """Costs of a while, by what caused them; links exchanged, requests sent (whole numbers); filters."""
+    """Costs of a time span by cause; numbers of exchanges and requests; size of filters."""
 
     forwarding: float = 0.0
     broadcasts: float = 0.0
@@ -53,7 +52,7 @@ class Spent(NamedTuple):
     exchanging: float = 0.0
     exchanges: float = 0.0
     asked: float = 0.0
-    told: float = 0.0  # KB of filters, over all links
+    told: float = 0.0  # KB of filters sent, over all links
 
     def plus(self, other: Spent) -> Spent:
         return Spent(*(a + b for a, b in zip(self, other, strict=True)))
@@ -66,7 +65,7 @@ class Run:
 
 
 class Agreed(NamedTuple):
-    """An exchange that is to be carried out, in this order: nearer brokers hear a broadcast first."""
+    """An agreed exchange, sorted in the order of execution: nearer brokers receive a broadcast first."""
 
     broadcast: int
     hops: int
@@ -87,7 +86,7 @@ def first_tree(setting: Setting, draw: Random) -> Tree:
 
 
 class Improving:
-    """The network of one run. All heuristics meet the same traffic, costs, first tree and order of broadcasts."""
+    """The network of one run. All heuristics get the same traffic, costs, first tree and order of broadcasts."""
 
     def __init__(self, setting: Setting, seed: int, tuning: Tuning) -> None:
         draw = Random(f"tree/{seed}")
@@ -157,7 +156,7 @@ class Improving:
 
 
 def _remembered(traffic: Traffic, seed: int, tuning: Tuning) -> tuple[Caches, int]:
-    """What caches know of the traffic, and for how many events their filters are made."""
+    """The caches of all brokers, and the number of events that their filters are sized for."""
     if tuning.heuristic == SELF_TUNING:
         return Caches(sampled(traffic, seed), since_horizon(traffic)), SAMPLE_MAX
     return Caches(traffic, traffic.remembered_since(tuning.cache_size)), tuning.cache_size

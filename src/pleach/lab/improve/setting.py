@@ -1,8 +1,8 @@
 """The setting of S1 §5.6: 100 brokers in a network of 10,000 nodes, 50 jobs, costs and loads that may change.
 
-A *job* is a kind of event: one publisher, nine subscribers, each at a broker of its own (so is the publisher here; S1
-says it of subscribers only). Jobs move to other brokers now and then. Time is cut into *slots*, one broadcast interval
-long; jobs, costs and loads change between slots only.
+A *job* is a kind of event: one publisher and nine subscribers, each at a different broker (S1 requires it of
+subscribers only). A job moves to other brokers at random times; a *stay* is its time at one set of brokers. Time is
+divided into *slots* of one broadcast interval; jobs, costs and loads change only between slots.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
 TICKS_PER_SLOT = 250  # broadcastInterval of Table 5.2
-NETWORKS_REMEMBERED = 64  # a campaign's seeds come back with its next case
+NETWORKS_REMEMBERED = 64  # cached; a campaign reuses its seeds
 CHANGES_AT = (25_000, 50_000)  # Experiment 5: t1, t2
 DRIFT_TICKS, DRIFT_STEP = (25_000, 55_000), 1_000  # Experiment 6
 
@@ -34,12 +34,12 @@ DRIFT_TICKS, DRIFT_STEP = (25_000, 55_000), 1_000  # Experiment 6
 class Change(StrEnum):
     NONE = "none"
     ABRUPT = "abrupt"  # Experiment 5: other costs and loads at t1 and t2
-    SLOW = "slow"  # Experiment 6: bit by bit
+    SLOW = "slow"  # Experiment 6: gradually
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Table 5.1. The network is one of its own for each seed, or the same for all (`fixed_networks`)."""
+    """Table 5.1. The network depends on the seed, except in Experiments 5 and 6 (`eras_of`)."""
 
     brokers: int = 100
     jobs: int = 50
@@ -67,7 +67,7 @@ class Costs(NamedTuple):
 
 
 class Era(NamedTuple):
-    """From `slot` on."""
+    """Costs and loads from `slot` on."""
 
     slot: int
     costs: Costs
@@ -76,7 +76,7 @@ class Era(NamedTuple):
 
 @lru_cache(maxsize=NETWORKS_REMEMBERED)
 def communication_of(seed: int, count: int, network: Waxman) -> Floats:
-    """What links cost between every two brokers: 0 to 1, by the length of the shortest path (as S1 scales them)."""
+    """Link costs between all brokers: 0 to 1, by the length of the shortest path (scaled as in S1)."""
     found = brokers_of(seed, count, network)
     costs = np.zeros((count, count))
     for i, a in enumerate(found.names):
@@ -87,7 +87,7 @@ def communication_of(seed: int, count: int, network: Waxman) -> Floats:
 
 
 def eras_of(setting: Setting, seed: int) -> list[Era]:
-    """S1 changes networks T0, T1, T2 in Experiments 5 and 6, the same for all seeds; all else is the seed's."""
+    """Experiments 5 and 6 use networks T0, T1, T2, the same for all seeds; all else depends on the seed."""
     draw = Random(f"eras/{seed}")
     match setting.change:
         case Change.NONE:
@@ -140,7 +140,7 @@ def stays_of(setting: Setting, seed: int, eras: Sequence[Era]) -> list[Stay]:
 
 
 def _moves(setting: Setting, draw: Random) -> list[int]:
-    """The slots at whose beginning a job is somewhere else; two moves within one slot are one."""
+    """The slots at whose beginning a job moves; two moves within a slot count as one."""
     slots, at = {0: None}, 0.0
     while setting.reassignment_interval:
         at += draw.expovariate(1.0 / setting.reassignment_interval)
@@ -151,7 +151,7 @@ def _moves(setting: Setting, draw: Random) -> list[int]:
 
 
 def _placed(setting: Setting, draw: Random, era: Era) -> tuple[int, ...]:
-    """(5.15), (5.16): by load, or close to the publisher. As printed `locality` means the opposite of its name."""
+    """(5.15), (5.16): by load, or close to the publisher. As printed, `locality` means the opposite."""
     everyone = range(setting.brokers)
     publisher = draw.choices(everyone, era.load.tolist())[0]
     weights = (1.0 - setting.locality) * era.load / era.load.sum()
@@ -170,7 +170,7 @@ def _placed(setting: Setting, draw: Random, era: Era) -> tuple[int, ...]:
 
 
 def events_of(setting: Setting, seed: int) -> list[list[float]]:
-    """When each job publishes: its gaps are exponential."""
+    """The publication times of each job, with exponential gaps."""
     draw = Random(f"events/{seed}")
     rate, found = 1.0 / setting.publication_interval, []
     for _ in range(setting.jobs):

@@ -1,4 +1,4 @@
-"""Traffic by flows: all that happens to a network in one run, but for its tree, without an event at a time."""
+"""Traffic by flows: the input of one run except the tree, without single events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Era, Floats, Ints, Setting, eras_of, events_of, stays_of
 
-TRAFFICS_REMEMBERED = 64  # a campaign's seeds come back with its next case; one takes less than a megabyte
+TRAFFICS_REMEMBERED = 64  # cached; a campaign reuses its seeds; less than a megabyte each
 
 
 @dataclass(frozen=True)
 class Flows:
-    """Stays of jobs, with how many events of each there were: what is weighed, or what is paid for."""
+    """Stays of jobs with their numbers of events."""
 
     members: Ints  # one row per stay
     events: Floats
@@ -24,8 +24,6 @@ class Flows:
 
 @dataclass(frozen=True)
 class Traffic:
-    """All that happens to a network in one run, but for its tree."""
-
     setting: Setting
     eras: tuple[Era, ...]
     job: Ints  # of each stay
@@ -46,13 +44,13 @@ class Traffic:
         return Flows(self.members[chosen], self.told[job, until[chosen]] - self.told[job, since[chosen]])
 
     def remembered_since(self, cache_size: int) -> Floats:
-        """[broker, slot]: since when its cache has everything, in slots and fractions of them."""
+        """[broker, slot]: the time since when its cache is complete, in slots."""
         slots = np.arange(self.consumed.shape[1], dtype=float)
         return np.stack([np.interp(total - cache_size, total, slots) for total in self.consumed])
 
 
 def tallied(where: Ints, amounts: Floats, shape: tuple[int, ...]) -> Floats:
-    """Amounts added up by place; places are numbered through the whole shape."""
+    """Sums of amounts by flat index of the shape."""
     return cast("Floats", np.bincount(where.ravel(), amounts.ravel(), prod(shape)).reshape(shape))
 
 
@@ -75,6 +73,6 @@ def traffic_of(setting: Setting, seed: int) -> Traffic:
 
 @lru_cache(maxsize=TRAFFICS_REMEMBERED)
 def _told(setting: Setting, seed: int) -> Floats:
-    """[job, slot]: how many events before the slot. It is all the same where jobs are: many settings share it."""
+    """[job, slot]: events before the slot. Independent of the brokers of jobs, so many settings share it."""
     bounds = np.arange(setting.slots + 1) * float(TICKS_PER_SLOT)
     return np.stack([np.searchsorted(np.array(times), bounds) for times in events_of(setting, seed)]).astype(float)

@@ -1,4 +1,4 @@
-"""Trees by index, and what flows cost on them: all flows at once."""
+"""Trees by index, and the costs of all flows on them at once."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ Path: TypeAlias = tuple[int, ...]
 
 
 class Neighbours(NamedTuple):
-    """Of all brokers, in one row, each one's in order."""
+    """The neighbours of all brokers in one array, sorted per broker."""
 
     everyone: Ints
-    first: Ints  # where those of a broker begin
-    degree: Ints  # how many it has
+    first: Ints  # index of a broker's first neighbour
+    degree: Ints  # number of neighbours
 
 
 class Rooted(NamedTuple):
-    """From broker 0, in an order in which all beneath a broker follow it at once."""
+    """Rooted at broker 0, in depth-first order."""
 
     parent: Ints
     place: Ints  # of each broker in the order
-    behind: Ints  # the place behind the last that is beneath it
+    behind: Ints  # the place after its subtree
 
 
 class Tree:
-    """Neighbours of each broker; links are exchanged in place. What follows from them is remembered until then."""
+    """Neighbours of each broker; links are exchanged in place. Derived data is cached until then."""
 
     def __init__(self, count: int, links: Iterable[tuple[int, int]]) -> None:
         self.around: list[set[int]] = [set() for _ in range(count)]
@@ -49,7 +49,7 @@ class Tree:
         return all(b in self.around[a] for a, b in pairwise(path))
 
     def exchange(self, path: Path, removed: int) -> None:
-        """The link behind place `removed` of the path for one between its ends."""
+        """Replace the link behind place `removed` of the path by one between its ends."""
         a, b = path[removed], path[removed + 1]
         self.around[a].remove(b)
         self.around[b].remove(a)
@@ -90,9 +90,9 @@ def _rooted(around: Sequence[Collection[int]]) -> Rooted:
 
 
 def below(tree: Rooted, flows: Flows) -> Ints:
-    """[broker, flow]: how many of the flow's members are at the broker or beneath it."""
+    """[broker, flow]: members of the flow in the broker's subtree."""
     stays = len(flows.members)
-    before = np.zeros((len(tree.parent) + 1, stays), dtype=np.int64)  # [place, flow]: members in front of it
+    before = np.zeros((len(tree.parent) + 1, stays), dtype=np.int64)  # [place, flow]: members before it
     before[tree.place[flows.members] + 1, np.arange(stays)[:, None]] = 1
     before.cumsum(axis=0, out=before)
     found: Ints = before[tree.behind] - before[tree.place]
@@ -100,18 +100,18 @@ def below(tree: Rooted, flows: Flows) -> Ints:
 
 
 class Used(NamedTuple):
-    """[broker, flow]: whether a flow needs the broker, and the link to its parent. The root has no such link."""
+    """[broker, flow]: whether a flow needs the broker, and the link to its parent, which the root lacks."""
 
     brokers: Bools
     links: Bools
 
 
 def used(tree: Rooted, flows: Flows) -> Used:
-    """A flow needs the links with members on both sides, and their ends: below each such link, and one above all."""
+    """A flow needs the links with members on both sides, and their ends."""
     beneath, size = below(tree, flows), flows.members.shape[1]
     crossing: Bools = (beneath > 0) & (beneath < size)
     reached = crossing.copy()
-    top = np.argmax(np.where(beneath == size, tree.place[:, None], -1), axis=0)  # the lowest that has all beneath it
+    top = np.argmax(np.where(beneath == size, tree.place[:, None], -1), axis=0)  # lowest broker above all members
     reached[top, np.arange(len(top))] = size > 1
     return Used(reached, crossing)
 
@@ -130,7 +130,7 @@ def flow_costs(tree: Tree, flows: Flows, costs: Costs) -> Floats:
 
 
 def costs_at(tree: Tree, flows: Flows, costs: Costs) -> Floats:
-    """What events cost at each broker: their processing, and half of each of its links."""
+    """The cost of events at each broker: their processing, and half of each of its links."""
     root = tree.rooted
     needed = used(root, flows)
     halves = _upwards(root, costs) * (needed.links @ flows.events) / 2.0
@@ -139,8 +139,8 @@ def costs_at(tree: Tree, flows: Flows, costs: Costs) -> Floats:
     return total
 
 
-def look_prices(tree: Tree, origin: int, costs: Costs, hops_max: int) -> list[float]:
-    """`optimise.looking.prices_of`, of one broker."""
+def broadcast_prices(tree: Tree, origin: int, costs: Costs, hops_max: int) -> list[float]:
+    """Of broadcasts of 0, 1, 2, … hops from one broker."""
     prices = [float(costs.processing[origin])]
     reached = [(origin, -1)]
     for _ in range(hops_max):
@@ -157,7 +157,7 @@ def degrees(tree: Tree) -> list[int]:
 
 
 def spanning_tree(weight: Floats, among: Sequence[int]) -> list[tuple[int, int]]:
-    """The lightest tree over some brokers (Prim)."""
+    """The minimum spanning tree of some brokers (Prim)."""
     members = np.array(among)
     near = weight[members[0], members].copy()
     via = np.zeros(len(members), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Broadcasts on a tree, all of a step at once: whom they reach, hop by hop, and by which paths."""
+"""The broadcasts of a step on a tree: the brokers that they reach, hop by hop, with their paths."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pleach.lab.improve.trees import Neighbours, Tree
 
 
 class Wave(NamedTuple):
-    """All that broadcasts reach with one hop, or with two, …; earlier broadcasts first."""
+    """The brokers that broadcasts reach with a number of hops; earlier broadcasts first."""
 
     broadcast: Ints  # its number, of each path
-    paths: Ints  # one row each, from whom it reaches back to its origin
+    paths: Ints  # one row each, from the reached broker back to the origin
 
 
 def waves(tree: Tree, looks: Mapping[int, int]) -> list[Wave]:
-    """`looks`: how far each origin's broadcast goes; at least to its neighbours."""
+    """`looks`: hops of each origin's broadcast, at least 1."""
     wave = Wave(np.arange(len(looks)), np.array(list(looks))[:, None])
     hops = np.array(list(looks.values()))
     found = [_further(wave, tree.neighbours)]
@@ -30,7 +30,7 @@ def waves(tree: Tree, looks: Mapping[int, int]) -> list[Wave]:
 
 
 def _further(wave: Wave, around: Neighbours) -> Wave:
-    """To all neighbours of whom it has reached, but for where it came from."""
+    """One hop further, except back to the sender."""
     here = wave.paths[:, 0]
     many = around.degree[here]
     path = np.repeat(np.arange(len(here)), many)
@@ -43,7 +43,7 @@ def _further(wave: Wave, around: Neighbours) -> Wave:
 
 
 def broadcast_cost(origins: Sequence[int], reached: Sequence[Wave], costs: Costs) -> float:
-    """One broadcast after the other, nearer brokers first."""
+    """Summed in the order of broadcasts, nearer brokers first."""
     order = np.argsort(np.concatenate([wave.broadcast for wave in reached]), kind="stable")
     there, here = np.concatenate([wave.paths[:, :2] for wave in reached])[order].T
     links = costs.communication[there, here].sum()

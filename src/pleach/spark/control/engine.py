@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.search import DEGREE_MIN, Problem
-from pleach.core.optimise.sightings import Pick, Sighting
-from pleach.core.optimise.tasks import End, Task
+from pleach.core.optimise.search_starts import SearchEnd, SearchTask
+from pleach.core.optimise.sightings import Sighting, TrafficSample
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import SparkError
 from pleach.spark.control.telemetry import SCHEMA, picked_on_spark, write_sightings
@@ -44,24 +44,24 @@ class SparkEngine:
         """The first query of a session takes long: better before the first look than after it."""
         pair = Topology.of([("a", "b")])
         self._pick([], 0.0, 0.0)
-        self._searched(Task(Problem((), Prices().costs(pair.brokers), DEGREE_MIN), pair, 1), 1)
+        self._searched(SearchTask(Problem((), Prices().costs(pair.brokers), DEGREE_MIN), pair, 1), 1)
 
-    async def pick(self, sightings: Sequence[Sighting], since: float, until: float) -> Pick:
+    async def pick(self, sightings: Sequence[Sighting], since: float, until: float) -> TrafficSample:
         return await asyncio.to_thread(self._pick, sightings, since, until)
 
-    async def searched(self, task: Task, starts: int) -> list[End]:
+    async def searched(self, task: SearchTask, starts: int) -> list[SearchEnd]:
         return await asyncio.to_thread(self._searched, task, starts)
 
-    def _searched(self, task: Task, starts: int) -> list[End]:
+    def _searched(self, task: SearchTask, starts: int) -> list[SearchEnd]:
         with explained("the search"):
             return searched_on_spark(self._spark, task, starts)
 
-    def _pick(self, sightings: Sequence[Sighting], since: float, until: float) -> Pick:
+    def _pick(self, sightings: Sequence[Sighting], since: float, until: float) -> TrafficSample:
         self._number += 1
         path = write_sightings(sightings, self._looks, self._number)
         self._recent = [(file, latest) for file, latest in self._recent if latest >= since]
         self._recent.append((path, max((each.at for each in sightings), default=since)))
-        found: list[Pick] = []
+        found: list[TrafficSample] = []
 
         def take(batch: DataFrame, _number: int) -> None:
             window = batch.sparkSession.read.schema(SCHEMA).parquet(*(str(file) for file, _ in self._recent))

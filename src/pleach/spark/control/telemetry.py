@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from pleach.core.optimise.sightings import HASH_BITS, HASH_MAX, SPREAD, Pick, Sighting
+from pleach.core.optimise.sightings import HASH_BITS, HASH_MAX, SPREAD, Sighting, TrafficSample
 from pleach.lake.arrow import arrow_type, load_arrow
 from pleach.spark.lake import spark_schema
 from pleach.spark.planner.flows import flows_in
@@ -29,12 +29,12 @@ def write_sightings(sightings: Sequence[Sighting], directory: Path, number: int)
     return unfinished.rename(path)
 
 
-def picked_on_spark(sightings: DataFrame, since: float, until: float) -> Pick:
-    """As `optimise.sightings.picked`: flows of events published in between, at the level that all brokers kept."""
+def picked_on_spark(sightings: DataFrame, since: float, until: float) -> TrafficSample:
+    """As `optimise.sightings.sampled_traffic`: flows of events published in between, at the level of all brokers."""
     row = sightings.agg(f.max("level").alias("level")).first()
     level = (row["level"] if row else None) or 0
     placed = sightings.where(_is_of_level(level)).transform(_published_between, since, until)
-    return Pick(flows_in(placed), 1 << level)
+    return TrafficSample(flows_in(placed), 1 << level)
 
 
 def _published_between(sightings: DataFrame, since: float, until: float) -> DataFrame:

@@ -1,4 +1,4 @@
-"""From a lake to a journey: the traffic, the tree that it goes over, a cheaper one, and the way there."""
+"""From a lake to exchanges in order: the traffic, the tree that it goes over, a cheaper one, and the way there."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pyspark.sql import functions as f
 
 from pleach.core.messages import Node
 from pleach.core.optimise.cost import Flow
-from pleach.core.optimise.exchange_order import Journey
+from pleach.core.optimise.exchange_order import ExchangeOrder
 from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.reference import lower_bound
 from pleach.core.optimise.search import Problem, best_of
-from pleach.core.optimise.tasks import End, Task
+from pleach.core.optimise.search_starts import SearchEnd, SearchTask
 from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import TraceError
@@ -44,8 +44,8 @@ class Planned:
     """`yardstick`: every event on a tree of its own (S1 §5.6), which no single tree comes down to, as a rule."""
 
     problem: Problem
-    ends: tuple[End, ...]  # of all starts
-    journey: Journey
+    ends: tuple[SearchEnd, ...]  # of all starts
+    order: ExchangeOrder
     yardstick: float
 
     @property
@@ -94,16 +94,16 @@ def planned(
 ) -> Planned:
     """The best tree that many searches find, and the way to it."""
     problem = Problem(traffic.flows, prices.costs(traffic.tree.brokers), wish.degree_max)
-    task = Task(problem, traffic.tree, wish.seed)
+    task = SearchTask(problem, traffic.tree, wish.seed)
     with explained("the search"):
         ends = searched_on_spark(spark, task, wish.starts, lambda done: on_step(STEPS[2], done / wish.starts))
     return concluded(task, ends, wish)
 
 
-def concluded(task: Task, ends: Sequence[End], wish: PlannerOptions) -> Planned:
+def concluded(task: SearchTask, ends: Sequence[SearchEnd], wish: PlannerOptions) -> Planned:
     best = best_of(end.found for end in ends)
-    journey = Journey.of(task.current, best.tree, task.problem, exchanges_max=wish.exchanges_max)
-    return Planned(task.problem, tuple(ends), journey, lower_bound(task.problem.flows, task.problem.costs))
+    order = ExchangeOrder.of(task.current, best.tree, task.problem, exchanges_max=wish.exchanges_max)
+    return Planned(task.problem, tuple(ends), order, lower_bound(task.problem.flows, task.problem.costs))
 
 
 # What the lake says -------------------------------------------------------------------------------------------------

@@ -200,7 +200,7 @@ def test_nobody_is_taken_in_too_far_from_the_root():
 def test_messages_without_a_colour_are_not_legal():
     broker = healthy().brokers["b"]
     assert isinstance(broker, ColouredBroker)
-    with pytest.raises(ProtocolError, match="no part of a coloured broker"):
+    with pytest.raises(ProtocolError, match="not a message of a coloured broker"):
         broker.handle("a", Install(Layer.SUBSCRIPTIONS, 1, "", next(iter(_filters(broker)))), now=0.0)
 
 

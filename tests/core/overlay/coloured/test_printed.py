@@ -9,8 +9,6 @@ from pleach.core.messages import ColourStage
 from pleach.core.overlay.coloured.bounds import (
     ColouredConfig,
     period_min,
-    printed_period_min,
-    printed_timeout,
     stabilisation,
 )
 from pleach.core.overlay.coloured.broker import ColouredBroker
@@ -18,6 +16,7 @@ from pleach.core.overlay.coloured.keeper import ChildState, Keeper
 from pleach.scenario.coloured_settings import colouring_of
 from pleach.sim.run import ScenarioRun
 from support.overlay.coloured.coloured_networks import flaws_of_tree, with_period
+from support.overlay.coloured.printed_bounds import printed_period_min, printed_timeout
 from support.overlay.coloured.small_networks import client, directed, noted, violations
 
 JUST_ABOVE = 1.01

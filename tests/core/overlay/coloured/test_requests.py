@@ -146,7 +146,7 @@ def test_a_broker_that_left_stays_outside():
 @pytest.mark.parametrize(
     ("step", "says"),
     [
-        (remove(4.2, "a"), "a is of the root group"),
+        (remove(4.2, "a"), "a is in the root group"),
         (exchange(4.2, "df", "be"), "there is no link d–f"),
         (exchange(4.2, "bd", "ac"), "does not lie between"),
         (swap(4.2, "d", "b", "f"), "there is no link b–f"),
@@ -216,7 +216,7 @@ def test_while_the_tree_is_not_known_requests_wait_but_not_for_ever(census):
     for _ in range(ROUNDS_MAX - 1):
         assert books.turn(census) == RequestTurn(is_changed=False, moves=[], answers=[])
     ((_, told),) = books.turn(census).answers
-    assert "the tree is not whole" in told.refusal
+    assert "the tree is not complete" in told.refusal
     assert not books.state.pending
 
 

@@ -290,9 +290,9 @@ def _finish(run: ScenarioRun, judgement: Judgement) -> None:
     judgement.flaws += [str(violation) for violation in verdict.violations[:FLAWS_SHOWN_MAX]]
     judgement.flaws += [f"unusable: {verdict.unusable}"] if verdict.unusable else []
     judgement.flaws += [
-        f"{name} waits for {sorted(client._state.asked)}"
+        f"{name} waits for {sorted(client._state.unanswered.asked)}"
         for name, client in run.clients.items()
-        if client._state.asked and not _is_young(run, name)
+        if client._state.unanswered.asked and not _is_young(run, name)
     ]
     judgement.faults = sum(record.kind == RecordKind.FAULT for record in result.records)
     judgement.changes = sum(r.detail.startswith("operation") and r.detail.endswith("done") for r in result.records)

@@ -1,4 +1,4 @@
-"""Matching: which destinations want an event, among many filters (see `matching.py` for how)."""
+"""The matching index: the destinations of an event, among many filters (`matching.py`)."""
 
 from __future__ import annotations
 

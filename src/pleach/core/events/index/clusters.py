@@ -1,4 +1,4 @@
-"""A cluster: the conjunctions that share their rarest equalities. Few are scanned, many become a field of grids."""
+"""A cluster: the conjunctions that share their rarest equalities; a list, or a field of grids where it is large."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypeAlias
 from pleach.core.events.index.grid import Field, Grid, GridEntry
 from pleach.core.events.index.predicates import Getter, holds
 
-SCAN_MAX = 12  # on W1 anything from 6 to 16 did equally well, within the noise
-FIELD_MIN = 6  # below half of it, so that a cluster at the limit does not flip with each change
+SCAN_MAX = 12  # on workload W1 any value from 6 to 16 is equally fast
+FIELD_MIN = 6  # half of it, so that a cluster at the limit does not change its form repeatedly
 
 Cluster: TypeAlias = list[GridEntry] | Field[GridEntry]
 
 
 def added(cluster: Cluster | None, entry: GridEntry) -> Cluster:
-    """The cluster that holds `entry` too; the same object where its form does not change."""
+    """The cluster with `entry`; the same object unless its form changes."""
     match cluster:
         case None:
             return [entry]
@@ -30,7 +30,7 @@ def added(cluster: Cluster | None, entry: GridEntry) -> Cluster:
 
 
 def removed(cluster: Cluster, entry: GridEntry) -> Cluster | None:
-    """The cluster without `entry`; None where nothing is left."""
+    """The cluster without `entry`; None if it is empty."""
     if isinstance(cluster, list):
         cluster.remove(entry)
         return cluster or None
@@ -39,7 +39,7 @@ def removed(cluster: Cluster, entry: GridEntry) -> Cluster | None:
 
 
 def collect(cluster: Cluster, get: Getter, found: set[Hashable]) -> None:
-    """Add to `found` the owners that want the event; owners found already cost nothing more."""
+    """Add the owners whose entries match the event to `found`; owners found already are skipped."""
     if isinstance(cluster, list):
         for entry in cluster:
             if entry.owner not in found and holds(entry.predicates, get):

@@ -1,8 +1,8 @@
-"""Many conjunctions as the bits of integers: a few operations on whole numbers rule most of them out.
+"""Grids: many conjunctions as bits of integers, so that a few integer operations rule most of them out.
 
-Each conjunction has a slot, that is, a bit. `columns` say per attribute which bits a value rules out (`column.py`);
-what remains are candidates, to be verified one by one. A slot is never used twice: what is removed leaves a dead bit,
-and a grid with too many of them, or grown beyond what its boundaries were chosen for, is built anew.
+Each conjunction has a slot, i.e. a bit. `columns` give per attribute the bits that a value rules out (`column.py`); the
+rest are candidates, verified one by one. Slots are not reused: a removed conjunction leaves a dead bit. A grid that is
+full of slots is rebuilt.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Generic, TypeVar
 from pleach.core.events.index.column import Column
 from pleach.core.events.index.predicates import Predicate
 
-GRID_ENTRIES_MAX = 4096  # wider rows mean fewer of them per event, and more to copy per change
+GRID_ENTRIES_MAX = 4096  # wider rows: fewer per event, more to copy per change
 GRID_SLOTS_MIN = 64
-SLOTS_PER_ENTRY = 2  # how far a grid may grow, or rot, before it is built anew
+SLOTS_PER_ENTRY = 2  # slots per entry before a grid is rebuilt
 
 
 class GridEntry:
-    """A conjunction in an index: whose it is, what has to be verified, and where it is."""
+    """A conjunction in an index: its owner, the predicates to verify, and its slot."""
 
     __slots__ = ("grid", "owner", "predicates", "slot")
 
@@ -34,7 +34,7 @@ E = TypeVar("E", bound=GridEntry)
 
 
 class Grid(Generic[E]):
-    """Its attributes are there to be read by the loops outside: `masks` has the bits of each owner."""
+    """Loops outside read its attributes; `masks`: the bits of each owner."""
 
     __slots__ = ("_slots_max", "alive", "axes", "columns", "entries", "masks", "patterned")
 
@@ -116,7 +116,7 @@ class Field(Generic[E]):
         return (entry for grid in self.grids for entry in grid)
 
     def add(self, entry: E) -> None:
-        for grid in reversed(self.grids):  # the last one has room, but for one time in thousands
+        for grid in reversed(self.grids):  # the last one nearly always has room
             if len(grid) < GRID_ENTRIES_MAX:
                 grid.add(entry)
                 return

@@ -1,7 +1,6 @@
-"""Where a conjunction goes in the matching index: under the equalities that the fewest conjunctions share.
+"""The placement of a conjunction in the matching index: under the equalities that the fewest conjunctions share.
 
-What subscribers ask for often is, as a rule, published often; a rare equality is rarely opened by an event and its
-cluster is small.
+Values with many subscriptions are usually published often. The cluster of a rare equality is small and rarely visited.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 from pleach.core.events.constraint import Conjunction, Constraint, TypeConstraint
 from pleach.core.events.index.predicates import Predicate, predicates_of
 
-POINTS_MAX = 4  # an IN of at most so many values is taken as that many equalities
-PLACES_MAX = 8  # entries of one conjunction
+POINTS_MAX = 4  # an IN of at most this many values counts as equalities
+PLACES_MAX = 8  # of one conjunction
 
 
 class Equality(NamedTuple):
@@ -24,14 +23,14 @@ class Equality(NamedTuple):
 
 class IndexPlacement(NamedTuple):
     equalities: tuple[Equality, ...]  # none, one or two, the rarest first
-    rest: tuple[Predicate, ...]  # what remains to be verified there
+    rest: tuple[Predicate, ...]  # predicates that remain to be verified
 
 
 Choice: TypeAlias = tuple[str, tuple[Any, ...]]  # an attribute, and the values that a conjunction admits for it
 
 
 class Popularity:
-    """How many conjunctions have each equality, whether it was chosen for their place or not."""
+    """The number of conjunctions with each equality, chosen for their placement or not."""
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[Any, int]] = {}
@@ -61,13 +60,13 @@ def _equalities(options: Iterable[Choice]) -> Iterator[tuple[str, Any]]:
 
 
 def choices(conjunction: Conjunction) -> list[Choice]:
-    """The equalities to choose from. A conjunction that admits nothing has a choice without values."""
+    """The equalities to choose from. An unsatisfiable conjunction has a choice without values."""
     found = ((name, _few_points(constraint)) for name, constraint in conjunction.constraints.items())
     return [(name, values) for name, values in found if values is not None]
 
 
 def _few_points(constraint: Constraint) -> tuple[Any, ...] | None:
-    """`constraint.points()` where these are few. Every change asks: it pays to look only for `=` and IN as written."""
+    """`constraint.points()` where these are few. On the path of every change, so only `=` and IN are recognised."""
     inside_first, cuts = constraint.ranges
     count = len(cuts)
     if (
@@ -87,7 +86,7 @@ def _few_points(constraint: Constraint) -> tuple[Any, ...] | None:
 
 
 def places(conjunction: Conjunction, options: list[Choice], popularity: Popularity) -> Iterator[IndexPlacement]:
-    """One place per combination of the chosen equalities' values; none for a conjunction that admits nothing."""
+    """One placement per combination of the chosen equalities' values; none for an unsatisfiable conjunction."""
     chosen = _chosen(sorted(options, key=lambda choice: (popularity.of(choice), choice[0])))
     settled = {name for name, values in chosen if not _is_ambiguous(values)}
     rest = predicates_of(item for item in conjunction.constraints.items() if item[0] not in settled)

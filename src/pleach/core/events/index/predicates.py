@@ -1,4 +1,4 @@
-"""Constraints laid out flat, for the loop that runs once per candidate and event.
+"""Constraints as flat tuples, for the loop that runs once per candidate and event.
 
 `holds` is `Conjunction.matches` with fewer calls, and tested equal. Most constraints are an interval that includes
 its ends, or can be written as one: no integer or float lies between 50 and the next float, so x > 50 is x >= that.
@@ -22,12 +22,12 @@ Getter: TypeAlias = Callable[[str], Any]
 KIND_OF_CLASS: dict[type, TypeConstraint] = {
     **KIND_OF,
     NoneType: TypeConstraint.ABSENT,
-}  # a missing attribute reads as None
-EXACT_MAX = 2**53  # up to here every integer is a float, and so none lies between two adjacent floats
+}  # a missing attribute is None
+EXACT_MAX = 2**53  # up to here every integer is a float
 
 
 def predicates_of(constraints: Iterable[tuple[str, Constraint]]) -> tuple[Predicate, ...]:
-    """The most selective first, as far as that can be told without knowing the events."""
+    """Sorted by estimated selectivity, the most selective first."""
     ordered = sorted(constraints, key=lambda item: _looseness(item[1]))
     return tuple((name, c.kind, *_closed(c), c) for name, c in ordered)
 
@@ -55,7 +55,7 @@ def _looseness(constraint: Constraint) -> int:
 
 
 def _closed(constraint: Constraint) -> tuple[Any, Any]:
-    """The ends of the closed interval that the constraint is; (None, None) if it is none."""
+    """The ends of the constraint as a closed interval; (None, None) if it is not one."""
     inside_first, cuts = constraint.ranges
     if constraint.patterns or constraint.kind < TypeConstraint.NUMBER or len(cuts) + inside_first > 2 or not cuts:
         return None, None
@@ -73,7 +73,7 @@ def _is_exact(end: Cut | None) -> bool:
 
 
 def _closed_end(end: Cut | None, side: int, infinity: float) -> int | float:
-    """`side` is where the cut lies if the value itself belongs to the interval, `infinity` the way out of it."""
+    """`side`: of the cut if the value itself belongs to the interval; `infinity`: the direction out of it."""
     if end is None:
         return infinity
     value: int | float = end[0]

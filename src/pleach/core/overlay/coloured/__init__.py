@@ -1,4 +1,4 @@
-"""A broker tree that finds back by itself, and is reconfigured without loss: three colours, three trees, three tables.
+"""Coloured networks (S1 §4.5): a self-stabilising broker tree that is reconfigured without loss, with three tables.
 
-Not to be confused with `core/overlay/exchange/colours.py`: the colours there are marks of events on one cycle.
+Not to be confused with `core/overlay/exchange/colours.py`, whose colours mark events on one cycle.
 """

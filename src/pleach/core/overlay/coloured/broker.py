@@ -1,17 +1,17 @@
-"""A broker of a coloured network: the routing layer three times, and a keeper of its place in the tree.
+"""A broker of a coloured network: three routing layers, and the keeper of its position in the tree.
 
     clients  ── (un)subscribe ──▶ plane NEW       events ──▶ plane of their colour
              ── publish ────────▶ plane CURRENT   recolourings, joins, requests ──▶ keeper
 
-It meets the drivers' contract of a broker, like `Broker`, and shares routing with it; what that one has
-of seam and protocols it does not need, for a tree here changes only between two colours.
+It has the driver interface of `Broker` and shares the routing layer with it. It needs neither the seam nor overlay
+protocols, since the tree changes only between two colours.
 
-Rule 1: an event keeps the colour of its publisher's broker (S1 §4.5.3): it passes one tree, and comes once.
-Rule 2: a subscription goes out in the new colour. It is confirmed once that colour is old: then nobody publishes in
-        any colour that does not know it.
-Rule 3: an end of a subscription goes out in every colour: what nobody wants is missed in none.
-Rule 4: a message of a colour that is new for its sender and old here has come before the recolouring that it belongs
-        to: over a link of the next tree it may be faster than that over the current one. It waits for it.
+Rule 1: an event keeps the colour of its publisher's broker (S1 §4.5.3): it travels in one tree and arrives once.
+Rule 2: a subscription is sent in the new colour. It is confirmed once that colour is old: from then on every colour in
+        which events are published has it.
+Rule 3: an unsubscription is sent in every colour.
+Rule 4: a message whose colour is new at its sender and old here arrived before its recolouring: a link of the next tree
+        may be faster than the current one. It waits for the recolouring.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ from pleach.core.routing.clients import ClientTable, refusal
 from pleach.core.routing.router import Router, RoutingConfig
 from pleach.errors import ProtocolError
 
-EARLY_MAX: Final = 1_000_000  # messages that wait for the recolouring they belong to
+EARLY_MAX: Final = 1_000_000  # messages that wait for their recolouring
 HELD_MAX: Final = 1_000_000  # events that wait for the next recolouring
 BETWEEN_BROKERS: frozenset[type] = frozenset(get_args(ColouredMessage))
 OPERATOR_REQUESTS: frozenset[type] = frozenset(get_args(OperatorRequest))
 
 
 class ColouredState(msgspec.Struct, frozen=True, array_like=True):
-    """All of a coloured broker as plain data."""
+    """The state of a coloured broker as plain data."""
 
     planes: PlanesState
     keeper: KeeperState
@@ -94,11 +94,11 @@ class ColouredBroker:
         phase = ColouredPhase.ROOT if is_first else ColouredPhase.OUTSIDE if parent is None else ColouredPhase.MEMBER
         self._keeper = Keeper(name, colouring, self._planes, phase)
         self._holding = Holding(order)
-        self._guests = ClientHandover()
+        self._handover = ClientHandover()
         self._early: list[tuple[Node, Coloured]] = []
-        self._links: set[Node] = set()  # to other brokers, open at this end
+        self._links: set[Node] = set()  # open links to other brokers
 
-    # What drivers see of it ----------------------------------------------------------------------------------
+    # Driver interface ----------------------------------------------------------------------------------------
 
     @property
     def router(self) -> Router:
@@ -118,7 +118,7 @@ class ColouredBroker:
 
     @property
     def operation(self) -> str:
-        """No operation locks it."""
+        """Always empty: operations do not lock it."""
         return ""
 
     @property
@@ -133,7 +133,7 @@ class ColouredBroker:
         return self._linked(self._followed(self._keeper.timer(now)))
 
     def resume(self, *, now: float) -> Sequence[Effect]:
-        """Links may have been lost with the memory of them: all that are wanted are asked for again."""
+        """Ask for all links again: they may have been lost with the state."""
         self._links = {*self._planes.neighbours()} - {self.name}
         return [*(LinkUp(to) for to in sorted(self._links)), *self._keeper.resume(now)]
 
@@ -150,24 +150,22 @@ class ColouredBroker:
         if kind in CLIENT_REQUESTS:
             return self._asked_for(sender, message)  # type: ignore[arg-type]
         if kind is Farewell:
-            return [Send(self._guests.state.relay, OnBehalf(sender, Farewell()))]
+            return [Send(self._handover.state.relay, OnBehalf(sender, Farewell()))]
         if kind in OPERATOR_REQUESTS and sender == OPERATOR:
             return self._asked(message, now)  # type: ignore[arg-type]
-        raise ProtocolError(self.name, sender, message, "no part of a coloured broker owns this message")
+        raise ProtocolError(self.name, sender, message, "not a message of a coloured broker")
 
     def _tinted(self, sender: Node, message: Coloured) -> Sequence[Effect]:
         stage = self._planes.stage_of(message.colour)
-        is_early = (message.stage is ColourStage.NEW and stage is ColourStage.OLD) or self._is_unborn
+        is_early = (message.stage is ColourStage.NEW and stage is ColourStage.OLD) or self._is_before_first_tree
         if is_early and len(self._early) < EARLY_MAX:
             self._early.append((sender, message))
-        is_late = (
-            message.stage is ColourStage.OLD and stage is ColourStage.NEW
-        )  # the table that it was meant for is gone
+        is_late = message.stage is ColourStage.OLD and stage is ColourStage.NEW  # its table was emptied
         return () if is_early or is_late else self._entered(sender, message, stage)
 
     @property
-    def _is_unborn(self) -> bool:
-        """Whether it waits for its first tree: some of that may know of it already."""
+    def _is_before_first_tree(self) -> bool:
+        """Whether it waits for its first tree, whose brokers may know of it already."""
         return self.phase is ColouredPhase.OUTSIDE and not self._planes.neighbours()
 
     def _entered(self, sender: Node, message: Coloured, stage: ColourStage) -> Sequence[Effect]:
@@ -184,7 +182,7 @@ class ColouredBroker:
         return self._holding.passed(sends, self._planes.of(ColourStage.OLD).router.neighbours)
 
     def _followed(self, reaction: KeeperReaction) -> Sequence[Effect]:
-        """What the keeper wants done; and after a recolouring, all that has waited for it."""
+        """The effects of the keeper; after a recolouring also those of all that waited for it."""
         effects = [*reaction.effects]
         if reaction.turned or reaction.has_begun:
             early, self._early = self._early, []
@@ -196,50 +194,50 @@ class ColouredBroker:
         effects += released.sends
         for client, publish in released.published:
             effects += self._publish(ColourStage.OLD, client, publish)
-        for client in self._guests.turn():
+        for client in self._handover.turn():
             effects += self._arrived(client)
-        if self.phase is ColouredPhase.OUTSIDE and not self._guests.state.relay:
+        if self.phase is ColouredPhase.OUTSIDE and not self._handover.state.relay:
             effects += self._leaves()
         return [*effects, *self._superfluous()]
 
     # Clients of a broker that leaves ---------------------------------------------------------------------------
 
     def _asked_for(self, client: Node, message: ClientRequest) -> Sequence[Effect]:
-        relay = self._guests.state.relay
+        relay = self._handover.state.relay
         if not relay:
-            return () if self._guests.keeps(client, message) else self._request(client, message)
+            return () if self._handover.keeps(client, message) else self._request(client, message)
         here = self._everywhere(client, message) if isinstance(message, Unsubscribe | Detach) else ()
         return [*here, Send(relay, OnBehalf(client, message))]
 
     def _leaves(self) -> list[Send]:
-        """From now on the parent serves the clients, but for events that are under way in the trees before."""
-        self._guests.state.relay = relay = self._planes.of(ColourStage.CURRENT).parent or ""
+        """From now on the parent serves the clients, except for events in flight in the trees before."""
+        self._handover.state.relay = relay = self._planes.of(ColourStage.CURRENT).parent or ""
         known = self._planes.own_events()
         return [Send(relay, OnBehalf(client, Attach(own))) for client, own in sorted(known.items())] if relay else []
 
     def _redirected(self, message: Message) -> list[Send]:
-        """This broker has left, and all that was under way to its clients has come: they go."""
-        if not self._guests.state.relay or message != Carried(self._keeper.leaving, ""):
+        """This broker has left, and all events for its clients have arrived: redirect them."""
+        if not self._handover.state.relay or message != Carried(self._keeper.leaving, ""):
             return []
-        return [Send(client, Redirect(self._guests.state.relay)) for client in self._planes.own_events()]
+        return [Send(client, Redirect(self._handover.state.relay)) for client in self._planes.own_events()]
 
     def _on_behalf(self, message: OnBehalf) -> Sequence[Effect]:
-        client, request, relay = message.client, message.request, self._guests.state.relay
+        client, request, relay = message.client, message.request, self._handover.state.relay
         if relay:
             return [Send(relay, message)]
         if isinstance(request, Farewell):
             return self._arrived(client)
-        known = [LinkUp(client, is_client=True)] if self._guests.announce(client) else []
+        known = [LinkUp(client, is_client=True)] if self._handover.announce(client) else []
         return [*known, *self._request(client, request)]
 
     def _arrived(self, client: Node) -> list[Effect]:
-        return [effect for kept in self._guests.arrived(client) for effect in self._request(client, kept)]
+        return [effect for kept in self._handover.arrived(client) for effect in self._request(client, kept)]
 
     # Clients -------------------------------------------------------------------------------------------------
 
     def _request(self, client: Node, message: ClientRequest) -> Sequence[Effect]:
         if not self._planes.knows(client) and not isinstance(message, Attach):
-            return self.sessions.handle(client, message)  # which refuses it
+            return self.sessions.handle(client, message)  # refused there
         match message:
             case Attach(own_events):
                 for stage in ColourStage:
@@ -254,7 +252,7 @@ class ColouredBroker:
             case Detach():
                 return self._everywhere(client, message)
             case Renewed():
-                return ()  # the planes are told anew, whatever was renewed
+                return ()  # planes are rebuilt anyway
             case _:
                 return [refusal(client, message, "a coloured network has no advertisements")]
 
@@ -269,11 +267,11 @@ class ColouredBroker:
         return self._passed(stage, self._planes.request(stage, client, publish))
 
     def _subscribe(self, client: Node, message: Subscribe) -> Sequence[Effect]:
-        """The client says what it has, each time it renews: whatever is known of it otherwise is wrong."""
+        """Subscribe or renew: the client's state is authoritative."""
         name, wanted = message.subscription, message.filter
         told = self._planes.request(ColourStage.NEW, client, Subscribe(name, wanted, renews=True))
         if message.renews or (message.network_wide and not self._is_everywhere(client, message)):
-            return told  # it will ask again
+            return told  # the client asks again
         return [*told, Send(client, Subscribed(name))]
 
     def _is_everywhere(self, client: Node, message: Subscribe) -> bool:
@@ -281,7 +279,7 @@ class ColouredBroker:
         return client in sessions and sessions.subscriptions(client).get(message.subscription) == message.filter
 
     def _everywhere(self, client: Node, message: Unsubscribe | Detach) -> list[Send]:
-        """In every colour, as far as the client is known there. The answer to the client is the caller's."""
+        """In every colour where the client is known. The caller answers the client."""
         sends: list[Send] = []
         for stage in ColourStage:
             sessions = self._planes.of(stage).sessions
@@ -314,19 +312,19 @@ class ColouredBroker:
         return linked
 
     def _superfluous(self) -> list[LinkDown]:
-        """Links that no colour has any more, and those that only something was asked over."""
+        """Links that no colour has, including those opened for a single request."""
         return [LinkDown(to) for to in sorted(self._links - {*self._planes.neighbours()})]
 
     # State ---------------------------------------------------------------------------------------------------
 
     def capture(self) -> bytes:
         planes, keeper = self._planes.capture(), self._keeper.capture()
-        return pack(ColouredState(planes, keeper, self._holding.state, self._guests.state, self._early))
+        return pack(ColouredState(planes, keeper, self._holding.state, self._handover.state, self._early))
 
     def restore(self, data: bytes) -> None:
         state = unpack(data, ColouredState)
         self._planes.restore(state.planes)
         self._keeper.restore(state.keeper)
         self._holding.state = state.holding
-        self._guests.state = state.guests
+        self._handover.state = state.guests
         self._early = list(state.early)

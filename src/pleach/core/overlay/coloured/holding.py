@@ -1,10 +1,10 @@
-"""What waits for a recolouring, so that nothing overtakes what is still under way in the tree before (S1 §4.5.4).
+"""Events that wait for a recolouring, so that they do not overtake events in the tree before (S1 §4.5.4).
 
     fifo     an event of the current colour waits before a link that the old tree does not have
-    causal   where the tree has changed, what clients publish waits at their own broker
+    causal   where the tree has changed, events of clients wait at their own broker
 
-After the next recolouring all of the old tree has arrived, and what waited goes on, in the colour that it got when it
-was published: it has a whole period before that colour is emptied.
+After the next recolouring all events of the old tree have arrived. The held events are sent in the colour that they got
+when they were published, which is emptied one period later.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class Holding:
         return len(self.state.published) + len(self.state.sends)
 
     def holds(self, client: Node, message: Publish) -> bool:
-        """Whether this publication waits; it is kept then."""
+        """Whether this publication waits; if so, it is kept."""
         if self._order is not Order.CAUSAL or not self.state.is_changed:
             return False
         self.state.published.append((client, message))
         return True
 
     def passed(self, sends: Iterable[Send], known_links: Sequence[Node]) -> list[Send]:
-        """Those of these sends, of the current colour, that need not wait. `known_links`: of the old tree."""
+        """The sends of the current colour that need not wait. `known_links`: of the old tree."""
         if self._order is not Order.FIFO:
             return list(sends)
         passed = []
@@ -67,6 +67,6 @@ class Holding:
         return passed
 
     def turn(self, *, is_changed: bool) -> Released:
-        """A recolouring: what has waited goes on."""
+        """A recolouring: release what was held."""
         former, self.state = self.state, HoldingState(is_changed)
         return Released(former.published, [Send(to, tinted) for to, tinted in former.sends])

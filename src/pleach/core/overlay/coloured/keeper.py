@@ -1,20 +1,20 @@
-"""How one broker keeps its place in the tree (S1 Algorithms 9 to 15): recolouring, second chance, joining, root group.
+"""The keeper of a broker's position in the tree (S1 Algorithms 9 to 15): recolouring, joining, root group.
 
                Recolour from the parent, Welcome
         ┌──────────────────────────────────────────┐
-        ▼          nothing heard for ξ'            │          nobody before it in the group answers
+        ▼          no recolouring for ξ'          │          no broker before it in the group answers
      MEMBER ────────────────────────────────▶ SEEKING ─────────────────────────────────────────────▶ ROOT
         ▲                                                                                             │
-        └───────────── Welcome: somebody before it in the group has come back ────────────────────────┘
-     OUTSIDE: not of the tree, before it is added and after it was removed
+        └───────────── Welcome from a broker before it in the group          ────────────────────────┘
+     OUTSIDE: not in the tree, before it is added and after it was removed
 
-Rule 1: a recolouring is taken only from the parent in the new colour, and over h links at most. Without the second half
-        one that a fault has put on a cycle would go round for ever, and nobody on it would miss the root.
-Rule 2: a child that has not acknowledged the last recolouring gets no other one, and is dropped.
-Rule 3: who has a place to give points only at children that have acknowledged: those are of the tree.
-Rule 4: the first of the group is root, whatever happens. Another one that is root asks those before it at each turn.
-Rule 5: nothing but the tree's next recolouring says that a change is in effect. A joiner is taken into the new colour
-        at once, and so takes part from then on.
+Rule 1: a recolouring is accepted only from the parent in the new colour, and over h links at most. Without the bound,
+        one that a fault put on a cycle would circulate for ever, and no broker on it would miss the root.
+Rule 2: a child that has not acknowledged the last recolouring is dropped and gets no other one.
+Rule 3: a broker forwards joiners only to children that have acknowledged: those are in the tree.
+Rule 4: the first of the group is always root. Another root asks those before it at each recolouring.
+Rule 5: a change is in effect with the tree's next recolouring. A joiner is accepted into the new colour at once and
+        takes part from then on.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from pleach.core.overlay.coloured.requests import Answer, CensusState, RequestsS
 from pleach.core.overlay.coloured.trees import NOBODY
 from pleach.errors import ProtocolError
 
-TURN: Final = "coloured:turn"  # the timer: what it means depends on the phase
+TURN: Final = "coloured:turn"  # the timer; its meaning depends on the phase
 
 
 class ColouredPhase(StrEnum):
@@ -60,18 +60,18 @@ class ColouredPhase(StrEnum):
 
 
 class ChildState(IntEnum):
-    """What a broker knows of a child (S1: a flag)."""
+    """The state of a child (S1: a flag)."""
 
-    FRESH = 0  # taken in since the last recolouring
-    ASKED = 1  # has got the last recolouring, and not answered
+    FRESH = 0  # accepted since the last recolouring
+    ASKED = 1  # the last recolouring was sent and not acknowledged
     CONFIRMED = 2
 
 
 class KeeperState(msgspec.Struct, array_like=True):
-    """`depth`: links from the root. `due`: when the timer is. `asking`: whose turn it is in the group.
+    """`depth`: links from the root. `due`: time of the timer. `asking`: index of the asked broker in the group.
 
-    `lost`: the parent that was not heard of. `leaving`: the operation by which an operator has this broker leave; no
-    recolouring makes it leave otherwise, whatever a fault has put into it.
+    `lost`: the parent that went silent. `leaving`: the operator's operation by which this broker leaves; without it, no
+    recolouring, which may be damaged, makes it leave.
     """
 
     phase: ColouredPhase
@@ -87,7 +87,7 @@ class KeeperState(msgspec.Struct, array_like=True):
 
 
 class KeeperReaction(NamedTuple):
-    """`turned`: the recolouring that the colours have just followed. `has_begun`: the new plane has, in any case."""
+    """`turned`: the recolouring that was just carried out. `has_begun`: the new plane was started without one."""
 
     effects: Sequence[Effect] = ()
     turned: Recolour | None = None
@@ -114,7 +114,7 @@ class Keeper:
 
     @property
     def leaving(self) -> str:
-        """The operation by which this broker leaves the tree, or has left it."""
+        """The operation by which this broker leaves or has left the tree."""
         return self._state.leaving
 
     def handle(self, sender: Node, message: Message, now: float) -> KeeperReaction:
@@ -134,7 +134,7 @@ class Keeper:
             case Carried(operation, refusal):
                 return KeeperReaction([self._concluded(operation, refusal)])
             case _:
-                raise ProtocolError(self._name, sender, message, f"the keeper of a {self.phase} does not know it")
+                raise ProtocolError(self._name, sender, message, f"not a message for a keeper that is {self.phase}")
 
     # Recolouring ---------------------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ class Keeper:
         return KeeperReaction([Send(sender, RecolourAck()), *seen, *turned, *self._reset(now)], recolour)
 
     def _turn(self, recolour: Recolour) -> list[Effect]:
-        """Follow a recolouring, and pass it on."""
+        """Carry out a recolouring, and forward it."""
         built, name = self._planes.of(ColourStage.NEW), self._name
         standing = self._state.standing
         built.children = [child for child in built.children if standing.get(child) in KEPT]
@@ -164,7 +164,7 @@ class Keeper:
         return [*passed_on, *self._welcomes(recolour.moves), *self._counted()]
 
     def _welcomes(self, moves: list[ParentChange]) -> list[Send]:
-        """To brokers that are new here: no recolouring has come to them."""
+        """To new brokers, which get no recolouring."""
         welcome = Welcome(self._planes.colour, self._state.root, moves)
         return [Send(move.broker, welcome) for move in moves if move.is_new and move.parent == self._name]
 
@@ -180,7 +180,7 @@ class Keeper:
         return KeeperReaction(self._counted())
 
     def _counted(self) -> list[Send]:
-        """Tell the parent of the tree from here on, once all of it is known. The root keeps it."""
+        """Report the subtree to the parent once it is complete. The root keeps it."""
         current = self._planes.of(ColourStage.CURRENT)
         whole = self._state.census.whole(self._name, current.parent, current.children)
         return [Send(current.parent, Census(whole))] if whole and current.parent is not None else []
@@ -226,7 +226,7 @@ class Keeper:
                 return self._colouring.timeout
 
     def resume(self, now: float) -> list[Effect]:
-        """Set the timer again; one that a fault has set to anything is due within its limit."""
+        """Set the timer again; a damaged one is due within its limit."""
         if self._state.phase is ColouredPhase.OUTSIDE:
             return []
         left, limit = self._state.due - now, self._limit(self._state.phase)
@@ -240,7 +240,7 @@ class Keeper:
         return self._rank == 0
 
     def _seek(self, index: int, now: float) -> KeeperReaction:
-        """Ask the next of the group for a place; who has asked all before it is root."""
+        """Ask the next of the group for a parent; a member that has asked all before it becomes root."""
         group = self._colouring.group
         index %= len(group)
         if group[index] == self._name:
@@ -258,7 +258,7 @@ class Keeper:
         return KeeperReaction([*seen, *effects], turned)
 
     def _probe(self) -> list[Send]:
-        """Ask one of those before this root in the group, each time another one."""
+        """Ask one of those before this root in the group, in turn."""
         if self._is_first:
             return []
         self._state.asking = (self._state.asking + 1) % self._rank
@@ -280,7 +280,7 @@ class Keeper:
         return KeeperReaction(self._adopt(join.joiner))
 
     def _succeeds(self, join: JoinTree) -> bool:
-        """Whether the root of this broker's tree asks, and should not be root while this broker is there."""
+        """Whether the asking root must yield to this broker, which precedes it in the group."""
         group = self._colouring.group
         is_before = join.joiner in group and self._rank < group.index(join.joiner)
         return (
@@ -288,11 +288,11 @@ class Keeper:
         )
 
     def _pointer(self, join: JoinTree) -> Node | None:
-        """Whom to ask instead (S1 Algorithm 15): None where there is room, or nobody else."""
+        """The child to forward a joiner to (S1 Algorithm 15); None where there is room, or no such child."""
         children, standing = self._planes.of(ColourStage.NEW).children, self._state.standing
         others = [c for c in children if standing.get(c) is ChildState.CONFIRMED and c not in (join.joiner, join.avoid)]
         has_room = len(children) < self._colouring.degree or join.joiner in children
-        is_last = self._state.depth + 1 >= self._colouring.height  # children of a child would be too far from the root
+        is_last = self._state.depth + 1 >= self._colouring.height  # grandchildren would be too far from the root
         if not others or is_last or (has_room and join.avoid != self._name):
             return None
         return others[crc32(join.joiner.encode()) % len(others)]
@@ -316,14 +316,14 @@ class Keeper:
         return KeeperReaction([*dismissed, *seen, *self._welcomes(welcome.moves), *self._reset(now)], has_begun=True)
 
     def _enter(self, phase: ColouredPhase) -> list[Effect]:
-        """Whoever misses the root, and whoever is root, is noted in the trace."""
+        """Changes of the phase are observed in the trace."""
         former, self._state.phase = self._state.phase, phase
         return [Observe(Observed.STATE, detail=f"coloured: {phase}")] if phase is not former else []
 
     # Requests ------------------------------------------------------------------------------------------------
 
     def _carry(self, carry: Carry) -> KeeperReaction:
-        """To be carried out: by this broker, if it is root, else by whom it takes for it."""
+        """Handle a request if this broker is root, else send it to the root."""
         if carry.asked == self._name and isinstance(carry.request, RequestRemove):
             self._state.leaving = carry.request.operation
         if self._state.phase is ColouredPhase.ROOT:
@@ -353,7 +353,7 @@ class Keeper:
         self._state = state
         self._requests.state = state.requests
         if state.phase is ColouredPhase.ROOT and self._rank == len(self._colouring.group):
-            self._state.phase = ColouredPhase.SEEKING  # it cannot be
+            self._state.phase = ColouredPhase.SEEKING  # not a member of the group
         if self._is_first:
             self._state.phase = ColouredPhase.ROOT
 

@@ -1,13 +1,13 @@
-"""The three planes of a broker: for each colour, who is parent and who are children, and a routing layer of its own.
+"""The three planes of a broker: per colour, its parent and children in that tree, and a routing layer.
 
-    plane   = pointers + Router + Sessions, the same routing layer that every broker has once
-    colours count 0, 1, 2, 0, …: the new one comes after the current one, and that after the old one
+    plane   = pointers + Router + ClientTable, the routing layer that other brokers have once
+    colours count 0, 1, 2, 0, …: old, current, new
 
-Rule 1: which colour is new is all that is kept; the others follow. So colours cannot contradict each other.
-Rule 2: a plane takes a message only from its parent as from a parent, and from its children as from children. Edges of
-        which the two ends think otherwise carry nothing: whatever pointers a fault leaves, a broker has one parent, and
-        no event goes round in more than one circle.
-Rule 3: a plane that becomes new starts empty: neither entries nor clients of it are older than one turn of the colours.
+Rule 1: only the new colour is stored; the others follow from it, so colours cannot contradict each other.
+Rule 2: a plane accepts a downward message only from its parent, and an upward message only from a child. Links whose
+        ends disagree carry nothing: whatever pointers a fault leaves, a broker has one parent, and an event can circle
+        in at most one cycle.
+Rule 3: a plane that becomes new starts empty: its entries and clients are never older than one cycle of the colours.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PlaneState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PlanesState(msgspec.Struct, frozen=True, array_like=True):
-    """`planes`: by colour. `new`: the colour that is."""
+    """`planes`: by colour. `new`: the new colour."""
 
     new: int
     planes: list[PlaneState]
@@ -69,13 +69,13 @@ class Plane:
         return self.parent == sender if is_downward else sender in self.children
 
     def adopt(self, child: Node) -> Sequence[Send]:
-        """Take in a child while the plane is being built, and tell it what it has to know."""
+        """Accept a child while the plane is being built, and send it its entries."""
         self.children = sorted({*self.children, child})
         return self.router.connect(child).sends if child not in self.router.neighbours else ()
 
     def take(self, sender: Node, message: PubSub) -> Sequence[Send]:
         if sender not in self.router.neighbours:
-            return ()  # pointers and table of a damaged plane may disagree
+            return ()  # pointers and router of a damaged plane may disagree
         if isinstance(message, Forward):
             return self.sessions.forward(message, sender)
         return self.router.handle(sender, message).sends
@@ -114,12 +114,10 @@ class Planes:
         return ColourStage((colour - self.colour + ColourStage.NEW) % COLOURS)
 
     def turn(self, colour: int, parent: Node | None, children: Iterable[Node]) -> Plane:
-        """The new colour becomes current, and `colour` new, with these pointers. Returns what is current now."""
+        """The new plane becomes current, and `colour` the new one, with these pointers. Returns the current plane."""
         built = self.of(ColourStage.NEW)
         self.colour = colour % COLOURS
-        self._planes[self.colour_of(ColourStage.CURRENT)] = (
-            built  # where it is already, unless a fault changed the colours
-        )
+        self._planes[self.colour_of(ColourStage.CURRENT)] = built  # the same slot, unless colours were damaged
         self.begin(parent, children)
         return built
 
@@ -128,18 +126,18 @@ class Planes:
         self._planes[self.colour] = Plane(self._config, parent, children)
 
     def neighbours(self) -> list[Node]:
-        """In any colour, as pointers or tables have it."""
+        """Of any colour, by pointers or routers."""
         return sorted({node for plane in self._planes for node in (*plane.pointed_at, *plane.router.neighbours)})
 
     def request(self, stage: ColourStage, client: Node, message: ClientRequest) -> Sequence[Send]:
-        """A client that says something is there, even if this plane has begun since it said so."""
+        """Handle a request of a client, which is attached even if this plane began after its Attach."""
         sessions = self.of(stage).sessions
         if client not in sessions:
             sessions.handle(client, Attach(self.own_events().get(client, True)))
         return self.tinted(stage, sessions.handle(client, message))
 
     def own_events(self) -> dict[Node, bool]:
-        """Of each client that is known in any colour, whether it wants its own events: what it said last."""
+        """Of each client of any colour, whether it wants its own events, as it said last."""
         planes = [self.of(stage).sessions for stage in ColourStage]
         return {client: sessions.hand_over(client).own_events for sessions in planes for client in sessions.clients}
 
@@ -147,9 +145,9 @@ class Planes:
         return any(client in plane.sessions for plane in self._planes)
 
     def tinted(self, stage: ColourStage, sends: Iterable[Send], *, hops: int = 1) -> list[Send]:
-        """What a plane wants sent, as it travels: in its colour to brokers, as it is to clients.
+        """The sends of a plane: with its colour to brokers, unchanged to clients.
 
-        Nobody waits for answers between brokers: tables are built anew before they could matter.
+        Confirmations between brokers are dropped: tables are rebuilt before they could matter.
         """
         plane, colour = self.of(stage), self.colour_of(stage)
         found = []

@@ -1,10 +1,10 @@
 """The root's part in reconfigurations (S1 §4.5.3, §4.5.5): it collects requests and carries them with a recolouring.
 
-It knows the tree because the tree tells it: after each recolouring a census comes up from the leaves. What is asked for
-meanwhile is judged when the next one begins: what fits goes along with it, what contradicts the tree or a
-request before it is refused, and while the tree is not known, all wait.
+After each recolouring a census travels up from the leaves and tells the root the tree. Pending requests are judged when
+the next recolouring begins: those that fit go along with it, those that contradict the tree or an earlier request are
+refused. While the tree is unknown, all wait.
 
-    asked for ──▶ pending ──▶ carried by recolouring n ──▶ in effect with n + 1 ──▶ (who leaves: told at n + 2)
+    requested ──▶ pending ──▶ carried by recolouring n ──▶ in effect with n + 1 ──▶ (a leaving broker: told at n + 2)
                      └─▶ refused
 """
 
@@ -25,12 +25,12 @@ Answer = tuple[Node, Carried]
 
 
 class CensusState(msgspec.Struct, array_like=True):
-    """What children have said of the current tree since the last recolouring."""
+    """The reports of children about the current tree since the last recolouring."""
 
     heard: dict[Node, list[tuple[Node, Node]]] = msgspec.field(default_factory=dict)
 
     def whole(self, name: Node, parent: Node | None, children: Iterable[Node]) -> list[tuple[Node, Node]] | None:
-        """The tree from here downwards, once all children have spoken."""
+        """The tree from here downwards, once all children have reported."""
         expected = list(children)
         if not all(child in self.heard for child in expected):
             return None
@@ -44,7 +44,7 @@ class Pending(msgspec.Struct, array_like=True):
 
 
 class Due(msgspec.Struct, array_like=True):
-    """Who is to be told after so many recolourings more."""
+    """An answer that is due after some more recolourings."""
 
     asked: Node
     operation: str
@@ -58,7 +58,7 @@ class RequestsState(msgspec.Struct, array_like=True):
 
 
 class RequestTurn(NamedTuple):
-    """`is_changed`: the tree that is current from now on differs from that before. `moves`: how the next one does."""
+    """`is_changed`: the new current tree differs from the one before. `moves`: changes of the next one."""
 
     is_changed: bool
     moves: Sequence[ParentChange]
@@ -79,14 +79,14 @@ class TreeRequests:
         return []
 
     def dismiss(self) -> list[Answer]:
-        """This broker is root no longer; whoever waits is told."""
+        """This broker is no longer root: refuse all waiting requests."""
         waiting, self.state = self.state, RequestsState()
         refusal = "another root has taken over meanwhile; ask again"
         ended = [(due.asked, Carried(due.operation, refusal)) for due in waiting.due]
         return [*(_answer(pending.carry, refusal) for pending in waiting.pending), *ended]
 
     def turn(self, census: Mapping[Node, Node] | None) -> RequestTurn:
-        """A recolouring begins. `census`: the tree that was current until now."""
+        """A recolouring begins. `census`: the tree that was current until now, if known."""
         former = self.state.moves
         answers = self._due()
         tree = moved(census, former) if census is not None else None
@@ -109,12 +109,13 @@ class TreeRequests:
             pending.rounds += 1
         given_up = [p.carry for p in self.state.pending if p.rounds >= ROUNDS_MAX]
         self.state.pending = [p for p in self.state.pending if p.rounds < ROUNDS_MAX]
-        return [_answer(carry, "the tree is not whole; ask again once it is") for carry in given_up]
+        return [_answer(carry, "the tree is not complete; ask again once it is") for carry in given_up]
 
     def _judge(self, tree: dict[Node, Node], *, is_changing: bool) -> tuple[dict[Node, Node], list[Answer]]:
-        """Nobody leaves while the tree changes: who goes gets no other recolouring, and must hold nothing by then.
+        """Apply the pending requests to the tree.
 
-        And one at a time: the parent of who goes stays.
+        A broker leaves only while the tree does not change, since it gets no further recolouring and must hold nothing;
+        and one at a time, since its parent must stay.
         """
         refused: list[Answer] = []
         leaving = [pending for pending in self.state.pending if isinstance(pending.carry.request, RequestRemove)]
@@ -133,7 +134,7 @@ class TreeRequests:
     def _fitting(self, tree: dict[Node, Node], carry: Carry) -> dict[Node, Node]:
         request = carry.request
         if isinstance(request, RequestRemove) and request.broker in self._group:
-            raise TopologyError(f"{request.broker} is of the root group; take it out of the group first")
+            raise TopologyError(f"{request.broker} is in the root group; remove it from the group first")
         after = requested(tree, carry.asked, request)
         if height(after) > self._height_max:
             raise TopologyError(f"the tree would be {height(after)} links high; `height` is {self._height_max}")

@@ -1,7 +1,7 @@
-"""Trees as the root knows them, each broker with its parent, and what an operator's requests make of them.
+"""Trees as parent maps, and the effect of operators' requests on them.
 
-Any tree may become any other in one recolouring, so requests that come together are carried out together: each is
-judged on the tree that those before it leave behind. One that contradicts them does not fit any more, and is refused.
+One recolouring can turn any tree into any other, so pending requests are carried out together: each is applied to the
+result of those before it. A request that does not fit is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOBODY = ""  # the parent of the root
 
 
 def requested(tree: Tree, asked: Node, request: OperatorRequest) -> dict[Node, Node]:
-    """The tree that a request makes of this one; raises TopologyError where it does not fit."""
+    """The tree after a request; raises TopologyError where it does not fit."""
     match request:
         case RequestSwap(_, a, b, c):
             if a == c or not has_link(tree, b, c):
@@ -34,14 +34,14 @@ def requested(tree: Tree, asked: Node, request: OperatorRequest) -> dict[Node, N
             return exchanged(tree, (a, b), (a, c))
         case RequestExchange(_, path, cut):
             if not 0 <= cut < len(path) - 1:
-                raise TopologyError(f"the way {'–'.join(path)} has no link after its broker {cut}")
+                raise TopologyError(f"the path {'–'.join(path)} has no link after its broker {cut}")
             return exchanged(tree, (path[cut], path[cut + 1]), (path[0], path[-1]))
         case RequestAdd(_, to):
             return added(tree, asked, to)
         case RequestRemove(_, broker):
             return without(tree, broker)
         case RequestMove():
-            raise TopologyError("in a coloured network clients do not move by request; they go where their broker goes")
+            raise TopologyError("clients of a coloured network cannot be moved; they follow their broker")
         case _:
             assert_never(request)
 
@@ -51,7 +51,7 @@ def has_link(tree: Tree, x: Node, y: Node) -> bool:
 
 
 def exchanged(tree: Tree, removed: tuple[Node, Node], joined: tuple[Node, Node]) -> dict[Node, Node]:
-    """What hangs below the removed link hangs on the new one; on the way between them parents and children change."""
+    """The subtree of the removed link moves to the new one; between the two, parents and children swap."""
     if not has_link(tree, *removed):
         raise TopologyError(f"there is no link {removed[0]}–{removed[1]}; name one that the tree has")
     top = removed[0] if tree[removed[0]] == removed[1] else removed[1]
@@ -78,17 +78,17 @@ def added(tree: Tree, broker: Node, to: Node) -> dict[Node, Node]:
 
 
 def without(tree: Tree, broker: Node) -> dict[Node, Node]:
-    """Its children hang on its parent."""
+    """Its children move to its parent."""
     if broker not in tree:
         raise TopologyError(f"{broker} is not in the tree; name a broker that is")
     above = tree[broker]
     if above == NOBODY:
-        raise TopologyError(f"{broker} is the root; the tree hangs on it")
+        raise TopologyError(f"{broker} is the root and cannot be removed")
     return {name: above if parent == broker else parent for name, parent in tree.items() if name != broker}
 
 
 def upwards(tree: Tree, broker: Node) -> list[Node]:
-    """The broker and all above it, the root last; ends where a fault has made it a cycle."""
+    """The broker and its ancestors, the root last; stops at a cycle that a fault has made."""
     way: dict[Node, None] = {}
     while broker in tree and broker not in way:
         way[broker] = None
@@ -107,7 +107,7 @@ def height(tree: Tree) -> int:
 
 
 def is_tree(tree: Tree, root: Node) -> bool:
-    """Whether every way upwards ends at this root."""
+    """Whether every path upwards ends at this root."""
     return tree.get(root) == NOBODY and all(upwards(tree, broker)[-1] == root for broker in tree)
 
 

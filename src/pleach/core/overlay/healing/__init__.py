@@ -1,1 +1,1 @@
-"""To be said."""
+"""Healing: a stand-in replaces a dead broker, from what its neighbours and clients know (docs/protocols/healing.md)."""

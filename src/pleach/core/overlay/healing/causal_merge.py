@@ -1,13 +1,13 @@
-"""Several journals become one history, in an order in which the dead broker may have taken it in.
+"""Merge of several journals into one history, in an order in which the dead broker may have received it.
 
-Rule 1: what a witness sent, in its order.
-Rule 2: an event that a witness had got before it sent another one comes before that: what is marked, before all.
-Rule 3: events of one publisher in rising order, whoever sent them.
-Rule 4: an event that two have sent, since the tree was changing, counts where it comes first.
+Rule 1: events that a witness sent keep their order.
+Rule 2: an event that a witness received before it sent another one precedes that one; marked events precede all.
+Rule 3: events of one publisher are in rising order, whoever sent them.
+Rule 4: an event that two witnesses sent, while the tree was changing, counts at its first place.
 
-Each rule puts first what was sent earlier in fact: whoever had got an event had got it from the dead broker, to which
-it had been sent before. So there is always a next event. Which one, if there are several, is decided by the names of
-the witnesses: everyone who merges the same journals gets the same history.
+Each rule follows the real order: a witness received an event from the dead broker, to which it had been sent before. So
+there is always a next event. If there are several, the names of the witnesses decide: everyone who merges the same
+journals gets the same history.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Pending: TypeAlias = dict[str, dict[Node, deque[EventId]]]  # by publisher and w
 
 
 def merged(accounts: Mapping[Node, Account]) -> list[tuple[Node, Event]]:
-    """What was sent and not confirmed, each with its witness; raises HealingError where no history has led to this."""
+    """The unconfirmed events, each with its witness; raises HealingError for contradictory journals."""
     pending = _pending(accounts)
     left = {witness: deque(accounts[witness].entries) for witness in sorted(accounts)}
     unopened = {witness: list(accounts[witness].marks) for witness in left}
@@ -44,7 +44,7 @@ def merged(accounts: Mapping[Node, Account]) -> list[tuple[Node, Event]]:
             if not left[witness]:
                 del left[witness]
         if left and _size(left, unopened) == before:
-            raise HealingError(f"the journals of {', '.join(left)} wait for each other: no history has led to them")
+            raise HealingError(f"the journals of {', '.join(left)} contradict each other")
     return list(history.values())
 
 
@@ -69,7 +69,7 @@ def _advance(
     pending: Pending,
     history: dict[EventId, tuple[Node, Event]],
 ) -> None:
-    """As far as one journal can be read now."""
+    """Read one journal as far as possible now."""
     unopened[witness] = [mark for mark in unopened[witness] if _awaits(mark, witness, pending)]
     if unopened[witness]:
         return
@@ -86,12 +86,12 @@ def _advance(
 
 
 def _awaits(event: EventId, witness: Node, pending: Pending) -> bool:
-    """Whether this event, or an earlier one of its publisher, is still to be read from the journal of another."""
+    """Whether this event, or an earlier one of its publisher, is still unread in another journal."""
     others = pending.get(event.publisher, {})
     return any(waiting and waiting[0] <= event for other, waiting in others.items() if other != witness)
 
 
 def _awaits_earlier(event: EventId, witness: Node, pending: Pending) -> bool:
-    """Whether an earlier one of its publisher is."""
+    """Whether an earlier event of its publisher is still unread in another journal."""
     others = pending.get(event.publisher, {})
     return any(waiting and waiting[0] < event for other, waiting in others.items() if other != witness)

@@ -1,14 +1,13 @@
-"""The journal of a link: what a broker can testify of its neighbour, should that one die for good.
+"""The journal of a link: what a broker can report about a neighbour that died.
 
     marks │ Sent(e1)  Got(e2)  Sent(e3)  …
-          └ what is not confirmed, and what came from the neighbour meanwhile
+          └ unconfirmed events, and events received from the neighbour meanwhile
 
-A neighbour confirms an event when it has it on its disk. What comes from it while nothing is unconfirmed is only
-marked: per publisher the highest event, since the events of one publisher come over a link in rising order. While
-something is unconfirmed, order among the two directions is kept: an event that was sent after another one had come may
-be an answer to it.
+A neighbour confirms an event when it is on its disk. Events received while nothing is unconfirmed are only *marked*:
+per publisher the highest event, since the events of a publisher arrive over a link in rising order. While events are
+unconfirmed, the order of both directions is kept: an event sent after another was received may be an answer to it.
 
-The driver writes the journal down together with its outbox, and only where healing is on.
+The driver commits the journal together with its outbox, only where healing is on.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import TypeAlias
 from pleach.core.events.event import Event, EventId
 from pleach.core.messages import Got, JournalEntry, Sent
 
-Marks: TypeAlias = dict[str, EventId]  # per publisher its highest event: (incarnation, sequence) rises
+Marks: TypeAlias = dict[str, EventId]  # per publisher its highest event
 
 
 def note(marks: Marks, event: EventId) -> None:
@@ -49,7 +48,7 @@ class Journal:
     def __init__(self) -> None:
         self._marks: Marks = {}
         self._entries: deque[JournalEntry] = deque()
-        self._confirmed = 0  # events, since the link is there
+        self._confirmed = 0  # events, since the link was opened
 
     @property
     def marks(self) -> list[EventId]:
@@ -69,7 +68,7 @@ class Journal:
             note(self._marks, event)
 
     def confirmed(self, upto: int) -> None:
-        """The neighbour has this many of all events that were ever sent to it."""
+        """The neighbour has confirmed this many of all events ever sent to it."""
         while self._confirmed < upto:
             assert self._entries, f"{upto} confirmed, of {self._confirmed} sent"
             if isinstance(self._entries[0], Sent):
@@ -86,7 +85,7 @@ class Journal:
         note(self._marks, first.event)
 
     def hand_over(self) -> tuple[list[EventId], list[JournalEntry]]:
-        """The marks and the entries, for a testimony: from now on the neighbour's stand-in answers for them."""
+        """Marks and entries for a testimony; the neighbour's stand-in is responsible for them from now on."""
         marks, entries = self.marks, list(self._entries)
         for entry in entries:
             if isinstance(entry, Got):

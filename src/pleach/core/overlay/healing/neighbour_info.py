@@ -1,7 +1,7 @@
-"""What a broker knows of its neighbours' neighbours, and of stand-ins: so that it can take care of a dead neighbour.
+"""Reports of a broker's neighbours about their own neighbours and about stand-ins, for the case that one dies.
 
-It only keeps what it is told; whoever drives the broker tells (server/healing/), and asks. What is kept of brokers
-that are no neighbours any more is not used, and replaced when they are neighbours again.
+The driver (server/healing/) sends and reads the reports. Reports of former neighbours are ignored, and replaced when
+they become neighbours again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pleach.core.overlay.seam import Reaction, Reconfiguration
 
 
 class NeighbourInfoState(msgspec.Struct, array_like=True):
-    kin: dict[Node, NeighbourReport] = {}
+    reports: dict[Node, NeighbourReport] = {}
     stands: dict[Node, StandInAddress] = {}
 
 
@@ -32,8 +32,8 @@ class NeighbourInfo:
         self._state = NeighbourInfoState()
 
     def of(self, neighbour: Node) -> NeighbourReport | None:
-        """What a neighbour has told of itself; None if it has told nothing."""
-        return self._state.kin.get(neighbour) if neighbour in self._context.router.neighbours else None
+        """The report of a neighbour; None if there is none."""
+        return self._state.reports.get(neighbour) if neighbour in self._context.router.neighbours else None
 
     @property
     def stands(self) -> Mapping[Node, StandInAddress]:
@@ -41,7 +41,7 @@ class NeighbourInfo:
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         assert isinstance(message, NeighbourReport)
-        self._state.kin[sender] = message
+        self._state.reports[sender] = message
         for broker, stand in message.stands.items():
             known = self._state.stands.get(broker)
             if known is None or known.epoch < stand.epoch:
@@ -55,7 +55,9 @@ class NeighbourInfo:
         return []
 
     def capture(self) -> bytes:
-        return pack(NeighbourInfoState(dict(sorted(self._state.kin.items())), dict(sorted(self._state.stands.items()))))
+        return pack(
+            NeighbourInfoState(dict(sorted(self._state.reports.items())), dict(sorted(self._state.stands.items())))
+        )
 
     def restore(self, state: bytes) -> None:
         self._state = unpack(state, NeighbourInfoState)

@@ -1,8 +1,8 @@
-"""What is known of a dead broker: the testimonies of its neighbours, and of those behind neighbours that are dead too.
+"""The testimonies about a dead broker: of its neighbours, and of those behind neighbours that are dead too.
 
-Dead brokers that are neighbours of each other have stand-ins that know nothing of each other. They pool what they
-have gathered, so that each has the testimonies of all living neighbours of the whole dead part, and computes from them
-alone what the dead part knew: as if it had been one broker. All get the same, since all have the same.
+Stand-ins of dead brokers that were neighbours exchange their testimonies, so that each has those of all living
+neighbours of the whole dead part. From these alone each computes what the dead part knew, as if it had been one broker;
+all get the same result.
 """
 
 from __future__ import annotations
@@ -19,30 +19,32 @@ from pleach.core.overlay.healing.journal import Marks, in_order, marks_of
 from pleach.core.routing.entries import Entry
 from pleach.core.routing.rewiring import NewLink, Rewiring, unpacked
 
-ABSENT: Final = " absent clients"  # no node is named like this: it has a blank
+ABSENT: Final = " absent clients"  # not a valid node name: it has a blank
 
 
 class Pool(msgspec.Struct, array_like=True):
-    """`name`: the broker whose stand-in this is. `members`: the dead ones with their neighbours, as far as known."""
+    """`name`: the broker whose stand-in this is. `members`: the dead brokers with their neighbours, as far as known."""
 
     name: Node
     members: dict[Node, list[Node]]
     testimonies: list[Testimony] = []
 
     def hear(self, testimony: Testimony) -> bool:
-        """From the witness itself; whether it is new. If it testifies again, of another life, the last word counts."""
+        """A testimony from the witness itself; whether it is new. A later one (of another epoch) replaces it."""
         others = [each for each in self.testimonies if _key(each) != _key(testimony)]
         return self._become(self.members, [*others, testimony])
 
-    def learn(self, mate: Node, members: Iterable[tuple[Node, list[Node]]], testimonies: Iterable[Testimony]) -> bool:
-        """From the stand-in next to us; whether anything is new.
+    def learn(
+        self, stand_in: Node, members: Iterable[tuple[Node, list[Node]]], testimonies: Iterable[Testimony]
+    ) -> bool:
+        """Testimonies from a neighbouring stand-in; whether anything is new.
 
-        What lies behind it, it knows best: there a later life may have asked anew. Of ourselves it may know what those
-        have told our former life who are not asked again.
+        For the brokers behind it, its data replaces ours: a later stand-in there may have asked again. About our own
+        broker it may have testimonies to a former stand-in, from witnesses that are not asked again.
         """
         told = dict(members)
-        behind = _reached(mate, told, self.name)
-        before = behind | self._behind(mate)
+        behind = _reached(stand_in, told, self.name)
+        before = behind | self._behind(stand_in)
         beside = {node: near for node, near in self.members.items() if node not in before}
         kept = [each for each in self.testimonies if each.about not in before]
         known = {*map(_key, kept), *((self.name, asked) for asked in self.members[self.name])}
@@ -50,7 +52,7 @@ class Pool(msgspec.Struct, array_like=True):
         return self._become(beside | {node: told[node] for node in behind}, [*kept, *more])
 
     def forget(self, member: Node) -> bool:
-        """It has died again: its neighbours tell its next stand-in, and may have more to tell. Strangers do not."""
+        """A member's stand-in died: its neighbours testify to the next one, perhaps with more. Strangers do not."""
         kept = [each for each in self.testimonies if each.about != member or not each.is_linked]
         return self._become(self.members, kept)
 
@@ -65,7 +67,7 @@ class Pool(msgspec.Struct, array_like=True):
 
     @property
     def strangers(self) -> list[Node]:
-        """Who turned out to be no neighbour of the broker itself: the tree was changing."""
+        """Witnesses that turned out not to be neighbours of the broker, as the tree was changing."""
         return [each.witness for each in self.testimonies if each.about == self.name and not each.is_linked]
 
     @property
@@ -79,7 +81,7 @@ class Pool(msgspec.Struct, array_like=True):
 
     @property
     def awaited(self) -> list[tuple[Node, Node]]:
-        """Who has not testified yet, and of whom; nobody has to who is dead as well."""
+        """(witness, member) pairs without a testimony; dead witnesses are not expected."""
         heard = {(each.witness, each.about) for each in self.testimonies}
         return [
             (neighbour, member)
@@ -89,24 +91,24 @@ class Pool(msgspec.Struct, array_like=True):
         ]
 
     def towards(self, parent: Node) -> Node | None:
-        """The neighbour towards the root. `parent`: who it was for the dead broker."""
+        """The neighbour towards the root. `parent`: that of the dead broker."""
         beyond = {each.witness: each.beyond for each in self.testimonies if each.about == self.name}
         return beyond.get(parent, "") or parent or None
 
     # Tables --------------------------------------------------------------------------------------------------
 
     def hop(self, testimony: Testimony) -> Node:
-        """The neighbour behind which the witness is, or which it is."""
+        """The neighbour that leads to the witness, or the witness itself."""
         if testimony.about == self.name:
             return testimony.witness if testimony.is_linked else testimony.beyond
-        return next(mate for mate in self.neighbours if testimony.about in self._behind(mate))
+        return next(stand_in for stand_in in self.neighbours if testimony.about in self._behind(stand_in))
 
-    def _behind(self, mate: Node) -> frozenset[Node]:
+    def _behind(self, stand_in: Node) -> frozenset[Node]:
         """The dead brokers on that side."""
-        return _reached(mate, self.members, self.name)
+        return _reached(stand_in, self.members, self.name)
 
     def rewiring(self, parent: Node) -> Rewiring:
-        """Tables as the dead broker had them; in place of its clients' wishes, what it had told others of them."""
+        """The tables of the dead broker; its clients' subscriptions as far as it had exported them."""
         links = {}
         for neighbour in self.neighbours:
             witness = self.witnesses.get(neighbour)
@@ -117,14 +119,14 @@ class Pool(msgspec.Struct, array_like=True):
         return Rewiring((), links, {ABSENT: self.orphaned()}, parent=self.towards(parent), settle=True)
 
     def told_behind(self, neighbour: Node) -> dict[Layer, frozenset[Entry]]:
-        """What the witnesses on that side had told the dead part."""
+        """Entries that witnesses on that side had sent to the dead part."""
         return _union(each.told for each in self._linked if self.hop(each) == neighbour)
 
     def told_elsewhere(self, neighbour: Node) -> dict[Layer, frozenset[Entry]]:
         return _union(each.told for each in self._linked if self.hop(each) != neighbour)
 
     def orphaned(self) -> dict[Layer, frozenset[Entry]]:
-        """What the dead part had told a witness, and no other witness had asked for: its own clients had."""
+        """Entries that the dead part had sent to a witness and no other witness asked for: those of its own clients."""
         found: dict[Layer, frozenset[Entry]] = dict.fromkeys(Layer, frozenset())
         for testimony in self._linked:
             others = _union(each.told for each in self._linked if each is not testimony)
@@ -135,7 +137,7 @@ class Pool(msgspec.Struct, array_like=True):
     # Events --------------------------------------------------------------------------------------------------
 
     def accounts(self) -> dict[Node, Account]:
-        """The journals; of those that are no neighbours what no neighbour has sent: it is older than what all have."""
+        """The journals; from strangers only events that no neighbour sent."""
         sent = {e.event.id for each in self._linked for e in each.entries if isinstance(e, Sent)}
         accounts = {}
         for each in self.testimonies:
@@ -144,27 +146,27 @@ class Pool(msgspec.Struct, array_like=True):
         return accounts
 
     def hops(self) -> dict[Node, Node]:
-        """Per account, the neighbour by which what it has sent would have come."""
+        """Per account, the neighbour from which its events would have arrived."""
         return {_named(each): self.hop(each) for each in self.testimonies}
 
     def has(self) -> dict[Node, Marks]:
-        """Per witness what must not be sent to it: what it has got, and what was passed by before what it has got."""
+        """Per witness, marks of events that must not be sent to it: received, or passed before those received."""
         return {each.witness: _known(each) for each in self._linked}
 
     def got(self) -> dict[Node, Marks]:
         return {each.witness: _got(each) for each in self._linked}
 
     def seen(self) -> Marks:
-        """What anybody has got."""
+        """Marks of events that any witness has received."""
         return marks_of(event for each in self.testimonies for event in _got(each).values())
 
     def heard_elsewhere(self, neighbour: Node) -> list[EventId]:
-        """What has been heard of on the other sides of the dead broker, and what the neighbour has just handed over."""
+        """Marks of events heard of on other sides of the dead broker, and of those the neighbour handed over."""
         others = [event for each in self.testimonies if self.hop(each) != neighbour for event in each.heard]
         return in_order(marks_of([*others, *self._received_from(neighbour).values()]))
 
     def inherited(self) -> Mapping[Node, list[EventId]]:
-        """What counts as received from each neighbour: what others have got, and what it has just handed over."""
+        """Marks of events received from each neighbour: those that others received, and those it handed over."""
         return {neighbour: in_order(self._received_from(neighbour)) for neighbour in self.neighbours}
 
     def _received_from(self, neighbour: Node) -> Marks:
@@ -189,7 +191,7 @@ def _reached(start: Node, members: Mapping[Node, list[Node]], without: Node) -> 
 
 
 def _named(testimony: Testimony) -> Node:
-    """A neighbour of one of the dead may be a stranger to another one, and testifies of both."""
+    """A neighbour of one dead broker may be a stranger to another, and testifies about both."""
     return testimony.witness if testimony.is_linked else f"{testimony.witness}, a stranger to {testimony.about}"
 
 

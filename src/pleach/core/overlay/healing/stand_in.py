@@ -1,26 +1,25 @@
-"""A stand-in for a broker that is dead for good (docs/protocols/healing.md): the same name, and an empty memory.
+"""A stand-in for a dead broker (docs/protocols/healing.md): a broker of the same name, without state.
 
-    IDLE ── StandFor ──▶ GATHERING ── the last Testimony ──▶ MERGING ──▶ SERVING ── grace is over ──▶ IDLE
+    IDLE ── StandFor ──▶ GATHERING ── the last Testimony ──▶ MERGING ──▶ SERVING ── end of grace ──▶ IDLE
 
-The tree stays as it is; only who is at this place changes. Every living neighbour tells what the dead broker had from
-it, and the journal of its link; from these come the tables, and the events that the dead one had not confirmed.
+The tree stays the same; only the broker at this position is replaced. Every living neighbour reports the entries that
+the dead broker had from it, and the journal of its link. From these follow the tables and the unconfirmed events.
 
-Rule 1: while GATHERING everything waits, and nothing is sent but to other stand-ins.
-Rule 2: what a neighbour sends before its testimony is void: the testimony says it all. What follows it, follows.
-Rule 3: neighbours are told the difference between what they have and what they should have, installs first: nothing
-        that anyone wants is withdrawn on the way. What the dead broker's own clients wanted stays until they have come
-        back, or grace is over.
-Rule 4: an event is not sent to a neighbour that has got it, or a later one of its publisher, from the dead broker, nor
-        to one that has heard of it: the dead broker had found that it does not want it. Where each publisher's order
-        is all that is promised, hearsay does not count for what a client sends again: a stand-in before us may have
-        spread what it had heard of itself, and never had.
-Rule 5: while SERVING every event that passes is kept, for the clients that come back.
-Rule 6: where causal order is promised, an event that its publisher sends again and somebody has got is sent to nobody:
-        answers to it may be under way, and it would come after them.
-Rule 7: stand-ins next to each other send each other every event while they serve: what the clients of one wanted of the
-        other, only the two dead brokers knew.
-Rule 8: a stand-in owes each of those next to it what it has merged, until that one has merged it, too: should that one
-        die before, the next one gets it with our testimony, since the witnesses are done with it.
+Rule 1: while GATHERING all messages wait, and nothing is sent except to other stand-ins.
+Rule 2: messages of a neighbour before its testimony are void, since the testimony includes them.
+Rule 3: neighbours get the difference between the entries that they have and should have, installs first: no needed
+        entry is withdrawn in between. Entries of the dead broker's clients stay until they return or grace ends.
+Rule 4: an event is not sent to a neighbour that received it, or a later one of its publisher, from the dead broker, nor
+        to one that has *heard* of it: the dead broker had found that it does not match there. With FIFO order only,
+        what was heard does not count for events that a client sends again: a former stand-in may have spread marks of
+        events that it never had.
+Rule 5: while SERVING every passing event is kept for the clients that return.
+Rule 6: with causal order, an event that its publisher sends again and some broker has received is sent to nobody:
+        answers to it may be in flight, and it would arrive after them.
+Rule 7: neighbouring stand-ins send each other every event while they serve: only the two dead brokers knew what the
+        clients of one wanted from the other.
+Rule 8: a stand-in keeps what it has merged for each neighbouring stand-in until that one has merged it too. If that one
+        dies before, the next one gets it with our testimony, since the witnesses no longer have it.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ from pleach.core.overlay.seam import Hold, Passing, Reaction, Reconfiguration, V
 from pleach.errors import HealingError, ProtocolError
 
 GRACE: Final = "standin:grace"
-KEPT_MAX = 100_000  # events for clients that come back; beyond them the oldest go
+KEPT_MAX = 100_000  # events for clients that return; the oldest are dropped
 NOTHING = Reaction()
 
 
@@ -79,15 +78,15 @@ class StandInState(msgspec.Struct, array_like=True):
     phase: StandInPhase = StandInPhase.IDLE
     parent: Node = ""
     pool: Pool | None = None
-    mates: list[Node] = []  # neighbours that are stand-ins as well
-    bereft: list[Node] = []  # neighbours that died after they had testified, and wait for our testimony
-    returns: dict[Node, Returning] = {}  # clients that were here before we could serve them
-    held: dict[Node, None] = {}  # links of which something waits
+    stand_ins: list[Node] = []  # neighbours that are stand-ins as well
+    dead_witnesses: list[Node] = []  # neighbours that died after they testified, and need our testimony
+    returns: dict[Node, Returning] = {}  # of clients that returned before SERVING
+    held: dict[Node, None] = {}  # links with held messages
     kept: list[Event] = []
-    seen: list[EventId] = []  # by anybody, when the dead broker died
+    seen: list[EventId] = []  # received by any broker when the dead one died
     given_up: list[EventId] = []  # by rule 6
     witness: WitnessState = msgspec.field(default_factory=WitnessState)
-    served: list[Node] = []  # mates that have merged before us
+    served: list[Node] = []  # stand-ins that have merged before us
 
 
 class StandIn:
@@ -96,7 +95,7 @@ class StandIn:
     keeps_causal_order = True
 
     def __init__(self, context: BrokerContext, ordering: str, grace: float) -> None:
-        """`grace`: seconds for which what the dead broker's clients wanted is kept up for them."""
+        """`grace`: seconds for which entries of the dead broker's clients are kept."""
         if ordering == "none":
             raise HealingError(
                 "a network without order cannot heal: marks need the events of a publisher in rising order; "
@@ -117,12 +116,12 @@ class StandIn:
 
     @property
     def holds(self) -> tuple[Sequence[Event], Sequence[EventId]]:
-        """What is kept for clients that come back, and what was given up by rule 6."""
+        """Events kept for clients that return, and events given up by rule 6."""
         return self._state.kept, self._state.given_up
 
     @property
     def untold(self) -> Sequence[Bereaved]:
-        """What is still to be said of neighbours that are dead."""
+        """Testimonies still to be given about dead neighbours."""
         return self._state.witness.put_off
 
     @property
@@ -138,9 +137,9 @@ class StandIn:
             case StandFor(neighbours, parent):
                 return self._begin(neighbours, parent)
             case Bereaved():
-                return join(self._witness.mourn(message.peer), Reaction(self._respond(message)))
-            case Pooled() if self.phase is StandInPhase.SERVING and sender in self._state.mates:
-                return NOTHING  # we have merged meanwhile, and have said so
+                return join(self._witness.peer_died(message.peer), Reaction(self._respond(message)))
+            case Pooled() if self.phase is StandInPhase.SERVING and sender in self._state.stand_ins:
+                return NOTHING  # merged and reported meanwhile
             case Testimony() | Pooled():
                 return self._gathered(sender, message)
             case Served():
@@ -160,34 +159,34 @@ class StandIn:
         state, peer = self._state, message.peer
         if self.phase is StandInPhase.GATHERING and state.pool:
             if peer in state.pool.witnesses:
-                state.bereft.append(peer)  # it was alive for us: once we serve, we are a neighbour like any other
+                state.dead_witnesses.append(peer)  # it had testified: testify about it once we serve
                 return []
-            return self._befriend(state.pool, peer)
+            return self._add_stand_in(state.pool, peer)
         if self._is_open(peer):
             return self._witness.put_off(message)
         return self._inherit(message) if self._witness.is_heir(peer) else self._witness.respond(message)
 
     def _is_open(self, peer: Node) -> bool:
-        """Whether the testimony has to wait: for what becomes of us and the peer, or for another protocol."""
+        """Whether the testimony must wait for an operation with the peer, or for another protocol."""
         death_hooks, operation = self._context.death_hooks, self._context.locked_for()
         known = ("", self.operation, *(each.operation for each in death_hooks))
         return operation not in known or any(each.is_open(peer) for each in death_hooks)
 
     def _settled(self) -> list[Effect]:
-        """What was put off is said as soon as it can be: before any event goes the same way."""
+        """Give postponed testimonies as soon as possible, before any event goes the same way."""
         if not self.untold or any(self._is_open(each.peer) for each in self.untold):
             return []
         return [effect for message in self._witness.take_put_off() for effect in self._respond(message)]
 
     def _inherit(self, message: Bereaved) -> list[Effect]:
-        """The dead broker was leaving, and its clients are ours. What they say again may have come by it: rule 6."""
+        """The dead broker was leaving, and its clients are ours. Rule 6 applies to what they send again."""
         got = [entry.event for entry in message.entries if isinstance(entry, Got)]
         self._state.seen = in_order(marks_of([*self._state.seen, *message.marks, *got, *message.heard]))
         self._derive()
         return []
 
     def _is_served(self, peer: Node) -> Reaction:
-        """A stand-in has taken over what we said, or has merged what we have, too."""
+        """A stand-in has taken over our testimony, or has merged what we have."""
         self._witness.served(peer)
         if self.phase is StandInPhase.GATHERING:
             self._state.served.append(peer)
@@ -197,7 +196,7 @@ class StandIn:
 
     def _begin(self, neighbours: Sequence[Node], parent: Node) -> Reaction:
         assert self.phase is StandInPhase.IDLE
-        assert not self._context.router.neighbours, "a stand-in begins with nothing"
+        assert not self._context.router.neighbours, "a stand-in begins without neighbours"
         self._state = StandInState(
             StandInPhase.GATHERING, parent, Pool(self._context.name, {self._context.name: [*neighbours]})
         )
@@ -206,28 +205,29 @@ class StandIn:
     def _gathered(self, sender: Node, message: Testimony | Pooled) -> Reaction:
         state, pool = self._state, self._state.pool
         if self.phase is not StandInPhase.GATHERING or pool is None:
-            raise ProtocolError(self._context.name, sender, message, "nothing is gathered here")
-        met = [sender] if isinstance(message, Pooled) and sender not in state.mates else []
+            raise ProtocolError(self._context.name, sender, message, "no stand-in gathers here")
+        met = [sender] if isinstance(message, Pooled) and sender not in state.stand_ins else []
         match message:
             case Testimony():
                 is_new = pool.hear(message)
             case Pooled(members, testimonies):
-                state.mates = sorted({*state.mates, sender})
+                state.stand_ins = sorted({*state.stand_ins, sender})
                 is_new = pool.learn(sender, members, testimonies)
-        told = [mate for mate in state.mates if mate not in (sender, *state.served)] if is_new else []
+        told = [stand_in for stand_in in state.stand_ins if stand_in not in (sender, *state.served)] if is_new else []
         shared = self._share(pool, [*met, *told])
         return self._merge_if_complete(shared) if is_new else Reaction(shared)
 
-    def _befriend(self, pool: Pool, peer: Node) -> list[Effect]:
-        """A neighbour is dead as well, or again. If again, others have to know that it asks anew (pool.py)."""
+    def _add_stand_in(self, pool: Pool, peer: Node) -> list[Effect]:
+        """A neighbour is dead too, or again. If again, other stand-ins must know that it asks again (pool.py)."""
         state = self._state
-        others = [mate for mate in state.mates if mate not in (peer, *state.served)] if pool.forget(peer) else []
-        state.mates = sorted({*state.mates, peer})
-        state.served = [mate for mate in state.served if mate != peer]
+        is_again = pool.forget(peer)
+        others = [each for each in state.stand_ins if each not in (peer, *state.served)] if is_again else []
+        state.stand_ins = sorted({*state.stand_ins, peer})
+        state.served = [stand_in for stand_in in state.served if stand_in != peer]
         return self._share(pool, [*others, peer])
 
-    def _share(self, pool: Pool, mates: Sequence[Node]) -> list[Effect]:
-        return [Send(mate, Pooled(list(pool.members.items()), pool.testimonies)) for mate in mates]
+    def _share(self, pool: Pool, stand_ins: Sequence[Node]) -> list[Effect]:
+        return [Send(stand_in, Pooled(list(pool.members.items()), pool.testimonies)) for stand_in in stand_ins]
 
     # Merging -------------------------------------------------------------------------------------------------
 
@@ -241,30 +241,31 @@ class StandIn:
         inherited = state.witness.inherited = pool.inherited()
         state.seen = in_order(pool.seen())
         self._derive()
-        for peer in state.bereft:
+        for peer in state.dead_witnesses:
             rewired = [each for each in rewired if not (isinstance(each, Send) and each.to == peer)]
             rewired += self._witness.testify(Bereaved(peer, inherited[peer], [], pool.heard_elsewhere(peer)))
         history = self._replay(pool)
-        served = [Send(peer, Served()) for peer in (*pool.witnesses, *state.mates) if peer not in state.bereft]
+        served = [
+            Send(peer, Served()) for peer in (*pool.witnesses, *state.stand_ins) if peer not in state.dead_witnesses
+        ]
         return self._serve([*effects, *rewired, *served, *history])
 
     def _replay(self, pool: Pool) -> list[Effect]:
-        """What the dead broker had not confirmed, to those who have not got it. Stand-ins next to us do the same.
-
-        Should one of them die before, the next one has it from us (rule 8).
-        """
+        """Send unconfirmed events to neighbours that lack them. Neighbouring stand-ins do the same (rule 8)."""
         router, living, hops = self._context.router, pool.witnesses, pool.hops()
         effects: list[Effect] = []
-        owed: dict[Node, list[Event]] = {mate: [] for mate in self._state.mates if mate not in self._state.served}
+        owed: dict[Node, list[Event]] = {
+            stand_in: [] for stand_in in self._state.stand_ins if stand_in not in self._state.served
+        }
         for witness, event in merged(pool.accounts()):
             destinations = router.destinations(event.attributes, hops[witness])
             lacking = [to for to in destinations if to in living and not covers(self._has[to], event.id)]
             effects += [Send(to, Forward(event)) for to in lacking]
             self._keep(event)
-            for mate in owed:
-                owed[mate] += [event] if hops[witness] != mate else []
-        for mate, events in owed.items():
-            self._witness.owe(mate, events)
+            for stand_in in owed:
+                owed[stand_in] += [event] if hops[witness] != stand_in else []
+        for stand_in, events in owed.items():
+            self._witness.owe(stand_in, events)
         merged_away = Observe(Observed.STATE, detail=f"standin: {StandInPhase.MERGING}: {len(self._state.kept)} events")
         return [merged_away, *effects]
 
@@ -284,7 +285,7 @@ class StandIn:
     # Serving -------------------------------------------------------------------------------------------------
 
     def _returned(self, client: Node, message: Returning) -> list[Effect]:
-        """A client is back: it gets what has come for it meanwhile, in order, and is then a client like any other."""
+        """A client returns: it gets the events it missed, in order, and is an ordinary client from then on."""
         state = self._state
         if self.phase is StandInPhase.GATHERING:
             state.returns[client] = message
@@ -317,7 +318,7 @@ class StandIn:
         return self._settled() or (self._witness.keep_waiting() if self.untold else [])
 
     def _end(self) -> Reaction:
-        """Grace is over: who has not come back has ended its subscriptions."""
+        """Grace has ended: remove the entries of clients that have not returned."""
         state, router = self._state, self._context.router
         effects: list[Effect] = []
         for layer in reversed(Layer):
@@ -345,7 +346,7 @@ class StandIn:
         return stale(sender, message)
 
     def leaving(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
-        """Absent clients get nothing now, neighbours nothing twice, and stand-ins next to us everything (rule 7)."""
+        """Filter sends: nothing to absent clients, nothing twice to neighbours, everything to stand-ins (rule 7)."""
         sends = [send for send in sends if send.to != ABSENT]
         if not isinstance(cause, Forward | Publish):
             return sends
@@ -357,15 +358,15 @@ class StandIn:
                 self._state.given_up.append(cause.event.id)
                 return confirmed
         self._keep(cause.event)
-        told_all = [mate for mate in self._state.mates if mate != source]
+        told_all = [stand_in for stand_in in self._state.stand_ins if stand_in != source]
         has = self._got if isinstance(cause, Publish) and not self._is_causal else self._has
         others = [send for send in sends if send.to not in told_all and not _is_had(has, send)]
-        return [*others, *(Send(mate, Forward(cause.event)) for mate in told_all)]
+        return [*others, *(Send(stand_in, Forward(cause.event)) for stand_in in told_all)]
 
     # State ---------------------------------------------------------------------------------------------------
 
     def _derive(self) -> None:
-        """What follows from the rest of the state."""
+        """Recompute what follows from the state."""
         pool = self._state.pool
         self._has, self._got = (pool.has(), pool.got()) if pool else ({}, {})
         self._seen = marks_of(self._state.seen)

@@ -1,7 +1,7 @@
-"""The neighbour of a broker that is dead for good: what it says to the stand-in (healing/stand_in.py).
+"""The role of a dead broker's neighbour: its testimony to the stand-in (healing/stand_in.py).
 
-What is under way with the dead broker is undone or completed first, so that it is clear whether they are neighbours at
-all. Tables change hands while an operation is under way, whoever else takes part: then the testimony waits.
+Operations in progress with the dead broker are undone or completed first, which decides whether the two are neighbours.
+Tables move between brokers during any operation: the testimony waits until this broker is free.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from pleach.core.overlay.swaplink.sides import received, told
 from pleach.core.routing.rewiring import NO_TABLES, NewLink, Rewiring, Tables, packed
 
 FREE: Final = "standin:free"
-FREE_SECONDS = 0.05  # until a locked broker looks again whether it is free …
-FREE_LOOKS_MAX = 400  # … for as long as any operation takes that comes to an end at all
+FREE_SECONDS = 0.05  # between checks of a locked broker …
+FREE_LOOKS_MAX = 400  # … longer than any operation takes
 
 
 class WitnessState(msgspec.Struct, array_like=True):
-    inherited: Mapping[Node, list[EventId]] = {}  # by a stand-in: per neighbour, what the dead must have got from it
-    testified: dict[Node, Bereaved] = {}  # what stand-ins have not taken over yet: they may die, too
-    put_off: list[Bereaved] = []  # we are locked, and testify later
+    inherited: Mapping[Node, list[EventId]] = {}  # at a stand-in: per neighbour, what the dead broker received from it
+    testified: dict[Node, Bereaved] = {}  # not yet taken over by stand-ins, which may die too
+    put_off: list[Bereaved] = []  # testimonies to give once this broker is free
     looks: int = 0
-    between: dict[Node, Node] = {}  # per dead peer, who may stand between it and us
-    passed: list[Node] = []  # dead peers to which nothing went that has not passed the one between
+    between: dict[Node, Node] = {}  # per dead peer, the broker that may lie between it and us
+    passed: list[Node] = []  # dead peers to which all events went through the broker between
 
 
 class Witness:
-    """Made anew for each use: its state is part of the stand-in's."""
+    """Created for each use; its state is part of the stand-in's."""
 
     def __init__(self, context: BrokerContext, state: WitnessState) -> None:
         self._context = context
         self._state = state
 
-    def mourn(self, peer: Node) -> Reaction:
-        """Undo or complete what is under way with the dead broker.
+    def peer_died(self, peer: Node) -> Reaction:
+        """Undo or complete operations in progress with the dead broker.
 
-        What it has told and is still held is void: our testimony says what we have, and its stand-in goes on from that.
+        Its messages that are still held are void: the stand-in continues from our testimony.
         """
         state, between = self._state, [each.between(peer) for each in self._context.death_hooks]
         state.between[peer], had_all = next((each for each in between if each.node), Between())
@@ -52,7 +52,7 @@ class Witness:
         return join(*(each.peer_died(peer) for each in self._context.death_hooks), Reaction(void=[peer]))
 
     def put_off(self, message: Bereaved) -> list[Effect]:
-        """Once for each peer: if its stand-in has died meanwhile, the next one is told all of it."""
+        """Once per peer: if its stand-in has died meanwhile, the next one gets everything."""
         waiting = {each.peer: each for each in self._state.put_off}
         before = waiting.get(message.peer, Bereaved(message.peer, message.marks, []))
         self._state.put_off = [*(waiting | {message.peer: _continued(before, message)}).values()]
@@ -76,7 +76,7 @@ class Witness:
         return [SetTimer(FREE, FREE_SECONDS)] if self._state.put_off else []
 
     def is_heir(self, peer: Node) -> bool:
-        """The dead broker was leaving the tree, and what it had is ours."""
+        """The dead broker was leaving the tree, and this broker takes over its clients."""
         return self._state.between.get(peer) == self._context.name
 
     def respond(self, message: Bereaved) -> list[Effect]:
@@ -89,9 +89,9 @@ class Witness:
         return self.testify(_continued(before, message))
 
     def _disown(self, message: Bereaved, between: Between) -> list[Effect]:
-        """The dead broker is no neighbour, or not any more: then what we had sent it alone may still be wanted.
+        """The dead broker is not a neighbour (any more): only events that we sent to it alone may still be needed.
 
-        What we have heard of is no hearsay there: it may come on its way through the tree later than this word.
+        `heard` is omitted: those events may arrive through the tree later than this testimony.
         """
         is_wanted = between.node and not between.had_all
         told = Bereaved(message.peer, *((message.marks, message.entries) if is_wanted else ([], [])))
@@ -104,7 +104,7 @@ class Witness:
         return Testimony(self._context.name, peer, packed(given), packed(has), marks, entries, heard)
 
     def testify(self, bereaved: Bereaved) -> list[Effect]:
-        """Say what we know, and ask again for what was not answered."""
+        """Send the testimony, and repeat unanswered requests."""
         router, peer = self._context.router, bereaved.peer
         has, given = received(router, peer), told(router, peer)
         self._state.testified[peer] = bereaved
@@ -114,16 +114,16 @@ class Witness:
             *self._context.rewire(Rewiring(links={peer: link}, parent=router.parent)),
         ]
 
-    def owe(self, mate: Node, events: Sequence[Event]) -> None:
-        """A stand-in next to us is to have this by itself; if it dies before, the next one has it from us alone."""
-        marks = list(self._state.inherited.get(mate, ()))
-        self._state.testified[mate] = Bereaved(mate, marks, [Sent(event) for event in events])
+    def owe(self, stand_in: Node, events: Sequence[Event]) -> None:
+        """A neighbouring stand-in should have these events; if it dies first, the next one gets them only from us."""
+        marks = list(self._state.inherited.get(stand_in, ()))
+        self._state.testified[stand_in] = Bereaved(stand_in, marks, [Sent(event) for event in events])
 
     def served(self, stand_in: Node) -> None:
-        """It has taken over what we said."""
+        """The stand-in has taken over our testimony."""
         self._state.testified.pop(stand_in, None)
 
 
 def _continued(before: Bereaved, message: Bereaved) -> Bereaved:
-    """What is to be said to the next stand-in: what the one before was told, and what went to it. Nothing came back."""
+    """The testimony to the next stand-in: that to the one before, and what was sent to it. It sent nothing."""
     return Bereaved(before.peer, before.marks, [*before.entries, *message.entries], message.heard)

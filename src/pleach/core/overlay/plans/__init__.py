@@ -1,10 +1,10 @@
-"""Plans: how to get from one tree of brokers to another, step by step, shown before anything is done.
+"""Plans: the steps from one tree of brokers to another, which can be shown before anything is done.
 
     topology ──▶ exchange, remove_broker, add_broker, insert_broker, transform ──▶ Plan ──▶ describe, encode_plan
-                                                                                    └──▶ PlanRun ──▶ Outcome
+                                                                                    └──▶ PlanRun ──▶ PlanOutcome
 
-`topology.py` and `steps.py` are the ground; `compose.py` and `transform.py` (with `search.py`) make plans; `run.py`
-says what may start when they are carried out, and `requests.py` whom to ask for it.
+`topology.py` and `steps.py` define trees and steps; `compose.py` and `transform.py` (with `search.py`) make plans;
+`run.py` executes them, and `requests.py` turns steps into requests to brokers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Plans for single changes: a link exchanged, a broker removed, added, or put into a link (S0 §IV, S1 §4.2.3).
 
-All of them take as few steps as possible. A swap changes no distance by more than one, so a way of n brokers needs n−2
-of them to become a link; and it takes no more than one neighbour from a broker, so one that has k needs k−1 of them to
-be a leaf. A protocol that works on the whole cycle exchanges a link in one step.
+All plans have as few steps as possible. A swap changes no distance by more than one, so a path of n brokers needs n−2
+swaps to become a link. A swap takes at most one neighbour from a broker, so one with k neighbours needs k−1 swaps to
+become a leaf. A protocol for whole cycles exchanges a link in one step.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def exchange(topology: Topology, *, remove: tuple[Node, Node], add: tuple[Node, 
 
 
 def slides(way: tuple[Node, ...], removed: tuple[Node, Node], protocol: str = "") -> list[SwapStep]:
-    """Move `removed`, a link on the way, until it joins both ends: first its one end, then its other one.
+    """Swaps that move link `removed` of the path until it joins both ends: first one end, then the other.
 
-    u–…–w–x–y–…–v    the end at x goes to w, …, to u; then the end at y goes on towards v
+    u–…–w–x–y–…–v    the end at x moves to w, …, to u; then the end at y moves towards v
     """
     at = cut_at(way, removed)
     first, y = way[0], way[at + 1]
@@ -40,9 +40,9 @@ def slides(way: tuple[Node, ...], removed: tuple[Node, Node], protocol: str = ""
 
 
 def remove_broker(topology: Topology, broker: Node, *, to: Node | None = None) -> Plan:
-    """Give all neighbours but one to that one, `to`, which gets the clients as well; then remove the leaf that is left.
+    """Move all neighbours but one to that one, `to`, which gets the clients as well; then remove the remaining leaf.
 
-    By default `to` is the neighbour that has the fewest links afterwards, the first by name of several.
+    By default `to` is the neighbour with the fewest links, of several the first by name.
     """
     neighbours = topology.neighbours(broker)
     if not neighbours:
@@ -56,12 +56,12 @@ def remove_broker(topology: Topology, broker: Node, *, to: Node | None = None) -
 
 
 def add_broker(topology: Topology, broker: Node, *, to: Node) -> Plan:
-    """A new leaf."""
+    """Add a leaf."""
     return Plan.of(topology, [AddStep(broker, to)])
 
 
 def insert_broker(topology: Topology, broker: Node, *, into: tuple[Node, Node]) -> Plan:
-    """A new broker in the middle of a link: x–y becomes x–broker–y."""
+    """Insert a broker into a link: x–y becomes x–broker–y."""
     x, y = into
     if not topology.has_link(x, y):
         raise PlanError(f"there is no link {x}–{y} to put {broker} into{links_of(topology, x)}")

@@ -1,4 +1,4 @@
-"""The cycle that a new link makes with the tree: of its links one goes, and a tree is left (S1 §4.2.1)."""
+"""The cycle that a new link closes in a tree; removing one of its links leaves a tree (S1 §4.2.1)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cycle_of(topology: Topology, *, remove: tuple[Node, Node], add: tuple[Node, 
 
 
 def cut_at(way: tuple[Node, ...], removed: tuple[Node, Node]) -> int:
-    """Which link of the way goes: the one after the broker with this index."""
+    """The index of the broker before the removed link."""
     return links_on(way).index(link(*removed))
 
 
@@ -35,6 +35,6 @@ def links_on(way: tuple[Node, ...]) -> list[tuple[Node, Node]]:
 
 
 def links_of(topology: Topology, broker: Node) -> str:
-    """The end of a sentence about a link that is not there."""
+    """The end of an error message about a missing link."""
     links = ", ".join(f"{broker}–{other}" for other in topology.neighbours(broker))
     return f"; links of {broker}: {links or 'none'}"

@@ -1,4 +1,4 @@
-"""A plan in words, for people who decide whether to apply it."""
+"""The description of a plan for operators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pleach.core.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, S
 
 
 def describe(plan: Plan) -> list[str]:
-    """A summary, then wave by wave a line per step: what it is, what changes, who takes part, what it waits for."""
+    """A summary, then per wave a line per step: the step, its change, its brokers, and its dependencies."""
     if not plan.steps:
         return ["nothing to do: the tree is as wanted"]
     width = max(len(spelled(step)) for step in plan.steps)

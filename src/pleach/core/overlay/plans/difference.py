@@ -1,4 +1,4 @@
-"""How the tree that is found differs from the one that was planned."""
+"""The difference between a planned tree and an actual one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 from pleach.core.messages import Node
 from pleach.core.overlay.plans.topology import Link, Topology
 
-SHOWN_MAX = 5  # of each kind, in a sentence
+SHOWN_MAX = 5  # of each kind, in a message
 
 
 class TreeDifference(msgspec.Struct, frozen=True):
-    """All sorted. Links of brokers that are missing or extra are among the links."""
+    """All sorted. Links include those of missing and extra brokers."""
 
     links_missing: tuple[Link, ...]  # planned, and not there
     links_extra: tuple[Link, ...]  # there, and not planned

@@ -1,4 +1,4 @@
-"""What came of a plan: the tree that is there, what is left of the plan, and why."""
+"""The outcome of a plan: the resulting tree, unfinished steps, and reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pleach.core.overlay.plans.topology import Topology
 
 
 class PlanPhase(StrEnum):
-    """How a step stands. Unknown: it was started and never answered."""
+    """The phase of a step. UNKNOWN: started without an answer."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -28,7 +28,7 @@ UNCERTAIN = frozenset({PlanPhase.RUNNING, PlanPhase.UNKNOWN})
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A step that has not been carried out, as far as is known."""
+    """A step that is not known to be done."""
 
     operation: str
     step: Step
@@ -43,7 +43,7 @@ class Unfinished:
 @dataclass(frozen=True)
 class PlanOutcome:
     plan: Plan
-    reached: Topology  # where a step is unknown or still runs: the tree without it
+    reached: Topology  # without steps that are unknown or running
     unfinished: tuple[Unfinished, ...]
 
     @property
@@ -68,11 +68,11 @@ class PlanOutcome:
 
     @cached_property
     def rest(self) -> Plan:
-        """What is left, as a plan from the tree that was reached; unknown steps are in it."""
+        """The unfinished steps as a plan from the reached tree, including unknown ones."""
         return Plan.of(self.reached, (left.step for left in self.unfinished))
 
     def lines(self) -> list[str]:
-        """For people: what was not carried out and why, and what the tree lacks."""
+        """For operators: unfinished steps with reasons, and differences of the tree."""
         if self.complete:
             return ["done: the tree is as planned"]
         total = len(self.plan.steps)

@@ -1,8 +1,8 @@
-"""A plan: a tree, the steps that change it, and the tree that comes out, checked before any of it is carried out.
+"""A plan: a tree, the steps that change it, and the resulting tree, validated before anything is carried out.
 
-Steps that share a broker keep their order; all others may run at the same time. So a plan is a partial order: a step
-may start when the steps that it depends on are done, and whatever order is taken, the same tree comes out. Waves are
-one such order, for people: each step in the first wave in which it can be.
+Steps that share a broker keep their order; all others may run concurrently. So a plan is a partial order: a step may
+start when the steps that it depends on are done, and any such order results in the same tree. Waves are one such order,
+for display: each step is in the first possible wave.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STEPS_MAX = 10_000
 
 @dataclass(frozen=True)
 class Plan:
-    """Make one with `Plan.of`, which replays every step. Indexes count from 0; people see steps numbered from 1."""
+    """Create with `Plan.of`, which validates every step. Indexes count from 0; displayed numbers from 1."""
 
     start: Topology
     steps: tuple[Step, ...]
@@ -31,7 +31,7 @@ class Plan:
 
     @classmethod
     def of(cls, start: Topology, steps: Iterable[Step]) -> Plan:
-        """Raises StepError for a step that does not fit the tree on which its turn comes."""
+        """Raises StepError for a step that does not fit the tree after the steps before it."""
         steps = tuple(steps)
         if len(steps) > STEPS_MAX:
             raise PlanError(f"{len(steps):,} steps; a plan has at most {STEPS_MAX:,}, so split it")
@@ -53,7 +53,7 @@ class Plan:
 
     @cached_property
     def dependencies(self) -> tuple[tuple[int, ...], ...]:
-        """Per step, the indexes of those that must be done before: the last ones before it at each of its brokers."""
+        """Per step, the indexes of its prerequisites: the last earlier step at each of its brokers."""
         latest: dict[Node, int] = {}
         found: list[tuple[int, ...]] = []
         for index, brokers in enumerate(self.touched):
@@ -63,7 +63,7 @@ class Plan:
 
     @cached_property
     def waves(self) -> tuple[tuple[int, ...], ...]:
-        """Indexes of steps; those of one wave touch disjoint brokers."""
+        """Indexes of steps; steps of one wave touch disjoint brokers."""
         wave_of: list[int] = []
         waves: list[list[int]] = []
         for index, needed in enumerate(self.dependencies):
@@ -75,11 +75,11 @@ class Plan:
         return tuple(map(tuple, waves))
 
     def fits(self, topology: Topology) -> bool:
-        """Whether the plan is for this tree; `difference` explains why not."""
+        """Whether the plan starts from this tree; `difference` explains why not."""
         return self.start == topology
 
     def difference(self, topology: Topology) -> TreeDifference:
-        """How a tree differs from the one that the plan starts from."""
+        """The difference between a tree and the start of the plan."""
         return TreeDifference.of(planned=self.start, found=topology)
 
 

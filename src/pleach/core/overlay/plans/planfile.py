@@ -1,12 +1,12 @@
-"""Plans as JSON, to be looked at, kept, and applied later.
+"""Plan files: plans as JSON, to be reviewed, stored, and applied later.
 
     {"version": 1,
      "from": [["a", "b"], ["b", "c"]],
      "steps": [{"do": "swap", "a": "a", "b": "b", "c": "c"}],
      "to": [["a", "c"], ["b", "c"]]}
 
-A tree is its list of links; a tree of one broker, which has none, is `[["a"]]`. What is read is replayed: a file whose
-steps do not lead from the one tree to the other is refused.
+A tree is its list of links; a tree of one broker is `[["a"]]`. Files are validated by replaying the steps: a file whose
+steps do not lead from one tree to the other is refused.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def decode_plan(data: bytes, *, source: str = "plan") -> Plan:
 
 
 def _decoded(data: bytes, source: str) -> _File:
-    """The version first: what another version looks like is not known here."""
+    """Check the version first: the format of other versions is unknown."""
     try:
         version = msgspec.json.decode(data, type=_Version).version
         if version != VERSION:
@@ -73,7 +73,7 @@ def _decoded(data: bytes, source: str) -> _File:
         where, reason = place_and_reason(error)
         raise PlanError(f"{source}: {f'{where}: ' if where else ''}{reason}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PlanError(f"{source}: no JSON: {error}; give a file that `pleach overlay plan` has written") from None
+        raise PlanError(f"{source}: invalid JSON: {error}; give a file written by `pleach overlay plan`") from None
 
 
 def _links(topology: Topology) -> list[list[Node]]:

@@ -1,4 +1,4 @@
-"""A step of a plan in the words of the brokers: whom to ask, and for what."""
+"""The request to a broker for each step of a plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pleach.core.overlay.registry import swap_request
 
 
 def asked(step: Step) -> Node:
-    """The broker that a step begins at, and that says how it ended."""
+    """The broker that a step begins at, and that reports its end."""
     match step:
         case SwapStep(a):
             return a
@@ -25,7 +25,7 @@ def asked(step: Step) -> Node:
 
 
 def request_of(operation: PlannedOperation, exchange: str) -> OperatorRequest:
-    """`exchange`: the protocol of the network, for steps that name none. Where a broker joins, others know."""
+    """`exchange`: the protocol of the network, for steps that name none."""
     name, step, brokers = operation
     match step:
         case SwapStep(a, b, c, protocol):

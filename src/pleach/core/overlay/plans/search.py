@@ -1,19 +1,19 @@
-"""Few swaps that turn one tree into another.
+"""Search for few swaps that turn one tree into another.
 
-Wanted are links; one that is missing has a *way* in the tree instead, and is there when that way is one hop. A swap of
-a–b–c to a–c–b makes a way shorter by one if it leads over a, b and c, and longer by one if it leads over a–b and not on
-to c; other ways keep their length. So the *gain* of a swap, by how much it shortens all ways together, is a count:
+A missing link has a *path* in the tree, and exists when that path is one hop. A swap of a–b–c to a–c–b shortens a path
+by one if it contains a, b and c, and lengthens it by one if it contains a–b and not c; other paths keep their length.
+So the *gain* of a swap, the total by which it shortens all paths, is a count:
 
-    gain(a, b, c) = 2 · (ways over a, b, c) − (ways over a–b)
+    gain(a, b, c) = 2 · (paths over a, b, c) − (paths over a–b)
 
-Rule 1: a link that is wanted is never removed. So what both trees have stays untouched, and the search comes to an end.
-        (Of all pairs of trees of 6 brokers, one in 3,500 could do with one swap less without this rule; of 5, none.)
-Rule 2: ways that share no link are searched apart: no swap for the one changes the other.
+Rule 1: a wanted link is never removed. So links that both trees have stay, and the search terminates. (Without this
+        rule one swap could be saved for one in 3,500 pairs of trees of 6 brokers, and for none of 5.)
+Rule 2: paths that share no link are searched separately: no swap for one changes the other.
 
-`descend` always takes the swaps with the highest gain; where none gains anything, it exchanges one link (S1 Theorem 2).
-That ends, since with every turn either fewer links are missing, or as many and their ways are shorter. `follow` looks
-for fewer swaps than that and keeps the best trees of each length in view (a beam search): what it finds is good, not
-proved to be the least. Proved are plans with `least_swaps`, among them all where one link is missing.
+`descend` takes the swaps with the highest gain; where none gains, it exchanges one link (S1 Theorem 2). It terminates,
+since each iteration leaves fewer missing links, or as many with shorter paths. `follow` looks for fewer swaps by beam
+search: its result is good, but not proved minimal. Proved are plans with `least_swaps`, among them all where one link
+is missing.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from pleach.core.overlay.plans.compose import slides
 from pleach.core.overlay.plans.steps import SwapStep, apply
 from pleach.core.overlay.plans.topology import Link, Topology, link
 
-WIDTH_MAX = 64  # trees kept in view: more finds hardly anything shorter
-EFFORT = 8_000  # trees kept in view × (missing links)²: about a second for 50 missing links
+WIDTH_MAX = 64  # width of the beam; more hardly finds shorter plans
+EFFORT = 8_000  # width × (missing links)²: about a second for 50 missing links
 
 Way: TypeAlias = tuple[Node, ...]
 Triple: TypeAlias = tuple[Node, Node, Node]
@@ -38,7 +38,7 @@ Triple: TypeAlias = tuple[Node, Node, Node]
 def swaps_towards(tree: Topology, wanted: Iterable[Link], *, width: int | None = None) -> list[SwapStep]:
     """Swaps after which the tree has all `wanted` links; these must be free of cycles.
 
-    `width`: how many trees are kept in view, by default as many as take about a second; with 1, `descend` does it all.
+    `width`: of the beam, by default as many trees as take about a second; 1: only `descend`.
     """
     goal = frozenset(wanted)
     found: list[SwapStep] = []
@@ -52,14 +52,14 @@ def swaps_towards(tree: Topology, wanted: Iterable[Link], *, width: int | None =
 
 
 def least_swaps(tree: Topology, missing: Iterable[Link]) -> int:
-    """No plan has fewer: a swap brings one link, and makes a way shorter by one."""
+    """A lower bound: a swap adds one link, and shortens a path by one."""
     ways = _ways(tree, missing)
     return max([len(ways), *(len(way) - 2 for way in ways)])
 
 
 def regions(tree: Topology, goal: Collection[Link]) -> list[tuple[tuple[Link, ...], Topology]]:
-    """The missing links in groups, each with the part of the tree where their ways lie; these share no link."""
-    groups: list[tuple[list[Link], set[Link]]] = []  # missing links, and the links of their ways
+    """Groups of missing links, each with the part of the tree that has their paths; these parts share no link."""
+    groups: list[tuple[list[Link], set[Link]]] = []  # missing links, and the links of their paths
     for missing in sorted(goal):
         if tree.has_link(*missing):
             continue
@@ -81,12 +81,12 @@ def regions(tree: Topology, goal: Collection[Link]) -> list[tuple[tuple[Link, ..
 
 
 def _ways(tree: Topology, missing: Iterable[Link]) -> list[Way]:
-    """The ways of those that are still missing."""
+    """The paths of links that are still missing."""
     return [tree.path(*pair) for pair in missing if not tree.has_link(*pair)]
 
 
 def _gains(ways: Iterable[Way], goal: Collection[Link]) -> dict[Triple, int]:
-    """The gain of every swap that makes some way shorter and removes no wanted link."""
+    """The gain of every swap that shortens a path and removes no wanted link."""
     over: Counter[tuple[Node, Node]] = Counter()
     along: Counter[Triple] = Counter()
     for way in ways:
@@ -96,7 +96,7 @@ def _gains(ways: Iterable[Way], goal: Collection[Link]) -> dict[Triple, int]:
     return {(a, b, c): 2 * count - over[a, b] for (a, b, c), count in along.items() if link(a, b) not in goal}
 
 
-# One tree in view ------------------------------------------------------------------------------------------------
+# Greedy descent --------------------------------------------------------------------------------------------------
 
 
 def descend(tree: Topology, missing: Sequence[Link], goal: Collection[Link]) -> list[SwapStep]:
@@ -110,7 +110,7 @@ def descend(tree: Topology, missing: Sequence[Link], goal: Collection[Link]) -> 
 
 
 def _best_apart(gains: dict[Triple, int]) -> list[SwapStep]:
-    """The swaps that gain most, if anything, and touch disjoint brokers: none changes what another one gains."""
+    """The swaps with the highest positive gain that touch disjoint brokers, so that their gains are independent."""
     most = max([1, *gains.values()])
     chosen: list[SwapStep] = []
     busy: set[Node] = set()
@@ -122,23 +122,24 @@ def _best_apart(gains: dict[Triple, int]) -> list[SwapStep]:
 
 
 def _exchange(ways: Iterable[Way], goal: Collection[Link]) -> list[SwapStep]:
-    """Make the ends of a shortest way neighbours, with a link of it that is not wanted.
+    """Join the ends of a shortest path, with a link of it that is not wanted.
 
-    There is one, since wanted links close no cycle. What it joins in between is not wanted: that way would be shorter.
+    Such a link exists, since wanted links close no cycle. Intermediate links are not wanted: that path would be
+    shorter.
     """
     way = min(ways, key=lambda way: (len(way), way))
     return slides(way, next(pair for pair in pairwise(way) if link(*pair) not in goal))
 
 
-# Several trees in view -------------------------------------------------------------------------------------------
+# Beam search -----------------------------------------------------------------------------------------------------
 
 
 class _Seen(NamedTuple):
-    """A tree that some swaps lead to, one swap before it is drawn: most are not worth it."""
+    """A tree that some swaps lead to; the last swap is applied lazily, since most trees are discarded."""
 
-    left: int  # the hops that all ways together are too long
+    left: int  # hops by which all paths together are too long
     swaps: tuple[Triple, ...]
-    changed: frozenset[Link]  # links that only one of this tree and the first one has
+    changed: frozenset[Link]  # symmetric difference of links to the first tree
     before: Topology
 
     @property
@@ -152,7 +153,7 @@ class _Seen(NamedTuple):
 def follow(
     tree: Topology, missing: Sequence[Link], goal: Collection[Link], *, width: int, swaps_max: int
 ) -> list[SwapStep]:
-    """At most `swaps_max` swaps that lead to all missing links; none if none were found."""
+    """At most `swaps_max` swaps that lead to all missing links; empty if none were found."""
     level = [_Seen(sum(len(way) - 2 for way in _ways(tree, missing)), (), frozenset(), tree)]
     known = {level[0].changed}
     for _ in range(swaps_max if width > 1 else 0):
@@ -166,7 +167,7 @@ def follow(
 
 
 def _beyond(seen: _Seen, missing: Sequence[Link], goal: Collection[Link], known: set[frozenset[Link]]) -> list[_Seen]:
-    """The trees one swap further that have not been in view before."""
+    """The trees one swap further that were not seen before."""
     tree = seen.drawn()
     found = []
     for swap, gain in _gains(_ways(tree, missing), goal).items():

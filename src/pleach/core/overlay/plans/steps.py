@@ -1,12 +1,12 @@
-"""The four steps of which every plan is made, and what each does to a tree (S0 §IV, S1 §4.2).
+"""The four kinds of steps of a plan, and their effect on a tree (S0 §IV, S1 §4.2).
 
-    SwapStep(a, b, c)                     a–b–c becomes a–c–b: link a–b goes, link a–c comes
-    ExchangeStep((x, y), (u, v), "path")  link x–y goes, link u–v comes; x–y lies on the way from u to v
-    AddStep(b, to=a)                      b, new, becomes a leaf at a
-    RemoveStep(b)                         b, a leaf, goes; its clients go to its neighbour
+    SwapStep(a, b, c)                     a–b–c becomes a–c–b: link a–b is replaced by a–c
+    ExchangeStep((x, y), (u, v), "path")  link x–y is replaced by u–v; x–y lies on the path from u to v
+    AddStep(b, to=a)                      new broker b becomes a leaf at a
+    RemoveStep(b)                         leaf b is removed; its clients move to its neighbour
 
-A step is refused where it does not fit; where it fits, a tree stays a tree (S0 §V, property 1). What a step reads and
-changes are the links of brokers that it touches, so steps that touch no broker in common do not depend on each other.
+A step that does not fit is refused; one that fits keeps the tree a tree (S0 §V, property 1). A step reads and changes
+only links of brokers that it touches, so steps without a common broker are independent.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pleach.errors import PlanError, StepError, TopologyError
 
 
 class _Step(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True, forbid_unknown_fields=True):
-    """In files, `do` tells the kinds apart, by the names that scenarios have for them."""
+    """In files, `do` names the kind, as in scenarios."""
 
 
 class SwapStep(_Step, frozen=True, tag="swap"):
-    """`protocol`: empty for that of the network."""
+    """`protocol`: empty for the network's."""
 
     a: Node
     b: Node
@@ -36,7 +36,7 @@ class SwapStep(_Step, frozen=True, tag="swap"):
 
 
 class ExchangeStep(_Step, frozen=True, tag="exchange"):
-    """At once, all along the cycle that both links make; swaps do the same one hop after another."""
+    """One step for the whole cycle of both links; swaps do the same hop by hop."""
 
     remove: tuple[Node, Node]
     add: tuple[Node, Node]
@@ -70,7 +70,7 @@ def spelled(step: Step) -> str:
 
 
 def touched(topology: Topology, step: Step) -> tuple[Node, ...]:
-    """The brokers that take part in a step that fits: none of them takes part in another one meanwhile."""
+    """The brokers that take part in a fitting step; each takes part in one step at a time."""
     match step:
         case SwapStep(a, b, c):
             return (a, b, c)

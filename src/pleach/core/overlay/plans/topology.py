@@ -1,7 +1,7 @@
-"""A tree of brokers, as a value: links, neighbours, the way between two brokers.
+"""A tree of brokers as a value: links, neighbours, paths.
 
-`Topology.of` is the door: what is not a tree does not get through it. Steps (`steps.py`) keep a tree a tree
-(S0 §V, property 1), so that nothing is checked twice.
+`Topology.of` validates that links form a tree. Steps (`steps.py`) keep a tree a tree (S0 §V, property 1), so nothing is
+validated twice.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ BROKERS_MAX = 10_000
 NAME_BYTES_MAX = 255
 NAMES_SHOWN_MAX = 20
 
-Link: TypeAlias = tuple[Node, Node]  # as `link` makes it: the smaller name first
+Link: TypeAlias = tuple[Node, Node]  # the smaller name first (`link`)
 Neighbourhood: TypeAlias = Mapping[Node, frozenset[Node]]
 
 
 def link(a: Node, b: Node) -> Link:
-    """A link has no direction; this is its one spelling."""
+    """The canonical form of a link, which has no direction."""
     return (a, b) if a < b else (b, a)
 
 
 class _Rooted(NamedTuple):
-    """A tree as seen from one broker: the neighbour towards it, and how far it is."""
+    """A rooted tree: the parent and depth of each broker."""
 
     up: Mapping[Node, Node]
     depth: Mapping[Node, int]
 
     def way(self, start: Node, end: Node) -> tuple[Node, ...]:
-        """Climb from both ends, the deeper one first, until they meet."""
+        """Ascend from both ends, the deeper one first, until they meet."""
         head, tail = [start], [end]
         while head[-1] != tail[-1]:
             lower = head if self.depth[head[-1]] >= self.depth[tail[-1]] else tail
@@ -46,13 +46,13 @@ class _Rooted(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Topology:
-    """A tree of brokers. Make one with `Topology.of`; equal trees are equal values, however they came about."""
+    """Create with `Topology.of`; equal trees are equal values."""
 
     around: Neighbourhood
 
     @classmethod
     def of(cls, links: Iterable[tuple[Node, Node]], brokers: Iterable[Node] = ()) -> Topology:
-        """The tree of these links. `brokers` need be named only for a tree of one, which has no links."""
+        """The tree of these links. `brokers`: needed only for a tree of one broker, which has no links."""
         around: dict[Node, set[Node]] = {broker: set() for broker in brokers}
         for a, b in links:
             _refuse_superfluous(a, b, around)
@@ -93,7 +93,7 @@ class Topology:
         return len(self._known(broker)) == 1
 
     def path(self, start: Node, end: Node) -> tuple[Node, ...]:
-        """All brokers on the way, both ends included."""
+        """The brokers on the path, including both ends."""
         self.check(start, end)
         return self._rooted.way(start, end)
 
@@ -103,7 +103,7 @@ class Topology:
         return rooted
 
     def check(self, *brokers: Node) -> None:
-        """Raises TopologyError for the first that is no broker of this tree."""
+        """Raises TopologyError for the first that is not in this tree."""
         for broker in brokers:
             if broker not in self.around:
                 raise stranger(broker, self.brokers)
@@ -113,7 +113,7 @@ class Topology:
         return self.around[broker]
 
 
-# What is not a tree ----------------------------------------------------------------------------------------------
+# Validation ------------------------------------------------------------------------------------------------------
 
 
 def _refuse_superfluous(a: Node, b: Node, around: Mapping[Node, set[Node]]) -> None:
@@ -134,14 +134,14 @@ def _check_names(around: Mapping[Node, set[Node]]) -> None:
 
 
 def flaw_of_name(name: Node) -> str:
-    """What is wrong with the name of a broker; empty if nothing is."""
+    """The error in a broker's name; empty if it is valid."""
     if name and name.isprintable() and len(name.encode()) <= NAME_BYTES_MAX:
         return ""
     return f"{name[:40]!r} is no name of a broker; 1 to {NAME_BYTES_MAX} bytes of printable text"
 
 
 def _check_connected(topology: Topology) -> None:
-    """Cycles first: where there is none, too few links leave a part cut off."""
+    """Cycles first; without one, too few links leave a part disconnected."""
     parts: list[tuple[Node, ...]] = []
     seen: set[Node] = set()
     for broker in topology.brokers:
@@ -158,7 +158,7 @@ def _check_connected(topology: Topology) -> None:
 
 
 def _walk(around: Neighbourhood, root: Node) -> tuple[_Rooted, Link | None]:
-    """Everything that can be reached from `root`, breadth first; and a link that closes a cycle, if there is one."""
+    """The part reachable from `root`, breadth-first; and a link that closes a cycle, if any."""
     up, depth = {root: root}, {root: 0}
     closing: Link | None = None
     queue = deque([root])
@@ -174,12 +174,12 @@ def _walk(around: Neighbourhood, root: Node) -> tuple[_Rooted, Link | None]:
 
 
 def stranger(name: Node, brokers: Collection[Node]) -> TopologyError:
-    """What to raise for a name that none of these brokers has."""
+    """The error for an unknown broker."""
     return TopologyError(f"{name!r} is not a broker of this tree{_instead(name, tuple(sorted(brokers)))}")
 
 
 def _instead(wrong: Node, brokers: tuple[Node, ...]) -> str:
-    """The end of a sentence about a wrong name: the one probably meant, or all there are."""
+    """The end of an error message about a wrong name: the similar one, or all names."""
     close = get_close_matches(wrong, brokers, n=1)
     more = ", …" if len(brokers) > NAMES_SHOWN_MAX else ""
     return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(brokers[:NAMES_SHOWN_MAX])}{more}"

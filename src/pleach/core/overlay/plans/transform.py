@@ -1,11 +1,12 @@
-"""Any tree into any other (S1 Theorem 2; S0 §V, property 2).
+"""Plans that turn any tree into any other (S1 Theorem 2; S0 §V, property 2).
 
-    1. New brokers become leaves, each at a neighbour that it has in the target, if one is there.
-    2. Swaps, until all links of the target are there (`search.py`); or exchanges, one for each link that is missing.
-    3. Then the brokers of the target are joined among themselves, and all others hang off them: these go, leaves first.
+    1. New brokers become leaves, each at a neighbour that it has in the target, if one exists.
+    2. Swaps until all links of the target exist (`search.py`); or exchanges, one for each missing link.
+    3. Then the brokers of the target form a subtree, and all others are attached to it: these are removed, leaves
+       first.
 
-Brokers go last, so that a plan which ends in the middle has taken nobody's broker away. Links that both trees have are
-never touched.
+Brokers are removed last, so that a plan that stops halfway has removed no broker. Links that both trees have are never
+changed.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from pleach.core.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, S
 from pleach.core.overlay.plans.topology import Link, Topology
 from pleach.core.overlay.registry import CYCLES
 
-Changes: TypeAlias = Callable[[Topology, Iterable[Link]], Sequence[Step]]  # until all of these links are there
+Changes: TypeAlias = Callable[[Topology, Iterable[Link]], Sequence[Step]]  # until all of these links exist
 
 
 def transform(topology: Topology, target: Topology, *, protocol: str = "", width: int | None = None) -> Plan:
-    """A plan with few swaps, or exchanges by `protocol`, disjoint ones in one wave. `width`: see `swaps_towards`."""
+    """A plan with few swaps, or exchanges by `protocol`; disjoint ones share a wave. `width`: see `swaps_towards`."""
     return transform_by(topology, target, partial(_changes, protocol=protocol, width=width))
 
 
 def transform_by(topology: Topology, target: Topology, changes: Changes) -> Plan:
-    """A plan that leaves it to `changes` how the links of the target come to be."""
+    """A plan that makes the links of the target by `changes`."""
     steps: list[Step] = []
     tree = topology
     for add in _additions(topology, target):
@@ -53,19 +54,19 @@ def _changes(tree: Topology, wanted: Iterable[Link], *, protocol: str, width: in
 
 
 def exchanges_towards(tree: Topology, wanted: Iterable[Link], protocol: str) -> list[ExchangeStep]:
-    """One for each wanted link that is missing (S1 Theorem 2), the shortest cycle first: fewer brokers are locked."""
+    """One for each missing link (S1 Theorem 2), the shortest cycle first, which locks fewer brokers."""
     goal = frozenset(wanted)
     found: list[ExchangeStep] = []
     while ways := [tree.path(u, v) for u, v in sorted(goal - {*tree.links})]:
         way = min(ways, key=lambda way: (len(way), way))
-        removed = next(link for link in links_on(way) if link not in goal)  # there is one, or the goal has a cycle
+        removed = next(link for link in links_on(way) if link not in goal)  # exists, since the goal has no cycle
         found.append(ExchangeStep(removed, (way[0], way[-1]), protocol))
         tree = apply(tree, found[-1])
     return found
 
 
 def _additions(tree: Topology, target: Topology) -> list[AddStep]:
-    """From the brokers that both trees have outwards; where they have none in common, from any of the first tree."""
+    """Outwards from the brokers that both trees have; if none, from any broker of the first tree."""
     found: list[AddStep] = []
     while outside := [broker for broker in target.brokers if broker not in tree]:
         joining = [broker for broker in outside if any(other in tree for other in target.around[broker])]
@@ -76,7 +77,7 @@ def _additions(tree: Topology, target: Topology) -> list[AddStep]:
 
 
 def _best_place(tree: Topology, target: Topology, broker: Node) -> AddStep:
-    """At the one of its neighbours in the target from which the others are nearest."""
+    """At its neighbour in the target that is nearest to the others."""
     there = [other for other in target.neighbours(broker) if other in tree]
     return AddStep(broker, min(there, key=lambda to: (sum(len(tree.path(to, other)) for other in there), to)))
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pleach.core.optimise.sample import HORIZON, ROOMY, SAMPLE_MAX, SHARE_ERROR, Sample, level_for
 from pleach.core.optimise.sightings import spelled_level
+from pleach.lab.improve.sampling import HORIZON, SAMPLE_MAX, SHARE_ERROR, level_for
+from support.optimise.sample import ROOMY, Sample
 
 
 def fed(ids, every=1.0, start=0.0):

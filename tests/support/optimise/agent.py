@@ -1,12 +1,12 @@
-"""How brokers find an exchange together (S1 §5.5.4, Algorithms 17 and 18): one agent beside each broker, pure.
+"""S1's agents (§5.5.4, Algorithms 17 and 18), message by message: the reference for the flows of `lab/improve`.
 
     B ──Broadcast──▶ … ──▶ A      every 250 ticks, 3 hops far: what B consumes, and what the way costs
     A evaluates (5.11): a link A–B?
     A ──Request────▶ … ──▶ B      each broker on the way adds (5.12), what the cycle costs it without each link
     B decides (5.14): Agreed
 
-An agent knows its own cache, what it costs to reach others, and what it has heard. What it does not know, it does not
-guess: it stays silent, and drops requests. The exchange itself is the overlay's business.
+An agent knows its own cache, the cost of reaching others, and the broadcasts that it has received. Where it lacks one
+of these it sends nothing and drops requests. Brokers do not run agents but councillors (core/optimise/council.py).
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import add, and_
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from pleach.core.messages import Node
 from pleach.core.optimise.bloom import Bloom
-from pleach.core.optimise.cache import CACHE_SIZE, Cache, EventMemory
-from pleach.core.optimise.heuristics import Heuristic, LinkExchangeChoice, cycle_links, decided
+from pleach.core.optimise.cache import CACHE_SIZE, Cache
+from pleach.core.optimise.heuristics import LinkExchangeChoice, cycle_links
 from pleach.core.overlay.plans.topology import Link, link
+from support.optimise.heuristics import Heuristic, decided
 
 RADIUS = 3  # hops, S1 Table 5.2
 
@@ -38,7 +39,7 @@ class Broadcast(msgspec.Struct, frozen=True):
     communication: tuple[float, ...]  # of each link of the path
     hops: int = RADIUS  # how far it travels
     level: int = 0  # of the summary
-    beyond: tuple[float, ...] = ()  # what it costs to reach each distance through who sent it (`looking.py`)
+    beyond: tuple[float, ...] = ()  # what it costs to reach each distance through who sent it (`tuned_agent.py`)
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -74,6 +75,41 @@ class Tuning:
     cache_size: int = CACHE_SIZE
 
 
+class EventMemory(Protocol):
+    """The events that a broker remembers, those of a level and above (`sample.py`)."""
+
+    @property
+    def level(self) -> int: ...
+
+    def consumed(self, event_id: str, now: float) -> None: ...
+
+    def summary(self) -> Bloom: ...
+
+    def common(self, other: Bloom, level: int) -> int:
+        """The number of events that it has in common with a summary of this level."""
+        ...
+
+
+class RingMemory:
+    """A cache of bounded size, which regards neither levels nor time."""
+
+    level = 0
+
+    def __init__(self, size: int) -> None:
+        self._cache = Cache(size)
+
+    def consumed(self, event_id: str, now: float = 0.0) -> None:
+        del now
+        self._cache.consumed(event_id)
+
+    def summary(self) -> Bloom:
+        return self._cache.summary()
+
+    def common(self, other: Bloom, level: int) -> int:
+        assert level == 0, "a sample cannot be compared with a ring: the filters differ in shape"
+        return self._cache.common(other)
+
+
 class _Heard(NamedTuple):
     summary: Bloom
     level: int
@@ -97,7 +133,7 @@ class Agent:
         """`reach`: what a link to another broker would cost, as this one measures it. `memory`: else a ring."""
         self.name = name
         self.neighbours: set[Node] = set()
-        self.cache: EventMemory = Cache(tuning.cache_size) if memory is None else memory
+        self.cache: EventMemory = RingMemory(tuning.cache_size) if memory is None else memory
         self._processing, self._reach = processing, reach
         self._heuristic, self._tuning = heuristic, tuning
         self._heard: dict[Node, _Heard] = {}

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from pleach.core.optimise.agent import Agreed, Broadcast, Outgoing, Request, place_of
-from pleach.core.optimise.heuristics import HEURISTICS
-from pleach.core.optimise.looking import RADIUS_MAX, RADIUS_MIN
-from pleach.core.optimise.tuned_agent import TunedAgent
+from pleach.lab.improve.broadcast_budget import RADIUS_MAX, RADIUS_MIN
+from support.optimise.agent import Agreed, Broadcast, Outgoing, Request, place_of
+from support.optimise.heuristics import HEURISTICS
+from support.optimise.tuned_agent import TunedAgent
 
 LINE = [f"b{i}" for i in range(9)]
 ENDS = LINE[0], LINE[3]

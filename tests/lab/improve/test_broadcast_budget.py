@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleach.core.optimise.looking import (
-    LOOKS_SAVED_MAX,
-    PATIENCE_MAX,
+from pleach.lab.improve.broadcast_budget import (
+    BACKOFF_MAX,
+    BROADCASTS_SAVED_MAX,
     RADIUS_MAX,
     RADIUS_MIN,
-    SHARE,
-    Purse,
-    prices_of,
-    told,
+    TRAFFIC_SHARE,
+    BroadcastBudget,
 )
+from support.optimise.tuned_agent import prices_of, told
 
 PRICES = [1.0, 3.0, 9.0, 20.0, 40.0, 60.0, 80.0]
 rings = st.lists(st.floats(0.1, 50.0), min_size=1, max_size=8)
@@ -25,27 +24,27 @@ incomes = st.lists(st.floats(0.0, 1_000.0), max_size=60)
 
 def looks(income, price_list, exchanged=lambda _number: False):
     """How far each look went, one chance to look per income."""
-    purse, found = Purse(), []
+    budget, found = BroadcastBudget(), []
     for number, spent in enumerate(income):
-        purse = purse.earned(spent, price_list)
-        hops = purse.radius(price_list)
+        budget = budget.earned(spent, price_list)
+        hops = budget.radius(price_list)
         if hops is not None:
-            purse = purse.looked(price_list[hops])
+            budget = budget.broadcast(price_list[hops])
             found.append((number, hops))
         if exchanged(number):
-            purse = purse.exchanged()
+            budget = budget.exchanged()
     return found
 
 
 @given(incomes, prices)
 def test_looks_never_cost_more_than_their_share_of_what_events_cost(income, price_list):
     paid = sum(price_list[hops] for _, hops in looks(income, price_list, lambda _: True))
-    assert paid <= SHARE * sum(income) + 1e-6
+    assert paid <= TRAFFIC_SHARE * sum(income) + 1e-6
 
 
-@given(st.floats(0.0, 10_000.0), st.integers(1, PATIENCE_MAX), prices)
-def test_a_look_goes_as_far_as_can_be_paid_for(credit, patience, price_list):
-    hops = Purse(credit, patience).radius(price_list)
+@given(st.floats(0.0, 10_000.0), st.integers(1, BACKOFF_MAX), prices)
+def test_a_look_goes_as_far_as_can_be_paid_for(credit, backoff, price_list):
+    hops = BroadcastBudget(credit, backoff).radius(price_list)
     farthest = min(len(price_list) - 1, RADIUS_MAX)
     if hops is None:
         assert price_list[min(RADIUS_MIN, farthest)] > credit
@@ -56,11 +55,11 @@ def test_a_look_goes_as_far_as_can_be_paid_for(credit, patience, price_list):
 
 
 @given(incomes, prices)
-def test_a_purse_is_never_fuller_than_a_few_looks(income, price_list):
-    purse = Purse()
+def test_a_budget_is_never_fuller_than_a_few_looks(income, price_list):
+    budget = BroadcastBudget()
     for spent in income:
-        purse = purse.earned(spent, price_list)
-        assert purse.credit <= LOOKS_SAVED_MAX * price_list[-1]
+        budget = budget.earned(spent, price_list)
+        assert budget.credit <= BROADCASTS_SAVED_MAX * price_list[-1]
 
 
 def test_where_events_are_many_looks_go_far_and_where_they_are_few_they_are_rare_and_near():
@@ -74,14 +73,14 @@ def test_where_events_are_many_looks_go_far_and_where_they_are_few_they_are_rare
 def test_at_rest_looks_cost_a_fraction_of_the_share():
     income = [200.0] * 4_000
     at_rest = sum(PRICES[hops] for _, hops in looks(income, PRICES))
-    assert at_rest == pytest.approx(SHARE / PATIENCE_MAX * sum(income), rel=0.05)
+    assert at_rest == pytest.approx(TRAFFIC_SHARE / BACKOFF_MAX * sum(income), rel=0.05)
 
 
-def test_an_exchange_ends_patience_and_debts():
-    purse = Purse(credit=5.0, patience=PATIENCE_MAX).asked(30.0)
-    assert purse.credit == -25.0
-    assert purse.exchanged() == Purse(0.0, 1)
-    assert Purse(4.0, 8).exchanged() == Purse(4.0, 1)
+def test_an_exchange_ends_backoff_and_debts():
+    budget = BroadcastBudget(credit=5.0, backoff=BACKOFF_MAX).requested(30.0)
+    assert budget.credit == -25.0
+    assert budget.exchanged() == BroadcastBudget(0.0, 1)
+    assert BroadcastBudget(4.0, 8).exchanged() == BroadcastBudget(4.0, 1)
 
 
 @given(st.integers(2, 25), st.integers(0, 1_000))

@@ -1,7 +1,7 @@
-"""The same run with single events: caches, Bloom filters, broadcasts and requests as `optimise.agent` has them.
+"""A run of S1's agents event by event: caches, Bloom filters, broadcasts and requests (support/optimise/agent.py).
 
-Slow, and made of other parts than `rounds.py`: what the two agree on is right in both. Steps and order are the same;
-now and then a Bloom filter has an event too many.
+The reference for `lab/improve/rounds.py`, which computes with flows and shares no code with it. Steps and their
+order are the same; false positives of Bloom filters make small differences.
 """
 
 from __future__ import annotations
@@ -9,20 +9,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import combinations
 from random import Random
 
-from pleach.core.optimise import agent
-from pleach.core.optimise.agent import Agent, Agreed, Outgoing, Request
-from pleach.core.optimise.cost import Costs, Flow, flow_cost
-from pleach.core.optimise.heuristics import HEURISTICS
-from pleach.core.overlay.plans.topology import Topology, link
+from pleach.core.optimise.cost import Flow, flow_cost
+from pleach.core.overlay.plans.topology import Topology
+from pleach.lab.improve.contenders import costs_of, name_of
 from pleach.lab.improve.rounds import STEPS, Tuning, first_tree
-from pleach.lab.improve.setting import TICKS_PER_SLOT, Era, Setting, Stay, eras_of, events_of, stays_of
-
-
-def name_of(broker: int) -> str:
-    return f"b{broker:03d}"  # in the order of numbers
+from pleach.lab.improve.setting import TICKS_PER_SLOT, Setting, Stay, eras_of, events_of, stays_of
+from support.optimise import agent
+from support.optimise.agent import Agent, Agreed, Outgoing, Request
+from support.optimise.heuristics import HEURISTICS
 
 
 class EventByEvent:
@@ -110,14 +106,6 @@ class EventByEvent:
 
 def _number(name: str) -> int:
     return int(name[1:])
-
-
-def costs_of(era: Era) -> Costs:
-    count = len(era.costs.processing)
-    return Costs(
-        {name_of(i): float(era.costs.processing[i]) for i in range(count)},
-        {link(name_of(i), name_of(j)): float(era.costs.communication[i, j]) for i, j in combinations(range(count), 2)},
-    )
 
 
 def flow_of(stay: Stay) -> Flow:

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from pleach.core.optimise.agent import Agent, Agreed, Broadcast, Outgoing, Request, Tuning, place_of
-from pleach.core.optimise.heuristics import HEURISTICS
+from support.optimise.agent import Agent, Agreed, Broadcast, Outgoing, Request, Tuning, place_of
+from support.optimise.heuristics import HEURISTICS
 
 LINE = ["a", "b", "c", "d", "e"]
 EVERY = 250.0

@@ -1,4 +1,4 @@
-"""An agent that finds its own radius, interval and cache: the messages of `agent.py`, paced by `looking.py`.
+"""An agent with a broadcast budget and a sample: the messages of `agent.py`, message by message, for tests.
 
                  look(cost of events since)                 once per broadcast interval, by the host
     B ──Broadcast──▶ … ──▶ A                               as many hops as B can pay for
@@ -11,16 +11,21 @@ What others told is kept for as long as samples reach back: whoever looks seldom
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, zip_longest
 from math import fsum
+from typing import TypeAlias
 
 import msgspec
 
 from pleach.core.messages import Node
-from pleach.core.optimise.agent import Action, Agent, Broadcast, Outgoing, Request, Tuning
-from pleach.core.optimise.heuristics import Heuristic
-from pleach.core.optimise.looking import Purse, Rings, prices_of, told
-from pleach.core.optimise.sample import HORIZON, Sample
+from pleach.lab.improve.broadcast_budget import RADIUS_MAX, BroadcastBudget
+from pleach.lab.improve.sampling import HORIZON
+from support.optimise.agent import Action, Agent, Broadcast, Outgoing, Request, Tuning
+from support.optimise.heuristics import Heuristic
+from support.optimise.sample import Sample
+
+Rings: TypeAlias = tuple[float, ...]  # what the brokers at distance 1, 2, … cost to reach; none behind the last
 
 
 class TunedAgent:
@@ -28,7 +33,7 @@ class TunedAgent:
         self.sample = Sample()
         self._agent = Agent(name, processing, reach, heuristic, Tuning(update_interval=HORIZON), self.sample)
         self._processing, self._reach = processing, reach
-        self._purse = Purse()
+        self._budget = BroadcastBudget()
         self._beyond: dict[Node, Rings] = {}
 
     @property
@@ -57,11 +62,11 @@ class TunedAgent:
         """`cost_of_events`: at this broker since it was last asked, p of each and half of each link."""
         self.sample.forget(now)
         prices = self.prices
-        self._purse = self._purse.earned(cost_of_events, prices)
-        hops = self._purse.radius(prices)
+        self._budget = self._budget.earned(cost_of_events, prices)
+        hops = self._budget.radius(prices)
         if hops is None:
             return []
-        self._purse = self._purse.looked(prices[hops])
+        self._budget = self._budget.broadcast(prices[hops])
         return self._priced(self._agent.broadcast(hops))
 
     def handle(self, message: Broadcast | Request, now: float) -> list[Action]:
@@ -69,14 +74,14 @@ class TunedAgent:
             case Broadcast(path=path, beyond=beyond) if path[-1] in self._beyond:
                 self._beyond[path[-1]] = beyond
             case Request(path=path) if path[-1] == self.name:
-                self._purse = self._purse.asked(_price(message))
+                self._budget = self._budget.requested(_price(message))
             case _:
                 pass
         return self._priced(self._agent.handle(message, now))
 
     def exchanged(self) -> None:
         """The broker was on the cycle of an exchange that has been carried out."""
-        self._purse = self._purse.exchanged()
+        self._budget = self._budget.exchanged()
 
     def _priced(self, actions: list[Action] | list[Outgoing]) -> list[Action]:
         """With each broadcast, its own or another's, a neighbour learns what is beyond this broker."""
@@ -94,3 +99,18 @@ class TunedAgent:
 def _price(request: Request) -> float:
     """Along the path; the last link of the cycle is the one that is asked for."""
     return fsum((*request.processing, *request.communication[:-1]))
+
+
+def prices_of(processing: float, beyond: Mapping[Node, Rings]) -> list[float]:
+    """The prices of broadcasts of this broker, by what each of its neighbours has told."""
+    return list(accumulate(_together(list(beyond.values())), initial=processing))[: RADIUS_MAX + 1]
+
+
+def told(processing: float, communication: float, there: Node, beyond: Mapping[Node, Rings]) -> Rings:
+    """What a broker tells a neighbour: the cost of reaching it, and all that is beyond it."""
+    others = [rings for neighbour, rings in beyond.items() if neighbour != there]
+    return (processing + communication, *_together(others))[:RADIUS_MAX]
+
+
+def _together(rings: Sequence[Rings]) -> Rings:
+    return tuple(map(fsum, zip_longest(*rings, fillvalue=0.0)))

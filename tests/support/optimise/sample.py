@@ -1,35 +1,15 @@
-"""A cache that knows how much to remember (S1 §5.8 leaves its size to be found): the time that ledgers weigh.
-
-A cache that holds a number of events reaches back as far as they happen to: at five times the rate a fifth as long, and
-then has nothing in common with what a neighbour told some while ago. This one holds the events of a *time*, that of
-the ledgers, and where these are too many, a sample of them: half, a quarter, … by the level of their ids
-(`sightings.py`), which is the same at every broker. Two samples are compared at the higher of their levels, where both
-are whole.
-
-With n events in a sample, the share of a broker's traffic that another one has too is known but for a standard error
-of √(s·(1-s)/n), at most 1 / (2·√n): SHARE_ERROR says how much that may be, and so how many events are enough. More
-would be told with every broadcast for nothing.
-"""
+"""The sample of one broker, event by event: the reference for the flows of `lab/improve/sampling.py`."""
 
 from __future__ import annotations
 
 from collections import deque
-from itertools import count
-from math import ceil
 from typing import NamedTuple
 
 from pleach.core.optimise.bloom import Bloom, Positions, shape_for
 from pleach.core.optimise.sightings import LEVEL_MAX, spelled_level
+from pleach.lab.improve.sampling import HORIZON, SAMPLE_MAX
 
-HORIZON = 5_000.0  # ticks: what ledgers weigh
-SHARE_ERROR = 1 / 64
-SAMPLE_MAX = ceil(1 / (2 * SHARE_ERROR) ** 2)  # 1,024 events: a filter of 12,288 bits
 ROOMY = 4  # a sample of no more than this part of the most goes back by a level
-
-
-def level_for(events: float) -> int:
-    """The lowest level at which so many events are few enough, on average."""
-    return next(level for level in count() if events <= SAMPLE_MAX << level)
 
 
 class _Kept(NamedTuple):
