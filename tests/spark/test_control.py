@@ -11,7 +11,7 @@ from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.sightings import Notebook, Pick, Seen, Sighting
 from pleach.core.optimise.tasks import Task
 from pleach.core.overlay.plans import Topology
-from pleach.operate.improving import PlainEngine
+from pleach.operate.improve import PlainEngine
 
 BROKERS = "abcdef"
 TREE = Topology.of(pairwise(BROKERS))

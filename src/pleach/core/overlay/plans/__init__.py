@@ -4,7 +4,7 @@
                                                                                     └──▶ PlanRun ──▶ Outcome
 
 `topology.py` and `steps.py` are the ground; `compose.py` and `transform.py` (with `search.py`) make plans; `run.py`
-says what may start when they are carried out, and `requests.py` whom to ask for it.
+says what may start when they are carried out, and whom to ask for what.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.outcome import PlanOutcome, PlanPhase, Unfinished
 from pleach.core.overlay.plans.plan import Plan
 from pleach.core.overlay.plans.planfile import decode_plan, encode_plan
-from pleach.core.overlay.plans.requests import asked, request_of
-from pleach.core.overlay.plans.run import PlannedOperation, PlanRun
+from pleach.core.overlay.plans.run import PlannedOperation, PlanRun, asked, request_of
 from pleach.core.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, Step, SwapStep
 from pleach.core.overlay.plans.topology import Link, Topology
 from pleach.core.overlay.plans.transform import transform
