@@ -8,7 +8,7 @@ from pleach.cli.improve import _seconds, _share, _tell, told
 from pleach.cli.main import app
 from pleach.core.optimise.improvement import ImproveVerdict
 from pleach.errors import InvalidInputError, PriceError
-from pleach.operate.improving import Exchanged, ImproveOptions, ImproveRound
+from pleach.operate.improve import Exchanged, ImproveOptions, ImproveRound
 
 BETTER = ImproveRound(
     3, 0.0, ImproveVerdict.IMPROVE, 1_200.0, 4, 80.0, 20.0, 91.25, (Exchanged(("a", "b"), ("a", "c")),), is_done=True
@@ -27,13 +27,13 @@ def test_help_has_an_example():
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ((), "where is the tree?"),
+        ((), "missing --via HOST:PORT"),
         (("127.0.0.1:1", "--every", "soon"), "'soon' is no time; write 10s, 500ms or 1min"),
         (("127.0.0.1:1", "--every", "1h"), "is no time"),
         (("127.0.0.1:1", "--every", "10min"), "0.5 to 30 are possible"),
         (("127.0.0.1:1", "--saving-min", "half"), "'half' is no share; write 5% or 0.05"),
         (("127.0.0.1:1", "--saving-min", "100%"), "is no share"),
-        (("127.0.0.1:1", "--protocol", "magic"), "there is no 'magic'"),
+        (("127.0.0.1:1", "--protocol", "magic"), "unknown protocol 'magic'"),
         (("127.0.0.1:1", "--costs", "nowhere.toml"), "nowhere.toml cannot be read"),
     ],
 )

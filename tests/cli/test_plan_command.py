@@ -30,11 +30,11 @@ def test_help_has_examples():
     [
         ((), "give one of --to TREE and --from LAKE"),
         (("--to", "a-b", "--from", "lake"), "give one of --to TREE and --from LAKE"),
-        (("--from", "lake", "--protocol", "magic"), "there is no 'magic'"),
+        (("--from", "lake", "--protocol", "magic"), "unknown protocol 'magic'"),
         (("--from", "lake", "--tree", "a-b", "--via", "127.0.0.1:1"), "give one of them"),
         (("--from", "lake", "--tree", "a-b,a-east-1"), "write the links into a file"),
         (("--from", "lake", "--costs", "nowhere.toml"), "nowhere.toml cannot be read"),
-        (("--to", "a-b"), "where is the tree?"),
+        (("--to", "a-b"), "missing --via HOST:PORT"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments, reason):

@@ -431,7 +431,7 @@ def test_a_subscription_that_was_not_waited_for_holds_nothing_up():
             for n in range(5):
                 await client.publish({"n": n})
             await until(lambda: broker.broker.sessions.subscriptions("c") == {})
-            assert client._waiting == 0
+            assert client._receipts.waiting == 0
 
     run(scene())
 

@@ -44,7 +44,7 @@ def run(coroutine):
 async def abandon(client):
     """What a kill leaves: the connection gone, nothing said, nothing written."""
     connections = client._driver._connections
-    await connections.rest()
+    await connections.cancel_tasks()
     client._driver._error = StoreError("killed by the test")  # nothing settles from here on
     for connection in connections.all:
         connection._is_over = True

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from pleach.client.requests import PendingRequests
+from pleach.client.pending import PendingRequests
+from pleach.client.session_driver import LoopTurn, tell
 from pleach.core.messages import Advertised, Layer, Subscribed, Unadvertised, Unsubscribed
 from pleach.errors import AdvertiseRefusedError, ClientClosedError, SubscribeRefusedError
-from pleach.net.turn import LoopTurn, tell
 
 CLOSED = ClientClosedError("closed")
 

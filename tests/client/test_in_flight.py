@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pleach.client.in_flight import InFlight
+from pleach.client.pending import InFlight
 from pleach.core.events.event import EventId
 from pleach.errors import UnknownOutcomeError
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import pleach
 from pleach.client.publish_once import PublishLedger, publish_once
-from pleach.client.visit import Identity
+from pleach.client.short_connection import Identity
 from pleach.core.events.event import Event, EventId
 from pleach.core.messages import Attached, Published, PublishRefused, encode
 from pleach.errors import ClientFencedError, ConnectError, PublishRefusedError, SessionLostError

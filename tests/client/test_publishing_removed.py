@@ -8,7 +8,7 @@ from test_publishing import events, numbers, publish, run
 
 import pleach
 from pleach.client.publish_once import publish_once
-from pleach.client.visit import Identity, ShortConnection
+from pleach.client.short_connection import Identity, ShortConnection
 from pleach.core.messages import Farewell, Publish, RequestAdd, Unsubscribe, encode
 from pleach.core.messages.runs import encode_event, encode_run
 from pleach.errors import SessionLostError

@@ -1,6 +1,6 @@
 """Which deliveries are consumed: a position is a payload, and how many messages of the one behind it."""
 
-from pleach.client.receipts import Receipts
+from pleach.client.subscription import Receipts
 from pleach.core.events.event import Event, EventId
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import pleach
 from pleach.cli.main import app
 from pleach.errors import InvalidInputError, SurveyError, TopologyError
-from pleach.operate.draining import Draining
+from pleach.operate.drain import BrokerDrain
 from pleach.operate.survey import BrokerStatus, ClientStatus, Survey
 from pleach.trace import RecordKind, judge
 from support.live.broker_process import chain, processes
@@ -126,9 +126,9 @@ def alone(clients):
 
 def test_a_broker_without_neighbours_has_nowhere_to_send_its_clients():
     with pytest.raises(InvalidInputError, match="nowhere to go; add one first"):
-        Draining.planned(alone({"k": ClientStatus(up=True, queued=0, subscriptions_count=1)}), "a")
+        BrokerDrain.planned(alone({"k": ClientStatus(up=True, queued=0, subscriptions_count=1)}), "a")
 
 
 def test_where_nobody_answers_nothing_is_planned():
     with pytest.raises(SurveyError, match="no broker answers"):
-        Draining.planned(Survey(), "a")
+        BrokerDrain.planned(Survey(), "a")

@@ -4,7 +4,7 @@ import asyncio
 
 from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.optimise.prices import Prices
-from pleach.operate.improving import ImproveOptions
+from pleach.operate.improve import ImproveOptions
 from support.live.improve_rounds import FALL_MIN, FAR, NEAR_SECONDS, Stage, improve_rounds, told
 
 SECONDS_MAX = 120.0  # ten or so where nothing else runs: it ends when the tree has followed

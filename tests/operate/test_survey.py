@@ -26,7 +26,7 @@ def overlay(*arguments):
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_a_broker_behind_an_address_that_is_anothers_is_missing_and_said_to_be(misled, host):
     via = misled.ready["admin"].replace("127.0.0.1", host)
-    said = f"b is said to answer at {misled.ready['admin']}, which is a: set `admin_advertise` at b"
+    said = f"b is advertised at {misled.ready['admin']}, where a answers: set `admin_advertise` at b"
     shown = overlay("show", via)
     assert (shown.exit_code, said in shown.stdout) == (1, True), shown.output
     refused = overlay("remove", "b", "--via", via)

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from pleach.operate.moves import ClientMove
+from pleach.core.messages import RequestMove
+from pleach.operate.move import ClientMove
 from pleach.operate.operation import OperationState
 
 
@@ -36,7 +37,8 @@ def test_where_the_client_is_shows_it(at_source, at_target, state, seconds_max):
     async def story():
         async with await says(*at_source) as source, await says(*at_target) as target:
             admin = tuple("{}:{}".format(*server.sockets[0].getsockname()) for server in (source, target))
-            found, reason = await ClientMove("op", "k", ("a", "b"), admin).carry_out(seconds_max=seconds_max)
+            move = ClientMove(RequestMove("op", "k", ["a", "b"]), admin)
+            found, reason = await move.carry_out(seconds_max=seconds_max)
         assert found is state
         assert bool(reason) == (state is OperationState.RUNNING)
 

@@ -21,8 +21,8 @@ from pleach.core.overlay.plans import Topology
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import InvalidInputError, SurveyError
 from pleach.net.http_client import ask
-from pleach.operate.improving import ImproveOptions, improve
-from pleach.operate.observing import Observer, measured
+from pleach.operate.improve import ImproveOptions, improve
+from pleach.operate.observe import Observer, measured
 from pleach.server.gate import Gate
 from pleach.server.metrics import Counters
 from pleach.server.traffic_notes import WATCHED_SECONDS, TrafficNotes
@@ -130,13 +130,13 @@ def test_an_observer_sees_tree_flows_and_distances(tmp_path):
     async def go():
         async with busy_chain(tmp_path) as running:
             observer = Observer(admins(running)[:1])
-            first = await observer.look()
+            first = await observer.observe()
             refused = running.node("b").counters.strangers_closed
             seen = []
             async with asyncio.timeout(COMMAND_SECONDS_MAX):
                 while FROM_A_TO_C not in flows_of(seen):
                     await asyncio.sleep(0.1)
-                    seen += (await observer.look()).sightings
+                    seen += (await observer.observe()).sightings
                 began, distances = time.monotonic(), {}
                 while len(distances) < 3:  # who does not answer in time is left out
                     distances |= await measured(first)
@@ -180,7 +180,7 @@ def test_a_loop_exchanges_links_of_running_brokers_and_then_rests(tmp_path):
                 while not any(each.exchanges for each in outcomes):
                     outcomes.append(await improve(places, wish, rounds_max=2, on_round=rounds.append))
                 outcomes.append(await improve(places, wish, rounds_max=1, on_round=rounds.append))
-            look = await Observer(admins(running)).look()
+            look = await Observer(admins(running)).observe()
             return outcomes, rounds, look.tree
 
     outcomes, rounds, tree = asyncio.run(go())
@@ -201,7 +201,7 @@ def test_the_command_tells_what_it_would_do_and_changes_nothing(tmp_path):
                 sys.executable, "-m", "pleach", *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
             )
             said, complained = await asyncio.wait_for(process.communicate(), COMMAND_SECONDS_MAX)
-            look = await Observer(admins(running)).look()
+            look = await Observer(admins(running)).observe()
             return process.returncode, said, complained, look.tree
 
     code, said, complained, tree = asyncio.run(go())

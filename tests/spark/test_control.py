@@ -11,7 +11,7 @@ from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.search_starts import SearchTask
 from pleach.core.optimise.sightings import Seen, Sighting, SightingLog, TrafficSample
 from pleach.core.overlay.plans import Topology
-from pleach.operate.improving import PlainEngine
+from pleach.operate.improve import PlainEngine
 
 BROKERS = "abcdef"
 TREE = Topology.of(pairwise(BROKERS))

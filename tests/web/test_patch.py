@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pleach.web.patch import difference, merged, plain
-from pleach.web.picture import Broker, Kind, Link, Picture, Source, link_key
+from pleach.web.snapshot import Broker, Kind, Link, Snapshot, SourceInfo, link_key
 
 scalars = st.one_of(
     st.booleans(), st.integers(-3, 3), st.text("ab", max_size=2), st.lists(st.integers(0, 2), max_size=2)
@@ -57,6 +57,6 @@ def test_the_browsers_merge_is_ours():
 
 def test_what_is_not_known_is_not_sent():
     link = {link_key("b", "a"): Link("a", "b")}
-    shown = plain(Picture(Source(Kind.LIVE, "t"), 1.0, brokers={"a": Broker()}, links=link))
+    shown = plain(Snapshot(SourceInfo(Kind.LIVE, "t"), 1.0, brokers={"a": Broker()}, links=link))
     assert list(shown["links"]) == ["a\nb"]
     assert "round_trip" not in shown["links"]["a\nb"]

@@ -5,12 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
+from support.web.http_talk import talk, watching
 
-from pleach.web import board
+from pleach.web import stream
 from pleach.web.patch import merged
-from pleach.web.simulated import SimulatedSource
+from pleach.web.simulated_source import SimulatedSource
 from pleach.web.site import page_files
-from support.web.dashboard_requests import talk, traffic_notes
+from support.web.dashboard_requests import talk
 
 PAGE = Path(__file__).parents[2] / "src/pleach/web/page"
 REFERENCES = re.compile(r"""(?:src|href|from|import)\s*[=(]?\s*["']([^"'#]+)["']""")
@@ -96,7 +97,7 @@ def test_another_name_gets_nothing():
 
 def test_a_whole_and_then_patches():
     async def test(there):
-        async with traffic_notes(there) as events:
+        async with watching(there) as events:
             whole = await events.next("whole")
             assert len(whole["brokers"]) == 30
             assert len(whole["links"]) == 29
@@ -112,19 +113,19 @@ def test_nobody_watches_and_nobody_is_asked():
     class Counting(SimulatedSource):
         looks = 0
 
-        async def look(self):
+        async def snapshot(self):
             self.looks += 1
-            return await super().look()
+            return await super().snapshot()
 
     source = Counting(3, 1)
 
     async def test(there):
-        async with traffic_notes(there) as events:
+        async with watching(there) as events:
             await events.next("whole")
         async with asyncio.timeout(30):
-            while there.dashboard._board.watchers:  # noqa: ASYNC110 - the server notes it when it next writes
+            while there.dashboard._snapshots.watchers:  # noqa: ASYNC110 - the server notes it when it next writes
                 await asyncio.sleep(0.05)
-        assert there.dashboard._board._looking is None
+        assert there.dashboard._snapshots._polling is None
 
     run(test, source)
     assert source.looks >= 1
@@ -134,26 +135,26 @@ def test_a_source_that_fails_is_said_and_comes_back():
     class Failing(SimulatedSource):
         fails = True
 
-        async def look(self):
+        async def snapshot(self):
             if self.fails:
                 self.fails = False
                 raise RuntimeError("broken on purpose")
-            return await super().look()
+            return await super().snapshot()
 
     async def test(there):
-        async with traffic_notes(there) as events:
+        async with watching(there) as events:
             assert "broken on purpose" in (await events.next("whole"))["source"]["trouble"]
-            there.dashboard._board.wake()
+            there.dashboard._snapshots.wake()
             assert (await events.next("patch"))["source"]["trouble"] == ""
 
     run(test, Failing(3, 1))
 
 
 def test_there_is_an_end_to_how_many_may_watch(monkeypatch):
-    monkeypatch.setattr(board, "WATCHERS_MAX", 1)
+    monkeypatch.setattr(stream, "WATCHERS_MAX", 1)
 
     async def test(there):
-        async with traffic_notes(there) as events:
+        async with watching(there) as events:
             await events.next("whole")
             answer = await there.ask("GET", "/dashboard/stream")
             assert answer.code == 503
@@ -167,18 +168,18 @@ def test_there_is_an_end_to_how_many_may_watch(monkeypatch):
 
 def test_a_plan_is_shown_then_carried_out_once():
     async def test(there):
-        wish = await swap_of(there)
-        shown = (await there.act("plan", wish)).value
-        assert shown["links_removed"] == [sorted([wish["a"], wish["b"]])]
-        assert shown["links_added"] == [sorted([wish["a"], wish["c"]])]
+        request = await swap_of(there)
+        shown = (await there.act("plan", request)).value
+        assert shown["links_removed"] == [sorted([request["a"], request["b"]])]
+        assert shown["links_added"] == [sorted([request["a"], request["c"]])]
         assert "1 swap" in shown["lines"][0]
-        async with traffic_notes(there) as events:
+        async with watching(there) as events:
             whole = await events.next("whole")
             assert (await there.act("apply", {"draft": shown["draft"]})).value == {"run": shown["draft"]}
             assert "being carried out" in (await there.act("apply", {"draft": shown["draft"]})).value["error"]
             while whole["runs"].get(shown["draft"], {}).get("state") != "done":
                 whole = merged(whole, await events.next("patch"))
-        assert "\n".join(sorted([wish["a"], wish["c"]])) in whole["links"]
+        assert "\n".join(sorted([request["a"], request["c"]])) in whole["links"]
         again = await there.act("apply", {"draft": shown["draft"]})
         assert again.code == 409
         assert "make it anew" in again.value["error"]
@@ -228,7 +229,7 @@ def test_other_sites_change_nothing(fields):
     async def test(there):
         answer = await there.act("plan", await swap_of(there), **fields)
         assert answer.code == 403
-        assert not there.dashboard._desk._drafts
+        assert not there.dashboard._runs._drafts
 
     run(test)
 

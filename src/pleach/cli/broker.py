@@ -97,8 +97,8 @@ def _run(settings: BrokerSettings, reload: Callable[[], BrokerSettings]) -> int:
     from pleach.server.daemon import BrokerReady, Daemon  # noqa: PLC0415
     from pleach.server.logs import set_up_logs  # noqa: PLC0415
     from pleach.server.settings import host_names  # noqa: PLC0415
+    from pleach.web.live_source import LiveSource  # noqa: PLC0415
     from pleach.web.site import Dashboard  # noqa: PLC0415
-    from pleach.web.walk import LiveSource  # noqa: PLC0415
 
     own: list[str] = []  # where the dashboard begins to look: here, once we listen
     source = LiveSource(lambda: own, f"seen from {settings.name}")

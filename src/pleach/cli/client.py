@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from pleach.cli.reweave import EXIT_REFUSED, AsJson, Timeout, Via, places
+from pleach.cli.arguments import EXIT_REFUSED, AsJson, Timeout, Via, places
 from pleach.operate.apply import STEP_SECONDS_MAX
-from pleach.operate.moves import ClientMove
+from pleach.operate.move import ClientMove
 from pleach.operate.operation import OperationState, fresh_name
 from pleach.operate.survey import settled_survey
 
@@ -43,9 +43,15 @@ def move(
     Example: `pleach client move me --to c --via 127.0.0.1:7300`
     """
     with Console(stderr=True).status(f"{escape(client)} moves to {escape(to)}"):
-        moving, state, reason = asyncio.run(_moved(places(via or []), client, to, delay_max, timeout))
+        moving, state, reason = asyncio.run(_moved(places(via), client, to, delay_max, timeout))
     if as_json:
-        ended = {"operation": moving.operation, "client": client, "path": moving.path, "state": state, "reason": reason}
+        ended = {
+            "operation": moving.request.operation,
+            "client": client,
+            "path": moving.path,
+            "state": state,
+            "reason": reason,
+        }
         typer.echo(msgspec.json.encode(ended).decode())
     elif state is OperationState.DONE:
         Console().print(f"{escape(client)} has moved: {' – '.join(map(escape, moving.path))}", highlight=False)

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from pleach.cli.reweave import EXIT_REFUSED, AsJson, Timeout, Via, places
+from pleach.cli.arguments import EXIT_REFUSED, AsJson, Timeout, Via, places
 from pleach.core.overlay.plans.topology import stranger
 from pleach.errors import SurveyError
 from pleach.net.http_client import ask
@@ -42,7 +42,7 @@ def host(
 
     Example: `pleach component host sums running-sum --at a --subscribe "EXISTS amount" --via 127.0.0.1:7300`
     """
-    found = asyncio.run(settled_survey(places(via or [])))
+    found = asyncio.run(settled_survey(places(via)))
     if at not in found.found:
         raise stranger(at, found.found)
     body = {"name": name, "kind": kind, "subscribe": subscribe or [], "advertise": advertise or []}
@@ -55,7 +55,7 @@ def end(name: Name, via: Via = None, as_json: AsJson = False, timeout: Timeout =
 
     Example: `pleach component end sums --via 127.0.0.1:7300`
     """
-    found = asyncio.run(settled_survey(places(via or [])))
+    found = asyncio.run(settled_survey(places(via)))
     at = next((broker for broker, status in sorted(found.found.items()) if name in status.components), "")
     if not at:
         raise SurveyError(f"no broker hosts a component {name!r}", "`pleach component list` tells who is where")
@@ -68,7 +68,7 @@ def show(via: Via = None, as_json: AsJson = False) -> None:
 
     Example: `pleach component list --via 127.0.0.1:7300`
     """
-    found = asyncio.run(settled_survey(places(via or [])))
+    found = asyncio.run(settled_survey(places(via)))
     rows = _rows(found)
     if as_json:
         typer.echo(msgspec.json.encode(rows).decode())

@@ -11,18 +11,18 @@ import msgspec
 import typer
 from rich.console import Console
 
+from pleach.cli.arguments import Via
 from pleach.cli.interrupt import run_until_interrupted
-from pleach.cli.reweave import Via
 from pleach.errors import InvalidInputError, SettingsError, SurveyError
 from pleach.net.addresses import Address, parse_address
 from pleach.operate.survey import admin_addresses, survey
 from pleach.server.http.page import Site
 from pleach.server.http.server import AdminServer
-from pleach.web.simulated import BROKERS_MAX, SimulatedSource
+from pleach.web.live_source import LiveSource
+from pleach.web.simulated_source import BROKERS_MAX, SimulatedSource
 from pleach.web.site import Dashboard
 from pleach.web.source import Source
-from pleach.web.tape import TraceSource
-from pleach.web.walk import LiveSource
+from pleach.web.trace_source import TraceSource
 
 LISTEN = "127.0.0.1:7800"
 

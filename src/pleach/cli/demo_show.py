@@ -21,7 +21,7 @@ from pleach.demo.gaps import spoken
 from pleach.demo.run import TICK_SECONDS, Performance, Scene
 from pleach.demo.verdict import Engine, Judgement
 from pleach.harness.network import LiveNetwork
-from pleach.web.walk import LiveSource
+from pleach.web.live_source import LiveSource
 
 AUDIT_STEPS = 8  # that Spark's audit names; the reference has one
 

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pleach.cli.reweave import EXIT_REFUSED, AsJson, DryRun, Timeout, Via, places
+from pleach.cli.arguments import EXIT_REFUSED, AsJson, DryRun, Timeout, Via, places
 from pleach.operate.apply import STEP_SECONDS_MAX
-from pleach.operate.draining import ABSENT, Draining, MoveEnd
+from pleach.operate.drain import ABSENT, BrokerDrain, MoveEnd
 from pleach.operate.operation import OperationState
 from pleach.operate.survey import settled_survey
 
@@ -38,7 +38,7 @@ def drain(
 
     Example: `pleach overlay drain c --rate 5 --to a --to b --via 127.0.0.1:7300`
     """
-    planned = Draining.planned(asyncio.run(settled_survey(places(via or []))), broker, to or ())
+    planned = BrokerDrain.planned(asyncio.run(settled_survey(places(via))), broker, to or ())
     if dry_run:
         _explain(planned, rate, as_json=as_json)
         return
@@ -48,7 +48,7 @@ def drain(
         raise typer.Exit(EXIT_REFUSED)
 
 
-async def drained(planned: Draining, rate: float, seconds_max: float) -> list[MoveEnd]:
+async def drained(planned: BrokerDrain, rate: float, seconds_max: float) -> list[MoveEnd]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(f"clients leave {escape(planned.broker)}", total=len(planned.moves))
@@ -56,7 +56,7 @@ async def drained(planned: Draining, rate: float, seconds_max: float) -> list[Mo
     return [*ends, *await planned.left()]
 
 
-def _explain(planned: Draining, rate: float, *, as_json: bool) -> None:
+def _explain(planned: BrokerDrain, rate: float, *, as_json: bool) -> None:
     if as_json:
         moves = [{"client": moving.client, "path": moving.path} for moving in planned.moves]
         told = {"broker": planned.broker, "moves": moves, "absent": planned.absent}
@@ -69,7 +69,7 @@ def _explain(planned: Draining, rate: float, *, as_json: bool) -> None:
     _say(f"clients that would move: {len(planned.moves):,}, in {len(planned.moves) / rate:,.1f} s or more")
 
 
-def report(planned: Draining, ends: list[MoveEnd], *, as_json: bool, to_stderr: bool = False) -> None:
+def report(planned: BrokerDrain, ends: list[MoveEnd], *, as_json: bool, to_stderr: bool = False) -> None:
     moved = [end for end in ends if end.state is OperationState.DONE]
     left = [end for end in ends if end.state is not OperationState.DONE]
     if as_json:

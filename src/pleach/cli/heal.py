@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from pleach.cli.reweave import EXIT_REFUSED, AsJson, Timeout, Via, places
+from pleach.cli.arguments import EXIT_REFUSED, AsJson, Timeout, Via, places
 from pleach.errors import SurveyError
 from pleach.net.http_client import ask
 from pleach.operate.survey import Survey, survey
@@ -36,7 +36,7 @@ def heal(
     Example: `pleach overlay heal c --via 127.0.0.1:7300`
     """
     with Console(stderr=True).status(f"a stand-in for {escape(broker)} is started"):
-        refusal, guardian = asyncio.run(_healed(broker, places(via or []), timeout))
+        refusal, guardian = asyncio.run(_healed(broker, places(via), timeout))
     if as_json:
         told = {"broker": broker, "complete": not refusal, "stand_in_at": guardian, "reason": refusal}
         typer.echo(msgspec.json.encode(told).decode())

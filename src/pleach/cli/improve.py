@@ -19,13 +19,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from pleach.cli.arguments import AsJson, Via, check_protocol, places
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.cli.plan import prices_in
-from pleach.cli.reweave import AsJson, Via, check_protocol, places
 from pleach.core.optimise.improvement import DEGREE_MAX, SAVING_MIN, Rules
 from pleach.core.overlay.choice import AUTO
 from pleach.errors import InvalidInputError
-from pleach.operate.improving import (
+from pleach.operate.improve import (
     ACTIONS_PER_MINUTE_MAX,
     EVERY_SECONDS,
     STARTS,
@@ -77,7 +77,7 @@ def improve_tree(
     wish = ImproveOptions(_seconds(every), rules, actions, prices, protocol, starts, seed, dry_run)
     seen: list[ImproveRound] = []
     where = places([*(brokers or []), *(via or [])])
-    with _engine(engine, telemetry, master) as chosen, _traffic_notes(wish, is_shown=once and not as_json):
+    with _engine(engine, telemetry, master) as chosen, _progress(wish, is_shown=once and not as_json):
         run_until_interrupted(_improved(where, wish, chosen, seen, once=once, as_json=as_json))
     if seen and seen[-1].trouble:
         raise typer.Exit(EXIT_TROUBLE)
@@ -117,10 +117,10 @@ def _engine(name: EngineName, telemetry: Path | None, master: str) -> Iterator[I
 
 
 @contextmanager
-def _traffic_notes(wish: ImproveOptions, *, is_shown: bool) -> Iterator[None]:
+def _progress(wish: ImproveOptions, *, is_shown: bool) -> Iterator[None]:
     columns = (TextColumn("{task.description}"), BarColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not is_shown) as progress:
-        progress.add_task(f"traffic_notes events for {wish.every:g} s", total=None)
+        progress.add_task(f"observing events for {wish.every:g} s", total=None)
         yield
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from pleach.cli.show import explaining, show_leases, show_tree, show_verdict
 from pleach.harness.run import LiveResult, run_live
-from pleach.harness.scenario_faults import lived
+from pleach.harness.scenario_faults import for_processes
 from pleach.lake.arrow import load_arrow
 from pleach.scenario.initial_tree import OUTLINE, initial_tree
 from pleach.scenario.load import load_scenario
@@ -43,7 +43,7 @@ def live(
     console = Console()
     if not as_json:
         show_tree(console, scenario)
-        show_leases(console, lived(scenario))
+        show_leases(console, for_processes(scenario))
     with tempfile.TemporaryDirectory(prefix="pleach-live-") as scratch:
         place = keep or Path(scratch)
         place.mkdir(parents=True, exist_ok=True)

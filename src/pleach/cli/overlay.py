@@ -1,8 +1,16 @@
-"""`pleach overlay`: the tree of brokers, as it is. How it is changed: reweave.py."""
+"""`pleach overlay`: show the tree of running brokers, and change it while events flow.
+
+Each change is a plan (core/overlay/plans), made for the tree that a survey finds (operate/survey.py), and applied step
+by step (operate/apply.py). `drain`, `heal`, `plan` and `improve` are in modules of their names.
+
+Exit codes: 0 done, 1 refused or not carried out in full, 2 unusable input.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -11,26 +19,201 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pleach.cli import drain, heal, improve, plan, remove, reweave
-from pleach.cli.reweave import Via
+from pleach.cli import drain, heal, improve, plan
+from pleach.cli.arguments import (
+    EXIT_REFUSED,
+    AsJson,
+    DetachAbsent,
+    DryRun,
+    Protocol,
+    Timeout,
+    Via,
+    check_protocol,
+    parse_link,
+    places,
+    read_input,
+)
 from pleach.cli.ring import draw_ring, report_of
-from pleach.cli.tree import draw_survey
-from pleach.errors import InvalidInputError, UnreachableError
+from pleach.cli.tree import draw_plan, draw_survey
+from pleach.core.messages import Node
+from pleach.core.overlay.choice import AUTO, ONE_SWAP, check_fits, check_plan, planned_exchange, recommended
+from pleach.core.overlay.plans import (
+    Plan,
+    PlannedOperation,
+    PlanOutcome,
+    SwapStep,
+    TreeDifference,
+    add_broker,
+    decode_plan,
+    encode_plan,
+    insert_broker,
+    remove_broker,
+)
+from pleach.core.overlay.plans.cycle import cycle_of
+from pleach.core.overlay.plans.steps import spelled
+from pleach.errors import InvalidInputError, PlanError, UnreachableError
 from pleach.net.http_client import ask
-from pleach.operate.survey import Survey, survey
+from pleach.operate.apply import STEP_SECONDS_MAX, Directory, StepEnd, Watch, apply_plan, check_newcomers
+from pleach.operate.drain import BrokerDrain
+from pleach.operate.operation import OperationState
+from pleach.operate.survey import Survey, settled_survey, survey
 
 EXIT_INCOMPLETE = 1
 
 app = typer.Typer(help="The tree of brokers: look at it, and change it while events flow.", no_args_is_help=True)
-app.command("swap")(reweave.swap)
-app.command("exchange")(reweave.exchange)
-app.command("add")(reweave.add)
-app.command("remove")(remove.remove)
+
+
+# Changes -----------------------------------------------------------------------------------------------------------
+
+
+@app.command("swap")
+def swap(
+    a: Annotated[str, typer.Argument(help="The broker whose link moves.")],
+    b: Annotated[str, typer.Argument(help="Its neighbour now.")],
+    c: Annotated[str, typer.Argument(help="Its neighbour then: a neighbour of B.")],
+    protocol: Protocol = "",
+    via: Via = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Turn a–b–c into a–c–b: replace link a–b by a–c.
+
+    Example: `pleach overlay swap a b c --via 127.0.0.1:7300`
+    """
+    check_protocol(protocol)
+
+    def planned(found: Survey) -> Plan:
+        tree = found.topology()
+        named = _recommended(ONE_SWAP, found) if protocol == AUTO else protocol
+        check_fits(named, found.circumstances)
+        return Plan.of(tree, [SwapStep(a, b, c, named)])
+
+    _change(via, planned, ChangeOptions(dry_run, as_json, timeout))
+
+
+@app.command("exchange")
+def exchange(
+    remove: Annotated[str, typer.Option(help="The link that goes: X-Y.")],
+    add: Annotated[str, typer.Option(help="The link that comes: U-V.")],
+    protocol: Protocol = "",
+    via: Via = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Replace any link by any other that leaves a tree: by swaps, or at once by a protocol for the whole cycle.
+
+    Example: `pleach overlay exchange --remove a-b --add a-d --protocol auto --via 127.0.0.1:7300`
+    """
+    check_protocol(protocol)
+
+    def planned(found: Survey) -> Plan:
+        tree = found.topology()
+        removed, added = parse_link(remove, tree.brokers), parse_link(add, tree.brokers)
+        named = protocol or _setting(found, added[0])
+        if named == AUTO:
+            named = _recommended(len(cycle_of(tree, remove=removed, add=added)), found)
+        return planned_exchange(tree, remove=removed, add=added, protocol=named, circumstances=found.circumstances)
+
+    _change(via, planned, ChangeOptions(dry_run, as_json, timeout))
+
+
+@app.command("add")
+def add(
+    broker: Annotated[str, typer.Argument(help="A broker that runs, and has no neighbours.")],
+    to: Annotated[str, typer.Option(help="Its neighbour-to-be.")] = "",
+    into: Annotated[str, typer.Option(help="Or the link that it is put into: X-Y.")] = "",
+    at: Annotated[str, typer.Option(help="Its admin address, unless a --via leads there.")] = "",
+    via: Via = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Let a new broker join the tree, as a leaf or in the middle of a link.
+
+    Example: `pleach overlay add d --to a --at 127.0.0.1:7304 --via 127.0.0.1:7301`
+    """
+    if bool(to) == bool(into):
+        raise InvalidInputError("give either --to BROKER or --into X-Y")
+
+    def planned(found: Survey) -> Plan:
+        tree = found.topology()
+        return (
+            add_broker(tree, broker, to=to) if to else insert_broker(tree, broker, into=parse_link(into, tree.brokers))
+        )
+
+    _change(via, planned, ChangeOptions(dry_run, as_json, timeout, more=[at] if at else []))
+
+
+@app.command("remove")
+def remove(
+    broker: Annotated[str, typer.Argument(help="The broker that goes.")],
+    to: Annotated[str | None, typer.Option(help="The neighbour that gets its links and clients.")] = None,
+    moving: Annotated[bool, typer.Option("--moving", help="Clients and components move away first.")] = False,
+    detach_absent: DetachAbsent = False,
+    via: Via = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Take a broker out of the tree. Its clients go to a neighbour without noticing, and then its process ends.
+
+    Components that it hosts would end with it: with --moving they move first, as clients do, each as a transaction.
+
+    Example: `pleach overlay remove b --moving --via 127.0.0.1:7301`
+    """
+    if moving and not dry_run:
+        _empty(places(via), broker, to, timeout)
+
+    def planned(found: Survey) -> Plan:
+        plan = remove_broker(found.topology(), broker, to=to)
+        if not moving:
+            check_uninhabited(found, broker)
+        return plan
+
+    _change(via, planned, ChangeOptions(dry_run, as_json, timeout, detach_absent=detach_absent))
+
+
 app.command("drain")(drain.drain)
 app.command("heal")(heal.heal)
 app.command("plan")(plan.plan)
-app.command("apply")(reweave.apply)
+
+
+@app.command("apply")
+def apply(
+    file: Annotated[Path, typer.Argument(help="A plan, as `plan` prints it; - reads stdin.")],
+    at: Annotated[list[str] | None, typer.Option(help="Admin addresses of brokers that join.")] = None,
+    detach_absent: DetachAbsent = False,
+    via: Via = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    timeout: Timeout = STEP_SECONDS_MAX,
+) -> None:
+    """Carry out a plan, as many steps at once as there can be. A plan for another tree is refused.
+
+    Example: `pleach overlay apply plan.json --via 127.0.0.1:7301`
+    """
+    made = decode_plan(read_input(file), source=str(file))
+
+    def checked(found: Survey) -> Plan:
+        tree = found.topology()
+        if tree != made.start:
+            difference = TreeDifference.of(planned=made.start, found=tree)
+            raise PlanError(f"{file}: it is a plan for another tree ({difference}); make the plan anew")
+        try:
+            check_plan(made, found.circumstances)
+        except PlanError as error:
+            raise PlanError(f"{file}: {error}; make the plan anew, with --via") from None
+        return made
+
+    _change(via, checked, ChangeOptions(dry_run, as_json, timeout, detach_absent=detach_absent, more=at or []))
+
+
 app.command("improve")(improve.improve_tree)
+
+
+# The tree as it is ----------------------------------------------------------------------------------------------------
 
 
 @app.command("show")
@@ -50,7 +233,7 @@ def show(
 
     Example: `pleach overlay show 127.0.0.1:7300`
     """
-    found = asyncio.run(survey(reweave.places([*(brokers or []), *(via or [])])))
+    found = asyncio.run(survey(places([*(brokers or []), *(via or [])])))
     report = report_of(found)
     if ring and not report.members:
         raise InvalidInputError("none of these brokers is in a ring; start them with --ring and --join")
@@ -76,7 +259,7 @@ def status(
 
     Example: `pleach overlay status --via 127.0.0.1:7300`
     """
-    found, operations = asyncio.run(_operations(reweave.places(via or [])))
+    found, operations = asyncio.run(_operations(places(via)))
     if as_json:
         typer.echo(msgspec.json.encode({"brokers": operations, "failed": found.unreachable}).decode())
     else:
@@ -85,8 +268,8 @@ def status(
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
-async def _operations(places: list[str]) -> tuple[Survey, dict[str, Any]]:
-    found = await survey(places)
+async def _operations(via: list[str]) -> tuple[Survey, dict[str, Any]]:
+    found = await survey(via)
     known: dict[str, Any] = {}
     for name, address in sorted(found.admin.items()):
         try:
@@ -110,3 +293,127 @@ def _table(found: Survey, operations: dict[str, Any]) -> Table:
         if waits := found.found[name].leaving.waits_for:
             table.add_row(*map(escape, (name, "", "leaving", "waits for", ", ".join(waits))))
     return table
+
+
+# Applying a plan -----------------------------------------------------------------------------------------------------
+
+
+class ChangeOptions(msgspec.Struct, frozen=True):
+    """What the commands that change the tree have in common."""
+
+    dry_run: bool
+    as_json: bool
+    timeout: float
+    detach_absent: bool = False
+    more: list[str] = []  # admin addresses of brokers outside the tree
+
+
+def _change(via: list[str] | None, planned: Callable[[Survey], Plan], options: ChangeOptions) -> None:
+    found = asyncio.run(settled_survey([*places(via), *options.more]))
+    made = planned(found)
+    check_newcomers(made, found)
+    console = Console(stderr=options.as_json)
+    if options.dry_run:
+        if options.as_json:
+            typer.echo(encode_plan(made).decode(), nl=False)
+        draw_plan(console, made)
+        return
+    ends: list[StepEnd] = []
+    outcome = asyncio.run(_applied(made, found, options, console, ends))
+    _report(console, outcome, ends, as_json=options.as_json)
+    if not outcome.complete:
+        raise typer.Exit(EXIT_REFUSED)
+
+
+def _recommended(brokers: int, found: Survey) -> str:
+    """What `auto` stands for on a cycle of so many brokers; and why, for people."""
+    protocol, reason = recommended(brokers, found.circumstances)
+    Console(stderr=True).print(f"{protocol}: {reason}", highlight=False, markup=False)
+    return protocol
+
+
+def _setting(found: Survey, broker: Node) -> str:
+    """The protocol that a broker is set up with; who is none is named when the plan is made."""
+    status = found.found.get(broker)
+    return status.exchange if status else ""
+
+
+async def _applied(
+    made: Plan, found: Survey, options: ChangeOptions, console: Console, ends: list[StepEnd]
+) -> PlanOutcome:
+    total, started = len(made.steps), 0
+
+    def begin(operation: PlannedOperation) -> None:
+        nonlocal started
+        started += 1
+        console.print(f"[dim]{started}/{total}[/] {escape(spelled(operation.step))} [dim]{operation.name} …[/]")
+
+    def end(ended: StepEnd) -> None:
+        ends.append(ended)
+        colour = "green" if ended.state is OperationState.DONE else "red"
+        word = "not answered" if ended.state is OperationState.RUNNING else ended.state.value
+        reason = f": {escape(ended.reason)}" if ended.reason else ""
+        what = f"{escape(spelled(ended.operation.step))} [{colour}]{word}[/] in {ended.seconds:.2f} s{reason}"
+        console.print(f"[dim]{len(ends)}/{total}[/] {what}", soft_wrap=True)
+
+    watch = Watch(begin, end)
+    directory = Directory.of(found)
+    return await apply_plan(
+        made, directory, detach_absent=options.detach_absent, seconds_max=options.timeout, watch=watch
+    )
+
+
+def _report(console: Console, outcome: PlanOutcome, ends: list[StepEnd], *, as_json: bool) -> None:
+    changed = TreeDifference.of(planned=outcome.plan.start, found=outcome.reached)
+    if as_json:
+        typer.echo(msgspec.json.encode(_summary(outcome, changed, ends)).decode())
+        return
+    for line in outcome.lines():
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    for sign, names in (("−", changed.brokers_missing), ("+", changed.brokers_extra)):
+        for name in names:
+            console.print(f"  {sign} broker {name}", highlight=False, markup=False)
+    for sign, links in (("−", changed.links_missing), ("+", changed.links_extra)):
+        for x, y in links:
+            console.print(f"  {sign} link {x}–{y}", highlight=False, markup=False)
+
+
+def _summary(outcome: PlanOutcome, changed: TreeDifference, ends: list[StepEnd]) -> dict[str, object]:
+    return {
+        "complete": outcome.complete,
+        "steps": [
+            {
+                "operation": end.operation.name,
+                "step": end.operation.step,
+                "state": end.state,
+                "reason": end.reason,
+                "seconds": round(end.seconds, 3),
+            }
+            for end in ends
+        ],
+        "unfinished": [str(left) for left in outcome.unfinished],
+        "links_added": changed.links_extra,
+        "links_removed": changed.links_missing,
+        "brokers_added": changed.brokers_extra,
+        "brokers_removed": changed.brokers_missing,
+        "tree": outcome.reached.links,
+    }
+
+
+def check_uninhabited(found: Survey, broker: Node) -> None:
+    """Before any link is swapped: the broker itself would refuse to leave, but only in the end."""
+    components = found.found[broker].components
+    if running := [name for name in sorted(components) if not components[name].failed]:
+        raise InvalidInputError(
+            f"{broker} hosts components, which would end with it: {', '.join(running)}; "
+            "move them away first: --moving, or `pleach client move`"
+        )
+
+
+def _empty(via: list[str], broker: Node, to: Node | None, seconds_max: float) -> None:
+    """Raises typer.Exit where someone could not be moved. The absent follow by redirection, or are detached."""
+    planned = BrokerDrain.planned(asyncio.run(settled_survey(via)), broker, [to] if to else ())
+    ends = asyncio.run(drain.drained(planned, drain.RATE, seconds_max))
+    drain.report(planned, ends, as_json=False, to_stderr=True)
+    if any(end.state is not OperationState.DONE and end.client not in planned.absent for end in ends):
+        raise typer.Exit(EXIT_REFUSED)

@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pleach.cli.reweave import AsJson, Via, check_protocol, explain, places, wanted
+from pleach.cli.arguments import AsJson, Via, check_protocol, parse_tree, places
+from pleach.cli.tree import draw_plan
 from pleach.core.optimise.prices import Prices, read_prices
 from pleach.core.overlay.choice import AUTO, Circumstances, check_fits, planned_transformation
 from pleach.core.overlay.plans import Plan, Topology, encode_plan
@@ -69,13 +70,13 @@ def plan(
 
 
 def _show_transformation(to: str, protocol: str, via: list[str] | None, *, as_json: bool) -> None:
-    found = asyncio.run(settled_survey(places(via or [])))
+    found = asyncio.run(settled_survey(places(via)))
     now = found.topology()
-    then = wanted(to, {*now.brokers, *found.found})
+    then = parse_tree(to, {*now.brokers, *found.found})
     made = planned_transformation(now, then, protocol=protocol, circumstances=found.circumstances)
     typer.echo(encode_plan(made).decode(), nl=False)
     if not as_json:
-        explain(Console(stderr=True), made)
+        draw_plan(Console(stderr=True), made)
 
 
 # To a cheaper one ----------------------------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ def _named(tree: str) -> Topology:
     """Nobody knows the brokers yet, so that a dash can only be the one between two of them."""
     if not Path(tree).is_file() and any(part.count("-") > 1 for part in tree.split(",")):
         raise InvalidInputError(f"--tree: {tree!r} can be read in several ways; write the links into a file instead")
-    return wanted(tree, set())
+    return parse_tree(tree, set())
 
 
 def _planned(
@@ -148,7 +149,7 @@ def _show(found: Planned, made: Plan, *, as_json: bool) -> None:
         return
     typer.echo(encode_plan(made).decode(), nl=False)
     console = Console(stderr=True)
-    explain(console, made)
+    draw_plan(console, made)
     console.print(_table(found), highlight=False)
     console.print(_verdict(found), highlight=False, markup=False, soft_wrap=True)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from rich.columns import Columns
 from rich.console import Console, Group
 from rich.markup import escape
+from rich.panel import Panel
 from rich.tree import Tree
 
-from pleach.core.overlay.plans import Topology
+from pleach.core.overlay.plans import Plan, Topology, describe
 from pleach.operate.survey import BrokerStatus, ClientStatus, NeighbourStatus, Survey
 
 
@@ -66,3 +68,11 @@ def picture(topology: Topology, *, other: Topology) -> Group:
                 name = escape(there) if other.has_link(here, there) else f"[bold]{escape(there)}[/]"
                 waiting.append((branch.add(name), there, here))
     return Group(root)
+
+
+def draw_plan(console: Console, made: Plan) -> None:
+    for line in describe(made):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    before = Panel(picture(made.start, other=made.result), title="before", expand=False)
+    after = Panel(picture(made.result, other=made.start), title="after", expand=False)
+    console.print(Columns([before, after]))

@@ -1,11 +1,11 @@
-"""The client library without asyncio, for scripts: the same client on an event loop in a thread of its own.
+"""The blocking client, for scripts without asyncio: the same client, on an event loop in a thread of its own.
 
     with blocking.Client("pleach://localhost:7000") as client:
         client.publish({"topic": "t", "price": 5})
         for event in client.subscribe("topic = 't'"):
             ...
 
-Every call blocks until it is done, or until `timeout` seconds have passed (TimeoutError).
+Every call blocks until it has ended, or until `timeout` seconds have passed (TimeoutError).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 
 
 class BlockingClient:
-    """Takes what `pleach.connect` takes. Connects when it is made; `close` it, or use it in a `with` block."""
+    """Takes the arguments of `pleach.connect` and connects at once; `close` it, or use it in a `with` block."""
 
     def __init__(self, addresses: str, **options: Any) -> None:
         self._loop = asyncio.new_event_loop()
@@ -73,7 +73,7 @@ class BlockingClient:
             self._end_loop()
 
     def call(self, coroutine: Coroutine[Any, Any, Answer], timeout: float | None = None) -> Answer:
-        """Run a coroutine on the client's loop; one that is given up is cancelled there."""
+        """Run a coroutine on the client's loop; after a timeout it is cancelled there."""
         if self._loop.is_closed():
             coroutine.close()
             raise ClientClosedError("the client is closed")
@@ -104,7 +104,7 @@ class BlockingSubscription:
             yield event
 
     def next(self, timeout: float | None = None) -> Event | None:
-        """The next event; None where there will be no more. TimeoutError leaves everything as it was."""
+        """The next event; None after the last one. A TimeoutError changes nothing."""
         return self._client.call(self._inner.next(), timeout)
 
     def ack(self, event: Event) -> None:
@@ -115,7 +115,7 @@ class BlockingSubscription:
 
 
 async def _made(addresses: str, options: Mapping[str, Any]) -> asynchronous.Client:
-    """On the loop, since a client belongs to the loop that it is made on."""
+    """Make the client on its loop, which it belongs to."""
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(connect(addresses, **options))
         stack.pop_all()  # stays open; `close` ends it

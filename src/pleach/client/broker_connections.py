@@ -1,32 +1,190 @@
-"""The connections of one client: to its broker, and to former ones that have not confirmed all that it sent them."""
+"""A client's connections: to its broker, and to former brokers that have not confirmed all that it sent to them.
+
+A connection is dialled, greeted, lost, and dialled again, at one address after the other. It knows addresses and
+frames; what frames mean is its owner's business (session_driver.py), which also ends a connection to a wrong broker.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from pleach.client.broker_connection import BrokerConnection, ConnectionOwner
+import msgspec
+
 from pleach.core.events.event import Event
 from pleach.core.links.endpoint import Endpoint
-from pleach.core.links.frames import Frame, Ping
+from pleach.core.links.frames import Data, Frame, Ping
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import FallbackBrokers, Message, Node
 from pleach.errors import AddressError
-from pleach.net.addresses import ADDRESSES_MAX, Address, parse_addresses
+from pleach.net.addresses import ADDRESSES_MAX, Address, backoff, parse_addresses, why
+from pleach.net.connection import CLOSE_SECONDS_MAX, Connection, Handlers, open_connection
 
-FORMER_SECONDS_MAX = 300.0  # that a broker which has sent us away is looked for, to tell it that we have gone
+ATTEMPT_SECONDS_MAX = 10.0  # to reach one address and to be greeted there
+ANSWERED_PAUSE_SECONDS_MAX = 0.5  # before the next round, where other brokers answer: they will know more soon
+STABLE_SECONDS_MIN = 1.0  # after a connection that held this long, the back-off starts anew
+FORMER_SECONDS_MAX = 300.0  # for which a broker that redirected us is dialled, to tell it that we have gone
 FAREWELL_SECONDS_MAX = 2.0  # for it to hear that, when the client is closed
 
 log = logging.getLogger(__name__)
 
 
+class ConnectionOwner(msgspec.Struct, frozen=True):
+    """Handlers of a connection's owner; the connection is always the first argument."""
+
+    made: Callable[[BrokerConnection], None]
+    frame: Callable[[BrokerConnection, Frame], None]
+    data: Callable[[BrokerConnection, list[Data]], None]
+    lost: Callable[[BrokerConnection], None]
+
+
+class BrokerConnection:
+    """`peer`: the broker at its other end; None until its Hello is read."""
+
+    def __init__(self, client: Node, peer: Node | None, addresses: Sequence[Address], owner: ConnectionOwner) -> None:
+        self.peer = peer
+        self.addresses = addresses
+        self.fallbacks: Sequence[Address] = ()  # fallback brokers to ask for the peer, when it answers nowhere
+        self.patience = math.inf  # seconds without any connection
+        self._client = client
+        self._owner = owner
+        self._connection: Connection | None = None
+        self._greeted: asyncio.Future[None] | None = None  # of the attempt under way
+        self._lost = asyncio.Event()
+        self._is_over = False
+        self._is_answered = False  # in this round, by another broker of the network
+        self._handlers = Handlers(self._on_frame, self._on_lost, on_data=self._on_data)
+
+    @property
+    def is_connected(self) -> bool:
+        return self._connection is not None
+
+    @property
+    def is_greeted(self) -> bool:
+        greeted = self._greeted
+        return self.is_connected and greeted is not None and greeted.done() and not greeted.exception()
+
+    def send(self, frame: Frame) -> None:
+        if self._connection is not None:
+            self._connection.send(frame)
+
+    def greeted(self) -> None:
+        """The session is up: the attempt has succeeded."""
+        if self._greeted is not None and not self._greeted.done():
+            self._greeted.set_result(None)
+
+    def told(self, addresses: Sequence[Address]) -> None:
+        """Another broker has said where our peer listens, or that it does not know."""
+        self._is_answered = True
+        self.addresses = tuple(dict.fromkeys((*addresses, *self.addresses)))[:ADDRESSES_MAX]
+
+    def close(self, reason: str) -> None:
+        """End the connection, if there is one; the next one is dialled."""
+        if self._connection is not None:
+            self._connection.close(reason)
+
+    def end(self, reason: str) -> None:
+        """End the connection and dial no more."""
+        self._is_over = True
+        self.close(reason)
+
+    async def ended(self, reason: str) -> None:
+        """End it, and wait until the last bytes are sent."""
+        self.end(reason)
+        if self.is_connected:
+            self._lost.clear()
+            await self._wait_for_loss()
+
+    # Dialling ------------------------------------------------------------------------------------------------
+
+    async def keep_connected(self) -> bool:
+        """Dial until it is ended; False if `patience` ended first."""
+        pauses = backoff()
+        heard_at = time.monotonic()
+        while not self._is_over:
+            if self.is_connected:
+                since = time.monotonic()
+                await self._lost.wait()
+                heard_at = time.monotonic()
+                pauses = backoff() if heard_at - since > STABLE_SECONDS_MIN else pauses
+            elif not await self.dial_all():
+                continue
+            elif time.monotonic() - heard_at > self.patience:
+                return False
+            pause = next(pauses)
+            await asyncio.sleep(min(pause, ANSWERED_PAUSE_SECONDS_MAX) if self._is_answered else pause)
+        return True
+
+    async def dial_all(self) -> dict[str, str]:
+        """Try one address after the other; returns why each failed, or nothing if one succeeded."""
+        attempts: dict[str, str] = {}
+        self._is_answered = False
+        while address := next((a for a in (*self.addresses, *self.fallbacks) if str(a) not in attempts), None):
+            reason = await self._dial(address)
+            if not reason:
+                return {}
+            attempts[str(address)] = reason
+            if self._is_over:
+                break
+            log.debug("%s at %s: %s", self._client, address, reason)
+        return attempts
+
+    async def _dial(self, address: Address) -> str:
+        self._greeted = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(ATTEMPT_SECONDS_MAX):
+                connection = await open_connection(address.host, address.port, self._handlers)
+                self._connection = connection
+                self._lost.clear()
+                self._owner.made(self)
+                await self._greeted
+        except TimeoutError:
+            await self._drop_connection("no answer")
+            return f"no answer within {ATTEMPT_SECONDS_MAX:g} s"
+        except OSError as error:
+            return why(error)
+        return ""
+
+    async def _drop_connection(self, reason: str) -> None:
+        if self._connection is not None:
+            self._connection.abort(reason)
+            await self._wait_for_loss()
+
+    async def _wait_for_loss(self) -> None:
+        try:
+            async with asyncio.timeout(2 * CLOSE_SECONDS_MAX):
+                await self._lost.wait()
+        except TimeoutError:
+            log.warning("%s: the connection was not closed in time", self._client)
+
+    # Handlers of the connection -------------------------------------------------------------------------------
+
+    def _on_frame(self, connection: Connection, frame: Frame) -> None:
+        if connection is self._connection:
+            self._owner.frame(self, frame)
+
+    def _on_data(self, connection: Connection, frames: list[Data]) -> None:
+        if connection is self._connection:
+            self._owner.data(self, frames)
+
+    def _on_lost(self, connection: Connection, reason: str) -> None:
+        if connection is not self._connection:
+            return
+        self._connection = None
+        self._owner.lost(self)
+        if self._greeted is not None and not self._greeted.done():
+            self._greeted.set_exception(ConnectionError(reason))
+        self._lost.set()
+
+
 class BrokerConnections:
     def __init__(self, client: Node, addresses: Sequence[Address], owner: ConnectionOwner) -> None:
         self._client = client
-        self._addresses = tuple(addresses)  # where to look for a broker, besides where it was said to be
+        self._addresses = tuple(addresses)  # to try beside those that brokers tell
         self._owner = owner
         self.current = BrokerConnection(client, None, self._addresses, owner)
         self.formers: dict[Node, BrokerConnection] = {}
@@ -47,18 +205,18 @@ class BrokerConnections:
             connection.send(frame)
 
     def hear(self, what: Message | list[Event]) -> None:
-        """Our broker may say where to ask for it, should it die."""
+        """Note the fallback brokers that our broker names, in case it dies."""
         if isinstance(what, FallbackBrokers):
-            self.current.refuge = [address for text in what.addresses for address in read_told(text)][:ADDRESSES_MAX]
+            self.current.fallbacks = [address for text in what.addresses for address in read_told(text)][:ADDRESSES_MAX]
 
-    # Whom there is to reach ----------------------------------------------------------------------------------
+    # Which brokers ----------------------------------------------------------------------------------
 
     def begin_at(self, broker: Node, told: str) -> None:
-        """A former process had a broker already. `told`: where it was said to be, if that was said."""
+        """Begin with the broker of a former process. `told`: its address as a broker told it, or empty."""
         self.current = self._made(broker, told)
 
     def go_to(self, broker: Node, told: str) -> None:
-        """The broker has sent us to another one."""
+        """Our broker has redirected us to another one."""
         former = self.current
         assert former.peer is not None
         self.let_go([broker])  # if it was one of the former
@@ -68,7 +226,7 @@ class BrokerConnections:
         self.keep(self.current)
 
     def recall_formers(self, endpoint: Endpoint) -> None:
-        """Brokers that a former process had not said farewell to in full."""
+        """Connect to brokers that have not confirmed all that a former process sent to them."""
         for peer, note in endpoint.upkeep.links.items():
             is_retiring = note.phase is LinkPhase.RETIRING and peer not in self.formers
             if is_retiring and endpoint.sessions[peer].unconfirmed:
@@ -83,14 +241,14 @@ class BrokerConnections:
         for peer in formers:
             connection = self.formers.pop(peer, None)
             if connection is not None:
-                connection.end("all is said")
+                connection.end("done")
 
     def _made(self, broker: Node, told: str) -> BrokerConnection:
-        """Where it was said to be comes first, and is where to look for the next ones, too."""
+        """The told address is tried first, also for later brokers."""
         self._addresses = tuple(dict.fromkeys((*read_told(told), *self._addresses)))[:ADDRESSES_MAX]
         return BrokerConnection(self._client, broker, self._addresses, self._owner)
 
-    # Keeping them --------------------------------------------------------------------------------------------
+    # Tasks --------------------------------------------------------------------------------------------
 
     def keep(self, connection: BrokerConnection) -> None:
         self.spawn(self._keep(connection))
@@ -102,7 +260,11 @@ class BrokerConnections:
 
     async def _keep(self, connection: BrokerConnection) -> None:
         if not await connection.keep_connected() and connection.peer is not None:
-            log.warning("%s: %s is gone; whether it has all that we sent is not known", self._client, connection.peer)
+            log.warning(
+                "%s: %s does not answer; whether it received all that was sent is unknown",
+                self._client,
+                connection.peer,
+            )
             self.let_go([connection.peer])
 
     def ping(self) -> None:
@@ -114,13 +276,13 @@ class BrokerConnections:
         for connection in self.all:
             connection.end(reason)
 
-    async def say_farewells(self) -> None:
+    async def await_farewells(self) -> None:
         deadline = time.monotonic() + FAREWELL_SECONDS_MAX
         while self.formers and time.monotonic() < deadline:  # noqa: ASYNC110 - bounded, and rarely more than once
             await asyncio.sleep(FAREWELL_SECONDS_MAX / 100)
 
-    async def rest(self) -> None:
-        """Dial no more, and do nothing by ourselves."""
+    async def cancel_tasks(self) -> None:
+        """Cancel all tasks."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -128,7 +290,7 @@ class BrokerConnections:
 
 
 def read_told(text: str) -> tuple[Address, ...]:
-    """What a broker says of where another one is; one that is nowhere is looked for where we began."""
+    """Addresses as a broker tells them; none where they are unreadable."""
     try:
         return parse_addresses(text) if text else ()
     except AddressError as error:

@@ -6,12 +6,12 @@
         async for event in trades:
             ...
 
-Connections come and go (session_driver.py); requests and events survive that, in order, once. What cannot be
-kept is raised: a refusal, an outcome that cannot be known any more, a session that was given up, a name taken over.
+Requests and events survive lost connections (session_driver.py), in order and once. What cannot be kept is raised: a
+refusal, an outcome that cannot be known any more, a session that the broker ended, a name that another client took.
 
-Back-pressure. Events that the application has not asked for wait in its memory. From `queue_max` on the client stops
-confirming, and the broker stops sending after its window. While a call waits for its answer the client goes on, since
-the answer comes behind the events: the memory then holds what the broker had for us before it.
+Back-pressure: events that the application has not asked for wait in memory. From `queue_max` on the client stops
+confirming, and the broker stops sending after its window. While a call waits for its answer, which comes behind the
+events, the client goes on confirming: the memory then holds what the broker had queued before the answer.
 """
 
 from __future__ import annotations
@@ -21,13 +21,9 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from pleach.client.callbacks import Callback, call_for_each
-from pleach.client.in_flight import InFlight
-from pleach.client.listener import ClientOptions
-from pleach.client.receipts import Receipt, Receipts
-from pleach.client.requests import PendingRequests
-from pleach.client.session_driver import SessionDriver
-from pleach.client.subscription import Subscription
+from pleach.client.pending import InFlight, PendingRequests
+from pleach.client.session_driver import ClientOptions, SessionDriver
+from pleach.client.subscription import Callback, Receipt, Receipts, Subscription, call_for_each
 from pleach.core.client.machine import ClientMachine as Machine
 from pleach.core.client.state import ClientMachineState
 from pleach.core.effects import Effect
@@ -57,7 +53,7 @@ from pleach.errors import (
     WithdrawnError,
 )
 
-TURN_EVENTS_MAX = 128  # published at a stretch; then the event loop gets its turn, and with it the connection
+TURN_EVENTS_MAX = 128  # published before the event loop, and with it the connection, gets its turn
 CLOSE_SECONDS_MAX = 5.0  # for answers that are still to come when a client is closed
 
 
@@ -74,10 +70,8 @@ class Client:
         self._requests = PendingRequests()
         self._subscriptions: dict[str, Subscription] = {}
         self._index = MatchingIndex()
-        self._restored: dict[str, Subscription] = {}  # of a former process, not yet asked for by this one
+        self._restored: dict[str, Subscription] = {}  # of a former process, and not yet claimed
         self._receipts = Receipts()
-        self._waiting = 0  # copies of events that are not consumed
-        self._forgotten: list[int] = []  # kept events that are consumed, for the disk
         self._names = 0
         self._callbacks: set[asyncio.Task[None]] = set()
         self._error: ClientError | None = None
@@ -127,7 +121,7 @@ class Client:
         try:
             await self._request(Advertised, chosen, machine.advertise(chosen, _filter(advertised)))
         except asyncio.CancelledError:
-            if name is None:  # the application, which has given up, has no name to take it back by
+            if name is None:  # the application gave up, and has no name to withdraw it by
                 self._driver.perform(machine.unadvertise(chosen))
             raise
         return chosen
@@ -162,8 +156,8 @@ class Client:
         try:
             await self._request(Subscribed, subscription.name, effects)
         except WithdrawnError:
-            raise  # whoever took it back has let go of it
-        except BaseException:  # refused, or given up by the application, which has no hold of it
+            raise  # `unsubscribe` has removed it
+        except BaseException:  # refused, or cancelled by the application, which has no reference to it
             if subscription.name not in self._restored:
                 self._driver.perform(machine.unsubscribe(subscription.name))
                 self._let_go(subscription)
@@ -183,7 +177,7 @@ class Client:
         if subscription is None:
             return
         self._requests.answer(Subscribed, name, WithdrawnError(name))
-        self._let_go(subscription)  # at once: the name may be subscribed to again from here on
+        self._let_go(subscription)  # at once: the name may be used again
         await self._request(Unsubscribed, name, self._driver.machine.unsubscribe(name))
 
     def _let_go(self, subscription: Subscription) -> None:
@@ -194,7 +188,7 @@ class Client:
         subscription.end()
 
     def _claim(self, wanted: Filter, name: str | None) -> Subscription:
-        """A subscription that was restored, or a new one."""
+        """A restored subscription that fits, or a new one."""
         for restored in self._restored.values():
             if restored.filter == wanted and name in (None, restored.name):
                 return restored
@@ -212,7 +206,7 @@ class Client:
     # Closing -------------------------------------------------------------------------------------------------
 
     async def close(self, *, consume: bool = True) -> None:
-        """End: wait (bounded) for answers still to come, tell the broker, close the connection.
+        """Wait (bounded) for answers still to come, take leave of the broker, close the connection.
 
         Without a `state_dir` the session ends, and the subscriptions with it; with one it waits for the next process.
         `consume`: the event that each iteration has in hand counts as consumed.
@@ -230,32 +224,30 @@ class Client:
                 subscription.close()
         if not self._is_durable and self._error is None:
             self._driver.perform(self._driver.machine.detach())
-        self.hear_end(ClientClosedError(f"client {self.name!r} is closed"))
+        self.on_end(ClientClosedError(f"client {self.name!r} is closed"))
         await self._driver.stop("the client is closed")
 
-    # What subscriptions do -----------------------------------------------------------------------------------
+    # Calls of subscriptions -----------------------------------------------------------------------------------
 
     def consume(self, receipt: Receipt) -> None:
-        """A subscription is done with its copy of an event."""
-        self._waiting -= 1
-        if self._receipts.consumed(receipt) and receipt.is_kept:
-            self._forgotten.append(receipt.number)
+        """A subscription has consumed its copy of an event."""
+        self._receipts.consumed(receipt)
         self._driver.settle_soon()
 
     async def settled(self) -> None:
         await self._driver.settled()
 
-    # What the driver does ----------------------------------------------------------------------------------
+    # Calls of the session driver ----------------------------------------------------------------------------------
 
-    def hear(self, what: Message | list[Event], sequence: int) -> None:
+    def on_message(self, what: Message | list[Event], sequence: int) -> None:
         if isinstance(what, list):
             for event in what:
                 if self._receipts.is_new(sequence):
                     self._deliver(event)
         elif self._receipts.is_new(sequence):
-            self._hear_message(what)
+            self._on_single(what)
 
-    def _hear_message(self, message: Message) -> None:
+    def _on_single(self, message: Message) -> None:
         match message:
             case Deliver(event):
                 self._deliver(event)
@@ -265,33 +257,33 @@ class Client:
                 error = UnknownOutcomeError if is_in_doubt else PublishRefusedError
                 self._underway.failed(event_id, error(str(event_id), reason))
             case Subscribed(name) if self._requests.is_waiting(Unsubscribed, name):
-                pass  # of the subscription that was taken back; one made under its name since is answered later
+                pass  # of the subscription that was withdrawn; a later one of its name is answered later
             case Subscribed(name) | Unsubscribed(name) | Advertised(name) | Unadvertised(name):
                 self._requests.answer(type(message), name)
             case Refused(name, reason, layer):
                 self._requests.refuse(name, reason, layer)
 
     def on_broker_reset(self, received: int) -> None:
-        """What was sent to the former life and not confirmed is void; requests were made again by the machine."""
-        self.hear_move(received)
-        self.hear_doubt("the broker lost its memory before it confirmed the event")
-        self._requests.answer_all(Unsubscribed, Unadvertised)  # what they were about is gone
+        """What was sent and not confirmed is void; the machine has repeated the requests."""
+        self.on_new_broker(received)
+        self.on_unknown_outcome("the broker lost its memory before it confirmed the event")
+        self._requests.answer_all(Unsubscribed, Unadvertised)  # there is nothing left to withdraw
 
-    def hear_return(self, received: int) -> None:
-        """The machine has said again what was not confirmed; what is not advertised any more it did not mention."""
-        self.hear_move(received)
+    def on_stand_in(self, received: int) -> None:
+        """The machine has repeated what was not confirmed, and did not mention withdrawn advertisements."""
+        self.on_new_broker(received)
         self._requests.answer_all(Unadvertised)
 
-    def hear_move(self, received: int) -> None:
-        """What was delivered so far is ours: its former sender need not keep it, and cannot repeat it."""
+    def on_new_broker(self, received: int) -> None:
+        """The former broker need not keep what it delivered, and cannot repeat it."""
         self._receipts.restart(received)
 
-    def hear_doubt(self, reason: str) -> None:
+    def on_unknown_outcome(self, reason: str) -> None:
         waiting = {message.event.id for message in self._state().waiting if isinstance(message, Publish)}
         for event_id in [e for e in self._underway.ids if e not in waiting]:
             self._underway.failed(event_id, UnknownOutcomeError(str(event_id), reason))
 
-    def hear_end(self, error: ClientError) -> None:
+    def on_end(self, error: ClientError) -> None:
         if self._error is None or isinstance(error, ClientClosedError):
             self._error = error
         for event_id in self._underway.ids:
@@ -306,14 +298,14 @@ class Client:
             return self._receipts.received
         if self._is_durable:
             return self._receipts.position[0]
-        return confirmed if self._waiting >= self._queue_max else self._receipts.received
+        return confirmed if self._receipts.waiting >= self._queue_max else self._receipts.received
 
     def consumed_after(self, position: int) -> int:
         reached, messages = self._receipts.position
         return messages if reached == position else 0
 
     def changes(self) -> tuple[Sequence[tuple[int, Event]], Sequence[int]]:
-        forgotten, self._forgotten = self._forgotten, []
+        forgotten, self._receipts.forgotten = self._receipts.forgotten, []
         if not self._is_durable:
             return [], []
         kept = [r for r in self._receipts if not r.is_kept and (self._takes_all or not r.sequence)]
@@ -325,11 +317,11 @@ class Client:
 
     @property
     def _takes_all(self) -> bool:
-        """While a call waits for its answer; and always, where the broker may die and take along what it keeps."""
+        """Confirm all that arrives: while a call waits, and always where a stand-in may replace the broker."""
         return bool(self._underway or self._requests) or (self._is_durable and self._driver.returns)
 
     def _deliver(self, event: Event) -> None:
-        """One delivery of the broker goes to every subscription that it matches."""
+        """Hand a delivery to every subscription that it matches."""
         takers = self._takers(event)
         if takers:
             self._hand_over(self._receipts.arrived(event, len(takers)), takers)
@@ -344,12 +336,11 @@ class Client:
         return subscription
 
     def _hand_over(self, receipt: Receipt, takers: Sequence[Subscription]) -> None:
-        self._waiting += len(takers)
         for subscription in takers:
             subscription.put(receipt)
 
     def _restore(self, kept: Sequence[tuple[int, Event]], skip: int) -> None:
-        """Take up the subscriptions of the former process, and the events that it had not consumed."""
+        """Restore the subscriptions of the former process, and the events that it had not consumed."""
         if not self._driver.has_session:
             return
         for name, wanted in self._state().subscriptions.items():
@@ -360,7 +351,7 @@ class Client:
             if takers:
                 self._hand_over(self._receipts.recalled(number, event, len(takers)), takers)
             else:
-                self._forgotten.append(number)
+                self._receipts.forgotten.append(number)
 
     def _state(self) -> ClientMachineState:
         return unpack(Machine.capture(self._driver.machine), ClientMachineState)

@@ -1,4 +1,4 @@
-"""`pleach.connect`: options in, checked once, and a client out."""
+"""`pleach.connect`: checks the options and makes a client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from pleach.client.client import Client
-from pleach.client.listener import ClientOptions
+from pleach.client.session_driver import ClientOptions
 from pleach.core.effects import Observe
 from pleach.core.events.event import Event, EventId, checked
 from pleach.errors import InvalidInputError

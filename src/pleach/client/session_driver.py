@@ -1,15 +1,13 @@
-"""What keeps a client's session alive over connections that come and go, and over brokers that send it elsewhere.
+"""The session of a client, over connections that break and brokers that redirect it.
 
-    addresses ── Strand ──▶ Connection ◀──▶ Endpoint (sessions, client machine) ──▶ batch ──▶ disk ──▶ frames
+    addresses ── BrokerConnection ──▶ Connection ◀──▶ Endpoint (sessions, client machine) ──▶ batch ──▶ disk ──▶ frames
 
-Everything that happens in one turn of the event loop is one batch: requests, replies, confirmations. `settle` ends it.
-
-A client that starts does not know its broker's name: it greets whoever answers, and learns the name from the answer.
-From then on the session belongs to that broker, and an address where another one answers is passed over.
-
-A broker that leaves the tree sends the client to another one, to which there is a connection from then on; the one to
-the former broker stays until that has confirmed what was sent. What it delivered is ours alone, and is confirmed at
-once: a client with a disk has written it down.
+Rule 1: what happens in one turn of the event loop is one batch: requests, replies, confirmations. `settle` ends it: the
+        batch is written to the state file, if there is one, and then sent.
+Rule 2: a client that starts does not know its broker's name: it greets whatever broker answers, and learns the name
+        from the Hello. Then the session belongs to that broker; an address where another one answers is skipped.
+Rule 3: a broker that leaves the tree redirects the client to another one. The connection to the former broker stays
+        until that has confirmed what was sent. What it delivered is confirmed at once: the state file, if any, has it.
 """
 
 from __future__ import annotations
@@ -17,37 +15,187 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
-from pleach.client.broker_connection import BrokerConnection, ConnectionOwner
-from pleach.client.broker_connections import BrokerConnections, read_told
-from pleach.client.listener import ClientOptions, Hearer, Listener, made_machine
+from pleach.client.broker_connections import BrokerConnection, BrokerConnections, ConnectionOwner, read_told
 from pleach.client.state_file import StateChange, StateFile
 from pleach.core.client.machine import ClientMachine as Machine
-from pleach.core.client.returning import is_of_returning
-from pleach.core.effects import Effect
+from pleach.core.client.returning import ReturningClient, is_of_returning
+from pleach.core.effects import Effect, Observe, Observed, Passed
 from pleach.core.events.event import Event, Value
 from pleach.core.links.endpoint import Batch, Endpoint, Progress, Saved
 from pleach.core.links.frames import CLIENT, GUARDED, STAND_IN, Ack, Bye, ByeReason, Data, Frame, Hello
 from pleach.core.links.session import HEARTBEATS_MISSED_MAX, Session, SessionConfig, SessionPhase
 from pleach.core.links.upkeep import EndpointState
-from pleach.core.messages import Node, unpack
+from pleach.core.messages import Deliver, FallbackBrokers, Message, Node, unpack
+from pleach.core.messages.runs import Run
 from pleach.errors import ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
-from pleach.net.addresses import backoff
+from pleach.net.addresses import Address, backoff
 from pleach.net.alarm import Alarm
-from pleach.net.turn import LoopTurn, tell
+from pleach.trace.departed import HELD
 
 log = logging.getLogger(__name__)
 
 
+class ClientOptions(msgspec.Struct, frozen=True):
+    addresses: tuple[Address, ...]
+    name: Node
+    state_dir: Path | None
+    own_events: bool
+    connect_timeout: float
+    heartbeat: float  # seconds between our signs of life
+    patience: float  # seconds of the broker's silence that end a connection
+    observer: Callable[[Observe], None] | None
+
+    def observe(self, observed: Sequence[Observe]) -> None:
+        """Tell the observer, if there is one."""
+        for seen in observed if self.observer else ():
+            try:
+                self.observer(seen)  # type: ignore[misc]
+            except Exception:
+                log.exception("the observer of %s failed", self.name)
+
+
+class SessionHandler(Protocol):
+    """The client, as its session driver uses it. `received`: the number from which the session counts on."""
+
+    def on_message(self, what: Message | list[Event], sequence: int) -> None:
+        """The broker sent a message, or delivered a run of events, in the payload of this number."""
+        ...
+
+    def on_broker_reset(self, received: int) -> None:
+        """The broker has lost its memory, and begins a new session."""
+        ...
+
+    def on_stand_in(self, received: int) -> None:
+        """A stand-in has replaced the broker, and was told everything."""
+        ...
+
+    def on_new_broker(self, received: int) -> None:
+        """The session goes on with another broker."""
+        ...
+
+    def on_unknown_outcome(self, reason: str) -> None:
+        """Whether a broker took over what is in flight is not known, and will not be."""
+        ...
+
+    def on_end(self, error: ClientError) -> None:
+        """The session is over."""
+        ...
+
+    def confirmable(self, confirmed: int) -> int:
+        """How far the session may be confirmed; `confirmed`: how far it is."""
+        ...
+
+    def consumed_after(self, position: int) -> int:
+        """How many messages of the payload after this position are consumed."""
+        ...
+
+    def changes(self) -> tuple[Sequence[tuple[int, Event]], Sequence[int]]:
+        """Events to keep in the state file, and kept ones that were consumed, since the last call."""
+        ...
+
+
+class LoopTurn:
+    """One turn of the event loop: when it ends, and who waits for what happened in it to be settled."""
+
+    def __init__(self, settle: Callable[[], None]) -> None:
+        self._settle = settle
+        self._due: asyncio.Handle | None = None
+        self._awaited: asyncio.Future[None] | None = None
+
+    def end_soon(self) -> None:
+        """Settle at the end of this turn, with all else that happens in it."""
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_soon(self._settle)
+
+    async def ended(self) -> None:
+        """Wait until all that has happened so far is settled; raises the error that prevented it."""
+        if self._awaited is None:
+            self._awaited = asyncio.get_running_loop().create_future()
+            self.end_soon()
+        await asyncio.shield(self._awaited)
+
+    def end(self) -> asyncio.Future[None] | None:
+        """Begin the next turn. Returns the future of those who wait for this one, for `tell`."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        awaited, self._awaited = self._awaited, None
+        return awaited
+
+
+class RecordingMachine:
+    """A client machine that records what the broker sent, for its driver."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.inner = machine
+        self.name = machine.name
+        self.restore = machine.restore
+        self.capture = machine.capture
+        self.is_changed_by = machine.is_changed_by
+        self.resume = machine.resume
+        self.endpoint: Endpoint | None = None  # around this machine
+        self.received: list[tuple[Message | list[Event], int]] = []  # with the payload's number in the session
+        self.is_stand_in = False  # the sender of the last Hello
+
+    @property
+    def returns(self) -> bool:
+        """Whether this client can return to a stand-in of its broker."""
+        return isinstance(self.inner, ReturningClient)
+
+    def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
+        is_known = isinstance(self.inner, ReturningClient) and self.inner.has_had(sender, message)
+        effects = self.inner.handle(sender, message, now=now) if not isinstance(message, FallbackBrokers) else ()
+        assert self.endpoint is not None
+        if not is_known:
+            self.received.append((message, self.endpoint.sessions[sender].received))
+        return effects
+
+    def peer_reset(self, peer: Node) -> Sequence[Effect]:
+        """A stand-in is told everything; a broker that only lost its memory is asked anew."""
+        if not isinstance(self.inner, ReturningClient):
+            return self.inner.peer_reset(peer)
+        if not self.is_stand_in:
+            return self.inner.start_over(peer)
+        held = [Observe(Observed.STATE, event_id=str(event), detail=HELD) for event in self.inner.unconfirmed]
+        return [*held, *self.inner.peer_reset(peer)]
+
+    def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
+        """While the broker is away renewals are postponed: they would only fill the outbox."""
+        assert self.endpoint is not None
+        session = self.endpoint.sessions.get(self.inner.broker)
+        if session is None or session.phase is not SessionPhase.UP:
+            return self.inner.put_off()
+        return self.inner.handle_timer(name, now=now)
+
+    def handle_run(self, sender: Node, run: Run) -> Passed | None:
+        """Where nobody observes, deliveries bypass the machine, which keeps nothing of them."""
+        if self.inner.is_observed or run.kind is not Deliver or sender != self.inner.broker:
+            return None
+        assert self.endpoint is not None
+        self.received.append((run.events(), self.endpoint.sessions[sender].received))
+        return Passed([], [])
+
+
+def made_machine(options: ClientOptions, broker: Node, epoch: int, *, returns: bool) -> Machine:
+    """`returns`: the client can return to a stand-in, and therefore sees each event that arrives and leaves."""
+    make = ReturningClient if returns else Machine
+    machine = make(options.name, broker, own_events=options.own_events, incarnation=epoch)
+    machine.is_observed = returns or options.observer is not None
+    return machine
+
+
 class SessionDriver:
-    def __init__(self, options: ClientOptions, hearer: Hearer) -> None:
+    def __init__(self, options: ClientOptions, handler: SessionHandler) -> None:
         self._options = options
-        self._hearer = hearer
+        self._handler = handler
         self._cursor: StateFile | None = None
-        self._listener: Listener | None = None
+        self._machine: RecordingMachine | None = None
         self._endpoint: Endpoint | None = None
         self._alarm: Alarm | None = None  # of the machine's timers
         self._epoch = time.time_ns()
@@ -60,8 +208,8 @@ class SessionDriver:
 
     @property
     def machine(self) -> Machine:
-        assert self._listener is not None, "not started"
-        return self._listener.inner
+        assert self._machine is not None, "not started"
+        return self._machine.inner
 
     @property
     def endpoint(self) -> Endpoint:
@@ -78,17 +226,17 @@ class SessionDriver:
 
     @property
     def returns(self) -> bool:
-        """Whether this client could come back to a stand-in of its broker."""
-        return self._listener is not None and self._listener.returns
+        """Whether this client can return to a stand-in of its broker."""
+        return self._machine is not None and self._machine.returns
 
     @property
     def is_up(self) -> bool:
         return self._endpoint is not None and self.session.phase is SessionPhase.UP
 
-    # What the client does ------------------------------------------------------------------------------------
+    # Calls of the client ------------------------------------------------------------------------------------
 
     def recall(self) -> tuple[Sequence[tuple[int, Event]], int]:
-        """Take over what a former process left; returns the events that it kept, and what to skip (state_file.py)."""
+        """Restore the state of a former process; returns its kept events, and `skip` (state_file.py)."""
         if self._options.state_dir is None:
             return [], 0
         self._cursor = StateFile(self._options.state_dir, self._options.name)
@@ -104,7 +252,7 @@ class SessionDriver:
         return remembered.kept, remembered.skip
 
     async def start(self) -> None:
-        """Connect; raises ConnectError when no address has led anywhere in time."""
+        """Connect; raises ConnectError if no broker has answered in time."""
         deadline = time.monotonic() + self._options.connect_timeout
         for pause in backoff():
             attempts = await self._connections.current.dial_all()
@@ -120,10 +268,10 @@ class SessionDriver:
         self._connections.recall_formers(self.endpoint)
 
     async def stop(self, reason: str) -> None:
-        """Say goodbye and end. Unless this is called, the session waits for us to come back."""
+        """Take leave of the broker and end. Without this call the broker keeps the session for our return."""
         if self._error is None:
-            await self._connections.say_farewells()
-        await self._connections.rest()
+            await self._connections.await_farewells()
+        await self._connections.cancel_tasks()
         self.settle()
         if self._endpoint is not None:
             self._endpoint.leave(reason)
@@ -135,12 +283,12 @@ class SessionDriver:
             self._cursor.close()
 
     def perform(self, effects: Sequence[Effect]) -> None:
-        """Carry out what the machine wants done, with all else that happens in this turn."""
+        """Carry out effects of the machine, in this turn's batch."""
         self.endpoint.perform(effects, now=time.monotonic())
         self.settle_soon()
 
     def publish(self, attributes: Mapping[str, Value], payload: bytes) -> Event:
-        """Publish, with all else that happens in this turn. Where nobody observes, that takes a shorter way."""
+        """Publish, in this turn's batch. Where nobody observes, the event bypasses the machine's effects."""
         machine, endpoint = self.machine, self._endpoint
         assert endpoint is not None, "not started"
         is_free = machine.may_publish and not machine.is_observed
@@ -156,7 +304,7 @@ class SessionDriver:
         self._turn.end_soon()
 
     async def settled(self) -> None:
-        """Wait until all that has happened so far is on disk, where there is one; raises if that can no longer be."""
+        """Wait until all that has happened so far is in the state file, if there is one; raises if that fails."""
         if self._error is not None:
             raise self._error
         await self._turn.ended()
@@ -164,7 +312,7 @@ class SessionDriver:
     # Batches -------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """End the turn: what happened goes to disk, then out."""
+        """End the turn: write the batch to the state file, then send it."""
         awaited = self._turn.end()
         if self._endpoint is not None and self._error is None:
             self._settle(self._endpoint)
@@ -172,7 +320,7 @@ class SessionDriver:
 
     def _settle(self, endpoint: Endpoint) -> None:
         batch = endpoint.take_batch()
-        position = max(self._confirmed, self._hearer.confirmable(self._confirmed))
+        position = max(self._confirmed, self._handler.confirmable(self._confirmed))
         try:
             self._remember(batch, position)
         except StoreError as error:
@@ -183,7 +331,7 @@ class SessionDriver:
         assert self._alarm is not None
         self._alarm.set()
         for peer, reason in batch.hangups:
-            log.info("%s leaves the connection: %s", self._options.name, reason)
+            log.info("%s closes the connection: %s", self._options.name, reason)
             if connection := self._connections.to(peer):
                 connection.close(reason)
         for peer, reason in batch.fenced:
@@ -197,10 +345,10 @@ class SessionDriver:
         self._connections.let_go(batch.retired)
 
     def _remember(self, batch: Batch, position: int) -> None:
-        kept, consumed = self._hearer.changes()
+        kept, consumed = self._handler.changes()
         if self._cursor is None:
             return
-        skip = self._hearer.consumed_after(position)
+        skip = self._handler.consumed_after(position)
         has_moved = (position, skip) != (self._confirmed, self._skip)
         if not (batch.changes_disk or kept or consumed or has_moved):
             return
@@ -216,7 +364,7 @@ class SessionDriver:
             is_current = self._connections.is_current(peer)
             match frame:
                 case Ack() if is_current:
-                    continue  # the session confirms what arrived; we confirm what may be forgotten, below
+                    continue  # the session confirms what arrived; the client, below, what it has consumed
                 case Hello():
                     self._connections.send(peer, self._as_client(frame, peer, is_current=is_current))
                 case Bye(ByeReason.BROKEN, reason) if is_current:
@@ -226,14 +374,14 @@ class SessionDriver:
                     self._connections.send(peer, frame)
         if self.is_up and (self._connections.current.peer in batch.up or position > self._confirmed):
             self._connections.current.send(Ack(position))
-        self._confirmed = position  # where we are not connected, the next Hello says so
+        self._confirmed = position  # without a connection, the next Hello says so
 
     def _as_client(self, hello: Hello, wants: Node, *, is_current: bool) -> Hello:
         received = min(self._confirmed, hello.received) if is_current else hello.received
         return msgspec.structs.replace(hello, role=CLIENT, received=received, wants=wants)
 
     def _give_up(self, reason: str) -> None:
-        """What is on disk leads nowhere any more; the next process starts anew."""
+        """End the session for good and delete its state; the next process starts anew."""
         try:
             if self._cursor is not None:
                 self._cursor.forget()
@@ -247,14 +395,14 @@ class SessionDriver:
         self._error = error
         self._silence()
         self._connections.end(str(error))
-        self._hearer.hear_end(error)
+        self._handler.on_end(error)
 
     def _silence(self) -> None:
         if self._alarm is not None:
             self._alarm.end()
 
     async def _keep_ticking(self) -> None:
-        """Our signs of life, and the watch over the broker's."""
+        """Send heartbeats, and check the broker's."""
         while self._error is None:
             await asyncio.sleep(self._options.heartbeat)
             if self._endpoint is not None:
@@ -262,27 +410,27 @@ class SessionDriver:
                 self.settle()
             self._connections.ping()
 
-    # Being sent elsewhere ------------------------------------------------------------------------------------
+    # Redirection ------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """The machine has said farewell to its broker, if it was told to: on to the next."""
+        """Go to the machine's broker, if it is another one since a redirection."""
         broker, former = self.machine.broker, self._connections.current.peer
         if former in (broker, None):
             return
-        log.info("%s is sent from %s to %s", self._options.name, former, broker)
+        log.info("%s is redirected from %s to %s", self._options.name, former, broker)
         self._connections.go_to(broker, self._told(broker))
         self._confirmed = self.session.received
-        self._hearer.hear_move(self._confirmed)
+        self._handler.on_new_broker(self._confirmed)
 
     def _told(self, broker: Node) -> str:
-        """Where a broker was said to be; empty if that was not said."""
+        """The address of a broker, as another one told it; empty if none did."""
         note = self.endpoint.upkeep.links.get(broker)
         return note.address if note is not None else ""
 
-    # What connections tell ---------------------------------------------------------------------------------------
+    # Handlers of connections ---------------------------------------------------------------------------------------
 
     def _on_made(self, connection: BrokerConnection) -> None:
-        self.settle()  # what was meant for the former connection goes nowhere: the session sends it again
+        self.settle()  # what was meant for the former connection is not sent: the session repeats it
         if self._endpoint is None:
             connection.send(Hello(self._options.name, self._epoch, 0, 0, 1, role=CLIENT))
         elif connection.peer is not None:
@@ -302,13 +450,13 @@ class SessionDriver:
         assert self._endpoint is not None
         assert connection.peer is not None
         session = self._endpoint.sessions[connection.peer]
-        life, known = session.peer_epoch, session.known_epoch
-        if isinstance(frame, Hello) and self._listener is not None:
-            self._listener.is_stand_in = frame.role == STAND_IN
+        epoch, known = session.peer_epoch, session.known_epoch
+        if isinstance(frame, Hello) and self._machine is not None:
+            self._machine.is_stand_in = frame.role == STAND_IN
         self._endpoint.receive(connection.peer, frame, now=time.monotonic())
-        if session.peer_epoch != life:
-            self._new_life(connection, is_first=known in (0, session.peer_epoch))
-        self._tell_what_was_heard()
+        if session.peer_epoch != epoch:
+            self._on_new_epoch(connection, is_first=known in (0, session.peer_epoch))
+        self._dispatch()
         self.settle_soon()
 
     def _on_data(self, connection: BrokerConnection, frames: list[Data]) -> None:
@@ -319,7 +467,7 @@ class SessionDriver:
             return
         assert connection.peer is not None
         self._endpoint.receive_data(connection.peer, frames, now=time.monotonic())
-        self._tell_what_was_heard()
+        self._dispatch()
         self.settle_soon()
 
     def _on_lost(self, connection: BrokerConnection) -> None:
@@ -328,7 +476,7 @@ class SessionDriver:
             or connection.peer is None
             or self._connections.to(connection.peer) not in (connection, None)
         ):
-            return  # there is another one to that broker by now
+            return  # another connection to that broker has replaced it
         self._endpoint.disconnected(connection.peer)
         self.settle()
         if connection is not self._connections.current and not self._endpoint.sessions[connection.peer].unconfirmed:
@@ -337,7 +485,7 @@ class SessionDriver:
     # The broker ----------------------------------------------------------------------------------------------
 
     def _meet(self, connection: BrokerConnection, frame: Frame) -> bool:
-        """The first answer of the first broker: from here on there is a session."""
+        """The first broker has answered; True if the session begins."""
         match frame:
             case Hello(node=broker, role=role):
                 connection.peer = broker
@@ -349,43 +497,53 @@ class SessionDriver:
                 return False
         endpoint = self._make_endpoint(broker, returns=role in (GUARDED, STAND_IN))
         endpoint.connected(broker, now=time.monotonic())
-        endpoint.take_batch()  # the Hello in it is the one that was sent when the connection was made
+        endpoint.take_batch()  # its Hello was sent when the connection was made
         self.perform(self.machine.attach())
         return True
 
     def _make_endpoint(self, broker: Node, *, returns: bool) -> Endpoint:
-        self._listener = Listener(made_machine(self._options, broker, self._epoch, returns=returns))
+        self._machine = RecordingMachine(made_machine(self._options, broker, self._epoch, returns=returns))
         config = SessionConfig(heartbeat=self._options.patience / HEARTBEATS_MISSED_MAX)
-        self._endpoint = self._listener.endpoint = Endpoint(self._listener, self._epoch, config)
+        self._endpoint = self._machine.endpoint = Endpoint(self._machine, self._epoch, config)
         self._alarm = Alarm(self._endpoint, time.monotonic, self.settle_soon)
         return self._endpoint
 
-    def _new_life(self, connection: BrokerConnection, *, is_first: bool) -> None:
-        """A broker that we meet for the first time, or that has lost its memory since we met it, or were sent to it."""
+    def _on_new_epoch(self, connection: BrokerConnection, *, is_first: bool) -> None:
+        """The broker is new to us, or has lost its memory since we met it or were redirected to it."""
         if connection is not self._connections.current:
-            self._hearer.hear_doubt("the broker that it was sent to lost its memory")
+            self._handler.on_unknown_outcome("the broker that it was sent to lost its memory")
             return
         self._confirmed = self.session.received
-        assert self._listener is not None
+        assert self._machine is not None
         if is_first:
-            self._hearer.hear_move(self._confirmed)
-        elif self._listener.returns and self._listener.is_stand_in:
-            self._hearer.hear_return(self._confirmed)
+            self._handler.on_new_broker(self._confirmed)
+        elif self._machine.returns and self._machine.is_stand_in:
+            self._handler.on_stand_in(self._confirmed)
         else:
-            self._hearer.on_broker_reset(self._confirmed)
+            self._handler.on_broker_reset(self._confirmed)
 
     def _broken(self, connection: BrokerConnection, reason: str) -> None:
-        """A former broker has given us up: what it had not passed on, it will not."""
+        """A broker has ended the session; a former one will not pass on what it has not passed on yet."""
         if connection is self._connections.current:
             self._give_up(f"the broker gave up {self._options.name!r}: {reason}")
         elif connection.peer is not None:
-            self._hearer.hear_doubt(f"{connection.peer} gave this client up: {reason}")
+            self._handler.on_unknown_outcome(f"{connection.peer} gave this client up: {reason}")
             self._connections.let_go([connection.peer])
 
-    def _tell_what_was_heard(self) -> None:
-        assert self._listener is not None
-        heard, self._listener.heard = self._listener.heard, []
-        for what, sequence in heard:
+    def _dispatch(self) -> None:
+        assert self._machine is not None
+        received, self._machine.received = self._machine.received, []
+        for what, sequence in received:
             self._connections.hear(what)
-            self._hearer.hear(what, sequence)
+            self._handler.on_message(what, sequence)
         self._follow()
+
+
+def tell(awaited: asyncio.Future[None] | None, error: ClientError | None) -> None:
+    """Tell those who wait for a turn that it is settled, or which error prevented it."""
+    if awaited is None or awaited.done():
+        return
+    if error is None:
+        awaited.set_result(None)
+    else:
+        awaited.set_exception(error)

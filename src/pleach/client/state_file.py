@@ -1,10 +1,10 @@
-"""The memory of a client that outlives its process: one SQLite file with its session, its requests and its cursor.
+"""The state file of a client that outlives its process: one SQLite file with its session, requests and cursor.
 
-Rule 1: `commit` is one transaction, on disk when it returns; only then does the client transmit (session.py, rule 4).
-Rule 2: `received` is the cursor: the broker repeats what comes after it. Events between it and what really arrived are
-        kept by the broker, except those in `kept`, which the client keeps itself. The broker repeats whole payloads;
-        of the first one `skip` messages are consumed.
-Rule 3: one process at a time: the file is locked while it is open, and a kill lets go of it.
+Rule 1: `commit` is one transaction, on disk when it returns; the client transmits only then (session.py, rule 4).
+Rule 2: `received` is the cursor: the broker repeats what follows it. Events between it and what has arrived are kept by
+        the broker, except those in `kept`, which the client keeps itself. The broker repeats whole payloads; of the
+        first one `skip` messages are consumed.
+Rule 3: one process at a time: the file is locked while it is open; the lock ends with the process.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _event = msgspec.msgpack.Decoder(Event)
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """What a former process left."""
+    """The state of a former process."""
 
     broker: Node
     epoch: int
     state: bytes  # of the endpoint
-    sessions: dict[Node, SessionState]  # with this broker, and with those before it
+    sessions: dict[Node, SessionState]  # with the broker, and with former ones
     skip: int
     kept: Sequence[tuple[int, Event]]
 
 
 class StateChange(msgspec.Struct, frozen=True):
-    """What is to be on disk before the next frame leaves."""
+    """What must be on disk before the next frame is sent."""
 
     broker: Node
     state: bytes
-    progress: Mapping[Node, Progress]  # of sessions that have moved, that with the broker among them
+    progress: Mapping[Node, Progress]  # of sessions that changed; that with the broker is among them
     skip: int  # messages of the payload after `received` of the broker's that are consumed
     queued: Sequence[Queued]
     kept: Sequence[tuple[int, Event]] = ()
@@ -114,7 +114,7 @@ class StateFile:
             raise StoreError(f"{self._file} cannot be written: {error}; nothing was confirmed to the broker") from error
 
     def forget(self) -> None:
-        """The session is over for good: the next process starts anew."""
+        """Delete the session: the next process starts anew."""
         try:
             self._db.executescript(
                 "BEGIN; DELETE FROM client; DELETE FROM sessions; DELETE FROM outbox; DELETE FROM kept; COMMIT;"
@@ -135,5 +135,5 @@ class StateFile:
             db.executescript(f"BEGIN EXCLUSIVE; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
         elif version != VERSION:
             raise StoreError(f"{self._file} is of version {version}; this program reads version {VERSION}")
-        db.execute("BEGIN EXCLUSIVE")  # takes the lock, which exclusive mode then keeps
+        db.execute("BEGIN EXCLUSIVE")  # takes the lock, which exclusive mode keeps
         db.execute("COMMIT")

@@ -20,7 +20,7 @@ from pleach.demo.acts import DemoAct, story, zones
 from pleach.errors import LiveError
 from pleach.harness.network import LiveNetwork
 from pleach.harness.run import LiveResult, LiveRun, run_live
-from pleach.operate.improving import ImproveOptions, improve
+from pleach.operate.improve import ImproveOptions, improve
 from pleach.operate.survey import Survey, settled_survey
 
 TICK_SECONDS = 0.2

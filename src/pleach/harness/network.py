@@ -2,8 +2,8 @@
 
     client ──▶ proxy ──▶ broker process a ──▶ proxy ──▶ broker process b …
 
-A crash is `kill -9`; a broker that is restarted finds its data directory and takes new ports, which the proxies learn.
-Whatever was started is stopped, whatever happens in between.
+A crash is `kill -9`; a restarted broker has its data directory and new ports, which the proxies learn.
+Everything that was started is stopped, also after an error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class LiveNetwork:
-    """`zones`: where brokers stand, as far as anybody cares; it only shows."""
+    """`zones`: of brokers, for display only."""
 
     def __init__(self, scenario: Scenario, directory: Path, zones: Mapping[Node, str] = NO_ZONES) -> None:
         self.scenario = scenario
@@ -59,7 +59,7 @@ class LiveNetwork:
         self._ready: dict[Node, Ready] = {}
         self._proxies: dict[tuple[Node, Node], LinkProxy] = {}  # by (dialler, target)
         self._fronts: dict[tuple[Node, str], Front] = {}  # by broker and door
-        self.directory = Directory({}, {})  # of brokers that run, or will again
+        self.directory = Directory({}, {})  # of all brokers of the network, running or not
 
     async def __aenter__(self) -> Self:
         try:
@@ -82,7 +82,7 @@ class LiveNetwork:
         await self.until_ready()
 
     def _link(self, dialler: Node, target: Node) -> LinkProxy:
-        """The link between two nodes; a link that is new has the latency that the scenario gives it."""
+        """The link between two nodes; a new link has the latency that the scenario gives it."""
         known = self.proxy(dialler, target)
         if known is not None:
             return known
@@ -92,7 +92,7 @@ class LiveNetwork:
         return proxy
 
     def _place(self, dialler: Node, target: Node) -> tuple[str, int]:
-        """Where a node listens for another one; a broker that is down listens nowhere."""
+        """The address where a node listens for another one; where nobody listens, if it is a broker that is down."""
         if target not in self._processes or target not in self._ready:
             return NOWHERE
         ready = self._ready[target]
@@ -105,7 +105,7 @@ class LiveNetwork:
 
     @property
     def running(self) -> list[Node]:
-        """Those that listen; one that is just being started does not yet, and cannot be asked."""
+        """Brokers that listen; one that is just being started does not yet."""
         return sorted(broker for broker in self._processes if broker in self._ready)
 
     @property
@@ -174,7 +174,7 @@ class LiveNetwork:
         return self.scenario.hierarchical or (stabilise is not None and stabilise.kind.rebuilds)
 
     def _environment(self) -> dict[str, str]:
-        """What has no flag."""
+        """Settings that have no flag."""
         improve = self.scenario.improve
         given = msgspec.structs.asdict(improve) if improve else {}
         return {f"{TABLES['improve'][0]}{key.upper()}": str(value) for key, value in given.items()}
@@ -199,12 +199,12 @@ class LiveNetwork:
                 proxy.target = NOWHERE
 
     async def discard(self, broker: Node) -> None:
-        """A broker could not join: it is of no use."""
+        """End a broker that could not join."""
         await self.kill(broker)
         del self.directory.admin[broker], self.directory.peer[broker]
 
-    async def see_off(self, broker: Node) -> None:
-        """A broker was removed from the tree: its process ends by itself."""
+    async def await_end(self, broker: Node) -> None:
+        """Wait for the process of a broker that was removed from the tree; it ends by itself."""
         process = self._processes[broker]
         async with asyncio.timeout(STOP_SECONDS_MAX):
             code = await process.wait()
@@ -227,7 +227,7 @@ class LiveNetwork:
     # Links ---------------------------------------------------------------------------------------------------
 
     def address(self, dialler: Node, target: Node) -> str:
-        """Where `dialler` finds `target`: at the proxy between them."""
+        """The address of `target` for `dialler`: that of the proxy between them."""
         return str(Address(*self._proxies[dialler, target].address))
 
     def _front(self, broker: Node, door: str) -> str:
@@ -236,7 +236,7 @@ class LiveNetwork:
     def proxy(self, a: Node, b: Node) -> LinkProxy | None:
         return self._proxies.get((a, b)) or self._proxies.get((b, a))
 
-    # Looking in ----------------------------------------------------------------------------------------------
+    # Status ----------------------------------------------------------------------------------------------
 
     async def status(self, broker: Node) -> dict[str, Any]:
         answer = await ask(self._ready[broker].admin, "/status")

@@ -1,12 +1,12 @@
-"""A link between two processes with a latency of its own, that can be cut, healed and slowed down.
+"""A proxy in the link between two processes: it adds latency, and can cut, heal and slow down the link.
 
     dialler ──TCP──▶ proxy ──TCP──▶ target
 
-Bytes are passed on in order, each piece after a drawn delay. A cut ends the connections and refuses new ones, as a
-broken network does; what was on its way is lost, and the sessions at both ends repair it.
+Bytes are passed on in order, each chunk after a random delay. A cut ends the connections and refuses new ones; what was
+under way is lost, and the sessions at both ends repair it.
 
-A `Front` stands before a broker for whoever is sent there by other brokers: it hears who comes, and passes the
-connection to the link between the two.
+A `Front` is the advertised address of a broker: it reads the Hello of a connection, and passes it to the link between
+the two nodes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pleach.net.connection import end_listening
 CHUNK_BYTES = 65_536
 HELLO_BYTES_MAX = 4_096
 HELLO_SECONDS_MAX = 5.0
-PENDING_BYTES_MAX = 4 * 1_048_576  # on their way in one direction; then the sender waits
+PENDING_BYTES_MAX = 4 * 1_048_576  # under way in one direction; then the sender waits
 
 
 Place: TypeAlias = tuple[str, int]
@@ -105,7 +105,7 @@ class LinkProxy:
 
 
 class Front:
-    """`link_of`: the link that whoever says Hello comes over, and where it leads."""
+    """`link_of`: the link of the node that says Hello, and its target address."""
 
     def __init__(self, link_of: Callable[[Node], tuple[LinkProxy, Place]]) -> None:
         self.address: Place = ("", 0)
@@ -135,7 +135,7 @@ class Front:
         self._connections.add(task)
         try:
             async with asyncio.timeout(HELLO_SECONDS_MAX):
-                first, hello = await _heard_hello(reader)
+                first, hello = await _read_hello(reader)
             link, target = self._link_of(hello.node)
             await link.carry(Half(reader, writer), target, first)
         except (OSError, EOFError, TimeoutError, FrameError, asyncio.CancelledError):
@@ -144,20 +144,20 @@ class Front:
             self._connections.discard(task)
 
 
-async def _heard_hello(reader: asyncio.StreamReader) -> tuple[bytes, Hello]:
+async def _read_hello(reader: asyncio.StreamReader) -> tuple[bytes, Hello]:
     head = await reader.readexactly(4)
     length = int.from_bytes(head)
     if length > HELLO_BYTES_MAX:
-        raise FrameError(f"a first frame of {length:,} bytes is no Hello")
+        raise FrameError(f"a first frame of {length:,} bytes is not a Hello")
     first = head + await reader.readexactly(length)
     for frame in FrameReader().feed(first):
         if isinstance(frame, Hello):
             return first, frame
-    raise FrameError("the first frame is no Hello")
+    raise FrameError("the first frame is not a Hello")
 
 
 class _Pipe:
-    """One direction: a reader that stamps what comes with when it is due, and a writer that waits for that."""
+    """One direction: a reader that gives each chunk a due time, and a writer that waits for it."""
 
     def __init__(self, proxy: LinkProxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._proxy = proxy

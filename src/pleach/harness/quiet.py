@@ -1,8 +1,8 @@
-"""Whether a network of processes has come to rest, from what its brokers say of themselves at one look after another.
+"""Detection of a quiet network of processes, from successive polls of its brokers.
 
-At rest nothing is queued anywhere and nothing moves. With leases something is always queued somewhere: renewals go on
-for ever. There a link counts as empty if it was so at any look since the last movement: an event that is still under
-way has to pass a broker, and that is movement.
+A network is quiet when nothing is queued and no counter changes. With leases something is always queued somewhere,
+since renewals never end. There a link counts as empty if it was empty at any poll since the last change of a counter:
+an event that is still under way has to pass a broker, and that changes a counter.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-POLLS = 3  # in a row, without any unrest
+POLLS = 3  # in a row, all of them quiet
 
 
 class Quiet:
     def __init__(self, *, is_leased: bool) -> None:
         self._is_leased = is_leased
         self._moved: tuple[Any, ...] = ()
-        self._emptied: set[tuple[str, str]] = set()  # links, since the last movement
+        self._emptied: set[tuple[str, str]] = set()  # links, since the last change
         self._polls = 0
-        self.unrest: list[str] = []  # as of the last look
+        self.unrest: list[str] = []  # as of the last poll
 
     @property
     def is_reached(self) -> bool:
         return self._polls >= POLLS
 
     def look(self, found: Sequence[dict[str, Any]], records: int, unrest: Sequence[str]) -> None:
-        """`found`: what each broker says. `records`: of the trace, so far. `unrest`: what else there is to wait for."""
+        """`found`: the status of each broker. `records`: of the trace, so far. `unrest`: what else is not quiet."""
         counted = [(s["counters"]["publishes"], s["counters"]["matches"], s["counters"]["deliveries"]) for s in found]
         moved = (records, *counted)
         if moved != self._moved or not self._is_leased:

@@ -1,9 +1,8 @@
-"""Run a scenario on real processes: the same file, the same clients, the same trace as in the simulator.
+"""Runs of scenarios on real processes: the same file, the same clients, the same trace as in the simulator.
 
-The clients live in this process and use the client library; what their machines observe is the trace, so that it is
-recorded outside the brokers and in one clock. Loads and steps happen at their times in real seconds, counted from when
-all clients are connected: how long processes take to start is no part of a scenario. A drain waits until no queue of
-any broker holds anything and nothing moves any more; loads wait meanwhile.
+The clients run in this process and use the client library; what their machines observe is the trace, so that it is
+recorded outside the brokers and by one clock. Loads and steps happen at their times in real seconds, counted from the
+moment when all clients are connected. A drain waits until the network is quiet (quiet.py); loads wait meanwhile.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pleach.core.messages import Node
 from pleach.errors import ClientError
 from pleach.harness.network import NO_ZONES, LiveNetwork
 from pleach.harness.quiet import Quiet
-from pleach.harness.scenario_faults import LiveStateFaults, lived
+from pleach.harness.scenario_faults import LiveStateFaults, for_processes
 from pleach.harness.timeline import LiveOperations
 from pleach.scenario import model, steps
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
@@ -59,10 +58,10 @@ async def run_live(
 ) -> LiveResult:
     """Start everything, run the timeline, wait until all is quiet, stop everything.
 
-    `watch` goes on beside the timeline, and is cancelled at its end. `direct` takes the steps in place of the timeline,
-    when it sees fit; loads end with it, or at the scenario's duration. `zones`: where brokers stand, for who looks on.
+    `watch` runs beside the timeline, and is cancelled at its end. `direct` carries out steps instead of the timeline;
+    loads end with it, or at the scenario's duration. `zones`: of brokers, for display.
     """
-    scenario = lived(scenario)
+    scenario = for_processes(scenario)
     async with LiveNetwork(scenario, directory, zones) as network, _beside(network, watch):
         return await LiveRun(scenario, network, seed).go(direct or LiveRun.keep_to_the_timeline)
 
@@ -86,18 +85,14 @@ class LiveRun:
     network: LiveNetwork
     seed: int
     refusals: list[str] = field(default_factory=list)
-    unrest: list[str] = field(default_factory=list)  # as of the last look around
+    unrest: list[str] = field(default_factory=list)  # as of the last poll
 
     def __post_init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.clock = loop.time
-        self.began_at: float | None = None  # once all clients are connected, as at the beginning of a simulation
-        self.stream = f"{self.scenario.name}/{self.seed}"
+        self.began_at: float | None = None  # when all clients were connected
         self.recorder = Recorder(f"live-{'-'.join(self.scenario.name.lower().split())}-{self.seed}")
         self.clients: dict[Node, Client] = {}
         self.replies = {c.id: Replies(c, self.stream) for c in self.scenario.clients if c.reply}
         self.names = {c.id: subscription_names(self.scenario, c) for c in self.scenario.clients}
-        self.subscriptions: dict[tuple[Node, str], Any] = {}
         self.under_way: set[asyncio.Task[Any]] = set()
         self.loads: list[asyncio.Task[None]] = []
         self.operations = LiveOperations(self.network, self.refuse, self._note)
@@ -106,18 +101,23 @@ class LiveRun:
         self.may_act.set()
 
     @property
+    def stream(self) -> str:
+        """The seed of the clients' random draws."""
+        return f"{self.scenario.name}/{self.seed}"
+
+    @property
     def now(self) -> float:
-        return 0.0 if self.began_at is None else self.clock() - self.began_at
+        return 0.0 if self.began_at is None else asyncio.get_running_loop().time() - self.began_at
 
     async def go(self, direct: Callable[[LiveRun], Coroutine[Any, Any, None]]) -> LiveResult:
         self.record(RecordKind.STATE, NETWORK, detail=f"ordering={self.scenario.ordering.value}")
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(self._part)
+            stack.push_async_callback(self._close_clients)
             for client in self.scenario.clients:
                 self.clients[client.id] = await self._connect(client).__aenter__()
-            self.began_at = self.clock()
+            self.began_at = asyncio.get_running_loop().time()
             for client in self.scenario.clients:
-                self._introduce(client)
+                self._subscribe_initially(client)
             async with asyncio.TaskGroup() as acts:
                 self.loads = [
                     acts.create_task(self._publish_load(client, index))
@@ -147,11 +147,11 @@ class LiveRun:
             observer=observe,
         )
 
-    async def _part(self) -> None:
-        """All at once: after Ctrl-C brokers may be gone, and whoever has asked them something waits for the answer."""
+    async def _close_clients(self) -> None:
+        """Close all clients at the same time: after Ctrl-C brokers may have ended, and clients wait for answers."""
         await asyncio.gather(*(client.close() for client in self.clients.values()))
 
-    def _introduce(self, client: model.ScenarioClient) -> None:
+    def _subscribe_initially(self, client: model.ScenarioClient) -> None:
         for text in initial_advertisements(self.scenario, client):
             self.advertise(client.id, text)
         for text in client.subscribe:
@@ -193,7 +193,7 @@ class LiveRun:
         await self.clients[client].publish(publication.attributes, publication.payload)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Start a request. Requests of one client start in the order of these calls; drains await the answers."""
+        """Start a request. Requests of one client start in the order of these calls; drains wait for their answers."""
         task = asyncio.get_running_loop().create_task(work)
         self.under_way.add(task)
         task.add_done_callback(self._ended)
@@ -202,12 +202,12 @@ class LiveRun:
         self.under_way.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, ClientError):
-            raise error  # refusals are in the trace; anything else is a fault of ours
+            raise error  # refusals are in the trace; anything else is a bug
 
     # The timeline --------------------------------------------------------------------------------------------
 
     async def keep_to_the_timeline(self) -> None:
-        """Each step at its time, whether or not those before it have come to their end; and all loads to theirs."""
+        """Start each step at its time, whether or not earlier ones have ended; then wait for all loads."""
         for step in self.scenario.steps:
             await self._sleep_until(step.at)
             match step:
@@ -219,12 +219,12 @@ class LiveRun:
         await self._sleep_until(self.scenario.duration)
 
     async def carry_out(self, step: steps.Step) -> None:
-        """A step, to its end."""
+        """Carry out a step to its end."""
         match step:
             case steps.Swap() | steps.Exchange() | steps.AddBroker() | steps.RemoveBroker():
                 await self.operations.carry_out(step)
             case steps.Crash(for_good=True):
-                self.refuse(step, "the proxies here know no stand-ins; run it in the simulator")
+                self.refuse(step, "the proxies do not support stand-ins; run it by `pleach sim`")
             case steps.Crash(broker=broker):
                 self.record(RecordKind.FAULT, broker, detail="crash")
                 await self.network.kill(broker)
@@ -303,4 +303,4 @@ class LiveRun:
 
 
 def _discard(_event: Event) -> None:
-    """The trace has it already."""
+    """The trace has the event already."""

@@ -1,7 +1,7 @@
-"""[stabilise] in a scenario on real processes: the delays that it has there, and the steps that damage state.
+"""[stabilise] of a scenario on real processes: its delays there, and the steps that damage state.
 
-Delays are not the scenario's alone here: a link takes what its proxy adds, and what the processes need. The bounds
-reckon with both, unless the scenario says otherwise (`delay`).
+The delay of a link is what its proxy adds, and what the processes need. The bounds take both into account, unless the
+scenario gives a `delay`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from pleach.server.stabilise_settings import PROCESS_SECONDS
 from pleach.trace import NETWORK, RecordKind
 
 GARBLE_SECONDS = 0.25  # on a real link few messages are under way at one moment
-UNLEASED = "this network does not find back by itself; give it [stabilise]"
-# What of a scenario's kinds there is on real processes: rebuilding waits for evidence there.
-LIVED: Mapping[Stabiliser, Stabiliser] = MappingProxyType(
+UNLEASED = "this network does not repair damaged state; give it [stabilise]"
+# The kinds of a scenario and those of real processes, where rebuilding waits for evidence.
+LIVE_KINDS: Mapping[Stabiliser, Stabiliser] = MappingProxyType(
     {
         Stabiliser.LEASES: Stabiliser.LEASES,
         Stabiliser.REBUILD: Stabiliser.REBUILD_PACED,
@@ -38,22 +38,24 @@ LIVED: Mapping[Stabiliser, Stabiliser] = MappingProxyType(
 )
 
 
-def lived(scenario: Scenario) -> Scenario:
-    """The scenario with the delays that it has on real processes; raises InvalidInputError where it cannot be run."""
+def for_processes(scenario: Scenario) -> Scenario:
+    """The scenario with its delays on real processes; raises InvalidInputError where it cannot be run."""
     _refuse_backups(scenario)
     _refuse_healing(scenario)
     if scenario.stabilise is None:
         return scenario
     if scenario.stabilise.renewal is Renewal.RELAYED:
         raise InvalidInputError(f'relayed renewals need one clock for all; set renewal = "{Renewal.HOP_BY_HOP}"')
-    if scenario.stabilise.kind not in LIVED or scenario.stabilise.cyclic:
+    if scenario.stabilise.kind not in LIVE_KINDS or scenario.stabilise.cyclic:
         only = f'leave `cyclic` out, or set kind = "{Stabiliser.LEASES}"'
         raise InvalidInputError(
-            f"{scenario.stabilise.kind}: only trees mend on real processes, and by our rules; {only}"
+            f"{scenario.stabilise.kind}: real processes support leases and paced rebuilding on trees; {only}"
         )
     delays = delays_of(scenario)
     delay = scenario.stabilise.delay or Span(delays.low, delays.high + PROCESS_SECONDS)
-    slower = replace(scenario, stabilise=replace(scenario.stabilise, delay=delay, kind=LIVED[scenario.stabilise.kind]))
+    slower = replace(
+        scenario, stabilise=replace(scenario.stabilise, delay=delay, kind=LIVE_KINDS[scenario.stabilise.kind])
+    )
     try:
         known = delays_of(slower)
         slowest = Delays(known.low, max(known.high, known.low + PROCESS_SECONDS), known.hops)
@@ -67,7 +69,7 @@ def lived(scenario: Scenario) -> Scenario:
 
 
 def _refuse_backups(scenario: Scenario) -> None:
-    """On the disk of a process sessions stand beside the state: as old, they ask peers for what is forgotten there."""
+    """The data directory of a process has the sessions, too: old ones would ask peers for what those have deleted."""
     for step in scenario.steps:
         if isinstance(step, steps.Restart) and step.state_from is not None:
             raise InvalidInputError(
@@ -77,10 +79,10 @@ def _refuse_backups(scenario: Scenario) -> None:
 
 
 def _refuse_healing(scenario: Scenario) -> None:
-    """Whoever is away for `after` is replaced there, and not only who is dead for good; a restart would be fenced."""
+    """A broker that is away for `after` gets a stand-in there, and is fenced when it restarts later."""
     if scenario.heal is not None:
         raise InvalidInputError(
-            "[heal]: stand-ins are processes that brokers start, of which the proxies of a run know nothing; leave it "
+            "[heal]: stand-ins are processes that brokers start, and have no proxies; leave it "
             "out, or run it by `pleach sim`. Brokers of your own have it with --heal-after"
         )
 
@@ -119,7 +121,7 @@ class LiveStateFaults:
         return f"broker {missing[0]} is not running" if missing else ""
 
     async def _struck(self, step: steps.Corrupt | steps.Garble) -> str:
-        """Why not; empty if it was. It is in the trace before it happens: whoever hears of it is late."""
+        """Why it was not done; empty if it was. It is recorded first: its consequences come later in the trace."""
         seed = 1_000 * self._run.seed + self._count
         match step:
             case steps.Corrupt(broker=broker, what=what, share=share):

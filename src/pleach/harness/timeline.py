@@ -1,4 +1,4 @@
-"""Reconfigurations that a timeline asks for, on real processes: as sim/operations.py carries them out in virtual time.
+"""Reconfigurations of a scenario's timeline on real processes, as sim/operations.py has them in virtual time.
 
 A broker that is added is a process that starts; one that is removed is a process that ends, with exit code 0.
 """
@@ -14,7 +14,7 @@ from pleach.core.overlay.plans.steps import spelled
 from pleach.errors import PleachError
 from pleach.harness.network import LiveNetwork
 from pleach.operate.apply import Directory, StepEnd, apply_plan, carry_out
-from pleach.operate.moves import ClientMove
+from pleach.operate.move import ClientMove
 from pleach.operate.operation import OperationState
 from pleach.operate.survey import settled_survey
 from pleach.scenario import steps
@@ -24,7 +24,7 @@ STEP_SECONDS_MAX = 60.0
 
 
 class LiveOperations:
-    """`refuse`, `note`: for the trace: why a step was not carried out; what a broker was asked for, and what came."""
+    """`refuse`: records why a step was not carried out. `note`: records what a broker was asked for, and the result."""
 
     def __init__(
         self, network: LiveNetwork, refuse: Callable[[steps.Step, str], None], note: Callable[[Node, str], None]
@@ -35,7 +35,7 @@ class LiveOperations:
         self._count = 0
 
     async def carry_out(self, step: TreeStep) -> None:
-        """To its end; what the network refuses is recorded with its reason, and nothing else happens."""
+        """Carry out a step to its end; a refusal is recorded with its reason."""
         self._count += 1
         try:
             reason = await self._carried_out(step, str(self._count))
@@ -45,11 +45,11 @@ class LiveOperations:
             self._refuse(step, reason)
 
     async def move(self, step: steps.MoveClient) -> None:
-        """Have a client go to another broker, to the end of it."""
+        """Move a client to another broker, and wait for the end."""
         self._count += 1
         name = str(self._count)
         if step.protocol != MoveProtocol.TRANSACTION:
-            self._refuse(step, f"clients of this world do not move by {step.protocol!r}")
+            self._refuse(step, f"on real processes clients do not move by {step.protocol!r}")
             return
         try:
             found = await settled_survey(list(self._network.directory.admin.values()))
@@ -63,7 +63,7 @@ class LiveOperations:
             self._refuse(step, reason)
 
     async def _carried_out(self, step: TreeStep, name: str) -> str:
-        """Why not; empty if it was."""
+        """Why it was not carried out; empty if it was."""
         if isinstance(step, steps.AddBroker):
             await self._network.start_broker(step.broker)
         only = single(step, is_leaf=await self._is_leaf(step))
@@ -72,7 +72,7 @@ class LiveOperations:
         assert isinstance(step, steps.Exchange | steps.RemoveBroker)
         plan = planned(step, await self._topology(), self._network.scenario)
         outcome = await apply_plan(plan, self._network.directory, name=name, seconds_max=STEP_SECONDS_MAX)
-        await self._see_off(outcome)
+        await self._await_ends(outcome)
         return "" if outcome.complete else str(outcome.unfinished[0])
 
     async def _single(self, only: Step, name: str) -> str:
@@ -87,22 +87,22 @@ class LiveOperations:
         end = await carry_out(operation, self._network.directory, seconds_max=STEP_SECONDS_MAX)
         self._note(broker, f"operation {name}: {end.reason or end.state}")
         await self._settle(end)
-        return "it has not come to an end" if end.state is OperationState.RUNNING else end.reason
+        return "it did not end in time" if end.state is OperationState.RUNNING else end.reason
 
     async def _settle(self, end: StepEnd) -> None:
         match end.operation.step, end.state:
             case RemoveStep(broker), OperationState.DONE:
-                await self._network.see_off(broker)
+                await self._network.await_end(broker)
             case AddStep(broker, _), OperationState.REFUSED:
                 await self._network.discard(broker)
 
-    async def _see_off(self, outcome: PlanOutcome) -> None:
+    async def _await_ends(self, outcome: PlanOutcome) -> None:
         for broker in sorted({*outcome.plan.start.brokers} - {*outcome.reached.brokers}):
-            await self._network.see_off(broker)
+            await self._network.await_end(broker)
 
     async def _is_leaf(self, step: TreeStep) -> bool:
         if not isinstance(step, steps.RemoveBroker) or step.broker not in self._network.running:
-            return True  # what is wrong with it shows when it is asked
+            return True  # the request itself will be refused
         return len((await self._network.status(step.broker))["neighbours"]) <= 1
 
     async def _topology(self) -> Topology:

@@ -1,18 +1,19 @@
-"""Carry out a plan on running brokers: each step is a request to one of them, and what may run at once does.
+"""Apply a plan to running brokers: each step is a request to one of them, and independent steps run at the same time.
 
-A broker that does not answer may be starting again, so it is asked again, under the same name, until the time of the
-step is up: a broker carries out an operation of one name once. If it has forgotten how the operation ended, its links
-tell.
+A broker that does not answer may be restarting, so the request is repeated under the same name until the step's time is
+up: a broker carries out an operation of one name once. If it has forgotten how the operation ended, its links show it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pleach.core.messages import Node
+import msgspec
+
+from pleach.core.messages import Node, RequestAdd, RequestRemove
 from pleach.core.overlay.plans import (
     AddStep,
     ExchangeStep,
@@ -23,23 +24,30 @@ from pleach.core.overlay.plans import (
     RemoveStep,
     SwapStep,
     asked,
+    request_of,
 )
-from pleach.core.overlay.plans.cycle import cut_at
 from pleach.errors import InvalidInputError, SurveyError, UnreachableError
 from pleach.net.http_client import Answer, ask
-from pleach.operate.operation import OperationState, fresh_name
+from pleach.operate.operation import OperationState, fresh_name, send_request
 from pleach.operate.survey import Survey
 
 STEP_SECONDS_MAX = 120.0
-ASK_SECONDS = 10.0  # that a broker has to end an operation before it is asked about it
-PAUSE_SECONDS = 0.2
+PAUSE_SECONDS = 0.2  # between requests
+
+
+class RequestEnd(NamedTuple):
+    """How an operation ended. RUNNING: the time was up first."""
+
+    state: OperationState
+    reason: str
+    seconds: float
 
 
 class StepEnd(NamedTuple):
-    """How a step ended, for whoever watches."""
+    """How a step ended. RUNNING: not known."""
 
     operation: PlannedOperation
-    state: OperationState  # RUNNING: nobody knows
+    state: OperationState
     reason: str
     seconds: float
 
@@ -53,7 +61,7 @@ class Watch(NamedTuple):
 
 @dataclass
 class Directory:
-    """Where brokers are: for operators, and for each other."""
+    """Addresses of brokers: of their operators' ports, and of their peer ports."""
 
     admin: dict[Node, str]
     peer: dict[Node, str]
@@ -64,7 +72,7 @@ class Directory:
 
 
 def check_newcomers(plan: Plan, found: Survey) -> None:
-    """Brokers that a plan adds must run, in no tree."""
+    """Raise unless every broker that a plan adds answers and has no neighbours."""
     for name in sorted({*plan.result.brokers} - {*plan.start.brokers}):
         if name not in found.found:
             raise InvalidInputError(f"no broker {name!r} answers; start it, and give its admin address (`--at`)")
@@ -79,9 +87,9 @@ async def carry_out(
     detach_absent: bool = False,
     seconds_max: float = STEP_SECONDS_MAX,
 ) -> StepEnd:
-    """One step, whatever comes of it."""
-    deadline = asyncio.get_running_loop().time() + seconds_max
-    return await _CarriedStep(operation, directory, deadline, detach_absent=detach_absent).run()
+    """Carry out one step, to its end or until the time is up."""
+    step = _StepRequest(operation, directory, detach_absent=detach_absent)
+    return StepEnd(operation, *await request_until_ended(step.send, step.is_in_effect, seconds_max))
 
 
 async def apply_plan(
@@ -121,55 +129,25 @@ def _tell(run: PlanRun, end: StepEnd) -> None:
             run.unanswered(name, end.reason)
 
 
-class _CarriedStep:
-    def __init__(
-        self, operation: PlannedOperation, directory: Directory, deadline: float, *, detach_absent: bool
-    ) -> None:
+class _StepRequest:
+    """A step as a request, repeated under its name until its end is known."""
+
+    def __init__(self, operation: PlannedOperation, directory: Directory, *, detach_absent: bool) -> None:
         self._operation = operation
         self._directory = directory
-        self._deadline = deadline
-        self._detach_absent = detach_absent
-        self._is_in_doubt = False  # an answer may have got lost
+        self._request = request_of(operation, "")
+        if isinstance(self._request, RequestAdd):
+            self._request = msgspec.structs.replace(self._request, address=directory.peer[self._request.to])
+        self._more = {"detach_absent": detach_absent} if isinstance(self._request, RequestRemove) else {}
 
-    async def run(self) -> StepEnd:
-        clock = asyncio.get_running_loop().time
-        started = clock()
-        state, reason = OperationState.RUNNING, ""
-        while state is OperationState.RUNNING and clock() < self._deadline:
-            try:
-                answer = await self._ask()
-                state, reason = read_end(answer)
-            except UnreachableError as error:
-                self._is_in_doubt, reason = True, str(error)
-            if state is not OperationState.DONE and self._is_in_doubt and await self._is_in_effect():
-                state, reason = OperationState.DONE, ""
-            if state is OperationState.RUNNING:
-                await asyncio.sleep(PAUSE_SECONDS)
-        return StepEnd(self._operation, state, reason, clock() - started)
-
-    async def _ask(self) -> Answer:
-        """Always the same request: who knows it already only says how it stands."""
+    async def send(self) -> Answer:
         step = self._operation.step
-        if isinstance(step, AddStep):  # each time: who is expected is forgotten in a restart
+        if isinstance(step, AddStep):  # each time: a broker forgets in a restart whom it expects
             await ask(self._directory.admin[step.to], "/overlay/expect", {"broker": step.broker})
-        path, body = self._request()
-        named = {**body, "operation": self._operation.name, "timeout": ASK_SECONDS}
-        return await ask(self._directory.admin[asked(step)], path, named, seconds_max=2 * ASK_SECONDS)
+        return await send_request(self._directory.admin[asked(step)], self._request, **self._more)
 
-    def _request(self) -> tuple[str, dict[str, Any]]:
-        brokers = self._operation.brokers
-        match self._operation.step:
-            case SwapStep(a, b, c, protocol):
-                return "/overlay/swap", {"a": a, "b": b, "c": c, "protocol": protocol}
-            case ExchangeStep(removed, _, protocol):
-                return "/overlay/exchange", {"path": brokers, "cut": cut_at(brokers, removed), "protocol": protocol}
-            case AddStep(_, to):
-                return "/overlay/add", {"to": to, "address": self._directory.peer[to]}
-            case RemoveStep(broker):
-                return "/overlay/remove", {"broker": broker, "detach_absent": self._detach_absent}
-
-    async def _is_in_effect(self) -> bool:
-        """Whether the links are as the step makes them, as the broker says that keeps its place."""
+    async def is_in_effect(self) -> bool:
+        """Whether the links are as the step makes them, according to the broker that keeps its place."""
         match self._operation.step:
             case SwapStep(a, b, c):
                 there = await self._neighbours(a)
@@ -185,7 +163,7 @@ class _CarriedStep:
         return False
 
     async def _neighbours(self, broker: Node) -> list[Node] | None:
-        """Where nothing is under way; else it is not known yet."""
+        """None where an operation is under way there, or nobody answers: then it is not known yet."""
         try:
             status = (await ask(self._directory.admin[broker], "/status")).value
         except UnreachableError:
@@ -193,8 +171,30 @@ class _CarriedStep:
         return None if status["operation"] else list(status["neighbours"])
 
 
+async def request_until_ended(
+    send: Callable[[], Awaitable[Answer]], is_in_effect: Callable[[], Awaitable[bool]], seconds_max: float
+) -> RequestEnd:
+    """Repeat a request until its end is known, or the time is up: then the state is RUNNING.
+
+    `is_in_effect`: asked where an answer may have got lost; a broker may forget an operation in a restart.
+    """
+    clock = asyncio.get_running_loop().time
+    started = clock()
+    state, reason, is_in_doubt = OperationState.RUNNING, "", False
+    while state is OperationState.RUNNING and clock() - started < seconds_max:
+        try:
+            state, reason = read_end(await send())
+        except UnreachableError as error:
+            is_in_doubt, reason = True, str(error)
+        if state is not OperationState.DONE and is_in_doubt and await is_in_effect():
+            state, reason = OperationState.DONE, ""
+        if state is OperationState.RUNNING:
+            await asyncio.sleep(PAUSE_SECONDS)
+    return RequestEnd(state, reason, clock() - started)
+
+
 def read_end(answer: Answer) -> tuple[OperationState, str]:
-    """How an operation stands, and why."""
+    """The state of an operation according to a broker's answer, and the reason."""
     reason = f"{answer.value.get('error', '')}; {answer.value.get('remedy', '')}" if not answer.is_ok else ""
     match answer.code:
         case 200:

@@ -1,17 +1,42 @@
-"""One operation that a broker was asked for, as brokers and operators tell each other of it."""
+"""Operations over the operators' port: where each request is sent, and how it stands, as both ends say it.
+
+A request is one type from the command line to the broker's protocols: a message of core/messages/requests.py. Over HTTP
+it is the JSON object of its fields (server/http/operations.py reads it); fields that have their defaults are left out.
+"""
 
 from __future__ import annotations
 
 import os
 import time
 from base64 import b32encode
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 import msgspec
 
-from pleach.core.messages import Node
+from pleach.core.messages import (
+    Node,
+    OperatorRequest,
+    RequestAdd,
+    RequestExchange,
+    RequestMove,
+    RequestRemove,
+    RequestSwap,
+)
+from pleach.net.http_client import Answer, ask
 
-NAME_BYTES = 4  # random bytes of a name: it travels in every message of its operation, so it is short
+PATHS: Mapping[type[OperatorRequest], str] = MappingProxyType(
+    {
+        RequestSwap: "/overlay/swap",
+        RequestExchange: "/overlay/exchange",
+        RequestAdd: "/overlay/add",
+        RequestRemove: "/overlay/remove",
+        RequestMove: "/overlay/move",
+    }
+)
+ASK_SECONDS = 10.0  # that a broker has to end an operation before it is asked about it again
+NAME_BYTES = 4  # random bytes of a name; it is short, as every message of the operation carries it
 
 
 class OperationState(StrEnum):
@@ -21,7 +46,7 @@ class OperationState(StrEnum):
 
 
 class OperationStatus(msgspec.Struct):
-    """`phase`: what the protocol says of itself. `reason`: of a refusal. Times are seconds since 1970."""
+    """`phase`: as the protocol reports it. `reason`: of a refusal. Times are seconds since 1970."""
 
     name: str
     what: str
@@ -34,7 +59,7 @@ class OperationStatus(msgspec.Struct):
 
 
 class OperationStep(msgspec.Struct, frozen=True):
-    """A step of an operation that this broker takes part in, and how much it had held and flooded by then."""
+    """A step of an operation at a broker that takes part, and how many messages it had held and flooded by then."""
 
     number: int
     at: float
@@ -44,11 +69,21 @@ class OperationStep(msgspec.Struct, frozen=True):
     flooded: int
 
 
+async def send_request(admin: str, request: OperatorRequest, *, seconds: float = ASK_SECONDS, **more: object) -> Answer:
+    """Ask the broker at `admin`; it answers when the operation has ended, or after `seconds`. `more`: other fields."""
+    fields = {
+        field.name: value
+        for field in msgspec.structs.fields(request)
+        if (value := getattr(request, field.name)) != field.default and (value or field.required)
+    }
+    return await ask(admin, PATHS[type(request)], {**fields, **more, "timeout": seconds}, seconds_max=2 * seconds)
+
+
 def asked_name(on_the_wire: str) -> str:
-    """An operation as it was asked for; each attempt at it has a name of its own."""
+    """The name of an operation as it was requested; on the wire each attempt has a name of its own."""
     return on_the_wire.partition("~")[0]
 
 
 def fresh_name() -> str:
-    """Short and, for all that is under way at once, unique."""
+    """A short random name, unique among operations that are under way at the same time."""
     return b32encode(os.urandom(NAME_BYTES)).decode().rstrip("=").lower()

@@ -1,6 +1,6 @@
-"""What each member says of its seat in the ring and in the tree, and the tree that all of them together want.
+"""The ring as its members report it, and the tree that follows from their reports.
 
-Two members may differ for a moment while the ring mends. The tree counts only where all of them are of one mind.
+Two members may disagree for a moment while the ring stabilises. The tree is known only where all of them agree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pleach.errors import TopologyError
 
 
 class RingSeat(msgspec.Struct, frozen=True):
-    """A member has the keys behind `low`, up to `key`; it sits at `topmost`, the first of them in the common tree."""
+    """A member owns the keys after `low`, up to `key`; its place in the tree is the topmost of these keys."""
 
     phase: RingPhase
     bits: int
@@ -50,20 +50,20 @@ def seat_of(host: RingHost, *, is_leaving: bool) -> RingSeat:
 
 
 class WantedTree(msgspec.Struct, frozen=True):
-    """The tree of the ring, and who is at its root; or why it is not known just now."""
+    """The tree of the ring and its root; or why it is not known now."""
 
     tree: Topology | None
     root: Node = ""
     doubts: tuple[str, ...] = ()
 
 
-def wish_of(seats: Mapping[Node, RingSeat]) -> WantedTree:
+def wanted_tree(seats: Mapping[Node, RingSeat]) -> WantedTree:
     """`seats`: of the brokers that answer and are in the ring."""
     members = {name: seat for name, seat in sorted(seats.items()) if seat.phase is RingPhase.MEMBER}
     roots = [name for name, seat in members.items() if not seat.parent]
     doubts = [*_disagreements(members)]
     if len(roots) != 1:
-        doubts.append(f"{', '.join(roots) or 'nobody'} would be the root")
+        doubts.append(f"{', '.join(roots) or 'no member'} would be the root")
     if doubts or not members:
         return WantedTree(None, doubts=tuple(doubts))
     try:

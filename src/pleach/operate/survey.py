@@ -1,4 +1,4 @@
-"""The tree as its brokers tell it: ask one, then its neighbours, and so on; each says where its neighbours answer.
+"""The tree as its brokers report it: one is asked, then its neighbours, whose addresses it names, and so on.
 
 Two neighbours may disagree for a moment, while a link is being swapped: then they are asked again.
 """
@@ -59,7 +59,7 @@ class RoutingStatus(msgspec.Struct):
 
 
 class BrokerStatus(msgspec.Struct):
-    """What /status says, as far as it is needed here; `raw` is all of it."""
+    """What /status or /glance says, as far as it is needed here; `raw` is all of it."""
 
     name: Node
     ready: bool
@@ -70,19 +70,25 @@ class BrokerStatus(msgspec.Struct):
     components: dict[Node, ComponentStatus] = {}
     addresses: BrokerAddresses = BrokerAddresses()
     operation: str = ""
-    zone: str = ""
     leaving: LeavingStatus = msgspec.field(default_factory=LeavingStatus)
     routing: RoutingStatus = msgspec.field(default_factory=RoutingStatus)
     heal: HealStatus | None = None
     ordering: str = "causal"
-    exchange: str = "swaplink"
     ring: RingSeat | None = None
     raw: Any = None
+
+    @property
+    def zone(self) -> str:
+        return str(self.raw["zone"]) if self.raw else ""
+
+    @property
+    def exchange(self) -> str:
+        return str(self.raw["exchange"])
 
 
 @dataclass
 class Survey:
-    """`admin`: where each broker answered. `unreachable`: by name, where it is known, else by address."""
+    """`admin`: where each broker answered. `unreachable`: reasons by name, or by address if the name is unknown."""
 
     found: dict[Node, BrokerStatus] = field(default_factory=dict)
     admin: dict[Node, str] = field(default_factory=dict)
@@ -98,7 +104,7 @@ class Survey:
 
     @property
     def circumstances(self) -> Circumstances:
-        """What one broker says counts for all: it is the same in the whole network. But one that heals is enough."""
+        """Those of one broker, since all have the same settings; but one broker that heals is enough."""
         status = next(iter(self.found.values()))
         heals = any(each.heal is not None for each in self.found.values())
         return Circumstances(status.ordering, status.routing.hierarchical, heals)
@@ -106,13 +112,13 @@ class Survey:
     def topology(self) -> Topology:
         """The tree of the first broker that has neighbours; of the first one, if none has any.
 
-        Raises SurveyError where not all of it answers, or is of one mind.
+        Raises SurveyError where not all of its brokers answer, or two of them disagree.
         """
         if not self.found:
             raise SurveyError("no broker answers", "; ".join(f"{k}: {v}" for k, v in self.unreachable.items()))
         unknown = sorted({n for s in self.found.values() for n in s.neighbours} - {*self.found})
         if unknown:
-            reasons = "; ".join(self.unreachable.get(name, "it has told nobody where it answers") for name in unknown)
+            reasons = "; ".join(self.unreachable.get(name, "it has told nobody its admin address") for name in unknown)
             raise SurveyError(f"not all brokers answer: {', '.join(unknown)}", reasons)
         if disagreements := self.disagreements():
             raise SurveyError("the tree is changing", "; ".join(disagreements))
@@ -133,12 +139,12 @@ class Survey:
 
 
 async def survey(places: Sequence[str], page: str = "/status") -> Survey:
-    """Walk the tree from these admin addresses, and directories with ready lines."""
+    """Visit all brokers of the tree, beginning at admin addresses, or at those of ready lines in directories."""
     result = Survey()
     addresses = await asyncio.to_thread(admin_addresses, places)
-    waiting: dict[str, str] = {address: address for address in addresses}  # address: who that is, as far as known
+    waiting: dict[str, str] = {address: address for address in addresses}  # address: name, or the address again
     asked: set[str] = set()
-    answered: dict[str, Node] = {}  # address: who is there
+    answered: dict[str, Node] = {}  # address: name
     while waiting and len(asked) < BROKERS_MAX:
         turn = list(waiting.items())[:ASKED_AT_ONCE_MAX]
         asked.update(address for address, _ in turn)
@@ -158,7 +164,7 @@ async def survey(places: Sequence[str], page: str = "/status") -> Survey:
 
 
 async def settled_survey(places: Sequence[str], *, seconds_max: float = SETTLE_SECONDS_MAX) -> Survey:
-    """Walk until all brokers that answer are of one mind, or the time is up."""
+    """Repeat the survey until all brokers that answer agree, or the time is up."""
     deadline = asyncio.get_running_loop().time() + seconds_max
     while True:
         result = await survey(places)
@@ -168,7 +174,7 @@ async def settled_survey(places: Sequence[str], *, seconds_max: float = SETTLE_S
 
 
 def _next(result: Survey, asked: set[str]) -> dict[str, str]:
-    """Neighbours of whoever answered that were not asked yet."""
+    """Neighbours of brokers that answered, as far as they were not asked yet."""
     return {
         neighbour.admin: name
         for _, status in sorted(result.found.items())
@@ -178,9 +184,9 @@ def _next(result: Survey, asked: set[str]) -> dict[str, str]:
 
 
 def _elsewhere(result: Survey, answered: dict[str, Node]) -> dict[str, str]:
-    """Neighbours at whose address another broker answers, as where each tells its own loopback; and how to mend it."""
+    """Neighbours at whose address another broker answers, as when each advertises its own loopback address."""
     return {
-        name: f"{name} is said to answer at {at}, which is {answered[at]}: set `admin_advertise` at {name}"
+        name: f"{name} is advertised at {at}, where {answered[at]} answers: set `admin_advertise` at {name}"
         for _, status in sorted(result.found.items())
         for name, neighbour in sorted(status.neighbours.items())
         if name not in result.found and (at := neighbour.admin) in answered
@@ -194,7 +200,7 @@ async def _status(address: str, page: str) -> BrokerStatus | str:
     except UnreachableError as error:
         return error.reason
     except msgspec.ValidationError as error:
-        return f"what answers there is no broker of this release: {error}"
+        return f"no broker of this release answers there: {error}"
     status.raw = answer.value
     return status
 
@@ -203,13 +209,13 @@ async def _status(address: str, page: str) -> BrokerStatus | str:
 
 
 class ReadyLine(msgspec.Struct):
-    """What a broker prints when it listens."""
+    """The line that a broker prints when it listens."""
 
     admin: str
 
 
 def admin_addresses(places: Iterable[str]) -> list[str]:
-    """Addresses as they are; of directories, those in the ready lines of the brokers that were started there."""
+    """Addresses as given; of a directory, those in the ready lines in its files."""
     found: list[str] = []
     for place in places:
         folder = Path(place)
@@ -228,4 +234,4 @@ def _admin_of(file: Path) -> str:
     try:
         return msgspec.json.decode(line, type=ReadyLine).admin
     except msgspec.DecodeError as error:
-        raise InvalidInputError(f"{file}: no ready line of a broker: {error}") from None
+        raise InvalidInputError(f"{file}: not a ready line of a broker: {error}") from None

@@ -133,8 +133,8 @@ class Operations:
 
 def described(request: Request) -> tuple[str, tuple[Node, ...]]:
     match request:
-        case RequestSwap(_, a, b, c, is_published):
-            return "published swap" if is_published else "swap", (a, b, c)
+        case RequestSwap(_, a, b, c):
+            return "published swap" if request.is_published else "swap", (a, b, c)
         case RequestExchange(_, path, cut, protocol):
             return f"exchange {path[cut]}–{path[cut + 1]} by {protocol}", tuple(path)
         case RequestAdd(_, to):

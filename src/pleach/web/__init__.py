@@ -1,8 +1,9 @@
 """The dashboard: the tree of brokers in a browser, live, simulated, or replayed from a trace.
 
-    Source ── look ──▶ Picture ── Board ──▶ one whole, then merge patches ──▶ page/*.js
-      ▲                                                                          │
-      └── carry_out ◀── Desk: a plan is drafted, shown, and confirmed by its name ┘
+    Source ── snapshot ──▶ Snapshot ── SnapshotStream ──▶ one whole, then merge patches ──▶ page/*.js
+      ▲                                                                                        │
+      └── carry_out ◀── PlanRuns: a plan is drafted, shown, and confirmed by its name ◀────────┘
 
-`site.py` is the door: what may be asked over HTTP, and by whom. There is no build step: page/ is what the browser gets.
+`site.py` has the HTTP interface, and `access.py` says who may use it. There is no build step: browsers get page/ as it
+is. Imports operate/, server/http and everything below.
 """

@@ -1,6 +1,6 @@
-"""The difference of two pictures as a JSON merge patch (RFC 7396): null takes away, tables merge, the rest is replaced.
+"""The difference of two snapshots as a JSON merge patch (RFC 7396): null deletes, tables merge, the rest is replaced.
 
-A picture has no nulls of its own: `plain` leaves them out. Then `merged(old, difference(old, new)) == new`, always.
+A snapshot has no nulls of its own: `plain` leaves them out. Then `merged(old, difference(old, new)) == new`, always.
 page/merge.js is `merged` for browsers.
 """
 
@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from pleach.web.picture import Picture
+from pleach.web.snapshot import Snapshot
 
 
-def plain(picture: Picture) -> dict[str, Any]:
-    """A picture as JSON values, without what is not known."""
-    known: dict[str, Any] = _without_nulls(msgspec.to_builtins(picture))
+def plain(snapshot: Snapshot) -> dict[str, Any]:
+    """A snapshot as JSON values, without those that are None."""
+    known: dict[str, Any] = _without_nulls(msgspec.to_builtins(snapshot))
     return known
 
 
@@ -33,7 +33,7 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
 
 
 def merged(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """What a browser does with a patch."""
+    """Apply a patch, as browsers do."""
     result = dict(old)
     for name, value in patch.items():
         if value is None:

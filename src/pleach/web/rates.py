@@ -1,4 +1,4 @@
-"""Rates from counters that are read now and then, and that begin anew with a process or a connection."""
+"""Rates from readings of counters, which restart from 0 with a process or a connection."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ class Rates:
         return round(grown / (at - since), 1) if at > since else 0.0
 
     def turn(self) -> None:
-        """All is read: what was not read this time is forgotten."""
+        """End a reading: forget counters that it did not contain."""
         self._before, self._now = self._now, {}

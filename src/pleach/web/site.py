@@ -1,12 +1,12 @@
 """The dashboard over HTTP, as a mount of an operators' port (server/http/server.py).
 
 GET  /dashboard/           the page, and beside it the files of page/
-GET  /dashboard/stream     the picture: server-sent events `whole`, `patch` and `pulse` (board.py)
-POST /dashboard/plan       a wish (wishes.py): the plan that it would take, and a name for it
+GET  /dashboard/stream     the snapshot: server-sent events `whole`, `patch` and `pulse` (stream.py)
+POST /dashboard/plan       a request (forms.py): the plan that it would take, and a name for it
 POST /dashboard/apply      {"draft": NAME}: carry that plan out
-POST /dashboard/broker     {"broker": NAME}: all that a broker says of itself
+POST /dashboard/broker     {"broker": NAME}: the whole status of a broker
 POST /dashboard/interest   {"filter": TEXT}: which clients would get such events
-POST /dashboard/film       {"run": NAME}: a recorded run
+POST /dashboard/film       {"run": NAME}: a recorded run as frames
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import msgspec
 from pleach.core.events.language import parse_filter
 from pleach.errors import FilterError, InvalidInputError, PleachError
 from pleach.server.http.page import HttpRequest, HttpResponse, HttpStream, Mount, failure, json_page
-from pleach.web.board import Board
-from pleach.web.desk import Desk
-from pleach.web.guard import FIELDS, Guard
+from pleach.web.access import FIELDS, AccessCheck
+from pleach.web.forms import read_request
+from pleach.web.plan_runs import PlanRuns
 from pleach.web.source import Source
-from pleach.web.wishes import read_wish
+from pleach.web.stream import SnapshotStream
 
 TOP = "/dashboard"
 INDEX = "index.html"
@@ -43,19 +43,19 @@ KINDS = MappingProxyType(
 
 class Dashboard:
     def __init__(self, source: Source, names: Iterable[str] = ()) -> None:
-        """`names`: see Guard."""
+        """`names`: see AccessCheck."""
         self._source = source
-        self._guard = Guard(names)
-        self._board = Board(source)
-        self._desk = Desk(source, self._board.wake)
-        self._board.complete, self._board.is_busy = self._desk.complete, self._desk.is_busy
+        self._access = AccessCheck(names)
+        self._snapshots = SnapshotStream(source)
+        self._runs = PlanRuns(source, self._snapshots.wake)
+        self._snapshots.complete, self._snapshots.is_busy = self._runs.complete, self._runs.is_busy
         self._files = page_files()
         self._actions: dict[str, Callable[[dict[str, Any]], Awaitable[object]]] = {
             "plan": self._plan,
             "apply": self._apply,
             "broker": self._broker,
             "interest": self._interest,
-            "film": self._film,
+            "film": self._replay,
         }
 
     @property
@@ -67,8 +67,8 @@ class Dashboard:
         return answered._replace(fields={**FIELDS, **answered.fields})
 
     async def _answered(self, asked: HttpRequest) -> HttpResponse | HttpStream:
-        if reason := self._guard.why_not_seen(asked.fields):
-            remedy = "open it by its address, or tell it that name with --name"
+        if reason := self._access.why_not_seen(asked.fields):
+            remedy = "open it by its address, or allow that name with --name"
             return failure(HTTPStatus.MISDIRECTED_REQUEST, remedy, reason)
         if asked.path == TOP:
             return HttpResponse(HTTPStatus.MOVED_PERMANENTLY, KINDS["html"], b"", {"Location": f"{TOP}/"})
@@ -86,19 +86,19 @@ class Dashboard:
 
     def _file(self, name: str) -> HttpResponse:
         body = self._files[name]
-        if name == INDEX:  # the one place that the token is given away
-            body = body.replace(TOKEN_PLACE, self._guard.token.encode())
+        if name == INDEX:  # only this page contains the token
+            body = body.replace(TOKEN_PLACE, self._access.token.encode())
         return HttpResponse(HTTPStatus.OK, KINDS[name.rpartition(".")[2]], body)
 
     def _stream(self) -> HttpResponse | HttpStream:
-        if self._board.is_full:
+        if self._snapshots.is_full:
             return failure(HTTPStatus.SERVICE_UNAVAILABLE, "close another one", "too many dashboards are open")
-        return HttpStream("text/event-stream", self._board.watch())
+        return HttpStream("text/event-stream", self._snapshots.watch())
 
     # Actions ---------------------------------------------------------------------------------------------------
 
     async def _act(self, name: str, asked: HttpRequest) -> HttpResponse:
-        if reason := self._guard.why_not_done(asked.fields):
+        if reason := self._access.why_not_done(asked.fields):
             return failure(HTTPStatus.FORBIDDEN, "load the dashboard again, and ask from there", reason)
         try:
             body = msgspec.json.decode(asked.body, type=dict[str, Any])
@@ -111,10 +111,10 @@ class Dashboard:
             return failure(HTTPStatus.CONFLICT, "", str(error))
 
     async def _plan(self, body: dict[str, Any]) -> object:
-        return await self._desk.draft(read_wish(body))
+        return await self._runs.draft(read_request(body))
 
     async def _apply(self, body: dict[str, Any]) -> object:
-        return self._desk.carry_out(_text(body, "draft"))
+        return self._runs.carry_out(_text(body, "draft"))
 
     async def _broker(self, body: dict[str, Any]) -> object:
         return await self._source.detail(_text(body, "broker"))
@@ -122,12 +122,12 @@ class Dashboard:
     async def _interest(self, body: dict[str, Any]) -> object:
         return {"clients": await self._source.interested(parse_filter(_text(body, "filter")))}
 
-    async def _film(self, body: dict[str, Any]) -> object:
-        return await self._source.film(_text(body, "run"))
+    async def _replay(self, body: dict[str, Any]) -> object:
+        return await self._source.replay(_text(body, "run"))
 
 
 def page_files() -> dict[str, bytes]:
-    """What the browser may load, by name; they are few and small, and read once."""
+    """The files that a browser may load, by name; read once."""
     page = files("pleach.web") / "page"
     return {f.name: f.read_bytes() for f in page.iterdir() if f.name.rpartition(".")[2] in KINDS}
 
@@ -135,5 +135,5 @@ def page_files() -> dict[str, bytes]:
 def _text(body: dict[str, Any], key: str) -> str:
     value = body.get(key)
     if not isinstance(value, str):
-        raise InvalidInputError(f"{key}: a text is wanted")
+        raise InvalidInputError(f"{key}: must be a text")
     return value

@@ -1,4 +1,4 @@
-"""Where pictures come from, and who carries plans out: brokers that run, simulated ones, a trace."""
+"""The interface of sources of snapshots: running brokers, simulated ones, a trace."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import Any, Protocol
 
 from pleach.core.events.filter import Filter
 from pleach.core.messages import Node
-from pleach.web.draft import Draft
-from pleach.web.picture import Picture
-from pleach.web.wishes import Wish
+from pleach.web.drafts import Draft
+from pleach.web.forms import DashboardRequest
+from pleach.web.snapshot import Snapshot
 
 
 class Source(Protocol):
-    async def look(self) -> Picture: ...
+    async def snapshot(self) -> Snapshot: ...
 
-    async def draft(self, wish: Wish) -> Draft:
-        """Raises PleachError where the wish cannot be fulfilled as things are."""
+    async def draft(self, request: DashboardRequest) -> Draft:
+        """What a request would do. Raises PleachError where it is not possible."""
         ...
 
     async def detail(self, broker: Node) -> dict[str, Any]:
-        """All that a broker says of itself. Raises PleachError where it does not answer, or there is none."""
+        """The whole status of a broker. Raises PleachError where there is none, or it does not answer."""
         ...
 
     async def interested(self, wanted: Filter) -> dict[Node, list[str]]:
-        """Clients with subscriptions that some event in the filter would match, and these."""
+        """Clients with subscriptions that overlap the filter, and these."""
         ...
 
-    async def film(self, run: str) -> dict[str, Any]:
-        """A recorded run (film.py). Raises PleachError where there is none."""
+    async def replay(self, run: str) -> dict[str, Any]:
+        """A recorded run as frames (replay.py). Raises PleachError where there is none."""
         ...

@@ -122,8 +122,8 @@ def test_for_the_others_it_is_swaps_and_these_say_which(protocol):
 def test_a_swap_that_names_no_protocol_has_that_of_the_network():
     swap = PlannedOperation("o", SwapStep("a", "b", "c"), ("a", "b", "c"))
     assert request_of(swap, "path") == RequestExchange("o", ["a", "b", "c"], 0, "path")
-    assert request_of(swap, "swaplink") == RequestSwap("o", "a", "b", "c")
-    assert request_of(swap, "auto") == RequestSwap("o", "a", "b", "c")
+    for protocol in ("swaplink", "auto", ""):
+        assert request_of(swap, protocol) == RequestSwap("o", "a", "b", "c", protocol)
 
 
 def test_an_exchange_that_leaves_no_tree_is_refused_whatever_the_protocol():

@@ -11,7 +11,7 @@ from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.global_tree import arcs_of, parents_of, positions_of
 from pleach.core.ring.keys import Circle
 from pleach.core.ring.reference_tree import reference_tree
-from pleach.operate.ring_seats import RingSeat, wish_of
+from pleach.operate.ring_seats import RingSeat, wanted_tree
 from pleach.operate.survey import BrokerStatus, HealStatus, LeavingStatus, NeighbourStatus, Survey
 from pleach.server.ring.steward import is_unsettled, next_exchange, wanted_in
 
@@ -63,7 +63,7 @@ def changed(seat, **values):
 
 
 def test_members_at_rest_want_one_tree_with_few_neighbours():
-    wish = wish_of(seats(NAMES))
+    wish = wanted_tree(seats(NAMES))
     assert wish.doubts == ()
     assert wish.tree.brokers == tuple(sorted(NAMES))
     assert max(len(wish.tree.neighbours(name)) for name in NAMES) <= 3
@@ -77,7 +77,7 @@ def test_members_at_rest_want_one_tree_with_few_neighbours():
 def test_where_members_differ_nothing_is_wanted(values, says):
     around = seats(NAMES)
     inner = next(name for name, seat in around.items() if seat.parent and seat.children)
-    wish = wish_of({**around, inner: changed(around[inner], **values)})
+    wish = wanted_tree({**around, inner: changed(around[inner], **values)})
     assert wish.tree is None
     assert says in " ".join(wish.doubts)
 
@@ -85,15 +85,15 @@ def test_where_members_differ_nothing_is_wanted(values, says):
 def test_who_is_no_member_any_more_has_no_say():
     around = seats(NAMES[:5])
     gone = {**around, "z": changed(around[NAMES[0]], phase=RingPhase.GONE, parent="")}
-    assert wish_of(gone) == wish_of(around)
-    assert wish_of({}).tree is None
+    assert wanted_tree(gone) == wanted_tree(around)
+    assert wanted_tree({}).tree is None
 
 
 @given(st.integers(2, len(NAMES)), st.integers(0, 10_000), st.sampled_from(["causal", "fifo"]))
 def test_any_tree_becomes_that_of_the_ring_and_each_exchange_brings_one_link(count, seed, ordering):
     names = NAMES[:count]
     around, tree = seats(names), random_tree(names, seed)
-    wanted = wish_of(around).tree
+    wanted = wanted_tree(around).tree
     missing = len({*wanted.links} - {*tree.links})
     while (plan := next_exchange(tree, wanted, seen(tree, around, ordering=ordering))) is not None:
         assert plan.start == tree
@@ -107,7 +107,7 @@ def test_any_tree_becomes_that_of_the_ring_and_each_exchange_brings_one_link(cou
 @pytest.mark.parametrize(("heal", "kinds"), [(None, {SwapStep, ExchangeStep}), (HealStatus(), {SwapStep})])
 def test_where_a_broker_would_be_replaced_it_weaves_by_swaps_alone(heal, kinds):
     around, tree = seats(NAMES), random_tree(NAMES, 5)
-    wanted, found = wish_of(around).tree, set()
+    wanted, found = wanted_tree(around).tree, set()
     while plan := next_exchange(tree, wanted, _with(seen(tree, around, ordering="fifo"), NAMES[-1], heal=heal)):
         found |= {type(step) for step in plan.steps}
         tree = plan.result
@@ -117,7 +117,7 @@ def test_where_a_broker_would_be_replaced_it_weaves_by_swaps_alone(heal, kinds):
 def test_a_broker_outside_the_ring_keeps_a_link():
     names = [*NAMES[:4], "stranger"]
     tree, around = random_tree(names, 3), seats(NAMES[:4])
-    wanted = wish_of(around).tree
+    wanted = wanted_tree(around).tree
     while (plan := next_exchange(tree, wanted, seen(tree, around))) is not None:
         tree = plan.result
     assert {*wanted.links} <= {*tree.links}
@@ -126,7 +126,7 @@ def test_a_broker_outside_the_ring_keeps_a_link():
 
 def test_only_a_tree_at_rest_is_woven():
     around = seats(NAMES[:5])
-    wish = wish_of(around)
+    wish = wanted_tree(around)
     found = seen(wish.tree, around)
     assert wanted_in(found) == wish
     assert not is_unsettled(found)

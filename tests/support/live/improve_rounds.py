@@ -25,7 +25,7 @@ from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.overlay.plans import Topology
 from pleach.errors import SurveyError, TopologyError
 from pleach.harness.run import LiveRun, run_live
-from pleach.operate.improving import ImproveOptions, ImproveRound, improve
+from pleach.operate.improve import ImproveOptions, ImproveRound, improve
 from pleach.operate.survey import survey
 from pleach.scenario import parse_scenario
 from pleach.scenario.model import PerLink, Scenario

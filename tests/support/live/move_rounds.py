@@ -15,8 +15,9 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from pleach.core.messages import RequestMove
 from pleach.core.overlay.plans import Topology
-from pleach.operate.moves import ClientMove
+from pleach.operate.move import ClientMove
 from pleach.operate.operation import OperationState, fresh_name
 from pleach.trace import Verdict, explain, judge
 from support.live.fleet import Fleet, Witness
@@ -59,7 +60,7 @@ class Traveller:
             if time.monotonic() >= end.at and rounds.ends[OperationState.DONE.value] >= end.moves_min:
                 return
             admin = (fleet.directory.admin[here], fleet.directory.admin[there])
-            moving = ClientMove(fresh_name(), self.name, tree.path(here, there), admin)
+            moving = ClientMove(RequestMove(fresh_name(), self.name, list(tree.path(here, there))), admin)
             began = time.monotonic()
             state, reason = await moving.carry_out(seconds_max=MOVE_SECONDS_MAX)
             rounds.ends[state.value + (f": {reason}" if reason else "")] += 1

@@ -21,11 +21,12 @@ from typing import NamedTuple
 import msgspec
 
 import pleach
+from pleach.core.messages import RequestMove
 from pleach.core.mobility.resettling import MoveProtocol
 from pleach.core.overlay.plans import Topology
 from pleach.lab.s4.movers import FAMILY, SHAPES, CoveringWorkload, Movers, interval, shapes_of
 from pleach.net.http_client import ask
-from pleach.operate.moves import ClientMove
+from pleach.operate.move import ClientMove
 from pleach.operate.operation import OperationState, fresh_name
 from support.live.fleet import Fleet
 
@@ -107,9 +108,8 @@ class Mover:
 
     async def _transact(self) -> None:
         admin = (self.fleet.directory.admin[self.here], self.fleet.directory.admin[self.there])
-        state, reason = await ClientMove(fresh_name(), self.name, self.path, admin).carry_out(
-            seconds_max=MOVE_SECONDS_MAX
-        )
+        request = RequestMove(fresh_name(), self.name, list(self.path))
+        state, reason = await ClientMove(request, admin).carry_out(seconds_max=MOVE_SECONDS_MAX)
         assert state is OperationState.DONE, reason
         self._turn()
 

@@ -24,7 +24,7 @@ class Talk:
     def __init__(self, port, dashboard=None):
         self.dashboard = dashboard
         self.port = port
-        self.token = dashboard._guard.token if dashboard else ""
+        self.token = dashboard._access.token if dashboard else ""
 
     async def open(self, method, path, body=b"", **fields):
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -76,7 +76,7 @@ async def talk(source):
 
 
 @asynccontextmanager
-async def traffic_notes(talk):
+async def watching(talk):
     reader, writer = await talk.open("GET", "/dashboard/stream")
     try:
         await reader.readuntil(b"\r\n\r\n")

@@ -8,25 +8,35 @@ import msgspec
 
 from pleach.core.messages.base import Message, Node
 
-NodePath: TypeAlias = Annotated[list[Node], msgspec.Meta(min_length=1)]  # at the first broker it begins
+PUBLISHED = "swaplink-published"  # SwapLink as S0 prints it
+
+NAME_CHARACTERS_MAX = 255
+
+Name: TypeAlias = Annotated[Node, msgspec.Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+NodePath: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=1)]  # at the first broker it begins
 
 
 class RequestSwap(Message, frozen=True, tag=48):
-    """Turn a–b–c into a–c–b. `is_published`: by SwapLink as S0 prints it.
+    """Turn a–b–c into a–c–b. `protocol`: one of `overlay.registry.SWAPS`; from operators any, or empty: the broker's.
 
     `is_patient`: where brokers are busy, they are asked again later. Else the request is refused then.
     """
 
     operation: str
-    a: Node
-    b: Node
-    c: Node
-    is_published: bool = False
+    a: Name
+    b: Name
+    c: Name
+    protocol: str = ""
     is_patient: bool = True
 
     @property
     def begins_at(self) -> Node:
         return self.a
+
+    @property
+    def is_published(self) -> bool:
+        return self.protocol == PUBLISHED
 
 
 class RequestExchange(Message, frozen=True, tag=49):
@@ -38,7 +48,7 @@ class RequestExchange(Message, frozen=True, tag=49):
 
     operation: str
     path: NodePath
-    cut: int
+    cut: Count
     protocol: str
     is_patient: bool = True
 
@@ -51,7 +61,7 @@ class RequestAdd(Message, frozen=True, tag=50):
     """To a broker without neighbours: join the tree at `to`, which listens at `address`."""
 
     operation: str
-    to: Node
+    to: Name
     address: str = ""
 
 
@@ -62,7 +72,7 @@ class RequestRemove(Message, frozen=True, tag=51):
     """
 
     operation: str
-    broker: Node
+    broker: Name
     absent: list[Node] = msgspec.field(default_factory=list)
 
     @property
@@ -78,9 +88,9 @@ class RequestMove(Message, frozen=True, tag=52):
     """
 
     operation: str
-    client: Node
+    client: Name
     path: NodePath
-    delay_ms_max: int = 0
+    delay_ms_max: Count = 0
 
     @property
     def begins_at(self) -> Node:

@@ -55,4 +55,4 @@ def swap_request(protocol: str, operation: str, a: Node, b: Node, c: Node) -> Re
     """Turn a–b–c into a–c–b, as a request of the protocol: for CYCLES it is the exchange on the smallest cycle."""
     if protocol in CYCLES:
         return RequestExchange(operation, [a, b, c], 0, protocol)
-    return RequestSwap(operation, a, b, c, is_published=protocol == "swaplink-published")
+    return RequestSwap(operation, a, b, c, protocol)

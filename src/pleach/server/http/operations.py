@@ -16,8 +16,9 @@ A request may name its `operation`: asked twice under one name, it is carried ou
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from http import HTTPStatus
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, cast
 
 import msgspec
 
@@ -29,17 +30,19 @@ from pleach.core.messages import (
     RequestExchange,
     RequestMove,
     RequestRemove,
+    RequestSwap,
 )
+from pleach.core.messages.requests import NAME_CHARACTERS_MAX
+from pleach.core.messages.requests import Name as Name  # noqa: PLC0414 - other pages have it from here
 from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.core.overlay.exchange.cycle import Cycle
 from pleach.core.overlay.registry import swap_request
 from pleach.errors import ProtocolError, SettingsError
 from pleach.net.addresses import parse_address
-from pleach.operate.operation import OperationState, OperationStatus, asked_name, fresh_name
+from pleach.operate.operation import PATHS, OperationState, OperationStatus, asked_name, fresh_name
 from pleach.server.http.page import HttpResponse, decoded, failure, json_page
 from pleach.server.node import BrokerNode
 from pleach.server.operations import described
-from pleach.server.settings import NAME_BYTES_MAX
 
 TIMEOUT_SECONDS = 60.0
 TIMEOUT_SECONDS_MAX = 600.0
@@ -48,9 +51,9 @@ CLIENTS_NAMED_MAX = 20
 CYCLE_BROKERS_MAX = 256  # they are locked one after another, and the request must fit into a body
 TREE_REMEDY = "`pleach overlay show` draws the tree as it is"
 
-Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_BYTES_MAX)]
 Path: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=3, max_length=CYCLE_BROKERS_MAX)]
-Protocol: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_BYTES_MAX)]
+Protocol: TypeAlias = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS_MAX)]
+MovePath: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=1, max_length=CYCLE_BROKERS_MAX)]
 OperationName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[!-.0-}]{0,40}$")]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=TIMEOUT_SECONDS_MAX)]
 
@@ -60,43 +63,39 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     timeout: Seconds = TIMEOUT_SECONDS
 
 
-class SwapBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    a: Name
-    b: Name
-    c: Name
-    protocol: Protocol = ""
-
-
-class ExchangeBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`path`: the brokers from one end of the new link to the other. The link after `path[cut]` goes."""
-
-    path: Path
-    cut: Annotated[int, msgspec.Meta(ge=0)]
-    protocol: Protocol
-
-
-class AddBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    to: Name
-    address: Name
-
-
 class ExpectBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     broker: Name
 
 
-class MoveBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`path`: the brokers from that of the client to the one where it shall go."""
+def _body_of(kind: type[OperatorRequest], hidden: tuple[str, ...] = (), **more: object) -> type[Body]:
+    """The JSON object of a request: its fields but those `hidden`, as many of them as tell the whole of it over HTTP.
 
-    client: Name
-    path: Annotated[list[Name], msgspec.Meta(min_length=1, max_length=CYCLE_BROKERS_MAX)]
-    delay_ms_max: Annotated[int, msgspec.Meta(ge=0)] = 0
+    `more`: further fields, or fields with narrower types; a type and a default for each that may be left out.
+    """
+    fields = {
+        field.name: field.type if field.required else (field.type, field.default)
+        for field in msgspec.structs.fields(kind)
+        if field.name not in ("operation", "is_patient", *hidden)
+    }
+    given = [(name, *(of if isinstance(of, tuple) else (of,))) for name, of in {**fields, **more}.items()]
+    made = msgspec.defstruct(kind.__name__, given, bases=(Body,), frozen=True, kw_only=True, forbid_unknown_fields=True)
+    return cast(type[Body], made)
 
 
-class RemoveBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`detach_absent`: clients that are not connected lose their sessions; else they are a reason to refuse."""
-
-    broker: Name
-    detach_absent: bool = False
+BODIES: Mapping[type[OperatorRequest], type[Body]] = {
+    RequestSwap: _body_of(RequestSwap, protocol=(Protocol, "")),
+    RequestExchange: _body_of(RequestExchange, path=Path, protocol=Protocol),
+    RequestAdd: _body_of(RequestAdd, address=Name),
+    # `detach_absent`: clients that are not connected lose their sessions; else they are a reason to refuse.
+    RequestRemove: _body_of(RequestRemove, hidden=("absent",), detach_absent=(bool, False)),
+    RequestMove: _body_of(RequestMove, path=MovePath),
+}
+BEGINS: Mapping[type[OperatorRequest], str] = {
+    RequestSwap: "a swap begins at its first broker",
+    RequestExchange: "an exchange begins at an end of its new link",
+    RequestRemove: "a broker is asked itself to leave",
+    RequestMove: "a movement begins where the client is",
+}
 
 
 class OperationPages:
@@ -113,14 +112,8 @@ class OperationPages:
 
     @property
     def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[HttpResponse]]]:
-        return {
-            "/overlay/swap": self._swap,
-            "/overlay/exchange": self._exchange,
-            "/overlay/expect": self._expect,
-            "/overlay/add": self._add,
-            "/overlay/remove": self._remove,
-            "/overlay/move": self._move,
-        }
+        asked = {path: partial(self._ask, kind) for kind, path in PATHS.items()}
+        return {**asked, "/overlay/expect": self._expect}
 
     # Looking ---------------------------------------------------------------------------------------------------
 
@@ -141,31 +134,53 @@ class OperationPages:
 
     # Asking ----------------------------------------------------------------------------------------------------
 
-    async def _swap(self, data: bytes) -> HttpResponse:
-        body = decoded(data, SwapBody)
+    async def _ask(self, kind: type[OperatorRequest], data: bytes) -> HttpResponse:
+        body = decoded(data, BODIES[kind])
         if isinstance(body, HttpResponse):
             return body
-        if body.a != self._node.name:
-            return self._misdirected(body.a, f"a swap begins at its first broker, {body.a!r}")
-        if body.protocol and body.protocol not in CHOICES:
-            return failure(HTTPStatus.BAD_REQUEST, f"one of {', '.join(CHOICES)}", f"no protocol {body.protocol!r}")
-        protocol, name = body.protocol or self._node.settings.exchange, body.operation or fresh_name()
-        if reason := why_not(protocol, self._node.settings.circumstances):
-            return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
-        return await self.carry_out(swap_request(protocol, name, body.a, body.b, body.c), body.timeout)
+        given = msgspec.structs.asdict(body)
+        seconds, detach_absent = given.pop("timeout"), given.pop("detach_absent", False)
+        request = kind(**{**given, "operation": body.operation or fresh_name()})
+        if not isinstance(request, RequestAdd) and request.begins_at != self._node.name:
+            return self._misdirected(request.begins_at, BEGINS[kind])
+        checked = self._checked(request, detach_absent=detach_absent)
+        return checked if isinstance(checked, HttpResponse) else await self.carry_out(checked, seconds)
 
-    async def _exchange(self, data: bytes) -> HttpResponse:
-        body = decoded(data, ExchangeBody)
-        if isinstance(body, HttpResponse):
-            return body
-        if body.path[0] != self._node.name:
-            return self._misdirected(body.path[0], f"an exchange begins at an end of its new link, {body.path[0]!r}")
-        request = RequestExchange(body.operation or fresh_name(), body.path, body.cut, body.protocol)
+    def _checked(self, request: OperatorRequest, *, detach_absent: bool) -> OperatorRequest | HttpResponse:
+        """The request as this broker's machine takes it, or the page that says why it does not."""
+        match request:
+            case RequestSwap(name, a, b, c, protocol):
+                return self._checked_swap(
+                    swap_request(protocol or self._node.settings.exchange, name, a, b, c), protocol
+                )
+            case RequestExchange():
+                return self._checked_exchange(request)
+            case RequestAdd():
+                try:
+                    parse_address(request.address, key="address")
+                except SettingsError as error:
+                    return failure(HTTPStatus.BAD_REQUEST, error.remedy, f"address: {error.reason}")
+            case RequestRemove(name, broker) if name not in self._node.operations:
+                absent = [client for client in self._node.broker.sessions.clients if not self._is_here(client)]
+                if absent and not detach_absent:
+                    return _absent_page(absent)
+                return RequestRemove(name, broker, absent)
+        return request
+
+    def _checked_swap(self, request: RequestSwap | RequestExchange, protocol: str) -> OperatorRequest | HttpResponse:
+        """`protocol`: that was asked for; empty: none."""
+        if protocol and protocol not in CHOICES:
+            return failure(HTTPStatus.BAD_REQUEST, f"one of {', '.join(CHOICES)}", f"no protocol {protocol!r}")
+        if reason := why_not(request.protocol, self._node.settings.circumstances):
+            return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
+        return request
+
+    def _checked_exchange(self, request: RequestExchange) -> OperatorRequest | HttpResponse:
         if reason := Cycle.of(request).why_not():
             return failure(HTTPStatus.BAD_REQUEST, f"the brokers from one end to the other; {TREE_REMEDY}", reason)
-        if reason := why_not(body.protocol, self._node.settings.circumstances):
+        if reason := why_not(request.protocol, self._node.settings.circumstances):
             return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
-        return await self.carry_out(request, body.timeout)
+        return request
 
     async def _expect(self, data: bytes) -> HttpResponse:
         body = decoded(data, ExpectBody)
@@ -178,39 +193,6 @@ class OperationPages:
         node.directory.expect(body.broker)
         return json_page(HTTPStatus.OK, {"expected": body.broker})
 
-    async def _add(self, data: bytes) -> HttpResponse:
-        body = decoded(data, AddBody)
-        if isinstance(body, HttpResponse):
-            return body
-        try:
-            parse_address(body.address, key="address")
-        except SettingsError as error:
-            return failure(HTTPStatus.BAD_REQUEST, error.remedy, f"address: {error.reason}")
-        return await self.carry_out(RequestAdd(body.operation or fresh_name(), body.to, body.address), body.timeout)
-
-    async def _remove(self, data: bytes) -> HttpResponse:
-        body = decoded(data, RemoveBody)
-        if isinstance(body, HttpResponse):
-            return body
-        node = self._node
-        if body.broker != node.name:
-            return self._misdirected(body.broker, "a broker is asked itself to leave")
-        if body.operation in node.operations:
-            return await self.carry_out(RequestRemove(body.operation, body.broker), body.timeout)
-        absent = [client for client in node.broker.sessions.clients if not self._is_here(client)]
-        if absent and not body.detach_absent:
-            return _absent_page(absent)
-        return await self.carry_out(RequestRemove(body.operation or fresh_name(), body.broker, absent), body.timeout)
-
-    async def _move(self, data: bytes) -> HttpResponse:
-        body = decoded(data, MoveBody)
-        if isinstance(body, HttpResponse):
-            return body
-        if body.path[0] != self._node.name:
-            return self._misdirected(body.path[0], f"a movement begins where the client is, at {body.path[0]!r}")
-        name = body.operation or fresh_name()
-        return await self.carry_out(RequestMove(name, body.client, body.path, body.delay_ms_max), body.timeout)
-
     def _is_here(self, client: Node) -> bool:
         """Connected, or read by somebody who comes again before a broker that leaves gives it up."""
         node = self._node
@@ -219,7 +201,9 @@ class OperationPages:
     def _misdirected(self, broker: Node, error: str) -> HttpResponse:
         known = self._node.directory.admins.get(broker)
         where = f", which answers at {known}" if known else "; `pleach overlay` finds it from here"
-        return failure(HTTPStatus.BAD_REQUEST, f"ask {broker}{where}", f"{error}; this is {self._node.name}")
+        return failure(
+            HTTPStatus.BAD_REQUEST, f"ask {broker}{where}", f"{error}, {broker!r}; this is {self._node.name}"
+        )
 
     async def carry_out(self, request: OperatorRequest | HostingRequest, seconds: float) -> HttpResponse:
         """Whatever is asked for under a name; once, however often it is asked for."""

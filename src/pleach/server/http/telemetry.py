@@ -12,7 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from pleach.operate.observing import DISTANCES_MAX
+from pleach.operate.observe import DISTANCES_MAX
 from pleach.server.distances import distances
 from pleach.server.http.operations import Name
 from pleach.server.http.page import HttpResponse, decoded, failure, json_page

@@ -27,7 +27,7 @@ from pleach.core.overlay.plans.transform import exchanges_towards
 from pleach.core.ring.chord import RingPhase
 from pleach.errors import InvalidInputError, SurveyError
 from pleach.operate.apply import Directory, apply_plan
-from pleach.operate.ring_seats import RingSeat, WantedTree, wish_of
+from pleach.operate.ring_seats import RingSeat, WantedTree, wanted_tree
 from pleach.operate.survey import Survey, survey
 from pleach.server.node import BrokerNode
 from pleach.server.ring.driver import RingDriver
@@ -116,7 +116,7 @@ def seats_in(found: Survey) -> dict[Node, RingSeat]:
 
 
 def wanted_in(found: Survey) -> WantedTree:
-    return wish_of(seats_in(found))
+    return wanted_tree(seats_in(found))
 
 
 def is_unsettled(found: Survey) -> bool:

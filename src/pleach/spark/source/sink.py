@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from pleach.client.publish_once import publish_once
-from pleach.client.visit import Identity
+from pleach.client.short_connection import Identity
 from pleach.core.events.event import Event, EventId
 from pleach.errors import SettingsError
 from pleach.spark.source.options import FORMAT, SinkOptions

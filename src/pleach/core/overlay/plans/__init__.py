@@ -4,7 +4,7 @@
                                                                                     └──▶ PlanRun ──▶ PlanOutcome
 
 `topology.py` and `steps.py` define trees and steps; `compose.py` and `transform.py` (with `search.py`) make plans;
-`run.py` executes them, and `requests.py` turns steps into requests to brokers.
+`run.py` says what may start when, and turns steps into requests to brokers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.outcome import PlanOutcome, PlanPhase, Unfinished
 from pleach.core.overlay.plans.plan import Plan
 from pleach.core.overlay.plans.planfile import decode_plan, encode_plan
-from pleach.core.overlay.plans.requests import asked, request_of
-from pleach.core.overlay.plans.run import PlannedOperation, PlanRun
+from pleach.core.overlay.plans.run import PlannedOperation, PlanRun, asked, request_of
 from pleach.core.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, Step, SwapStep
 from pleach.core.overlay.plans.topology import Link, Topology
 from pleach.core.overlay.plans.transform import transform

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
-from pleach.core.messages import Node
+from pleach.core.messages import Node, OperatorRequest, RequestAdd, RequestExchange, RequestRemove
+from pleach.core.overlay.plans.cycle import cut_at
 from pleach.core.overlay.plans.outcome import PlanOutcome, PlanPhase, Unfinished
 from pleach.core.overlay.plans.plan import Plan
-from pleach.core.overlay.plans.steps import Step, apply
+from pleach.core.overlay.plans.steps import AddStep, ExchangeStep, RemoveStep, Step, SwapStep, apply
+from pleach.core.overlay.registry import swap_request
 from pleach.errors import PlanError, PlanRunError
 
 NAME_CHARACTERS_MAX = 32  # every message of every operation carries the name
@@ -141,3 +143,35 @@ class PlanRun:
 
     def _named(self, indexes: list[int]) -> str:
         return ", ".join(map(self.operation, indexes))
+
+
+# Whom to ask for a step, and for what ---------------------------------------------------------------------------------
+
+
+def asked(step: Step) -> Node:
+    """The broker that a step begins at, and that says how it ended."""
+    match step:
+        case SwapStep(a):
+            return a
+        case ExchangeStep(add=(u, _)):
+            return u
+        case AddStep(broker) | RemoveStep(broker):
+            return broker
+        case _:
+            assert_never(step)
+
+
+def request_of(operation: PlannedOperation, exchange: str) -> OperatorRequest:
+    """`exchange`: the protocol of steps that name none; empty: that of the broker that is asked."""
+    name, step, brokers = operation
+    match step:
+        case SwapStep(a, b, c, protocol):
+            return swap_request(protocol or exchange, name, a, b, c)
+        case ExchangeStep(removed, _, protocol):
+            return RequestExchange(name, list(brokers), cut_at(brokers, removed), protocol)
+        case AddStep(_, to):
+            return RequestAdd(name, to)
+        case RemoveStep(broker):
+            return RequestRemove(name, broker)
+        case _:
+            assert_never(step)

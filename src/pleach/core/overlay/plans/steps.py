@@ -40,7 +40,7 @@ class ExchangeStep(_Step, frozen=True, tag="exchange"):
 
     remove: tuple[Node, Node]
     add: tuple[Node, Node]
-    protocol: str
+    protocol: str = ""
 
 
 class AddStep(_Step, frozen=True, tag="add_broker"):

@@ -1,9 +1,9 @@
-"""Who may ask the dashboard for what.
+"""Access to the dashboard: which requests are answered, and which may change anything.
 
-Rule 1: the Host must be an address or a name that we have been given (net/allowed_hosts.py).
-Rule 2: what changes anything is a POST with a JSON body, with the token that only our page has been given, and from our
-        own origin. A page of another site has no token, and cannot send such a header unasked.
-Rule 3: no page may frame ours, and ours loads nothing from elsewhere, nor runs what is written into it.
+Rule 1: the Host must be an address, or a name from the settings (net/allowed_hosts.py).
+Rule 2: a change is a POST with a JSON body, with the token that only our page has, and from our own origin. A page of
+        another site has no token, and browsers do not let it send such a header.
+Rule 3: no page may frame ours; ours loads nothing from elsewhere, and runs no inline scripts.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ FIELDS: Mapping[str, str] = {
 }
 
 
-class Guard:
+class AccessCheck:
     def __init__(self, names: Iterable[str] = ()) -> None:
         """`names`: see Hosts."""
         self._hosts = Hosts(names)
         self.token = secrets.token_urlsafe(24)
 
     def why_not_seen(self, fields: Mapping[str, str]) -> str:
-        """Why this request is not answered at all; empty if it is."""
+        """Why this request is not answered; empty if it is."""
         return self._hosts.why_unknown(fields)
 
     def why_not_done(self, fields: Mapping[str, str]) -> str:
-        """Why nothing is changed for this request; empty if it may be."""
+        """Why this request may change nothing; empty if it may."""
         if reason := why_foreign(fields):
             return reason
         if not hmac.compare_digest(fields.get(TOKEN_FIELD, "").encode(), self.token.encode()):
-            return "the page is of a former process: load it again"
+            return "the page is from a former process: reload it"
         return ""

@@ -1,8 +1,7 @@
-"""Empty a running broker: each of its clients moves to another one, so many a second, and who could not is named.
+"""Draining of a running broker: each of its clients moves to another one, at a limited rate.
 
-A client that is not connected is left out from the beginning: it cannot say that it halts, so its broker would wait for
-it and give up. Clients that come meanwhile are found at the end, and named, too: whoever drains a broker should have
-told them to go elsewhere.
+Clients that could not move are named. A client that is not connected is left out: it cannot confirm that it halts, so
+that its broker would wait for it and give up. Clients that connect meanwhile are found at the end, and named as well.
 """
 
 from __future__ import annotations
@@ -12,22 +11,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
-from pleach.core.messages import Node
+from pleach.core.messages import Node, RequestMove
 from pleach.core.overlay.plans import Topology
 from pleach.errors import InvalidInputError, UnreachableError
 from pleach.net.http_client import ask
-from pleach.operate.moves import ClientMove
+from pleach.operate.move import ClientMove
 from pleach.operate.operation import OperationState, fresh_name
 from pleach.operate.survey import Survey
 
-AT_ONCE_MAX = 32  # movements under way: each is a connection to the broker's admin port
+AT_ONCE_MAX = 32  # movements under way; each has a connection to the broker's admin port
 ABSENT = "it is not connected, so it cannot be told where to go; have it connect, and drain once more"
-NEWCOMER = "it came while the others left; drain once more"
+NEWCOMER = "it connected while the others moved; drain once more"
 
 
 @dataclass(frozen=True)
 class MoveEnd:
-    """How one client's movement ended. RUNNING: nobody knows."""
+    """How one client's movement ended. RUNNING: not known."""
 
     client: Node
     to: Node
@@ -37,7 +36,7 @@ class MoveEnd:
 
 
 @dataclass(frozen=True)
-class Draining:
+class BrokerDrain:
     """`moves`, in the order in which they start; `absent`: clients that cannot be moved as they are not connected."""
 
     broker: Node
@@ -46,17 +45,19 @@ class Draining:
     absent: tuple[Node, ...]
 
     @classmethod
-    def planned(cls, found: Survey, broker: Node, to: Sequence[Node] = ()) -> Draining:
-        """Clients in the order of their names, dealt out to the brokers `to`, or to the neighbours.
+    def planned(cls, found: Survey, broker: Node, to: Sequence[Node] = ()) -> BrokerDrain:
+        """Clients in the order of their names, distributed in turn to the brokers `to`, or to the neighbours.
 
-        Raises TopologyError for what is no broker of the tree, InvalidInputError where they could not go.
+        Raises TopologyError for a broker that is not in the tree, InvalidInputError where there is no target.
         """
         tree = found.topology()
         paths = {target: tree.path(broker, target) for target in _targets(tree, broker, to)}
         clients = found.found[broker].clients
         present = [name for name in sorted(clients) if clients[name].up]
         moves = [
-            ClientMove(fresh_name(), client, paths[target], (found.admin[broker], found.admin[target]))
+            ClientMove(
+                RequestMove(fresh_name(), client, list(paths[target])), (found.admin[broker], found.admin[target])
+            )
             for client, target in zip(present, cycle(paths), strict=False)
         ]
         absent = tuple(name for name in sorted(clients) if not clients[name].up)
@@ -77,7 +78,7 @@ class Draining:
         return [task.result() for task in tasks]
 
     async def left(self) -> list[MoveEnd]:
-        """Those who are still there, without having been asked to go: the absent, and who came meanwhile."""
+        """Clients that are still there and were not asked to move: those not connected, and new ones."""
         try:
             there = (await ask(self.admin, "/status")).value["clients"]
         except UnreachableError as error:
@@ -95,7 +96,9 @@ def _targets(tree: Topology, broker: Node, to: Sequence[Node]) -> Sequence[Node]
     if broker in to:
         raise InvalidInputError(f"clients of {broker} cannot move to {broker}; name other brokers")
     if not (targets := to or tree.neighbours(broker)):
-        raise InvalidInputError(f"{broker} is the only broker of its tree: there is nowhere to go; add one first")
+        raise InvalidInputError(
+            f"{broker} is the only broker of its tree: its clients have nowhere to go; add one first"
+        )
     return list(dict.fromkeys(targets))
 
 

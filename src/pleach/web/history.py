@@ -1,4 +1,4 @@
-"""What has happened, as glances at brokers tell it: operations step by step, and brokers that come and go."""
+"""The history of a network as polls of its brokers show it: operations, and brokers that join, leave or fail."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import msgspec
 from pleach.core.messages import Node
 from pleach.operate.operation import OperationStatus as Asked
 from pleach.operate.operation import OperationStep
-from pleach.web.picture import Broker, Notice, Operation, Step
+from pleach.web.snapshot import Broker, Notice, Operation, Step
 
 OPERATIONS_MAX = 60  # the oldest are forgotten
 NOTICES_MAX = 60
 
 
 @dataclass
-class _Story:
-    """An operation: as it was asked for, if that is known, and the steps of each broker by their numbers."""
+class _OperationHistory:
+    """An operation as it was requested, if that is known, and its steps by broker and number."""
 
     asked: Asked | None = None
     steps: dict[tuple[Node, int], OperationStep] = field(default_factory=dict)
@@ -28,32 +28,32 @@ class _Story:
         return min([step.at for step in self.steps.values()] + ([self.asked.asked_at] if self.asked else []))
 
 
-class Chronicle:
+class History:
     def __init__(self) -> None:
-        self._stories: dict[str, _Story] = {}
+        self._operations: dict[str, _OperationHistory] = {}
         self._notices: dict[str, Notice] = {}
         self._known: dict[Node, Broker] | None = None
         self._count = 0
 
     # Operations ------------------------------------------------------------------------------------------------
 
-    def heard(self, broker: Node, asked: list[Asked], steps: list[OperationStep]) -> None:
-        """What one broker says that it was asked for, and the steps that it has taken."""
+    def add_operations(self, broker: Node, asked: list[Asked], steps: list[OperationStep]) -> None:
+        """Add the operations that were requested of a broker, and the steps that it has taken."""
         for operation in asked:
-            self._stories.setdefault(operation.name, _Story()).asked = operation
+            self._operations.setdefault(operation.name, _OperationHistory()).asked = operation
         for step in steps:
-            self._stories.setdefault(step.operation, _Story()).steps[broker, step.number] = step
-        while len(self._stories) > OPERATIONS_MAX:
-            del self._stories[min(self._stories, key=lambda name: self._stories[name].began_at)]
+            self._operations.setdefault(step.operation, _OperationHistory()).steps[broker, step.number] = step
+        while len(self._operations) > OPERATIONS_MAX:
+            del self._operations[min(self._operations, key=lambda name: self._operations[name].began_at)]
 
     @property
     def operations(self) -> dict[str, Operation]:
-        return {name: _told(story) for name, story in self._stories.items()}
+        return {name: _told(operation) for name, operation in self._operations.items()}
 
     # Brokers ---------------------------------------------------------------------------------------------------
 
-    def saw(self, brokers: Mapping[Node, Broker], at: float) -> None:
-        """Note who has come, gone, fallen silent, or answers again. The first look tells nothing."""
+    def add_brokers(self, brokers: Mapping[Node, Broker], at: float) -> None:
+        """Note which brokers have joined, left, failed, or answer again since the last call."""
         before, self._known = self._known, dict(brokers)
         if before is None:
             return
@@ -73,14 +73,14 @@ class Chronicle:
         return dict(self._notices)
 
 
-def _told(story: _Story) -> Operation:
-    steps = sorted(story.steps.items(), key=lambda item: (item[1].at, item[0]))
+def _told(operation: _OperationHistory) -> Operation:
+    steps = sorted(operation.steps.items(), key=lambda item: (item[1].at, item[0]))
     told = {str(i): Step(step.at, broker, step.phase) for i, ((broker, _), step) in enumerate(steps)}
-    asked = story.asked
-    held, flooded = _counted(story)
-    if asked is None:  # whoever was asked for it does not answer, or has forgotten it
-        brokers = tuple(sorted({broker for broker, _ in story.steps}))
-        return Operation("change", brokers, "unknown", story.began_at, held=held, flooded=flooded, steps=told)
+    asked = operation.asked
+    held, flooded = _counted(operation)
+    if asked is None:  # the broker that was asked does not answer, or has forgotten it
+        brokers = tuple(sorted({broker for broker, _ in operation.steps}))
+        return Operation("change", brokers, "unknown", operation.began_at, held=held, flooded=flooded, steps=told)
     return Operation(
         what=asked.what,
         brokers=asked.brokers,
@@ -94,13 +94,13 @@ def _told(story: _Story) -> Operation:
     )
 
 
-def _counted(story: _Story) -> tuple[int | None, int | None]:
+def _counted(operation: _OperationHistory) -> tuple[int | None, int | None]:
     """Messages held and flooded between each broker's first and last step; None where no step is known."""
-    if not story.steps:
+    if not operation.steps:
         return None, None
     held = flooded = 0
-    for name in sorted({broker for broker, _ in story.steps}):
-        mine = [step for (broker, _), step in story.steps.items() if broker == name]
+    for name in sorted({broker for broker, _ in operation.steps}):
+        mine = [step for (broker, _), step in operation.steps.items() if broker == name]
         held += max(s.held for s in mine) - min(s.held for s in mine)
         flooded += max(s.flooded for s in mine) - min(s.flooded for s in mine)
     return held, flooded
@@ -120,8 +120,8 @@ def _news(before: Broker | None, now: Broker | None) -> str:
             return ""
 
 
-class Told(msgspec.Struct):
-    """What the chronicle wants of a glance."""
+class GlanceReport(msgspec.Struct):
+    """The part of a broker's /glance that the history needs."""
 
     operations: list[Asked] = []
     steps: list[OperationStep] = []

@@ -1,4 +1,4 @@
-"""What the dashboard shows at one moment, as plain data: the contract between the server and page/*.js.
+"""A snapshot: what the dashboard shows at one moment, as plain data: the contract between the server and page/*.js.
 
 What is None is not known, and is not sent. Everything that has a name is a table by name, so that a change of one entry
 is a small patch (patch.py).
@@ -13,7 +13,7 @@ import msgspec
 
 from pleach.core.messages import Node
 
-SEPARATOR = "\n"  # between the two names of a link: no name has it in it
+SEPARATOR = "\n"  # between the two names of a link; no name contains it
 
 
 class Kind(StrEnum):
@@ -22,8 +22,8 @@ class Kind(StrEnum):
     REPLAY = "replay"
 
 
-class Source(msgspec.Struct, frozen=True):
-    """Where the picture comes from. `can`: what may be asked of it; `trouble`: why it may be out of date."""
+class SourceInfo(msgspec.Struct, frozen=True):
+    """Where the snapshot comes from. `can`: what may be asked of it; `trouble`: why it may be out of date."""
 
     kind: Kind
     title: str
@@ -73,7 +73,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """A reconfiguration of one link or broker, as its brokers tell it."""
+    """A reconfiguration of one link or broker, as its brokers report it."""
 
     what: str
     brokers: tuple[Node, ...]
@@ -93,7 +93,7 @@ class RunStep(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A plan that is, or was, carried out from here."""
+    """A plan that is, or was, carried out from the dashboard."""
 
     title: str
     state: str  # running, done, incomplete
@@ -119,8 +119,8 @@ class Counters(msgspec.Struct, frozen=True):
     deliver_rate: float = 0.0
 
 
-class Picture(msgspec.Struct, frozen=True):
-    source: Source
+class Snapshot(msgspec.Struct, frozen=True):
+    source: SourceInfo
     at: float
     brokers: Mapping[Node, Broker] = {}
     links: Mapping[str, Link] = {}

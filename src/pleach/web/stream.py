@@ -1,10 +1,10 @@
-"""The picture that everybody sees: looked at while somebody watches, and sent as one whole and patches.
+"""The stream of snapshots to the pages that are open: one whole snapshot, then patches.
 
-Rule 1: nobody watches, nobody asks the brokers.
-Rule 2: looking takes at most a fifth of the time, however many brokers there are.
-Rule 3: a watcher gets the difference between what it was sent last and what is there now. One that is slow gets fewer
-        and larger patches; nothing is kept for it.
-Rule 4: a failure of the dashboard is shown, and ends nothing: it may live in a broker's process.
+Rule 1: brokers are polled only while a page is open.
+Rule 2: polling takes at most a fifth of the time, however many brokers there are.
+Rule 3: a page gets the difference between the snapshot that it was sent last and the current one. A slow page gets
+        fewer and larger patches; nothing is queued for it.
+Rule 4: a failure of the dashboard is shown, and ends nothing: it may run in a broker's process.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from typing import Any
 import msgspec
 
 from pleach.web.patch import difference, plain
-from pleach.web.picture import Picture
+from pleach.web.snapshot import Snapshot
 from pleach.web.source import Source
 
 PAUSE_SECONDS = 1.0
 PAUSE_SECONDS_BUSY = 0.2  # while a plan is carried out from here
-REST_SHARE = 4  # pauses are at least this many times as long as looks
-PULSE_SECONDS = 2.0  # between signs of life: whoever hears none connects anew
+REST_SHARE = 4  # pauses are at least this many times as long as polls
+PULSE_SECONDS = 2.0  # between heartbeats: a page that gets none connects anew
 WATCHERS_MAX = 16
 
 log = logging.getLogger(__name__)
 
 
-class Board:
+class SnapshotStream:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._shown: dict[str, Any] | None = None
-        self._changed = asyncio.Event()  # a new one for each picture
+        self._changed = asyncio.Event()  # a new one for each snapshot
         self._woken = asyncio.Event()
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
         self.watchers = 0
-        self.complete: Callable[[Picture], Picture] = lambda picture: picture  # adds what the source does not know
-        self.is_busy: Callable[[], bool] = lambda: False  # whether much is to be seen now
+        self.complete: Callable[[Snapshot], Snapshot] = lambda snapshot: snapshot  # adds what the source does not know
+        self.is_busy: Callable[[], bool] = lambda: False  # whether to poll more often
 
     @property
     def is_full(self) -> bool:
         return self.watchers >= WATCHERS_MAX
 
     def wake(self) -> None:
-        """Something was begun or has ended: look at once."""
+        """Poll at once: a run has begun or ended."""
         self._woken.set()
 
     async def watch(self) -> AsyncGenerator[bytes]:
-        """Server-sent events for one watcher, until it goes."""
+        """Server-sent events for one page, until it closes."""
         self.watchers += 1
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._keep_looking())
+        if self._polling is None:
+            self._polling = asyncio.create_task(self._keep_polling())
         seen: dict[str, Any] | None = None
         try:
             while True:
@@ -65,19 +65,19 @@ class Board:
                 await _first(changed, PULSE_SECONDS)
         finally:
             self.watchers -= 1
-            if not self.watchers and self._looking is not None:
-                self._looking.cancel()
-                self._looking = self._shown = None  # the next one to come sees nothing old
+            if not self.watchers and self._polling is not None:
+                self._polling.cancel()
+                self._polling = self._shown = None  # the next page sees nothing old
 
-    async def _keep_looking(self) -> None:
+    async def _keep_polling(self) -> None:
         clock = asyncio.get_running_loop().time
         while True:
             self._woken.clear()
             started = clock()
             try:
-                self._show(plain(self.complete(await self._source.look())))
+                self._show(plain(self.complete(await self._source.snapshot())))
             except Exception as error:  # rule 4
-                log.exception("the dashboard could not look")
+                log.exception("the dashboard could not poll the brokers")
                 shown = self._shown or {}
                 trouble = f"the dashboard failed: {error}; its log says more"
                 self._show({**shown, "source": {**shown.get("source", {}), "trouble": trouble}})

@@ -1,4 +1,4 @@
-"""A look at running brokers: their tree, what they have noted of events, and how far they are from each other."""
+"""Observations of running brokers: their tree, their notes of events, and the round-trip times between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pleach.operate.survey import SETTLE_PAUSE_SECONDS, Survey, survey
 DISTANCES_MAX = 64  # of one request
 ASKED_AT_ONCE_MAX = 64
 DISTANCES_SECONDS_MAX = 120.0
-SETTLE_SECONDS_MAX = 3.0  # a reconfiguration takes less, as a rule; else the next look will do
+SETTLE_SECONDS_MAX = 3.0  # a reconfiguration usually takes less; else the next observation will do
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class _Told(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Look:
+class Observation:
     """`at`: seconds since 1970, as the sightings' times."""
 
     at: float
@@ -44,18 +44,18 @@ class Look:
 
 
 class Observer:
-    """Asks the same brokers again and again, each for what is new."""
+    """Asks the same brokers repeatedly, each for what is new."""
 
     def __init__(self, places: Sequence[str]) -> None:
         self._places = list(places)
         self._next: dict[Node, int] = {}
 
-    async def look(self) -> Look:
-        """Raises SurveyError where brokers do not answer, or change their tree and are not done with it soon."""
+    async def observe(self) -> Observation:
+        """Raises SurveyError where brokers do not answer, or a change of the tree does not end soon."""
         found, tree = await self._settled()
         self._places = list(dict.fromkeys((*found.admin.values(), *self._places)))
         told = await at_most(ASKED_AT_ONCE_MAX, lambda name: self._traffic(name, found.admin[name]), tree.brokers)
-        return Look(time.time(), found, tree, tuple(Sighting.all_of(told)))
+        return Observation(time.time(), found, tree, tuple(Sighting.all_of(told)))
 
     async def _settled(self) -> tuple[Survey, Topology]:
         clock = asyncio.get_running_loop().time
@@ -70,7 +70,7 @@ class Observer:
             await asyncio.sleep(SETTLE_PAUSE_SECONDS)
 
     async def _traffic(self, broker: Node, address: str) -> tuple[Report, float]:
-        """Ages count from the middle of the time that the answer took: no two clocks are compared."""
+        """Ages are relative to the middle of the request: clocks of two machines are never compared."""
         asked = time.time()
         answer = await _answer(address, f"/traffic/{self._next.get(broker, 0)}")
         between = (asked + time.time()) / 2
@@ -78,7 +78,7 @@ class Observer:
             told = msgspec.convert(answer, _Told)
         except msgspec.ValidationError as error:
             raise SurveyError(
-                f"{broker} does not tell of its traffic", f"a broker of another release? {error}"
+                f"{broker} does not report its traffic", f"a broker of another release? {error}"
             ) from None
         self._next[broker] = told.next
         return told.report, between
@@ -91,11 +91,11 @@ def _quiet_tree(found: Survey) -> Topology:
     return found.topology()
 
 
-async def measured(look: Look) -> dict[Link, float]:
-    """Seconds there and back between any two brokers that reach each other."""
-    admin = look.survey.admin
-    peer = {name: look.survey.found[name].addresses.peer for name in look.tree.brokers}
-    brokers = look.tree.brokers  # sorted
+async def measured(observed: Observation) -> dict[Link, float]:
+    """Round-trip times, in seconds, between any two brokers that reach each other."""
+    admin = observed.survey.admin
+    peer = {name: observed.survey.found[name].addresses.peer for name in observed.tree.brokers}
+    brokers = observed.tree.brokers  # sorted
     requests = [
         (a, admin[a], {b: peer[b] for b in brokers[first : first + DISTANCES_MAX]})
         for number, a in enumerate(brokers)

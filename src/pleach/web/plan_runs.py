@@ -1,10 +1,10 @@
-"""Plans drafted and carried out from the dashboard.
+"""Plans that are drafted and carried out from the dashboard.
 
-    draft(wish) ──▶ shown to the operator ──▶ carry_out(name) ──▶ a run, seen in every picture
+    draft(request) ──▶ shown to the operator ──▶ carry_out(name) ──▶ a run, shown in every snapshot
 
-Rule 1: what is carried out is the very plan that was shown. Each step is refused by its brokers if it does not fit.
+Rule 1: the plan that was shown is carried out, and no other. Brokers refuse steps that do not fit.
 Rule 2: a draft is carried out once.
-Rule 3: one run at a time, so that nobody's plan spoils another's.
+Rule 3: one run at a time, so that plans do not interfere.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import msgspec
 
 from pleach.errors import PlanError, PleachError
 from pleach.operate.operation import fresh_name
-from pleach.web.draft import Draft
-from pleach.web.picture import Picture, Run, RunStep
+from pleach.web.drafts import Draft
+from pleach.web.forms import DashboardRequest
+from pleach.web.snapshot import Run, RunStep, Snapshot
 from pleach.web.source import Source
-from pleach.web.wishes import Wish
 
 DRAFTS_MAX = 32  # the oldest is forgotten
 RUNS_MAX = 16
@@ -31,8 +31,8 @@ STEPS_SHOWN_MAX = 500
 log = logging.getLogger(__name__)
 
 
-class Desk:
-    """`on_change`: called when a run has begun or ended; in between, `is_busy` tells that more is to be seen."""
+class PlanRuns:
+    """`on_change`: called when a run has begun or ended; in between, `is_busy` is true."""
 
     def __init__(self, source: Source, on_change: Callable[[], None]) -> None:
         self._source = source
@@ -44,11 +44,11 @@ class Desk:
     def is_busy(self) -> bool:
         return self._carrying is not None and not self._carrying.done()
 
-    def complete(self, picture: Picture) -> Picture:
-        return msgspec.structs.replace(picture, runs=dict(self._runs))
+    def complete(self, snapshot: Snapshot) -> Snapshot:
+        return msgspec.structs.replace(snapshot, runs=dict(self._runs))
 
-    async def draft(self, wish: Wish) -> dict[str, Any]:
-        draft = await self._source.draft(wish)
+    async def draft(self, request: DashboardRequest) -> dict[str, Any]:
+        draft = await self._source.draft(request)
         name = fresh_name()
         self._drafts[name] = draft
         while len(self._drafts) > DRAFTS_MAX:
@@ -56,12 +56,12 @@ class Desk:
         return {"draft": name, **msgspec.to_builtins(draft.shown)}
 
     def carry_out(self, name: str) -> dict[str, Any]:
-        """Begin; how it goes is in the pictures. Raises PlanError where it cannot be begun."""
+        """Begin a run; snapshots show its progress. Raises PlanError where it cannot begin."""
         if self.is_busy():
             raise PlanError("a plan is being carried out from here; wait until it has ended")
         draft = self._drafts.pop(name, None)
         if draft is None:
-            raise PlanError("this plan was carried out, or is too old; make it anew")
+            raise PlanError("this plan was carried out, or has expired; make it anew")
         steps = [RunStep(step, "waiting") for step in draft.steps[:STEPS_SHOWN_MAX]]
         self._runs[name] = Run(
             title=draft.shown.lines[0],
@@ -81,7 +81,7 @@ class Desk:
             self._end(name, left)
         except PleachError as error:
             self._end(name, str(error))
-        except Exception as error:  # a bug of ours must not end a broker (board.py, rule 4)
+        except Exception as error:  # a bug of the dashboard must not end a broker (stream.py, rule 4)
             log.exception("the dashboard could not carry out a plan")
             self._end(name, f"it failed: {error}")
         self._on_change()

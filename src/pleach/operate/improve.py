@@ -1,11 +1,10 @@
-"""The closed loop: look at running brokers, find a cheaper tree for their traffic, exchange links, look again.
+"""The control loop that improves a tree: observe brokers, search a cheaper tree for their traffic, exchange links.
 
-    look ──▶ sightings ──engine──▶ flows ──▶ search ──▶ proposal ──rules──▶ plan ──▶ apply
-      ╰───── every few seconds ◀──────────────────────────────────────────────────────╯
+    observe ──▶ sightings ──engine──▶ flows ──▶ search ──▶ proposal ──rules──▶ plan ──▶ apply
+      ╰───── every few seconds ◀───────────────────────────────────────────────────────────╯
 
-Decisions are made in `optimise/improvement.py`; nothing here knows of costs. An `ImproveEngine` turns sightings into
-flows: in memory here, or on Spark (`spark/control/`). Events go on while links are exchanged, and nothing is lost; and
-whatever the loop misjudges costs time, never events.
+Decisions are made in `core/optimise/improvement.py`. An `ImproveEngine` turns sightings into flows: in memory here, or
+on Spark (`spark/control/`). Events flow while links are exchanged, and none is lost: a wrong decision costs time only.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from pleach.core.overlay.plans import Plan
 from pleach.core.overlay.plans.topology import Link
 from pleach.errors import InvalidInputError, PleachError
 from pleach.operate.apply import Directory, apply_plan
-from pleach.operate.observing import Look, Observer, measured
+from pleach.operate.observe import Observation, Observer, measured
 
 EVERY_SECONDS = 10.0
 EVERY_SECONDS_MIN, EVERY_SECONDS_MAX = 0.5, NOTE_SECONDS_MAX / 2  # brokers keep notes for a minute
-LAG_SECONDS = 1.0  # events younger than this may not be everywhere yet
+LAG_SECONDS = 1.0  # younger events may not have arrived everywhere
 ACTIONS_PER_MINUTE_MAX = 6
 MINUTE = 60.0
 STARTS = 8
 ROUNDS_KEPT = 1_000
-OTHER_TREES_FROM = 2  # brokers, or fewer, make one tree only
+OTHER_TREES_FROM = 2  # with so many brokers or fewer there is one tree only
 MEASURED_PER_SECOND_MAX = 100.0  # distances, on average: with many brokers they are measured less often
 
 log = logging.getLogger(__name__)
@@ -50,10 +49,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ImproveOptions:
-    every: float = EVERY_SECONDS  # between looks; each judges the events since the one before
+    every: float = EVERY_SECONDS  # seconds between rounds; each judges the events since the one before
     rules: Rules = field(default_factory=Rules)
     actions_per_minute_max: int = ACTIONS_PER_MINUTE_MAX  # exchanges of a link
-    prices: Prices | None = None  # None: what brokers measure
+    prices: Prices | None = None  # None: as brokers measure
     protocol: str = AUTO
     starts: int = STARTS
     seed: int = 1
@@ -62,7 +61,7 @@ class ImproveOptions:
     def __post_init__(self) -> None:
         if not EVERY_SECONDS_MIN <= self.every <= EVERY_SECONDS_MAX:
             raise InvalidInputError(
-                f"a look every {self.every:g} s; {EVERY_SECONDS_MIN:g} to {EVERY_SECONDS_MAX:g} are possible"
+                f"a round every {self.every:g} s; {EVERY_SECONDS_MIN:g} to {EVERY_SECONDS_MAX:g} are possible"
             )
 
 
@@ -72,19 +71,19 @@ class Exchanged(msgspec.Struct, frozen=True):
 
 
 class ImproveRound(msgspec.Struct, frozen=True):
-    """One look, and what came of it. Costs are per event, in milliseconds unless somebody gave prices."""
+    """One round and its result. Costs are per event, in milliseconds unless prices were given."""
 
     number: int
     at: float  # seconds since 1970
     verdict: str
-    events: float = 0.0  # published since the last look, as far as a sample tells
-    one_in: int = 1  # of which the sample has
+    events: float = 0.0  # published since the last round, estimated from a sample
+    one_in: int = 1  # the share of the sample
     cost: float = 0.0
     cost_then: float = 0.0  # expected after the exchanges
     milliseconds: float | None = None  # from publishers' brokers to subscribers', on average, as it was measured
     exchanges: tuple[Exchanged, ...] = ()
     is_done: bool = False  # the exchanges were carried out, all of them
-    trouble: str = ""  # why nothing could be seen, or not all was carried out
+    trouble: str = ""  # why brokers could not be observed, or not all was carried out
 
     @property
     def is_worth_it(self) -> bool:
@@ -111,16 +110,16 @@ class ImproveOutcome:
 
 
 class ImproveEngine(Protocol):
-    """Turns what brokers have seen into flows, and flows into the ends of a search; the same on every engine."""
+    """Turns sightings into flows, and searches trees for them; every engine gives the same results."""
 
     async def pick(self, sightings: Sequence[Sighting], since: float, until: float) -> TrafficSample:
-        """`sightings`: those that are new. All of the events in between must have been handed over by now."""
+        """`sightings`: the new ones. All sightings of events between the two times must be handed over by now."""
 
     async def searched(self, task: SearchTask, starts: int) -> list[SearchEnd]: ...
 
 
 class PlainEngine:
-    """In this process; the search in a thread, so that others have their turn."""
+    """In this process; the search runs in a thread, so that the event loop goes on."""
 
     def __init__(self) -> None:
         self._kept: list[Sighting] = []
@@ -134,31 +133,31 @@ class PlainEngine:
 
 
 class Improver:
-    """`engine`: plain, unless told otherwise."""
+    """`engine`: by default PlainEngine."""
 
-    def __init__(self, places: Sequence[str], wish: ImproveOptions, engine: ImproveEngine | None = None) -> None:
-        self._wish = wish
+    def __init__(self, places: Sequence[str], options: ImproveOptions, engine: ImproveEngine | None = None) -> None:
+        self._options = options
         self._observer = Observer(places)
         self._engine = engine or PlainEngine()
         self._distances = Distances()
         self._measured_at = 0.0
         self._acted: deque[float] = deque()  # when links were exchanged, in the last minute
-        self._recent: list[Sighting] = []  # of the events since the last look, for how long they took
+        self._recent: list[Sighting] = []  # of the events since the last round, for their latencies
         self._since: float | None = None
         self._number = 0
 
-    async def first_look(self) -> None:
-        """Brokers begin to note what passes.
+    async def begin(self) -> None:
+        """Observe once, so that brokers begin to note events.
 
-        Raises PleachError where they cannot be seen, or prices or the protocol do not fit.
+        Raises PleachError where they do not answer, or prices or the protocol do not fit.
         """
-        look = await self._observer.look()
-        check_fits(self._wish.protocol, look.survey.circumstances)
-        await self._costs(look)
+        observed = await self._observer.observe()
+        check_fits(self._options.protocol, observed.survey.circumstances)
+        await self._costs(observed)
         self._since = time.time()
 
     async def round(self) -> ImproveRound:
-        """Whatever goes wrong is part of the answer: brokers that start again are there the next time."""
+        """Failures are part of the result: a broker that restarts is there in the next round."""
         self._number += 1
         try:
             return await self._round()
@@ -166,16 +165,16 @@ class Improver:
             return ImproveRound(self._number, time.time(), "not seen", trouble=str(error))
 
     async def _round(self) -> ImproveRound:
-        look = await self._observer.look()
-        since, until = self._since or look.at - self._wish.every, look.at - LAG_SECONDS
+        observed = await self._observer.observe()
+        since, until = self._since or observed.at - self._options.every, observed.at - LAG_SECONDS
         self._since = max(since, until)
-        self._recent = [each for each in self._recent if each.at >= since] + list(look.sightings)
-        pick = await self._engine.pick(look.sightings, since, until)
-        proposal = await self._proposed(look, pick)
+        self._recent = [each for each in self._recent if each.at >= since] + list(observed.sightings)
+        pick = await self._engine.pick(observed.sightings, since, until)
+        proposal = await self._proposed(observed, pick)
         taken = seconds_taken(self._recent, since, until)
         seen = ImproveRound(
             self._number,
-            look.at,
+            observed.at,
             proposal.verdict,
             pick.events * pick.one_in,
             pick.one_in,
@@ -186,62 +185,64 @@ class Improver:
             if proposal.is_worth_it
             else (),
         )
-        return await self._acted_on(seen, proposal, look)
+        return await self._acted_on(seen, proposal, observed)
 
-    async def _proposed(self, look: Look, pick: TrafficSample) -> Proposal:
-        wish = self._wish
-        task = SearchTask(wish.rules.problem(pick, look.tree, await self._costs(look)), look.tree, wish.seed)
-        starts = wish.starts if len(look.tree) > OTHER_TREES_FROM else 1  # the tree itself
+    async def _proposed(self, observed: Observation, pick: TrafficSample) -> Proposal:
+        options = self._options
+        task = SearchTask(
+            options.rules.problem(pick, observed.tree, await self._costs(observed)), observed.tree, options.seed
+        )
+        starts = options.starts if len(observed.tree) > OTHER_TREES_FROM else 1  # the tree itself
         ends = await self._engine.searched(task, starts)
-        return proposed(task, ends, pick, wish.rules, leave=self._leave())
+        return proposed(task, ends, pick, options.rules, leave=self._actions_left())
 
-    async def _costs(self, look: Look) -> Costs:
-        if self._wish.prices is not None:
-            return self._wish.prices.in_zones(look.zones).costs(look.tree.brokers)
-        pairs = len(look.tree) * (len(look.tree) - 1) / 2
-        if look.at - self._measured_at >= pairs / MEASURED_PER_SECOND_MAX:
-            self._distances.measured(await measured(look))
-            self._measured_at = look.at
-        return self._distances.costs(look.tree, look.zones)
+    async def _costs(self, observed: Observation) -> Costs:
+        if self._options.prices is not None:
+            return self._options.prices.in_zones(observed.zones).costs(observed.tree.brokers)
+        pairs = len(observed.tree) * (len(observed.tree) - 1) / 2
+        if observed.at - self._measured_at >= pairs / MEASURED_PER_SECOND_MAX:
+            self._distances.measured(await measured(observed))
+            self._measured_at = observed.at
+        return self._distances.costs(observed.tree, observed.zones)
 
-    def _leave(self) -> int:
+    def _actions_left(self) -> int:
         while self._acted and self._acted[0] < time.monotonic() - MINUTE:
             self._acted.popleft()
-        return self._wish.actions_per_minute_max - len(self._acted)
+        return self._options.actions_per_minute_max - len(self._acted)
 
-    async def _acted_on(self, seen: ImproveRound, proposal: Proposal, look: Look) -> ImproveRound:
-        if not proposal.is_worth_it or self._wish.dry_run:
+    async def _acted_on(self, seen: ImproveRound, proposal: Proposal, observed: Observation) -> ImproveRound:
+        if not proposal.is_worth_it or self._options.dry_run:
             return seen
-        plan = self._plan(proposal, look)
+        plan = self._plan(proposal, observed)
         self._acted.extend([time.monotonic()] * len(seen.exchanges))
-        outcome = await apply_plan(plan, Directory.of(look.survey))
+        outcome = await apply_plan(plan, Directory.of(observed.survey))
         trouble = "" if outcome.complete else "; ".join(outcome.lines())
         return msgspec.structs.replace(seen, is_done=outcome.complete, trouble=trouble)
 
-    def _plan(self, proposal: Proposal, look: Look) -> Plan:
-        return proposal.order.plan(self._wish.protocol, look.survey.circumstances)
+    def _plan(self, proposal: Proposal, observed: Observation) -> Plan:
+        return proposal.order.plan(self._options.protocol, observed.survey.circumstances)
 
 
 async def improve(
     places: Sequence[str],
-    wish: ImproveOptions | None = None,
+    options: ImproveOptions | None = None,
     *,
     rounds_max: int | None = None,
     on_round: Callable[[ImproveRound], None] = lambda _: None,
     engine: ImproveEngine | None = None,
 ) -> ImproveOutcome:
-    """Improve the tree of these brokers (admin addresses), for so many looks, or until cancelled.
+    """Improve the tree of these brokers (admin addresses), for so many rounds, or until cancelled.
 
-    Raises PleachError where they cannot be seen at all; what happens later is told round by round.
+    Raises PleachError where no broker answers at first; later failures are part of their rounds.
     """
-    wish = wish or ImproveOptions()
-    improver = Improver(places, wish, engine)
-    await improver.first_look()
+    options = options or ImproveOptions()
+    improver = Improver(places, options, engine)
+    await improver.begin()
     rounds: deque[ImproveRound] = deque(maxlen=ROUNDS_KEPT)
     clock = asyncio.get_running_loop().time
     due = clock()
     for _ in count() if rounds_max is None else range(rounds_max):
-        due = max(due + wish.every, clock())  # a round may have taken longer than that
+        due = max(due + options.every, clock())  # a round may have taken longer than that
         await asyncio.sleep(due - clock())
         done = await improver.round()
         log.info("round %s: %s", done.number, done.verdict)

@@ -1,4 +1,4 @@
-"""Runs of a lake, for the dashboard to replay: read with pyarrow, one at a time, when somebody wants to see one."""
+"""Runs of a lake that the dashboard replays; each is read when a page asks for it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pleach.scenario.initial_tree import OUTLINE, InitialTree, read_initial_tree
 from pleach.trace import Record, RecordKind, total_order
 from pleach.trace.parquet import count_rows, records_in, runs_in
 from pleach.trace.store import trace_files
-from pleach.web.draft import Draft
-from pleach.web.film import film_of
-from pleach.web.picture import Kind, Picture, Source
-from pleach.web.wishes import Wish
+from pleach.web.drafts import Draft
+from pleach.web.forms import DashboardRequest
+from pleach.web.replay import replay_of
+from pleach.web.snapshot import Kind, Snapshot, SourceInfo
 
 RECORDS_MAX = 1_000_000  # of one run: half a minute, and a gigabyte
 
@@ -36,18 +36,18 @@ class TraceSource:
         if not self._files:
             raise TraceError(f"{path}: there are no records in it")
 
-    async def look(self) -> Picture:
-        """Nothing moves by itself: the page plays a film."""
-        return Picture(Source(Kind.REPLAY, str(self._path), runs=tuple(sorted(self._files))), 0.0)
+    async def snapshot(self) -> Snapshot:
+        """Only the names of the runs: the page plays a replay."""
+        return Snapshot(SourceInfo(Kind.REPLAY, str(self._path), runs=tuple(sorted(self._files))), 0.0)
 
-    async def draft(self, wish: Wish) -> Draft:
-        raise InvalidInputError(f"{type(wish).__name__.lower()}: what is recorded cannot be changed")
+    async def draft(self, request: DashboardRequest) -> Draft:
+        raise InvalidInputError(f"{type(request).__name__.lower()}: what is recorded cannot be changed")
 
     async def detail(self, broker: Node) -> dict[str, Any]:
-        raise InvalidInputError(f"{broker}: a trace does not tell more")
+        raise InvalidInputError(f"{broker}: a trace has no status of brokers")
 
     async def interested(self, wanted: Filter) -> dict[Node, list[str]]:
-        """Of all runs: whoever subscribed, then or later."""
+        """Clients of all runs that subscribed at any time."""
         return await asyncio.to_thread(self._interested, wanted)
 
     def _interested(self, wanted: Filter) -> dict[Node, list[str]]:
@@ -58,18 +58,18 @@ class TraceSource:
                 found.setdefault(record.who, set()).add(record.filter)
         return {client: sorted(found[client]) for client in sorted(found)}
 
-    async def film(self, run: str) -> dict[str, Any]:
+    async def replay(self, run: str) -> dict[str, Any]:
         if run not in self._files:
             raise InvalidInputError(f"{self._path} has no run {run!r}")
-        return await asyncio.to_thread(self._film, run)
+        return await asyncio.to_thread(self._replay, run)
 
-    def _film(self, run: str) -> dict[str, Any]:
+    def _replay(self, run: str) -> dict[str, Any]:
         files = self._files[run]
         rows = sum(map(count_rows, files))
         if rows > RECORDS_MAX:
             raise TraceError(f"{run}: {rows:,} records are too many; a replay takes {RECORDS_MAX:,}; record no sends")
         records: list[Record] = [record for file in files for record in records_in(file) if record.run == run]
-        return film_of(run, total_order(records), _outline(files[0]))
+        return replay_of(run, total_order(records), _outline(files[0]))
 
 
 def _outline(file: Path) -> InitialTree | None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pleach.web.guard import Guard
+from pleach.web.access import AccessCheck
 
 HOST = {"host": "127.0.0.1:7800"}
 
@@ -11,16 +11,16 @@ HOST = {"host": "127.0.0.1:7800"}
     "host", ["127.0.0.1:7800", "localhost:7800", "[::1]:7800", "10.0.0.2", "LOCALHOST", "board.example:80"]
 )
 def test_addresses_and_known_names_are_seen(host):
-    assert Guard(["board.example"]).why_not_seen({"host": host}) == ""
+    assert AccessCheck(["board.example"]).why_not_seen({"host": host}) == ""
 
 
 @pytest.mark.parametrize("host", ["evil.example:7800", "", "127.0.0.1.evil.example", "localhost.evil.example:7800"])
 def test_a_name_that_was_pointed_at_us_is_not(host):
-    assert "nothing here is called" in Guard(["board.example"]).why_not_seen({"host": host})
+    assert "nothing here is called" in AccessCheck(["board.example"]).why_not_seen({"host": host})
 
 
 def test_the_page_itself_may_act():
-    guard = Guard()
+    guard = AccessCheck()
     fields = {**HOST, "x-pleach-token": guard.token, "origin": "http://127.0.0.1:7800", "sec-fetch-site": "same-origin"}
     assert guard.why_not_done(fields) == ""
 
@@ -39,9 +39,9 @@ def test_the_page_itself_may_act():
     ],
 )
 def test_others_may_not(change, reason):
-    guard = Guard()
+    guard = AccessCheck()
     assert reason in guard.why_not_done({**HOST, "x-pleach-token": guard.token, **change})
 
 
 def test_tokens_are_of_one_process():
-    assert Guard().token != Guard().token
+    assert AccessCheck().token != AccessCheck().token

@@ -1,11 +1,11 @@
-"""The picture of brokers that run, in this loop over real sockets."""
+"""The snapshot of brokers that run, in this loop over real sockets."""
 
 import asyncio
 
 import pleach
 from pleach.core.events.language import parse_filter
-from pleach.web.walk import LiveSource
-from pleach.web.wishes import Swap
+from pleach.core.overlay.plans import SwapStep
+from pleach.web.live_source import LiveSource
 from support.live.daemons import chain
 from support.live.tiny_broker import until
 
@@ -18,7 +18,7 @@ def test_the_tree_its_zones_clients_and_traffic(tmp_path):
     async def test():
         async with chain(tmp_path, zone="here") as running:
             source = source_at(running, "a")
-            await source.look()
+            await source.snapshot()
             address = f"pleach://{running.ready['a'].client}"
             async with (
                 pleach.connect(address, name="reader") as reader,
@@ -29,21 +29,21 @@ def test_the_tree_its_zones_clients_and_traffic(tmp_path):
                 for number in range(20):
                     await writer.publish({"x": number})
                 await until(lambda: len(got) == 18)
-                picture = await source.look()
+                snapshot = await source.snapshot()
                 interested = await source.interested(parse_filter("x = 5"))
                 nobody = await source.interested(parse_filter("x = 1"))
                 detail = await source.detail("a")
-        assert set(picture.brokers) == {"a", "b", "c"}
-        assert {broker.zone for broker in picture.brokers.values()} == {"here"}
-        assert set(picture.links) == {"a\nb", "b\nc"}
-        link = picture.links["b\nc"]
+        assert set(snapshot.brokers) == {"a", "b", "c"}
+        assert {broker.zone for broker in snapshot.brokers.values()} == {"here"}
+        assert set(snapshot.links) == {"a\nb", "b\nc"}
+        link = snapshot.links["b\nc"]
         assert link.up
         assert link.back > 100  # bytes per second, from c to b
         assert 0 < link.round_trip < 30
-        assert {name: client.broker for name, client in picture.clients.items()} == {"reader": "a", "writer": "c"}
-        assert picture.counters.published == 20
-        assert picture.counters.delivered == 18
-        assert picture.counters.publish_rate > 0
+        assert {name: client.broker for name, client in snapshot.clients.items()} == {"reader": "a", "writer": "c"}
+        assert snapshot.counters.published == 20
+        assert snapshot.counters.delivered == 18
+        assert snapshot.counters.publish_rate > 0
         assert interested == {"reader": ["x > 1"]}
         assert nobody == {}
         assert detail["clients"]["reader"]["subscriptions"] == {"s": "x > 1"}
@@ -55,11 +55,11 @@ def test_a_swap_is_drafted_carried_out_and_told_step_by_step(tmp_path):
     async def test():
         async with chain(tmp_path) as running:
             source = source_at(running, "b")
-            draft = await source.draft(Swap("a", "b", "c"))
-            before = await source.look()
+            draft = await source.draft(SwapStep("a", "b", "c"))
+            before = await source.snapshot()
             told = []
             left = await draft.carry_out(lambda *step: told.append(step))
-            after = await source.look()
+            after = await source.snapshot()
         assert left == ""
         assert told == [(0, "running", ""), (0, "done", "")]
         assert draft.steps == ("swap a, b, c",)
@@ -79,13 +79,13 @@ def test_one_that_is_silent_stays_in_the_picture_with_the_reason(tmp_path):
             source = source_at(running, "c")
             async with pleach.connect(f"pleach://{running.ready['c'].client}", name="reader") as reader:
                 await reader.subscribe("x > 1", name="s", callback=lambda _event: None)
-                await source.look()
+                await source.snapshot()
             await running.stop("c")  # where the walk begins
             await until(lambda: not running.node("b").is_up("c"))
-            without = await source.look()
+            without = await source.snapshot()
             await running.start("c", neighbours=("b",))
             await until(lambda: running.node("b").is_up("c"))
-            again = await source.look()
+            again = await source.snapshot()
         silent = without.brokers["c"]
         assert not silent.answers
         assert silent.trouble
@@ -104,18 +104,18 @@ def test_one_that_was_removed_is_gone(tmp_path):
     async def test():
         async with chain(tmp_path) as running:
             source = source_at(running, "a")
-            await source.look()
+            await source.snapshot()
             await running.remove("c")
             await running.ended("c")
-            return await source.look()
+            return await source.snapshot()
 
-    picture = asyncio.run(test())
-    assert set(picture.brokers) == {"a", "b"}
-    assert set(picture.links) == {"a\nb"}
-    assert "c has left the tree" in [notice.text for notice in picture.notices.values()]
+    snapshot = asyncio.run(test())
+    assert set(snapshot.brokers) == {"a", "b"}
+    assert set(snapshot.links) == {"a\nb"}
+    assert "c has left the tree" in [notice.text for notice in snapshot.notices.values()]
 
 
 def test_nobody_answers(tmp_path):
-    picture = asyncio.run(LiveSource(lambda: ["127.0.0.1:1"], "test").look())
-    assert not picture.brokers
-    assert "no broker answers" in picture.source.trouble
+    snapshot = asyncio.run(LiveSource(lambda: ["127.0.0.1:1"], "test").snapshot())
+    assert not snapshot.brokers
+    assert "no broker answers" in snapshot.source.trouble

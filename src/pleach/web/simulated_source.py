@@ -1,6 +1,6 @@
-"""A network that exists only here: as many brokers as wanted, traffic, and a tree that changes all the time.
+"""Snapshots of a simulated network, to try the dashboard: any number of brokers, traffic, a tree that keeps changing.
 
-For looking at the dashboard itself. Links are changed by the same steps as in a real tree; nothing is routed.
+Links are changed by the same steps as in a real tree; no events are routed.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from pleach.operate.operation import OperationState, OperationStep, fresh_name
 from pleach.operate.operation import OperationStatus as Asked
 from pleach.operate.survey import BrokerStatus, NeighbourStatus, Survey
 from pleach.operate.survey import ClientStatus as Session
-from pleach.web.chronicle import Chronicle
-from pleach.web.draft import Draft, Tell, draft_of_plan
-from pleach.web.journeys import Journeys, planned_drain, planned_move
-from pleach.web.picture import Broker, Client, Counters, Kind, Link, Picture, Source, link_key
-from pleach.web.wishes import CAN, Drain, Move, Wish, planned
+from pleach.web.drafts import ClientMoves, Draft, Tell, draft_of_plan, planned_drain, planned_move
+from pleach.web.forms import CAN, DashboardRequest, Drain, Move, planned
+from pleach.web.history import History
+from pleach.web.snapshot import Broker, Client, Counters, Kind, Link, Snapshot, SourceInfo, link_key
 
 BROKERS_MAX = 5_000
 DEGREE_MAX = 4
 ZONES = ("fra", "iad", "nrt", "gru", "syd", "sin")
 CLIENTS_PER_BROKER = 2
-SWAP_SECONDS = 3.0  # between changes that nobody asked for, about; fewer in small trees
+SWAP_SECONDS = 3.0  # between spontaneous changes, about; longer in small trees
 PHASE_SECONDS = 0.5
 PHASES = ("locked", "flooding", "swapping", "adopted")
 PUBLISHED_PER_SECOND = 40.0  # per broker
@@ -46,13 +45,13 @@ class SimulatedSource:
         self._load = {link: self._rng.lognormvariate(9.0, 1.2) for link in self._tree.links}  # bytes per second
         homes = self._tree.brokers
         self._clients = {f"client-{i}": self._rng.choice(homes) for i in range(CLIENTS_PER_BROKER * brokers)}
-        self._chronicle = Chronicle()
+        self._history = History()
         self._busy: dict[Node, str] = {}  # brokers that take part in an operation, and in which
         self._steps = 0
         self._swaps: set[asyncio.Task[None]] = set()
         self._swapped_at = self._began_at = time.time()
 
-    async def look(self) -> Picture:
+    async def snapshot(self) -> Snapshot:
         at = time.time()
         pause = SWAP_SECONDS / math.sqrt(len(self._tree) / 10)
         if at - self._swapped_at > pause:
@@ -60,16 +59,16 @@ class SimulatedSource:
             self._swap_somewhere()
         homes = Counter(self._clients.values())
         brokers = {name: self._broker(name, homes[name]) for name in self._tree.brokers}
-        self._chronicle.saw(brokers, at)
+        self._history.add_brokers(brokers, at)
         rate = PUBLISHED_PER_SECOND * len(self._tree)
-        return Picture(
-            source=Source(Kind.SIMULATED, f"{len(self._tree):,} simulated brokers", CAN),
+        return Snapshot(
+            source=SourceInfo(Kind.SIMULATED, f"{len(self._tree):,} simulated brokers", CAN),
             at=at,
             brokers=brokers,
             links={link_key(a, b): self._link(a, b, at) for a, b in self._tree.links},
             clients={client: Client(home, subscriptions=1) for client, home in self._clients.items()},
-            operations=self._chronicle.operations,
-            notices=self._chronicle.notices,
+            operations=self._history.operations,
+            notices=self._history.notices,
             counters=Counters(
                 published=int(rate * (at - self._began_at)),
                 delivered=int(3 * rate * (at - self._began_at)),
@@ -84,7 +83,7 @@ class SimulatedSource:
         return Broker(self._zones.get(name, ZONES[0]), operation=operation, clients=clients, held=held)
 
     def _link(self, a: Node, b: Node, at: float) -> Link:
-        """Loads that come and go slowly; a link that is new has one of its own."""
+        """Loads that vary slowly; a new link gets a load of its own."""
         mean = self._load.setdefault((a, b), self._rng.lognormvariate(9.0, 1.2))
         wave = 1 + 0.5 * math.sin(at / 7 + mean)
         near = self._zones.get(a) == self._zones.get(b)
@@ -117,25 +116,25 @@ class SimulatedSource:
                 taken = OperationStep(
                     self._steps, time.time(), name, f"{'abcdefgh'[number % 8]} {phase}", self._steps, 0
                 )
-                self._chronicle.heard(broker, [asked], [taken])
+                self._history.add_operations(broker, [asked], [taken])
             await asyncio.sleep(PHASE_SECONDS)
         self._tree = apply(self._tree, step)
         for broker in brokers:
             self._busy.pop(broker, None)
         asked.state, asked.ended_at = OperationState.DONE, time.time()
 
-    async def draft(self, wish: Wish) -> Draft:
-        match wish:
+    async def draft(self, request: DashboardRequest) -> Draft:
+        match request:
             case Drain():
-                return self._draft_of(planned_drain(self._survey(), wish), 1 / wish.rate)
+                return self._draft_of(planned_drain(self._survey(), request), 1 / request.rate)
             case Move():
-                return self._draft_of(planned_move(self._survey(), wish), PHASE_SECONDS)
+                return self._draft_of(planned_move(self._survey(), request), PHASE_SECONDS)
             case _:
-                plan = planned(wish, self._tree)
+                plan = planned(request, self._tree)
                 return draft_of_plan(plan, lambda watch: self._run(plan, watch))
 
     async def _run(self, plan: Plan, watch: Watch) -> PlanOutcome:
-        """One step after another: it is only for show."""
+        """Carry out the steps one after the other."""
         run = PlanRun(plan, fresh_name())
         while not run.is_over:
             operation = next(iter(run.startable()))
@@ -145,12 +144,12 @@ class SimulatedSource:
             run.done(operation.name)
             watch.ended(StepEnd(operation, OperationState.DONE, "", PHASE_SECONDS * len(PHASES)))
         for gone in sorted({*plan.start.brokers} - {*plan.result.brokers}):
-            heir = self._tree.brokers[0]
-            self._clients = {c: heir if home == gone else home for c, home in self._clients.items()}
+            target = self._tree.brokers[0]
+            self._clients = {c: target if home == gone else home for c, home in self._clients.items()}
         return run.outcome()
 
     def _survey(self) -> Survey:
-        """As brokers would tell it, so that what is refused of them is refused here."""
+        """A survey of the simulated brokers, so that the same requests are refused as by real ones."""
         found = {}
         for name in self._tree.brokers:
             neighbours = {other: NeighbourStatus(up=True, queued=0) for other in self._tree.neighbours(name)}
@@ -159,19 +158,20 @@ class SimulatedSource:
             found[home].clients[client] = Session(up=True, queued=0, subscriptions_count=1)
         return Survey(found, dict.fromkeys(found, ""))
 
-    def _draft_of(self, journeys: Journeys, pause: float) -> Draft:
+    def _draft_of(self, moves: ClientMoves, pause: float) -> Draft:
         async def carry_out(tell: Tell) -> str:
-            for number, moving in enumerate(journeys.moves):
+            for number, moving in enumerate(moves.moves):
                 tell(number, "running", "")
                 await asyncio.sleep(pause)
                 self._clients[moving.client] = moving.path[-1]
                 at = time.time()
-                asked = Asked(moving.operation, f"move {moving.client}", moving.path, OperationState.DONE, ended_at=at)
-                self._chronicle.heard(moving.path[0], [asked], [])
+                name = moving.request.operation
+                asked = Asked(name, f"move {moving.client}", moving.path, OperationState.DONE, ended_at=at)
+                self._history.add_operations(moving.path[0], [asked], [])
                 tell(number, "done", "")
             return ""
 
-        return Draft(journeys.shown, journeys.steps, carry_out)
+        return Draft(moves.shown, moves.steps, carry_out)
 
     # The rest --------------------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class SimulatedSource:
     async def interested(self, wanted: Filter) -> dict[Node, list[str]]:  # noqa: ARG002 - nobody is
         return {}
 
-    async def film(self, run: str) -> dict[str, Any]:
+    async def replay(self, run: str) -> dict[str, Any]:
         raise InvalidInputError(f"no run {run!r}: these brokers are simulated")
 
 
@@ -203,7 +203,7 @@ def _grown(count: int, rng: Random) -> Topology:
 
 
 def _zones(tree: Topology) -> dict[Node, str]:
-    """Parts that hang together, of about one size: the largest is cut in two until there are enough."""
+    """Connected parts of about the same size: the largest is cut in two until there are enough."""
     parts = [{*tree.brokers}]
     while len(parts) < min(len(ZONES), len(tree)):
         largest = max(parts, key=len)

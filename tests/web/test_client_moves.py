@@ -7,12 +7,11 @@ import pytest
 import pleach
 from pleach.errors import InvalidInputError, SurveyError, TopologyError
 from pleach.operate.survey import BrokerStatus, ClientStatus, NeighbourStatus, Survey
-from pleach.web import simulated
-from pleach.web.draft import Draft
-from pleach.web.journeys import NAMED_MAX, planned_drain, planned_move
-from pleach.web.simulated import SimulatedSource
-from pleach.web.walk import LiveSource
-from pleach.web.wishes import Drain, Move
+from pleach.web import simulated_source
+from pleach.web.drafts import NAMED_MAX, Draft, planned_drain, planned_move
+from pleach.web.forms import Drain, Move
+from pleach.web.live_source import LiveSource
+from pleach.web.simulated_source import SimulatedSource
 from support.live.daemons import chain
 
 
@@ -60,7 +59,7 @@ def test_a_preview_of_many_has_an_end():
 
 
 @pytest.mark.parametrize(
-    ("clients", "wish", "error", "says"),
+    ("clients", "wanted", "error", "says"),
     [
         ({}, Move("k", "c"), SurveyError, "no broker has a client 'k'"),
         ({"k": True}, Move("k", "z"), TopologyError, "'z' is not a broker of this tree; there are a, b, c"),
@@ -73,10 +72,10 @@ def test_a_preview_of_many_has_an_end():
         ({"k": False}, Drain("a"), InvalidInputError, "nobody would leave a: k: it is not connected"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_help(clients, wish, error, says):
-    planned = planned_move if isinstance(wish, Move) else planned_drain
+def test_what_makes_no_sense_is_refused_with_help(clients, wanted, error, says):
+    planned = planned_move if isinstance(wanted, Move) else planned_drain
     with pytest.raises(error) as refusal:
-        planned(found(**clients), wish)
+        planned(found(**clients), wanted)
     assert says in str(refusal.value)
 
 
@@ -89,7 +88,7 @@ def test_clients_are_moved_drained_and_refused(tmp_path):
         left = await draft.carry_out(lambda *step: told.append(step))
         return left, told
 
-    async def story():
+    async def operation():
         async with chain(tmp_path) as running:
             source = LiveSource(lambda: [running.ready["a"].admin], "test")
             address = f"pleach://{running.ready['a'].client}"
@@ -103,7 +102,7 @@ def test_clients_are_moved_drained_and_refused(tmp_path):
                 clients = {name: sorted(running.node(name).broker.sessions.clients) for name in "abc"}
             return moved, overtaken, drained, clients
 
-    moved, overtaken, drained, clients = asyncio.run(story())
+    moved, overtaken, drained, clients = asyncio.run(operation())
     assert moved == ("", [(0, "running", ""), (0, "done", "")])
     reason, told = overtaken
     assert told == [(0, "running", ""), (0, "refused", reason)]
@@ -116,16 +115,16 @@ def test_clients_are_moved_drained_and_refused(tmp_path):
 
 
 def test_simulated_clients_move_too(monkeypatch):
-    monkeypatch.setattr(simulated, "PHASE_SECONDS", 0.0)
+    monkeypatch.setattr(simulated_source, "PHASE_SECONDS", 0.0)
 
-    async def story():
+    async def operation():
         source = SimulatedSource(10, 1)
-        before = await source.look()
+        before = await source.snapshot()
         home = before.clients["client-0"].broker
         await (await source.draft(Drain(home, rate=1_000.0))).carry_out(lambda *_: None)
-        return home, before, await source.look()
+        return home, before, await source.snapshot()
 
-    home, before, after = asyncio.run(story())
+    home, before, after = asyncio.run(operation())
     assert before.brokers[home].clients > 0
     assert after.brokers[home].clients == 0
     assert before.brokers.keys() == after.brokers.keys()

@@ -1,6 +1,6 @@
-"""The picture of brokers that run: their tree is walked over the operators' ports, again and again.
+"""Snapshots of running brokers, which are polled over their operators' ports.
 
-A broker that does not answer stays in the picture as long as a neighbour speaks of it, with the reason.
+A broker that does not answer stays in the snapshot as long as a neighbour names it, with the reason.
 """
 
 from __future__ import annotations
@@ -20,61 +20,60 @@ from pleach.errors import InvalidInputError
 from pleach.net.http_client import ask
 from pleach.operate.apply import Directory, Watch, apply_plan, check_newcomers
 from pleach.operate.survey import BrokerStatus, Survey, settled_survey, survey
-from pleach.web.chronicle import Chronicle, Told
-from pleach.web.draft import Draft, draft_of_plan
-from pleach.web.journeys import draft_of_drain, draft_of_move
-from pleach.web.picture import Broker, Client, Counters, Kind, Link, Picture, Source, link_key
+from pleach.web.drafts import Draft, draft_of_drain, draft_of_move, draft_of_plan
+from pleach.web.forms import CAN, Add, DashboardRequest, Drain, Move, Remove, TreeRequest, planned
+from pleach.web.history import GlanceReport, History
 from pleach.web.rates import Rates
-from pleach.web.wishes import CAN, Add, Drain, Move, Remove, TreeWish, Wish, planned
+from pleach.web.snapshot import Broker, Client, Counters, Kind, Link, Snapshot, SourceInfo, link_key
 
 GLANCE = "/glance"
 
 
 class LiveSource:
-    """`places`: admin addresses to begin at, and directories with ready lines; asked for when they are needed."""
+    """`places`: returns the admin addresses to begin at, and directories with ready lines."""
 
     def __init__(self, places: Callable[[], Sequence[str]], title: str) -> None:
         self._places = places
         self._title = title
-        self._last: dict[Node, BrokerStatus] = {}  # of brokers in the picture, whether they answer now or not
+        self._last: dict[Node, BrokerStatus] = {}  # of brokers in the snapshot, whether they answer now or not
         self._admin: dict[Node, str] = {}
         self._rates = Rates()
-        self._chronicle = Chronicle()
+        self._history = History()
 
     @property
     def _starts(self) -> list[str]:
-        """Wherever somebody has answered before: one broker that is down must not hide the rest."""
+        """Also all addresses that answered before: one broker that is down must not hide the rest."""
         return list(dict.fromkeys([*self._places(), *self._admin.values()]))
 
-    async def look(self) -> Picture:
+    async def snapshot(self) -> Snapshot:
         at = time.time()
         found = await survey(self._starts, GLANCE)
         self._remember(found)
         for name, status in sorted(found.found.items()):
-            told = msgspec.convert(status.raw, Told)
-            self._chronicle.heard(name, told.operations, told.steps)
+            told = msgspec.convert(status.raw, GlanceReport)
+            self._history.add_operations(name, told.operations, told.steps)
         brokers = {name: self._broker(name, found) for name in sorted(self._last)}
-        self._chronicle.saw(brokers, at)
-        picture = Picture(
-            source=Source(Kind.LIVE, self._title, CAN, trouble=self._trouble(found)),
+        self._history.add_brokers(brokers, at)
+        snapshot = Snapshot(
+            source=SourceInfo(Kind.LIVE, self._title, CAN, trouble=self._trouble(found)),
             at=at,
             brokers=brokers,
             links=dict(self._links(found, at)),
             clients=_clients(self._last, found),
-            operations=self._chronicle.operations,
-            notices=self._chronicle.notices,
+            operations=self._history.operations,
+            notices=self._history.notices,
             counters=self._counters(found, at),
         )
         self._rates.turn()
-        return picture
+        return snapshot
 
-    # The picture -----------------------------------------------------------------------------------------------
+    # The snapshot -----------------------------------------------------------------------------------------------
 
     def _remember(self, found: Survey) -> None:
-        """Who answers, and of the others whom somebody speaks of: who answers knows better than our memory."""
-        spoken = {name for status in found.found.values() for name in status.neighbours}
+        """Keep the brokers that answer, and the last status of those that they name."""
+        named = {name for status in found.found.values() for name in status.neighbours}
         kept: dict[Node, BrokerStatus] = dict(found.found)
-        waiting = sorted(spoken - kept.keys()) if found.found else sorted(self._last)
+        waiting = sorted(named - kept.keys()) if found.found else sorted(self._last)
         while waiting:
             name = waiting.pop()
             if name not in kept:
@@ -88,15 +87,15 @@ class LiveSource:
         if name not in found.found:
             address = self._admin.get(name, "")
             silent = found.unreachable.get(name) or found.unreachable.get(address)
-            reason = silent or "it has told nobody where its operators' port is"
+            reason = silent or "it has told nobody its admin address"
             last = self._last[name]
             clients = last.raw["clients_count"] if last.raw else 0
             return Broker(
-                _zone(last), answers=False, trouble=reason, durable=last.durable, clients=clients, admin=address
+                last.zone, answers=False, trouble=reason, durable=last.durable, clients=clients, admin=address
             )
         status = found.found[name]
         return Broker(
-            zone=_zone(status),
+            zone=status.zone,
             trouble="; ".join(status.reasons),
             durable=status.durable,
             operation=status.operation,
@@ -110,9 +109,9 @@ class LiveSource:
         names = sorted({link_key(a, b) for a, status in self._last.items() for b in status.neighbours})
         for key in names:
             a, b = key.split("\n")
-            there, back = _told_by(found, a, b), _told_by(found, b, a)
+            there, back = _reported_by(found, a, b), _reported_by(found, b, a)
             if there is None and back is None and (a in found.found or b in found.found):
-                continue  # a memory of one that is silent; who answers says that there is no such link
+                continue  # remembered of a broker that does not answer; the other end says that there is no such link
             sides = [side for side in (there, back) if side is not None]
             trips = [side["round_trip"] for side in sides if side["round_trip"] is not None]
             yield (
@@ -149,23 +148,23 @@ class LiveSource:
         tried = "; ".join(f"{who}: {why}" for who, why in sorted(found.unreachable.items()))
         return f"no broker answers ({tried}); are these admin addresses, and do the brokers run?"
 
-    # What is asked ---------------------------------------------------------------------------------------------
+    # Requests ---------------------------------------------------------------------------------------------
 
-    async def draft(self, wish: Wish) -> Draft:
-        more = [wish.at] if isinstance(wish, Add) else []
+    async def draft(self, request: DashboardRequest) -> Draft:
+        more = [request.at] if isinstance(request, Add) else []
         found = await settled_survey([*self._starts, *more])
-        match wish:
+        match request:
             case Drain():
-                return draft_of_drain(found, wish)
+                return draft_of_drain(found, request)
             case Move():
-                return draft_of_move(found, wish)
+                return draft_of_move(found, request)
             case _:
-                return self._draft_of_plan(found, wish)
+                return self._draft_of_plan(found, request)
 
-    def _draft_of_plan(self, found: Survey, wish: TreeWish) -> Draft:
-        plan = planned(wish, found.topology())
+    def _draft_of_plan(self, found: Survey, request: TreeRequest) -> Draft:
+        plan = planned(request, found.topology())
         check_newcomers(plan, found)
-        detach_absent = isinstance(wish, Remove) and wish.detach_absent
+        detach_absent = isinstance(request, Remove) and request.detach_absent
 
         async def apply(watch: Watch) -> PlanOutcome:
             return await apply_plan(plan, Directory.of(found), detach_absent=detach_absent, watch=watch)
@@ -193,26 +192,22 @@ class LiveSource:
                 result.setdefault(client, []).append(text)
         return result
 
-    async def film(self, run: str) -> dict[str, Any]:
+    async def replay(self, run: str) -> dict[str, Any]:
         raise InvalidInputError(f"no run {run!r}: these brokers run; `pleach dashboard --trace LAKE` replays a trace")
 
 
-def _told_by(found: Survey, a: Node, b: Node) -> dict[str, Any] | None:
-    """What a says of its link to b; None if it does not answer, or has no such link."""
+def _reported_by(found: Survey, a: Node, b: Node) -> dict[str, Any] | None:
+    """What a reports of its link to b; None if it does not answer, or has no such link."""
     if a not in found.found:
         return None
     side: dict[str, Any] | None = found.found[a].raw["neighbours"].get(b)
     return side
 
 
-def _zone(status: BrokerStatus) -> str:
-    return str(status.raw["zone"]) if status.raw else ""
-
-
 def _clients(brokers: Mapping[Node, BrokerStatus], found: Survey) -> dict[Node, Client]:
-    """One that moves is with two brokers for a moment: the one that it is connected to counts.
+    """A client that moves is at two brokers for a moment: the one that it is connected to counts.
 
-    Those of a broker that is silent are where they were, as far as anybody knows, and not connected.
+    Clients of a broker that does not answer are shown where they were, and not connected.
     """
     seen: dict[Node, Client] = {}
     for name, status in sorted(brokers.items()):

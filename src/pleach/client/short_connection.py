@@ -1,8 +1,8 @@
-"""A client that has no process of its own: it comes, says what it has to say, and goes; a reader hears the answers.
+"""Short, blocking connections of a client that has no process of its own: it sends payloads and leaves.
 
-Its session lies at the broker. Whoever knows name and epoch can take it up: the broker says how far it has heard
-(`taken`), and what is said again under a number that it has is not heard twice. So work that is done anew after a
-failure, by whatever process, is done once.
+Its session is kept by the broker, and any process that knows name and epoch can continue it: the broker says how many
+payloads it has received (`taken`), and ignores a payload that is sent again under its number. So work that is repeated
+after a failure, by whatever process, is done once. The broker's answers are read by a reader (reader.py).
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from pleach.net.blocking_connection import greet
 
 
 class Identity(NamedTuple):
-    """A client, in one of its lives."""
+    """A client and its epoch."""
 
     name: Node
     epoch: int
 
 
 class SessionPosition(NamedTuple):
-    """What a client knows of its session with a broker: the broker's life, and up to where it has consumed."""
+    """What a client knows of its session with a broker."""
 
-    life: int = 0  # 0: never met
-    received: int = 0
-    said: int = 0  # what it will not say again
+    life: int = 0  # the broker's epoch; 0: not known
+    received: int = 0  # consumed up to this payload
+    said: int = 0  # payloads that will not be sent again
 
 
-STRANGER = SessionPosition()
+NO_SESSION = SessionPosition()
 
 
 class ShortConnection:
-    """Raises OSError where the connection breaks: come again. Raises ClientFencedError, SessionLostError."""
+    """Raises OSError where the connection breaks: try again. Raises ClientFencedError, SessionLostError."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ShortConnection:
         who: Identity,
         seconds: float,
         *,
-        standing: SessionPosition = STRANGER,
+        standing: SessionPosition = NO_SESSION,
         broker: Node = "",
     ) -> None:
         hello = Hello(who.name, who.epoch, standing.life, standing.received, standing.said + 1, role="client")
@@ -52,8 +52,8 @@ class ShortConnection:
         self._wire, answer = greet(address, hello, seconds, broker=broker)
         self.broker = answer.node
         self.life = answer.epoch
-        self.first = answer.first  # of what the broker has for us
-        self.taken = answer.received if answer.peer_epoch == who.epoch else 0  # of what we have said
+        self.first = answer.first  # payload that the broker has for us
+        self.taken = answer.received if answer.peer_epoch == who.epoch else 0  # payloads that it has received from us
 
     def __enter__(self) -> Self:
         return self
@@ -65,7 +65,7 @@ class ShortConnection:
         self._wire.send(Data(number, payload))
 
     def until_taken(self, number: int) -> None:
-        """Wait until the broker has what was said, on its disk if it has one. Its answers are left to readers."""
+        """Wait until the broker has received the payload, on its disk if it has one. Answers are left to readers."""
         deadline = time.monotonic() + self._seconds
         while self.taken < number:
             frame = self._wire.receive(deadline - time.monotonic())
@@ -75,7 +75,7 @@ class ShortConnection:
                 raise TimeoutError("no answer in time")
 
     def stay(self, seconds: float) -> None:
-        """Wait, and let the broker know that we are still here."""
+        """Wait, and send the broker a heartbeat."""
         deadline = time.monotonic() + seconds
         self._wire.send(Ping())
         with contextlib.suppress(TimeoutError):
@@ -83,4 +83,4 @@ class ShortConnection:
                 self._wire.receive(left)
 
     def leave(self) -> None:
-        self._wire.send(Bye(ByeReason.LEAVING, "all is said"))
+        self._wire.send(Bye(ByeReason.LEAVING, "done"))

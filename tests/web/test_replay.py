@@ -10,11 +10,10 @@ from pleach.scenario.initial_tree import OUTLINE, initial_tree, read_initial_tre
 from pleach.scenario.load import load_scenario
 from pleach.sim.run import run_scenario
 from pleach.trace import Record, RecordKind, write_trace
-from pleach.web import tape
-from pleach.web.film import film_of
+from pleach.web import trace_source
 from pleach.web.patch import merged
-from pleach.web.stage import inferred
-from pleach.web.tape import TraceSource
+from pleach.web.replay import inferred, replay_of
+from pleach.web.trace_source import TraceSource
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -32,14 +31,14 @@ def pictures(film):
         yield frame["at"], shown
 
 
-def links_of(picture):
-    return sorted(tuple(key.split("\n")) for key in picture["links"])
+def links_of(snapshot):
+    return sorted(tuple(key.split("\n")) for key in snapshot["links"])
 
 
 @cache
 def film_of_example(name):
     scenario, records = recorded(name)
-    return film_of("run", records, read_initial_tree(initial_tree(scenario)))
+    return replay_of("run", records, read_initial_tree(initial_tree(scenario)))
 
 
 def test_the_tree_changes_as_operations_are_done():
@@ -71,7 +70,9 @@ def test_operations_are_told_step_by_step():
 
 def test_there_is_a_frame_for_each_step():
     """Or a swap of 60 ms in a run of minutes would be over between two frames."""
-    shown = [picture["operations"].get("1", {}).get("steps", {}) for _, picture in pictures(film_of_example("reweave"))]
+    shown = [
+        snapshot["operations"].get("1", {}).get("steps", {}) for _, snapshot in pictures(film_of_example("reweave"))
+    ]
     assert len({len(steps) for steps in shown}) > 8
 
 
@@ -103,13 +104,13 @@ def test_without_an_outline_the_tree_is_that_of_what_was_sent():
 
 def test_without_sends_the_outline_is_enough():
     scenario, records = recorded("reweave", frozenset(RecordKind) - {RecordKind.SEND})
-    _, last = list(pictures(film_of("run", records, read_initial_tree(initial_tree(scenario)))))[-1]
+    _, last = list(pictures(replay_of("run", records, read_initial_tree(initial_tree(scenario)))))[-1]
     assert len(last["links"]) == len(last["brokers"]) - 1
     assert "flooded" not in last["operations"]["1"]  # nobody knows
 
 
 def test_a_run_of_one_moment():
-    film = film_of("run", [Record("run", 0.0, "", 1, "state", detail="ordering=causal")], None)
+    film = replay_of("run", [Record("run", 0.0, "", 1, "state", detail="ordering=causal")], None)
     assert list(pictures(film))[-1][1]["brokers"] == {}
 
 
@@ -139,17 +140,17 @@ def ask(coroutine):
 def test_a_lake_is_replayed(lake):
     place, run = lake
     source = TraceSource(place)
-    assert ask(source.look()).source.runs == (run,)
-    film = source._film(run)
+    assert ask(source.snapshot()).source.runs == (run,)
+    film = source._replay(run)
     assert len(list(pictures(film))) > 100
 
 
 def test_what_is_not_there_is_said(lake, tmp_path, monkeypatch):
     place, run = lake
     with pytest.raises(PleachError, match="no run 'other'"):
-        ask(TraceSource(place).film("other"))
+        ask(TraceSource(place).replay("other"))
     with pytest.raises(TraceError, match="no such file"):
         TraceSource(tmp_path / "nowhere")
-    monkeypatch.setattr(tape, "RECORDS_MAX", 3)
+    monkeypatch.setattr(trace_source, "RECORDS_MAX", 3)
     with pytest.raises(TraceError, match="too many"):
-        TraceSource(place)._film(run)
+        TraceSource(place)._replay(run)
