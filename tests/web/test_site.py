@@ -5,13 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from support.web.http_talk import talk, watching
 
 from pleach.web import stream
 from pleach.web.patch import merged
 from pleach.web.simulated_source import SimulatedSource
 from pleach.web.site import page_files
-from support.web.dashboard_requests import talk
+from support.web.dashboard_requests import talk, watching
 
 PAGE = Path(__file__).parents[2] / "src/pleach/web/page"
 REFERENCES = re.compile(r"""(?:src|href|from|import)\s*[=(]?\s*["']([^"'#]+)["']""")

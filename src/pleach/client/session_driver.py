@@ -36,7 +36,7 @@ from pleach.core.messages.runs import Run
 from pleach.errors import ClientError, ClientFencedError, ConnectError, SessionLostError, StoreError
 from pleach.net.addresses import Address, backoff
 from pleach.net.alarm import Alarm
-from pleach.trace.departed import HELD
+from pleach.trace.broker_losses import HELD
 
 log = logging.getLogger(__name__)
 

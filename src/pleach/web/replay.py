@@ -239,7 +239,7 @@ class TraceState:
         )
 
 
-def replay_of(run: str, records: Sequence[Record], outline: Outline | None) -> dict[str, Any]:
+def replay_of(run: str, records: Sequence[Record], outline: InitialTree | None) -> dict[str, Any]:
     """What page/replay.js plays. `records` are in total order."""
     began, ended = records[0].at, records[-1].at
     tree = outline or inferred(records)
