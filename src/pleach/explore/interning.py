@@ -1,4 +1,4 @@
-"""Small numbers for values that occur again and again."""
+"""An interner: small numbers for values that occur repeatedly."""
 
 from __future__ import annotations
 

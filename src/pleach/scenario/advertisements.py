@@ -1,4 +1,4 @@
-"""What follows from a client: advertisements of what it publishes, ids of what it subscribes to."""
+"""Advertisements derived from the events of a client, and names of its subscriptions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _any_of(values: tuple[Constant, ...]) -> Constraint:
 def subscription_names(scenario: Scenario, client: ScenarioClient) -> dict[Filter, str]:
     """The name of each filter that the client ever subscribes to: `s1`, `s2`, … in order of appearance.
 
-    By filter, not by text: subscribing twice to the same is subscribing once, however it is spelled.
+    By filter, not by text: two spellings of one filter are one subscription.
     """
     later = [s.filter for s in scenario.steps if isinstance(s, SubscribeStep) and s.client == client.id]
     distinct = dict.fromkeys(parse_filter(text) for text in [*client.subscribe, *later])
@@ -60,7 +60,7 @@ def subscription_names(scenario: Scenario, client: ScenarioClient) -> dict[Filte
 
 
 def initial_advertisements(scenario: Scenario, client: ScenarioClient) -> tuple[str, ...]:
-    """What the client advertises at the start: what the file says, or what follows from all its events."""
+    """The advertisements of the client at the start: those of the file, or else those derived from all its events."""
     if not scenario.advertisements:
         return ()
     if client.advertise:

@@ -1,7 +1,7 @@
-"""What the clients of a scenario do by themselves: publish at intervals, and answer what they see.
+"""Loads and replies of the clients of a scenario.
 
-The world gives the seed and carries the actions out; every load and every client has a stream of its own, so that one
-client's draws do not depend on another's.
+The runner gives the seed and publishes the events; every load and every client has a random stream of its own, so that
+the draws of one client do not depend on another.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pleach.scenario.values import Attribute, Attributes, Choice, Sequence, Span
 
 
 class PlannedEvent(NamedTuple):
-    """An event to be published: `at` seconds after the start, or after what it answers."""
+    """An event to be published: `at` seconds after the start, or after the event that it replies to."""
 
     at: float
     attributes: dict[str, Value]
@@ -38,7 +38,7 @@ def publications(client: ScenarioClient, index: int, duration: float, seed: str)
 
 
 class Replies:
-    """Decides what a client answers. It keeps count, so that answers can carry a sequence."""
+    """The replies of a client, counted so that they can carry a sequence."""
 
     def __init__(self, client: ScenarioClient, seed: str) -> None:
         self._stream = Random(f"{seed}/{client.id}/reply")

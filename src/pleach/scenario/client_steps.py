@@ -1,4 +1,4 @@
-"""Steps in which a client acts: the same for every world that has clients of its own."""
+"""Steps in which a client acts, for every runner that has clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ClientStep: TypeAlias = SubscribeStep | UnsubscribeStep | AdvertiseStep | Unadve
 
 
 class ClientActions(Protocol):
-    """What the clients of a world can be made to do at once. Filters are as the file spells them."""
+    """The actions of clients, carried out at once. Filters are texts of the file."""
 
     def subscribe(self, client: Node, text: str) -> None: ...
 

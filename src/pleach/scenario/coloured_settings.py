@@ -1,4 +1,4 @@
-"""[stabilise] with `kind = "coloured"`: what all brokers agree on, and whether the periods fit (overlay/coloured/)."""
+"""Settings of [stabilise] with `kind = "coloured"` (overlay/coloured/): the shared configuration, and its checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pleach.scenario.read import instead
 from pleach.scenario.steps import AddBroker
 from pleach.scenario.values import Span
 
-DEGREE: Final = 4  # children up to which a broker takes in who has lost the tree, by default
+DEGREE: Final = 4  # children up to which a broker accepts orphans, by default
 
 
 def is_coloured(scenario: Scenario) -> bool:
@@ -24,7 +24,7 @@ def is_coloured(scenario: Scenario) -> bool:
 def check_colouring(scenario: Scenario) -> None:
     assert scenario.stabilise
     if scenario.advertisements:
-        raise FlawError(("stabilise",), "colours have no advertisements; leave `advertisements` or [stabilise] out")
+        raise FlawError(("stabilise",), "colours exclude advertisements; leave `advertisements` or [stabilise] out")
     _refuse_keys_of_others(scenario.stabilise)
     group, brokers = scenario.stabilise.group, scenario.brokers
     for i, name in enumerate(group):
@@ -45,11 +45,11 @@ def _refuse_keys_of_others(stabilise: Stabilise) -> None:
         "variant": stabilise.variant != 1,
     }
     for key in (key for key, is_given in given.items() if is_given):
-        raise FlawError(("stabilise", key), f"`{key}` has no meaning with colours; leave it out")
+        raise FlawError(("stabilise", key), f"`{key}` does not apply to coloured networks; leave it out")
 
 
 def colouring_of(scenario: Scenario) -> ColouredConfig:
-    """By default the tree may become a chain of all brokers, those included that are added later."""
+    """By default the tree may become a chain of all brokers, including those that are added later."""
     assert scenario.stabilise
     given = scenario.stabilise
     span = given.delay or _widest_of_any(scenario)
@@ -66,12 +66,12 @@ def colouring_of(scenario: Scenario) -> ColouredConfig:
 
 
 def _widest_of_any(scenario: Scenario) -> Span:
-    """Any two brokers may have a link some day."""
+    """The widest latency of any possible link."""
     return _widest([widest_latency(scenario), scenario.latency.default, *(each[2] for each in scenario.latency.links)])
 
 
 def widest_latency(scenario: Scenario) -> Span:
-    """The least and the most that a message takes on any link of the beginning, a client's among them."""
+    """The lowest and the highest latency of the initial links, including those of clients."""
     links = [*scenario.links, *((client.id, client.broker) for client in scenario.clients)]
     return _widest([scenario.latency.of(a, b) for a, b in links] or [scenario.latency.default])
 

@@ -1,4 +1,4 @@
-"""Steps of a timeline that change the tree, as the overlay knows them: one operation each, or a plan of several."""
+"""Steps of a timeline that change the tree, as one operation of the overlay or a plan of several."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TreeStep: TypeAlias = steps.Swap | steps.Exchange | steps.AddBroker | steps.Remo
 
 
 def single(step: TreeStep, *, is_leaf: bool) -> Step | None:
-    """The one operation that does it; None where it takes a plan. `is_leaf`: whether a broker to be removed is one."""
+    """The one operation for a step; None where it needs a plan. `is_leaf`: whether a broker to be removed is one."""
     match step:
         case steps.Swap(brokers=(a, b, c)):
             return SwapStep(a, b, c)
@@ -27,8 +27,8 @@ def single(step: TreeStep, *, is_leaf: bool) -> Step | None:
             assert_never(step)
 
 
-def in_colours(step: TreeStep, operation: str) -> tuple[Node, OperatorRequest]:
-    """Whom to ask in a coloured network, and for what: one request for anything. Its root knows the tree, and plans."""
+def coloured_request(step: TreeStep, operation: str) -> tuple[Node, OperatorRequest]:
+    """The broker to ask in a coloured network, and the request: always one, since the root knows the tree and plans."""
     match step:
         case steps.Swap(brokers=(a, b, c)):
             return a, RequestSwap(operation, a, b, c)

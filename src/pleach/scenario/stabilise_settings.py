@@ -1,4 +1,4 @@
-"""[stabilise]: what the periods reckon with, whether they fit, and how long the network takes to find back."""
+"""Settings of [stabilise]: bounds on delays, checks of the periods, and the time to recover from a fault."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _changes_tree(scenario: Scenario) -> bool:
 
 
 def delays_of(scenario: Scenario) -> Delays:
-    """What the file says, or what follows from its latencies and its tree; a client's own link counts as one more."""
+    """The delays of the file, or else of its latencies and its tree, with the link of a client as one more hop."""
     assert scenario.stabilise
     span = scenario.stabilise.delay or widest_latency(scenario)
     return Delays(span.low, span.high, scenario.stabilise.diameter or _diameter(scenario) + 1)
@@ -96,7 +96,7 @@ def rounds_of(scenario: Scenario) -> RebuildPeriods:
 
 
 def period_min_of(scenario: Scenario) -> float:
-    """Seconds that the period must be longer than."""
+    """The exclusive lower bound of the period, in seconds."""
     assert scenario.stabilise
     if scenario.stabilise.kind.rebuilds:
         return round_min(rounds_of(scenario), delays_of(scenario))
@@ -121,12 +121,12 @@ def flight_of(scenario: Scenario) -> float:
 
 
 def fault_detail(scenario: Scenario, fault: str, *, lasts: float = 0.0) -> str:
-    """What the trace says of a fault that damages state: how long the checks are suspended."""
+    """The detail of a state fault in the trace: for how long the oracle suspends its checks."""
     return f"{fault} stabilises={lasts + stabilisation_of(scenario):.9g} flight={flight_of(scenario):.9g}"
 
 
 def _diameter(scenario: Scenario) -> int:
-    """Links on the longest shortest way. In a tree, what is farthest from anywhere is one end of it."""
+    """The diameter in links. In a tree, the node farthest from any node is one end of a longest path."""
     if scenario.stabilise and scenario.stabilise.cyclic:
         return max(_farthest(scenario, broker)[1] for broker in scenario.brokers)
     end, _ = _farthest(scenario, scenario.brokers[0])

@@ -1,8 +1,8 @@
-"""What an operator asks for in a timeline, as requests to brokers, planned before anything happens.
+"""The steps of a timeline that change the overlay, as requests to brokers, planned in advance.
 
-Without a clock nobody knows which tree a request will meet. It is planned for the tree that all steps of earlier times
-leave behind; where it meets another one, the brokers refuse it. A link is exchanged by one request where the protocol
-works along the cycle, else by a plan of swaps, each of which waits for those that it depends on.
+Without a clock the tree that a request will find is unknown. Each is planned for the tree after all steps of earlier
+times; brokers refuse it if the tree differs. A link is exchanged by one request where the protocol works along the
+cycle, otherwise by a plan of swaps, each of which waits for those that it depends on.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def requests_by_step(scenario: Scenario) -> dict[int, list[StepRequest]]:
 
 
 def _moved(step: steps.MoveClient, name: str, topology: Topology, places: dict[Node, Node]) -> StepRequest:
-    """From where the client is if all went well so far. `places`: of clients; this one is at its target then."""
+    """The request to the broker that the client is at if all earlier steps succeed. `places`: of clients, updated."""
     if step.protocol != MoveProtocol.TRANSACTION:
-        raise ScenarioError(f"step `move_client` at {step.at:g} s by {step.protocol!r} promises nothing; leave it out")
+        raise ScenarioError(f"step `move_client` at {step.at:g} s by {step.protocol!r} has no guarantee; leave it out")
     source, places[step.client] = places[step.client], step.to
     try:
         path = topology.path(source, step.to)
@@ -82,7 +82,7 @@ def _plan(step: steps.Exchange, topology: Topology, scenario: Scenario) -> Plan:
 
 
 def _by_plan(name: str, plan: Plan, protocol: str) -> Iterator[StepRequest]:
-    """All that a plan will ask for, with what each request waits for."""
+    """The requests of a plan, each with the operations that it waits for."""
     run = PlanRun(plan, name)
     for index, step in enumerate(plan.steps):
         request = request_of(PlannedOperation(run.operation(index), step, plan.touched[index]), protocol)
@@ -90,7 +90,7 @@ def _by_plan(name: str, plan: Plan, protocol: str) -> Iterator[StepRequest]:
 
 
 def _then(topology: Topology, following: Sequence[Step]) -> Topology:
-    """The tree after these; what does not fit is for the brokers to refuse, and changes nothing."""
+    """The tree after these operations; those that do not fit are refused by brokers and change nothing."""
     try:
         return Plan.of(topology, following).result
     except StepError:
@@ -113,13 +113,13 @@ def described(request: OperatorRequest) -> str:
             assert_never(request)
 
 
-# And back: what a trace says of an operation that was asked for --------------------------------------------------
+# Back from the description in a trace --------------------------------------------------
 
 ASKED = re.compile(r"operation (\S+): (.*)")  # its name, and what it is or how it ended
 
 
 def added(broker: Node, what: str) -> Link | None:
-    """The link that comes with an operation that `broker` was asked for, by its description."""
+    """The link that an operation of `broker` adds, by its description."""
     match what.split(" "):
         case ["swap", a, _, c]:
             return a, c
@@ -133,7 +133,7 @@ def added(broker: Node, what: str) -> Link | None:
 
 
 def removed(what: str) -> Link | None:
-    """The link that goes; a broker takes all of its links along."""
+    """The link that an operation removes; None for a broker, which loses all its links."""
     match what.split(" "):
         case ["swap", a, b, _]:
             return a, b

@@ -61,7 +61,7 @@ def run_scenario(
     """Run to the end: all of the timeline, then until all is quiet.
 
     `kinds`: what to record (None: everything). `watch` is called with the brokers at every drain, `on_progress` with
-    the virtual time a hundred times on the way.
+    the virtual time a hundred times.
     """
     run = ScenarioRun(scenario, seed, kinds, watch)
     if on_progress:
@@ -151,7 +151,7 @@ class ScenarioRun:
         for name, broker in self.brokers.items():
             self.sim.add(name, self.wrapped(broker), service=service_of(self.scenario, name, self.brokers))
         for name, client in self.clients.items():
-            self.sim.add(name, self.healing.attentive(client) if self.healing else client)
+            self.sim.add(name, self.healing.wrapped_client(client) if self.healing else client)
         self.sim.on_link = self.outages.configure
         self.sim.on_concluded = self._concluded
         for a, b in (*self.scenario.links, *((c.id, c.broker) for c in self.scenario.clients)):

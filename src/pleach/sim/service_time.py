@@ -1,9 +1,8 @@
-"""How long a broker takes for a message: a time for each, and more where it has to compare filters.
+"""Service times of brokers: a constant per message, and a time per table entry where filters are compared.
 
-A broker that tells its neighbours what others do not cover holds each subscription that comes or goes against those it
-has. How long that takes depends on the implementation: PADRES, which S4 measured, goes through them, one after the
-other; ours has an index. So it is a parameter of the scenario, and nothing of it is in the broker: only the size of
-its table is asked for. A broker that tells its neighbours all compares nothing.
+With covering and merging a broker compares each subscription that comes or goes with those it has. The time for this
+depends on the implementation: PADRES, which S4 measured, scans its table; ours has an index. So it is a parameter of
+the scenario, and the broker contributes only the size of its table. Other policies compare nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pleach.core.messages import Install, InTable, Message, Node, Subscribe, Uns
 from pleach.scenario.model import Routing, Scenario
 from pleach.scenario.planted_bugs import BrokerMachine
 
-# Seconds for a message whose turn it is.
+# Seconds of work for a message.
 Service: TypeAlias = Callable[[Message], float]
 
 COMPARING = frozenset({Routing.COVERING, Routing.MERGING})
@@ -25,7 +24,7 @@ TABLE_WORK = (Subscribe, Unsubscribe, Install, Withdraw)
 
 @dataclass(frozen=True)
 class _Serving:
-    """`per_entry`: seconds for each subscription that is looked at. A broker that starts again is another one."""
+    """`per_entry`: seconds per subscription that is compared. Restarts replace the machine in `brokers`."""
 
     name: Node
     brokers: Mapping[Node, BrokerMachine]
@@ -39,11 +38,11 @@ class _Serving:
 
 
 def _is_table_work(message: Message) -> bool:
-    """Where a broker has two tables, its neighbours say which of them they mean."""
+    """Brokers with two tables wrap messages in the table that they are for."""
     return isinstance(message.message if isinstance(message, InTable) else message, TABLE_WORK)
 
 
 def service_of(scenario: Scenario, name: Node, brokers: Mapping[Node, BrokerMachine]) -> Service | None:
-    """What a broker takes; none: it handles what arrives at once."""
+    """The service time of a broker; None if it takes no time."""
     per_entry = scenario.service_per_entry if scenario.routing in COMPARING else 0.0
     return _Serving(name, brokers, scenario.service, per_entry) if scenario.service or per_entry else None

@@ -153,7 +153,7 @@ def test_state_survives_a_restart_byte_for_byte():
     run = healthy()
     for name, broker in run.brokers.items():
         data = broker.capture()
-        twin = run.operations._around.make_broker(name)
+        twin = run.operations._context.make_broker(name)
         twin.restore(data)
         assert twin.capture() == data
         assert unpack(pack(unpack(data, ColouredState)), ColouredState)
