@@ -1,4 +1,4 @@
-"""The oracle: reads the records of one run and says which promises were broken, from the trace alone.
+"""The oracle: a judgement of one run by its records alone.
 
 "Before" and "after" mean the total order of the trace (order.py). A client is its name, wherever it is
 attached. The publisher of an event is the client that its id names. An event matches a client if the filter
@@ -30,8 +30,8 @@ that counts. A fault whose detail has `stabilises=S` suspends the checks in [at,
 then, and events that are published then, are not judged; what clients know and have got is still noted.
 With `flight=F` beside it, events that were published before and accepted (acknowledged, or given to anyone)
 at most F before the fault, or later, may be lost: they may have been under way. When they were published does
-not tell: a client keeps what it publishes until what it has advertised is in effect. What sat solely on a broker
-that never returned is set apart (departed.py).
+not tell: a client keeps what it publishes until what it has advertised is in effect. Losses with brokers that
+died for good are excused (broker_losses.py).
 
 What cannot be judged gives a verdict with `unusable` set. Nothing is judged: records out of order, an
 unknown kind, filters, ids or attributes that do not parse, an id published twice, or acknowledged and

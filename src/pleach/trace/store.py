@@ -1,4 +1,4 @@
-"""Traces on disk: runs of a lake when we write, any Parquet files, of any number of runs, when we read.
+"""Traces on disk: written as runs of a lake, read from any Parquet files with any number of runs.
 
 The same records give the same bytes. Rows are in order of arrival; reading restores the total order
 (order.py) over all files of a run, since others may write one file per node.
@@ -73,7 +73,7 @@ def read_traces(path: Path | str) -> Iterator[tuple[str, list[Record]]]:
 def trace_files(path: Path | str) -> list[Path]:
     """The files of a trace, or under a folder of traces, or of a lake's traces; what a manifest lists is checked.
 
-    Other people's files need no manifest. Where there is one it decides, and runs that are not complete are left out.
+    Foreign files need no manifest. Where there is one it decides, and incomplete runs are left out.
     """
     path = Path(path)
     if path.is_file():
