@@ -1,4 +1,4 @@
-"""Deliveries whose attributes are not spelt as they were published: are they others, or only written another way?"""
+"""Deliveries whose attribute text differs from the published one: whether the values differ."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLUMNS = {**KEPT, "different": "bool", "refusal": "string"}
 
 
 def compared(delivered: DataFrame, subscribed: DataFrame) -> DataFrame:
-    """Only what the client wanted is looked at: the rest is spurious already."""
+    """Compares only events that the client subscribed to: the others are spurious already."""
     doubtful = delivered.where(f.col("came").isNotNull())
     wanted = doubtful.join(f.broadcast(subscribed), wanted_by(doubtful, subscribed), "left_semi")
     return wanted.select(*KEPT, "sent", "came").mapInArrow(_compare, spark_schema(COLUMNS))

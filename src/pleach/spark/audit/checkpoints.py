@@ -1,4 +1,4 @@
-"""Results between two steps of an audit: computed once, and kept on the executors that computed them."""
+"""Results between two steps of an audit: computed once and cached on executors."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pyspark.sql import DataFrame
 
 
 def kept(rows: DataFrame) -> DataFrame:
-    """The rows, computed now. What led to them is forgotten, or every later plan would drag it along."""
+    """The rows, computed now, without their lineage, which every later plan would repeat."""
     return rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)

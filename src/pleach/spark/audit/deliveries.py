@@ -1,4 +1,4 @@
-"""Deliveries, each beside the publication that it is of, and what is wrong with them: spurious, duplicate, fifo."""
+"""Deliveries joined with their publications, and their violations: spurious, duplicate, fifo."""
 
 from __future__ import annotations
 

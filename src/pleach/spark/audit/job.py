@@ -1,4 +1,4 @@
-"""From files to verdicts: the jobs in their order."""
+"""The audit: from files to verdicts, step by step."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OnStep = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Audit:
-    """The verdicts, and the records for whoever wants to look closer."""
+    """The verdicts, and the records for explanations."""
 
     verdicts: list[Verdict]
     records: DataFrame
@@ -60,7 +60,7 @@ def audit(
     *,
     on_step: OnStep = lambda _step: None,
 ) -> Audit:
-    """Judges all runs under a path. Raises TraceError or LakeError where there is nothing that can be read."""
+    """Judges all runs under a path. Raises TraceError or LakeError if nothing can be read."""
     sources = sources_of(trace_files(path))
     promised = None if ordering is None else Ordering(ordering)
     with explained("the audit"), partitioned(spark, sum(source.rows for source in sources)):
@@ -134,7 +134,7 @@ def _drains(
 
 
 def _partitions(cores: int, rows: int) -> int:
-    """Small traces are quickest in one piece; large ones keep all cores busy."""
+    """One partition for small traces, one per core or more for large ones."""
     return 1 if rows < ROWS_PER_PARTITION else min(max(cores, rows // ROWS_PER_PARTITION), PARTITIONS_MAX)
 
 
@@ -145,7 +145,7 @@ def partitioned(spark: SparkSession, rows: int) -> Iterator[None]:
     chosen = {
         "spark.sql.shuffle.partitions": str(_partitions(cores, rows)),
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
-        "spark.sql.adaptive.enabled": "false",  # it would merge partitions, and what fits together would not any more
+        "spark.sql.adaptive.enabled": "false",  # it would merge partitions and break co-partitioning
     }
     before = {name: str(spark.conf.get(name)) for name in chosen}
     for name, value in chosen.items():

@@ -1,4 +1,4 @@
-"""Lost events: owed to a subscription, not got by its client until the final drain, and no excuse.
+"""Lost events: owed to a subscription, not delivered to its client by the final drain, and not excused.
 
 publications × subscriptions ──► owed ── got? ──► missed ── why owed? ──► lost
 """
@@ -12,7 +12,7 @@ from pleach.spark.audit.checkpoints import kept
 from pleach.spark.audit.findings import COLUMNS, Cause, nothing_found
 from pleach.trace.verdict import Ordering, Rule
 
-REASONS = (Cause.NOT_ENDED, Cause.DRAINED, Cause.OVERTAKEN)  # in the order in which they are looked for
+REASONS = (Cause.NOT_ENDED, Cause.DRAINED, Cause.OVERTAKEN)  # in order of precedence
 KEYS = ["run", "event", "index", "client"]
 
 

@@ -1,7 +1,7 @@
-"""Publications: one row per attempt to publish an event, with its place in its publisher's row and what became of it.
+"""Publications: one row per attempt to publish an event, with its position in its publisher's order and its result.
 
 publish ── publish_fail ── publish ── publish_ack          two attempts of one id:
-│ since = none … until ────│ since … until = none           whatever lies between belongs to the first
+│ since = none … until ────│ since … until = none           records in between belong to the first
 """
 
 from __future__ import annotations

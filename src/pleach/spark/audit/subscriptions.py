@@ -1,7 +1,7 @@
 """Subscriptions, from `subscribe` to `unsubscribe_ack`: one row each, with the indices of its records.
 
 Which acknowledgement belongs to which request depends on all requests under one name before it, so the records of a
-name pass by in order, through the reference's own ledger. A name at a time is in memory.
+name are passed in order to the ledger of the reference. One name at a time is in memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which brokers' events are consumed at which brokers, exactly: every event of a trace counts, in the flow of its own.
+"""Flows: how many events go from which broker to which set of brokers, counted over all events of a trace.
 
-A client's records do not name its broker. It is where the run's outline says, then where the client last moved or sent
-something to; a client's own numbering of its records tells which came first.
+Records of clients do not name a broker. A client starts at the broker of the run's outline, and is then at the broker
+that it last moved to or sent a message to, in the order of its own records.
 """
 
 from __future__ import annotations
@@ -81,6 +81,4 @@ def _refuse_strangers(placed: DataFrame) -> None:
     found = lost.orderBy("run", "who").limit(STRANGERS_SHOWN).collect()
     if found:
         names = ", ".join(f"{row['who']} (run {row['run']})" for row in found)
-        raise TraceError(
-            f"nothing tells at which broker these clients are: {names}; record sends, or leave the run out"
-        )
+        raise TraceError(f"the broker of these clients is unknown: {names}; record sends, or leave the run out")

@@ -1,4 +1,4 @@
-"""From a lake to a journey: the traffic, the tree that it goes over, a cheaper one, and the way there."""
+"""The planning job: from a lake to the traffic, its tree, a cheaper one, and the plan between them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OnStep = Callable[[str, float], None]  # what, and how much of it is done, from 
 
 @dataclass(frozen=True)
 class Planned:
-    """`yardstick`: every event on a tree of its own (S1 §5.6), which no single tree comes down to, as a rule."""
+    """`yardstick`: the cost with a separate tree per event (S1 §5.6), a lower bound."""
 
     problem: Problem
     ends: tuple[End, ...]  # of all starts
@@ -127,7 +127,7 @@ def _outlines(lake: Path, runs: Collection[str]) -> dict[str, InitialTree]:
 def _tree(outlines: dict[str, InitialTree], records: DataFrame) -> Topology:
     """The one tree that all runs have ended with."""
     if not outlines:
-        raise TraceError("the runs do not tell which tree they ran on; give --via, or --tree")
+        raise TraceError("the tree of the runs is unknown; give --via or --tree")
     told = records.where((f.col("kind") == RecordKind.STATE.value) & f.col("detail").startswith("operation "))
     notes: dict[str, list[tuple[Node, str]]] = {run: [] for run in outlines}
     for row in told.orderBy("run", "at", "node", "n").select("run", "node", "detail").collect():
@@ -145,6 +145,6 @@ def _tree(outlines: dict[str, InitialTree], records: DataFrame) -> Topology:
 
 def _refuse_unknown(flows: Sequence[Flow], tree: Topology) -> None:
     if not flows:
-        raise TraceError("nothing was published in these runs, so that any tree is as good; choose others (--run)")
+        raise TraceError("nothing was published in these runs; choose others (--run)")
     for name in sorted({member for flow in flows for member in flow.members} - {*tree.brokers}):
         raise TraceError(f"clients were at broker {name!r}, which is not in the tree; leave that run out (--run)")

@@ -14,7 +14,7 @@ from pleach.core.overlay.plans.topology import Topology
 from pleach.spark.audit.batches import batches_of, rows_of
 from pleach.spark.lake import spark_schema
 
-STARTS_PER_CORE = 4  # in one job: after each of them the progress is told
+STARTS_PER_CORE = 4  # in one job; progress is reported after each job
 COLUMNS = {"number": "int64", "excess": "int64", "cost": "double", "links": "list<string>"}
 
 
