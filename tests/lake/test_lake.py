@@ -240,7 +240,7 @@ class TestDamage:
 
     def test_no_manifest(self, table):
         (written(table) / "_manifest.json").write_text("{")
-        self.refused(table, "is no manifest")
+        self.refused(table, "not a manifest")
 
     def test_a_newer_format(self, table):
         said = written(table) / "_manifest.json"

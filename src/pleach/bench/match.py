@@ -2,8 +2,8 @@
 
 The loop is `linear_matching.NaiveLoop`. With 16 destinations there is a loop with the shortcut of the index, which
 leaves a destination at its first match: `linear_matching.GroupedLoop`, reported without a bar. Floats are new in every
-event of W1 to W3; "repeated events" repeats the same 50. A loop over more than `loop_size` subscriptions is
-timed on these and scaled up linearly, and `against` says so. The answers are checked against `Filter.matches`.
+event of W1 to W3; "repeated events" repeats the same 50. A loop over more than `loop_size` subscriptions is timed on
+these and scaled up linearly, and `against` says so. The answers are checked against `Filter.matches`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every experiment, by its name: one line each."""
+"""The registry of experiments by name."""
 
 from __future__ import annotations
 

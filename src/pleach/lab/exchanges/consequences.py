@@ -1,9 +1,8 @@
-"""What one exchange of a link under load came to, as samples: what it broke, delayed, cost, locked and changed.
+"""Samples of one exchange of a link under load: violations, delays, costs, locks and changed tables.
 
-Delays are measured against what the same event would have taken in the tree before and in the tree after, whichever is
-longer (S0, minimal delay): latencies are constant, so that both are known. An exchange that is done by swaps goes
-through other trees in between; what these take longer counts as delay, too. What is later than in any of the trees is
-*held back*: S0 promises it of no swap.
+The delay of an event is measured against its latency in the tree before or after, whichever is longer (S0, minimal
+delay): link latencies are constant, so both are known. An exchange by swaps goes through other trees in between; their
+longer paths count as delay. An event that is later than in any of the trees was *held back*.
 """
 
 from __future__ import annotations

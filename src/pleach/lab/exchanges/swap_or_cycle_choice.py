@@ -1,8 +1,8 @@
-"""Whether the reasons that `overlay.choice` gives for its rule are what was measured, at the usual load.
+"""A check of the rule of `overlay.choice` against the measurements at the usual load.
 
-One swap on three brokers is the choice since it takes fewer messages. Elsewhere at once is quicker, and is the choice
-where the event that waits longest waits hardly longer for it: of each order, all lengths together, since one length
-tells little. Where events would wait longer, swaps are.
+The rule chooses one swap on three brokers, since it needs fewer messages. On longer cycles it chooses the coordinated
+protocol, which is quicker, if the longest extra delay is hardly larger: per ordering, over all lengths together, since
+one length decides little. Otherwise it chooses swaps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Swaps beside the whole cycle at once, drawn, tabled and judged, from what `swap_or_cycle.py` measures."""
+"""Figures, table and findings of the measurements of `swap_or_cycle.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table I drawn and judged, from what `table1.py` measures."""
+"""Figures and findings of Table I, from the measurements of `table1.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table I as a page: what is promised beside what was measured, by protocol, and by the length of the cycle."""
+"""Table I as a page: promises and measurements by protocol and by the length of the cycle."""
 
 from __future__ import annotations
 

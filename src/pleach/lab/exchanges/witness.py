@@ -1,17 +1,17 @@
-"""Watches a run hop by hop: what a reconfiguration costs beside what the trace says it broke.
+"""A witness of a run, hop by hop: the costs of a reconfiguration, which the trace does not have.
 
 S2 §5 counts as overhead, in hops: (un)subscriptions that are exchanged because of the reconfiguration; events that are
 misrouted along obsolete subscriptions; and the protocol's own messages. Here:
 
-- *entries* are Install and Withdraw between brokers. That all of them are due to the exchange is the workload's affair:
-  let nobody (un)subscribe meanwhile.
+- *entries* are Install and Withdraw between brokers. They are all due to the exchange only if the workload has no
+  (un)subscriptions meanwhile.
 - *misrouted* is each hop of an event that did not bring it to a client for the first time: copies that came to a broker
-  to which, or behind which, nobody wants the event (dead ends), and copies that came to a broker which had it already
-  (second copies). In S2 the old link is broken, so that it carries no second copies; here it goes on for a while.
+  without a subscriber at or behind it (dead ends), and copies that came to a broker which had it already
+  (second copies). In S2 the old link is broken, so that it carries no second copies; here it stays in use for a while.
 - *protocol* are the messages that the reconfiguration's own machines own.
 
-Our confirmations (Installed, Settle: decision 3) have no counterpart in the papers. They are counted apart, and stand
-in `control`, which is all that travels between brokers and is no event.
+Our confirmations (Installed, Settle: decision 3) have no counterpart in the papers. They are counted apart, in
+`control`, which is all messages between brokers that are not events.
 """
 
 from __future__ import annotations

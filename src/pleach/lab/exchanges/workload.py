@@ -1,10 +1,10 @@
-"""One exchange of a link under load: the same network, clients and timeline for every protocol and order of a seed.
+"""The workload of one exchange of a link: the same network, clients and timeline for every protocol and ordering.
 
-A random tree with a cycle of the wanted length; every two brokers that may come to be linked have a latency of their
-own, up to 25 times that of others. Some clients answer at once what they see, and some see both: that is where causal
-order breaks. Listeners have filters that nobody shares, since shared ones would hide a lost entry. Where the workload
-is *lively*, (un)subscriptions come and go during the exchange; where it is *steady*, every routing message is due to
-the exchange. When all is quiet the publishers go on for a while.
+A random tree with a cycle of the wanted length; every possible link has a latency of its own, up to 25 times that of
+others. Some clients reply at once to events, and some receive both: there causal order may break. Listeners have
+distinct filters, since shared ones would hide a lost entry. Where the workload is *lively*, (un)subscriptions come and
+go during the exchange; where it is *steady*, every routing message is due to the exchange. When all is quiet the
+publishers continue for a while.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The figures of S0 §VI, and what they say beside the paper's."""
+"""The figures of S0 §VI, and findings against the paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rings that the protocol itself makes: hosts that join one by another, come, leave and fail, and look keys up."""
+"""Measurements of the ring protocol: hosts join, leave, fail, and look up keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S1 Fig. 5.10, 5.11, 5.13 and 5.14 (Experiments 5, 6, 8), from what `course.py` measures."""
+"""S1 Fig. 5.10, 5.11, 5.13 and 5.14 (Experiments 5, 6, 8), from the measurements of `course.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S1 Fig. 5.8, 5.9 and 5.12 (Experiments 3, 4, 7), from what `course.py` measures."""
+"""S1 Fig. 5.8, 5.9 and 5.12 (Experiments 3, 4, 7), from the measurements of `course.py`."""
 
 from __future__ import annotations
 
