@@ -49,14 +49,14 @@ def measure(effort: CoverSize, seed: int) -> Iterator[Measurement]:
         with collector_paused():
             members = list(islice(W1.filters(Random(seed)), size))
             index = CoverIndex(members)
-        strangers = list(islice(W1.filters(Random(seed + 1)), effort.questions // 2))
+        unrelated = list(islice(W1.filters(Random(seed + 1)), effort.questions // 2))
         related = Random(seed + 2).sample(members, effort.questions // 2)
-        narrow = _alternating(strangers, [_narrower(member) for member in related])
-        wide = _alternating(strangers, [_wider(member) for member in related])
+        narrow = _alternating(unrelated, [_narrower(member) for member in related])
+        wide = _alternating(unrelated, [_wider(member) for member in related])
         bench = _Bench(members, effort)
         yield bench.question("is f covered", narrow, index.any_covering, _scan_for_covering)
         yield bench.question("what does f cover", wide, index.covered, _scan_for_covered)
-        yield _adding(index, size, strangers)
+        yield _adding(index, size, unrelated)
 
 
 def _adding(index: CoverIndex, size: int, fresh: list[Filter]) -> Measurement:

@@ -99,7 +99,7 @@ ACTS: tuple[DemoAct, ...] = (
 )  # fmt: skip
 
 
-def story(acts: Sequence[DemoAct] = ACTS) -> Scenario:
+def demo_scenario(acts: Sequence[DemoAct] = ACTS) -> Scenario:
     """The scenario of the demo. Its steps are those of the acts, in order; `run.py` decides when they happen."""
     text = files("pleach.scenario").joinpath("demo.toml").read_text()
     ground = parse_scenario(text, file="demo.toml")

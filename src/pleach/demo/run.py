@@ -16,7 +16,7 @@ from typing import Protocol
 
 from pleach.core.messages import Node
 from pleach.core.overlay.plans import Topology
-from pleach.demo.acts import DemoAct, story, zones
+from pleach.demo.acts import DemoAct, demo_scenario, zones
 from pleach.errors import LiveError
 from pleach.harness.network import LiveNetwork
 from pleach.harness.run import LiveResult, LiveRun, run_live
@@ -25,7 +25,7 @@ from pleach.operate.survey import Survey, settled_survey
 
 TICK_SECONDS = 0.2
 BACK_SECONDS_MAX = 15.0
-LOOK_SECONDS = 3.0  # of traffic per round of the control loop
+ROUND_SECONDS = 3.0  # of traffic per round of the control loop
 EXCHANGES_MAX = 12
 
 
@@ -86,7 +86,7 @@ async def perform(
     acts: Sequence[DemoAct], directory: Path, audience: RunReporter, *, seed: int, seconds_per_act: float
 ) -> Performance:
     """Start all processes, run the acts, and always stop them. An act lasts `seconds_per_act` at least."""
-    scenario = story(acts)
+    scenario = demo_scenario(acts)
     scenes: list[Scene] = []
 
     async def direct(run: LiveRun) -> None:
@@ -122,8 +122,8 @@ async def _played(run: LiveRun, act: DemoAct, before: TreeSnapshot, seconds: flo
 
 async def _improved(run: LiveRun, looks: int) -> tuple[str, ...]:
     """Measurements are averages over pairs of zones, so one or two rounds are enough."""
-    wish = ImproveOptions(every=LOOK_SECONDS, actions_per_minute_max=EXCHANGES_MAX)
-    outcome = await improve(list(run.network.directory.admin.values()), wish, rounds_max=looks)
+    options = ImproveOptions(every=ROUND_SECONDS, actions_per_minute_max=EXCHANGES_MAX)
+    outcome = await improve(list(run.network.directory.admin.values()), options, rounds_max=looks)
     for trouble in outcome.troubles:
         run.refusals.append(f"improve: {trouble}")
     return tuple(

@@ -44,10 +44,10 @@ def pointers(state: ColouredState, hand: Hand) -> ColouredState:
 def _pointed_anywhere(plane: PlaneState, hand: Hand) -> PlaneState:
     parent = hand.stream.choice((None, *hand.brokers)) if hand.strikes else plane.parent
     children = [child for child in plane.children if not hand.strikes]
-    return replace(plane, parent=parent, children=sorted({*children, *(_somebody(hand) for _ in hand.some())}))
+    return replace(plane, parent=parent, children=sorted({*children, *(_any_broker(hand) for _ in hand.some())}))
 
 
-def _somebody(hand: Hand) -> Node:
+def _any_broker(hand: Hand) -> Node:
     return hand.stream.choice(hand.brokers)
 
 
@@ -75,15 +75,17 @@ def duties(state: ColouredState, hand: Hand) -> ColouredState:
     former = state.keeper
     keeper = KeeperState(
         phase=former.phase if former.phase is ColouredPhase.OUTSIDE else hand.stream.choice(tuple(ColouredPhase)[1:]),
-        root=_somebody(hand),
+        root=_any_broker(hand),
         depth=hand.stream.randrange(-1, 9),
         due=former.due,
         leaving=former.leaving,
         asking=hand.stream.randrange(9),
-        lost=_somebody(hand),
+        lost=_any_broker(hand),
         standing=former.standing,
-        census=former.census if hand.strikes else CensusState({_somebody(hand): [(_somebody(hand), _somebody(hand))]}),
-        requests=RequestsState(moves=[ParentChange(_somebody(hand), _somebody(hand)) for _ in hand.some()]),
+        census=former.census
+        if hand.strikes
+        else CensusState({_any_broker(hand): [(_any_broker(hand), _any_broker(hand))]}),
+        requests=RequestsState(moves=[ParentChange(_any_broker(hand), _any_broker(hand)) for _ in hand.some()]),
     )
     held = [item for item in state.holding.published if not hand.strikes]
     holding = HoldingState(hand.strikes, held, [item for item in state.holding.sends if not hand.strikes])

@@ -152,15 +152,15 @@ def coloured_ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
     plain = ghost(sender, receiver, hand)
     if not isinstance(plain, PubSub):
         return plain
-    draw, anybody = hand.stream, hand.stream.choice(hand.brokers)
+    draw, forged = hand.stream, hand.stream.choice(hand.brokers)
     colour = draw.randrange(COLOURS)
     tinted = Coloured(colour, draw.choice(tuple(ColourStage)), draw.random() < 0.5, draw.randrange(9), plain)
     moves = [_move(hand)]
     others = (
-        Recolour(colour, anybody, draw.randrange(9), draw.random() < 0.5, moves),
+        Recolour(colour, forged, draw.randrange(9), draw.random() < 0.5, moves),
         RecolourAck(),
-        Census([(anybody, sender)]),
-        JoinTree(anybody, sender, draw.randrange(9), draw.random() < 0.5),
-        Welcome(colour, anybody),
+        Census([(forged, sender)]),
+        JoinTree(forged, sender, draw.randrange(9), draw.random() < 0.5),
+        Welcome(colour, forged),
     )
     return draw.choice((tinted, tinted, *others))

@@ -104,7 +104,7 @@ class Healing:
         self._known: dict[Node, None] = {}  # all brokers, also those that have left
         self._epochs: Counter[Node] = Counter()
         self._dead: dict[Node, StandFor] = {}  # those without a stand-in yet, with their neighbours
-        self._places = DeadPositions(run.brokers)
+        self._positions = DeadPositions(run.brokers)
         self._unaware: dict[Node, dict[Node, None]] = defaultdict(dict)  # brokers that were down at the time
 
     def wrapped(self, broker: Broker) -> JournalledBroker:
@@ -144,8 +144,8 @@ class Healing:
         self._taken[sender, receiver] += 1
         latency = self._run.scenario.latency.of(sender, receiver)
         due = self._run.sim.now + self._draws.uniform(latency.low, CONFIRMED_WITHIN * latency.high)
-        lives = self._epochs[sender], self._epochs[receiver]
-        self._run.sim.at(due, partial(self._confirm, sender, receiver, self._taken[sender, receiver], lives))
+        epochs = self._epochs[sender], self._epochs[receiver]
+        self._run.sim.at(due, partial(self._confirm, sender, receiver, self._taken[sender, receiver], epochs))
 
     def _note_known(self, receiver: Node, event: EventId) -> None:
         """A marked event may reach a broker from two neighbours; either copy counts."""
@@ -153,24 +153,24 @@ class Healing:
             if node == receiver:
                 journal.got(event)
 
-    def _confirm(self, sender: Node, receiver: Node, count: int, lives: tuple[int, int]) -> None:
+    def _confirm(self, sender: Node, receiver: Node, count: int, epochs: tuple[int, int]) -> None:
         is_gone = sender in self._run.disks or sender in self._dead or receiver in self._dead
-        if not is_gone and lives == (self._epochs[sender], self._epochs[receiver]):
+        if not is_gone and epochs == (self._epochs[sender], self._epochs[receiver]):
             self._journals[sender, receiver].confirmed(count)
 
     def restarted(self, broker: Node) -> None:
         """Tell a restarted broker what happened to its neighbours, and confirm what its links have handed over."""
         unaware = self._unaware.pop(broker, {})
-        if any(broker in self._places.bereft_of(peer) for peer in unaware):
+        if any(broker in self._positions.bereft_of(peer) for peer in unaware):
             self._resign(broker)
             return
         for peer in unaware:
             self._bereave(broker, peer)
         for sender, receiver in list(self._journals):
             if broker in (sender, receiver):
-                lives = self._epochs[sender], self._epochs[receiver]
+                epochs = self._epochs[sender], self._epochs[receiver]
                 self._confirm(
-                    sender, receiver, 0 if receiver in self._run.disks else self._taken[sender, receiver], lives
+                    sender, receiver, 0 if receiver in self._run.disks else self._taken[sender, receiver], epochs
                 )
 
     # Deaths --------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Healing:
     def die(self, broker: Node) -> None:
         run = self._run
         self._record(RecordKind.FAULT, broker, detail="crash for good")
-        self._dead[broker] = self._places.note(broker)
+        self._dead[broker] = self._positions.note(broker)
         self._unaware.pop(broker, None)
         self._note_tree(broker)
         self.crashed(broker)
@@ -192,7 +192,7 @@ class Healing:
         """Record the tree at the death, for the oracle."""
         detail = linked_when_died(dying)
         for name in self._run.brokers:
-            for neighbour in self._places.neighbours_of(name):
+            for neighbour in self._positions.neighbours_of(name):
                 self._record(RecordKind.STATE, name, peer=neighbour, detail=detail)
         for name, client in self._run.clients.items():
             self._record(RecordKind.STATE, name, peer=client.broker, detail=detail)
@@ -248,7 +248,7 @@ class Healing:
         if not living:
             self._try_again(broker)
             return
-        heir = self._places.heir_of(broker)
+        heir = self._positions.heir_of(broker)
         if heir in run.disks:
             self._try_again(broker)
         elif heir in living:
@@ -263,12 +263,12 @@ class Healing:
 
     def _stand_in(self, broker: Node, living: Sequence[Node]) -> None:
         run, sim = self._run, self._run.sim
-        for other in self._places.bereft_of(broker):
+        for other in self._positions.bereft_of(broker):
             if other in living:
                 self._resign(other)
-        kin = self._places.of(broker, self._dead)
+        neighbourhood = self._positions.of(broker, self._dead)
         del self._dead[broker]
-        if not run.operations.replaced(broker, is_linked=bool(kin.neighbours)):
+        if not run.operations.replaced(broker, is_linked=bool(neighbourhood.neighbours)):
             return
         self._epochs[broker] += 1
         host = successor_of(broker, living)
@@ -277,10 +277,12 @@ class Healing:
         self._heard.forget(broker)
         fresh = run.brokers[broker] = make_broker(run.scenario, BrokerTree({}, {}), broker)
         sim.restart(broker, self.wrapped(fresh))
-        sim.perform(broker, [*fresh.resume(now=sim.now), *self.wrapped(fresh).handle(OPERATOR, kin, now=sim.now)])
-        for neighbour in kin.neighbours:
+        sim.perform(
+            broker, [*fresh.resume(now=sim.now), *self.wrapped(fresh).handle(OPERATOR, neighbourhood, now=sim.now)]
+        )
+        for neighbour in neighbourhood.neighbours:
             self._tell(neighbour, broker)
-        for waiting in self._places.forsaken_by(broker):
+        for waiting in self._positions.forsaken_by(broker):
             self._perform(waiting, broker, Testimony(broker, waiting, [], [], [], [], is_linked=False))
         for name, client in sorted(run.clients.items()):
             if client.broker == broker:
@@ -289,7 +291,7 @@ class Healing:
     def _succeed(self, broker: Node, heir: Node) -> None:
         """A broker died while leaving, after its clients were handed over: they go to the heir, without a stand-in."""
         run = self._run
-        others = [other for other in self._places.of(broker, self._dead).neighbours if other != heir]
+        others = [other for other in self._positions.of(broker, self._dead).neighbours if other != heir]
         del self._dead[broker]
         self._epochs[broker] += 1
         left = {name: client for name, client in sorted(run.clients.items()) if client.broker == broker}
@@ -334,11 +336,11 @@ class Healing:
 
     def _bereave(self, neighbour: Node, broker: Node) -> None:
         marks, entries = self._journals[neighbour, broker].hand_over()
-        for entry in entries if self._places.counts(neighbour, broker) else ():
+        for entry in entries if self._positions.counts(neighbour, broker) else ():
             if isinstance(entry, Sent):
                 self._record(RecordKind.STATE, neighbour, peer=broker, event=str(entry.event.id), detail=HELD)
-        bereaved = Bereaved(broker, marks, entries, self._heard.of(neighbour))
-        self._perform(neighbour, OPERATOR, bereaved)
+        report = Bereaved(broker, marks, entries, self._heard.of(neighbour))
+        self._perform(neighbour, OPERATOR, report)
         if broker not in self._run.brokers:  # it has died: no broker can take the testimony
             self._forget_links(broker)
 

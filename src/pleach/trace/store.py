@@ -41,9 +41,9 @@ def write_trace(records: Sequence[Record], lake: Path | str, run: str, *, about:
     load_arrow()
     if not run:
         raise TraceError("a run needs a name")
-    stranger = next((record.run for record in records if record.run != run), None)
-    if stranger is not None:
-        raise TraceError(f"a record of run {stranger!r} among those of run {run!r}: write each run by itself")
+    other = next((record.run for record in records if record.run != run), None)
+    if other is not None:
+        raise TraceError(f"a record of run {other!r} among those of run {run!r}: write each run by itself")
     columns = {name: [getattr(record, name) for record in records] for name in COLUMNS}
     with open_run(traces_in(lake), run, {**about, "code": code_version()}, WriteMode.REPLACE) as writer:
         path = writer.append_columns(columns)

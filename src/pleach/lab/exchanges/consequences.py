@@ -43,7 +43,7 @@ class ExchangeRun:
 
     @cached_property
     def done_at(self) -> float:
-        """When the last broker that was asked had said that it is done, and nobody was locked any more.
+        """The time at which the last broker had reported its end, and no broker was locked any more.
 
         With advanced coordinated reconfiguration u says so when its own side is done.
         """
@@ -58,8 +58,8 @@ class ExchangeRun:
 
     @property
     def is_complete(self) -> bool:
-        """It has come to its end, and nobody waits for anything."""
-        return self.is_quiet and self.done_at < float("inf") and not self.witness.is_anyone_locked
+        """Whether the exchange has ended and no broker waits."""
+        return self.is_quiet and self.done_at < float("inf") and not self.witness.is_any_locked
 
     def broken(self, rule: Rule) -> int:
         """By events of the time before that, whether the network promises the rule or not."""

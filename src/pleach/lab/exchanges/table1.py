@@ -68,7 +68,7 @@ def measure(case: Case, seed: int) -> Iterator[Sample]:
 
 
 def _exchanged(case: Case, seed: int, *, is_lively: bool) -> ExchangeRun | None:
-    """None where it has no end: an algorithm as printed may leave brokers locked, or send where nobody listens."""
+    """None if the exchange does not end: an algorithm as printed may leave brokers locked, or send to closed links."""
     rate = EVENTS_PER_SECOND[str(case["load"])]
     workload = ExchangeWorkload(int(case["cycle"]), events_per_second=rate, is_lively=is_lively)
     scenario = workload_scenario(workload, seed, str(case["protocol"]), Ordering(str(case["ordering"])))

@@ -167,7 +167,7 @@ def _publisher(
 
 
 def _answering(topic: int, broker: str) -> ScenarioClient:
-    """Answers are of no topic themselves, so that nobody answers them."""
+    """Replies have no topic, so that they get no replies."""
     reply = Reply(to=f"of = {topic}", attributes={"re": topic}, probability=0.5, delay=Span(0.0, 0.002))
     return ScenarioClient(id=f"answering{topic}", broker=broker, reply=(reply,), subscribe=(f"of = {topic}",))
 

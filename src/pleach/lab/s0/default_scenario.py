@@ -194,6 +194,6 @@ class WireMeter:
         return sum(wants) if origin == 1 else (wants[1] or wants[2 - origin]) + wants[2 - origin]
 
     def _wants(self, broker: Node, event: Event) -> bool:
-        """Whether one of its clients wants it, or somebody behind a neighbour that is not of the three."""
+        """Whether a client of the broker subscribes to it, or one behind a neighbour outside the three."""
         found = self._run.brokers[broker].router.destinations(event.attributes, "")
         return any(node not in self.three for node in found)

@@ -40,7 +40,7 @@ KNOWLEDGE = {PARTIAL: "brokers know a part (identity)", COMPLETE: "nothing has t
 
 
 def _points(summaries: Sequence[Summary], metric: str, varies: str, **wanted: Value) -> list[Summary]:
-    """One curve: the points at which a parameter varies, and the default one; not where nobody subscribes."""
+    """The points at which a parameter varies, and the default one, except where there are no subscriptions."""
     chosen = {"variant": CORRECTED, "knowledge": PARTIAL, **wanted}
     found = [s for value in ("", varies) for s in select(summaries, metric, varies=value, **chosen)]
     return ordered([s for s in found if s.case["subscriptions"]], varies)

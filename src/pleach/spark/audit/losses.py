@@ -63,7 +63,7 @@ def _because(missed: DataFrame, cause: Cause) -> DataFrame:
 
 
 def _accepted(delivered: DataFrame, tried: DataFrame, runs: DataFrame) -> DataFrame:
-    """Publications that the network had taken over before the final drain: acknowledged, or given to anyone."""
+    """Publications that the network had accepted before the final drain: acknowledged, or delivered once."""
     given_out = (
         delivered.where(f.col("real"))
         .groupBy("run", "event", f.col("published").alias("index"))

@@ -48,8 +48,8 @@ def _people(pairs: DataFrame, taken: DataFrame) -> DataFrame:
     """How many clients a run has: who subscribes, who gets events, and who published those."""
     subscribing = taken.where(f.col("asked").isNotNull()).select("run", "client")
     publishing = pairs.where(f.col("publisher").isNotNull()).select("run", "publisher")
-    everybody = pairs.select("run", "client").union(publishing).union(subscribing).distinct()
-    return everybody.groupBy("run").agg(f.count("*").alias("clients"))
+    clients = pairs.select("run", "client").union(publishing).union(subscribing).distinct()
+    return clients.groupBy("run").agg(f.count("*").alias("clients"))
 
 
 def verdicts_of(

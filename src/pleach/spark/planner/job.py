@@ -89,20 +89,20 @@ def planned(
     spark: SparkSession,
     traffic: TracedTraffic,
     prices: Prices,
-    wish: PlannerOptions,
+    options: PlannerOptions,
     on_step: OnStep = lambda _name, _share: None,
 ) -> Planned:
     """The best tree that many searches find, and the way to it."""
-    problem = Problem(traffic.flows, prices.costs(traffic.tree.brokers), wish.degree_max)
-    task = Task(problem, traffic.tree, wish.seed)
+    problem = Problem(traffic.flows, prices.costs(traffic.tree.brokers), options.degree_max)
+    task = Task(problem, traffic.tree, options.seed)
     with explained("the search"):
-        ends = searched_on_spark(spark, task, wish.starts, lambda done: on_step(STEPS[2], done / wish.starts))
-    return concluded(task, ends, wish)
+        ends = searched_on_spark(spark, task, options.starts, lambda done: on_step(STEPS[2], done / options.starts))
+    return concluded(task, ends, options)
 
 
-def concluded(task: Task, ends: Sequence[End], wish: PlannerOptions) -> Planned:
+def concluded(task: Task, ends: Sequence[End], options: PlannerOptions) -> Planned:
     best = best_of(end.found for end in ends)
-    journey = Journey.of(task.current, best.tree, task.problem, exchanges_max=wish.exchanges_max)
+    journey = Journey.of(task.current, best.tree, task.problem, exchanges_max=options.exchanges_max)
     return Planned(task.problem, tuple(ends), journey, lower_bound(task.problem.flows, task.problem.costs))
 
 

@@ -64,7 +64,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(rows_max) if rows_max else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What there is when the first batch is planned is the target: before that nobody knows the sessions."""
+        """The target is the end of the sessions when the first batch is planned; before that they are unknown."""
         self._is_bounded = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802

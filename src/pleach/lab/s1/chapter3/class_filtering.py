@@ -200,7 +200,7 @@ class EventTraffic(NamedTuple):
 
 
 class _Copies(NamedTuple):
-    """Events at brokers: each has come to `broker` at a time, from `came_from` (0, the root, stands for nobody)."""
+    """Events at brokers: each has come to `broker` at a time, from `came_from` (0, the root, means none)."""
 
     broker: Whole
     about: Whole
