@@ -177,7 +177,7 @@ def test_the_path_as_printed_forgets_who_subscribes_again():
     )
     assert set(result.kinds) == {"tables disagree"}
     assert length(result) == 27
-    assert "1 does not know price > 50" in result.finding.reason
+    assert "1 lacks price > 50" in result.finding.reason
 
 
 def test_our_path_does_not():

@@ -196,7 +196,7 @@ TABLES = [
     ("[latency]\ndefalt = 1", 1, '"defalt" in [latency] is not a link'),
     ('[latency]\n"a-b" = 1\n"b-a" = 1', 2, "[latency] has link b-a twice"),
     ("[loss]\ndefault = 1.5", 1, "a number from 0 to 1"),
-    ('[loss]\n"a-b" = 1', 1, "nothing would ever arrive"),
+    ('[loss]\n"a-b" = 1', 1, "no message would arrive"),
     ('[loss]\n"a-b" = [0, 0.5]', 1, "a number from 0 to 1"),
     ('[loss]\n"p-a" = 0.1\n"p-b" = 0.1', 2, '"p-b" in [loss] is not a link'),
 ]
