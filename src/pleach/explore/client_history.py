@@ -29,7 +29,7 @@ from pleach.core.events.event import Event
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_internal
 from pleach.core.messages import Node
-from pleach.explore.interning import Interner
+from pleach.explore.transitions import Interner
 from pleach.trace import attributes_text
 
 PARSED_MAX = 4_096

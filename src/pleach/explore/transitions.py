@@ -7,13 +7,12 @@ on its captured state alone. States and messages have small numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
 from pleach.core.messages import OPERATOR, Message, Node, decode, encode
 from pleach.errors import LinkError
-from pleach.explore.interning import Interner
 from pleach.scenario.planted_bugs import BrokerMachine
 from pleach.scenario.schedule import Act, Answer, HandOver
 from pleach.scenario.script import Action, Crashes, Restarts, ScriptedClient, ScriptedRequests
@@ -178,3 +177,23 @@ def _act(machine: Machine, action: Action) -> Sequence[Effect]:
             return machine.handle(OPERATOR, request, now=0.0)
         case _:
             raise AssertionError(f"{machine.name} is not a client and cannot perform {action}")
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Interner(Generic[T]):
+    """Numbers from 0 in the order in which values are first seen; equal values have one number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[T, int] = {}
+        self._values: list[T] = []
+
+    def number(self, value: T) -> int:
+        number = self._numbers.setdefault(value, len(self._values))
+        if number == len(self._values):
+            self._values.append(value)
+        return number
+
+    def value(self, number: int) -> T:
+        return self._values[number]

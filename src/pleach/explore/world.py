@@ -12,11 +12,11 @@ from itertools import chain
 from pleach.core.effects import Observe
 from pleach.core.messages import Message, Node
 from pleach.explore.client_history import ObservedHistories
-from pleach.explore.interning import Interner
 from pleach.explore.layout import EMPTY_QUEUE, TIMERS_MAX, Layout, MoveTable, Outages, Queues, State
 from pleach.explore.transitions import (
     BrokenError,
     FireTimerAt,
+    Interner,
     Machine,
     Move,
     Transition,

@@ -12,7 +12,7 @@ import msgspec
 from pleach.core.messages import Node
 from pleach.core.overlay.plans.topology import Link, Topology, link
 from pleach.scenario.model import Scenario
-from pleach.scenario.step_requests import ASKED, added, removed
+from pleach.scenario.overlay_steps import ASKED, added, removed
 
 OUTLINE = "outline"  # its key in `about`
 

@@ -29,9 +29,9 @@ from pleach.core.stabilise.paced_twin import PacedTwin
 from pleach.core.stabilise.rebuild import Rebuild
 from pleach.core.stabilise.rebuild_printed import RebuildPrinted, TwinRouterPrinted
 from pleach.core.stabilise.twin import ONLY_TREE, TreePosition, TwinRouter, Wiring
-from pleach.scenario.coloured_settings import colouring_of, is_coloured
 from pleach.scenario.model import Scenario, Stabilise, Stabiliser
 from pleach.scenario.planted_bugs import BrokerMachine
+from pleach.scenario.stabilise_settings import colouring_of, is_coloured
 
 REBUILDS: Mapping[Stabiliser, type[Rebuild]] = MappingProxyType(
     {

@@ -40,10 +40,9 @@ from pleach.core.messages import (
 from pleach.core.overlay.registry import WAITING
 from pleach.errors import ScenarioError
 from pleach.scenario import model, steps
-from pleach.scenario.advertisements import initial_advertisements, subscription_names
-from pleach.scenario.client_load import draw_attributes, publications
+from pleach.scenario.clients import draw_attributes, initial_advertisements, publications, subscription_names
+from pleach.scenario.overlay_steps import described, requests_by_step
 from pleach.scenario.schedule import ExploreOptions
-from pleach.scenario.step_requests import described, requests_by_step
 from pleach.scenario.values import Choice, Uniform
 
 ACTIONS_MAX = 200  # of all actors; interleavings grow exponentially with them

@@ -1,18 +1,21 @@
-"""Settings of [stabilise]: bounds on delays, checks of the periods, and the time to recover from a fault."""
+"""Settings of [stabilise]: bounds on delays, checks of the periods, the time to recover, and coloured networks."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from typing import Final
 
 from pleach.core.overlay.coloured import bounds as colours
 from pleach.core.stabilise.bounds import Delays, check, flight, period_min, stabilisation
 from pleach.core.stabilise.lease import Renewal
 from pleach.core.stabilise.rounds import RebuildPeriods, check_rounds, rebuilt_within, round_min
-from pleach.errors import LeaseError
-from pleach.scenario.coloured_settings import check_colouring, colouring_of, is_coloured, widest_latency
+from pleach.errors import ColouringError, LeaseError
 from pleach.scenario.model import Ordering, Scenario, Stabilise, Stabiliser
 from pleach.scenario.positions import FlawError
+from pleach.scenario.read import instead
 from pleach.scenario.steps import AddBroker, Exchange, MoveClient, RemoveBroker, Swap
+from pleach.scenario.values import Span
 
 CYCLIC_BROKERS_MAX = 100  # tables grow with the square of it
 
@@ -148,3 +151,69 @@ def _farthest(scenario: Scenario, start: str) -> tuple[str, int]:
                 distance[there] = distance[here] + 1
                 queue.append(there)
     return here, distance[here]
+
+
+DEGREE: Final = 4  # children up to which a broker accepts orphans, by default
+
+
+def is_coloured(scenario: Scenario) -> bool:
+    return scenario.stabilise is not None and scenario.stabilise.kind is Stabiliser.COLOURED
+
+
+def check_colouring(scenario: Scenario) -> None:
+    assert scenario.stabilise
+    if scenario.advertisements:
+        raise FlawError(("stabilise",), "colours exclude advertisements; leave `advertisements` or [stabilise] out")
+    _refuse_keys_of_others(scenario.stabilise)
+    group, brokers = scenario.stabilise.group, scenario.brokers
+    for i, name in enumerate(group):
+        if name not in brokers:
+            raise FlawError(("stabilise", "group", i), f"{name!r} is not a broker{instead(name, brokers)}")
+    if group and group[0] != scenario.root:
+        raise FlawError(("stabilise", "group"), f"the first of the group is the root; `root` is {scenario.root!r}")
+    try:
+        colours.check(colouring_of(scenario))
+    except ColouringError as error:
+        raise FlawError(("stabilise", "period"), str(error)) from None
+
+
+def _refuse_keys_of_others(stabilise: Stabilise) -> None:
+    given = {
+        "diameter": stabilise.diameter is not None,
+        "renewal": stabilise.renewal is not Renewal.HOP_BY_HOP,
+        "variant": stabilise.variant != 1,
+    }
+    for key in (key for key, is_given in given.items() if is_given):
+        raise FlawError(("stabilise", key), f"`{key}` does not apply to coloured networks; leave it out")
+
+
+def colouring_of(scenario: Scenario) -> colours.ColouredConfig:
+    """By default the tree may become a chain of all brokers, including those that are added later."""
+    assert scenario.stabilise
+    given = scenario.stabilise
+    span = given.delay or _widest_of_any(scenario)
+    brokers = len(scenario.brokers) + sum(isinstance(step, AddBroker) for step in scenario.steps)
+    return colours.ColouredConfig(
+        period=given.period,
+        refresh=given.refresh,
+        low=span.low,
+        high=span.high,
+        height=given.height or max(1, brokers - 1),
+        group=given.group or (scenario.root,),
+        degree=given.degree or DEGREE,
+    )
+
+
+def _widest_of_any(scenario: Scenario) -> Span:
+    """The widest latency of any possible link."""
+    return _widest([widest_latency(scenario), scenario.latency.default, *(each[2] for each in scenario.latency.links)])
+
+
+def widest_latency(scenario: Scenario) -> Span:
+    """The lowest and the highest latency of the initial links, including those of clients."""
+    links = [*scenario.links, *((client.id, client.broker) for client in scenario.clients)]
+    return _widest([scenario.latency.of(a, b) for a, b in links] or [scenario.latency.default])
+
+
+def _widest(spans: Sequence[Span]) -> Span:
+    return Span(min(span.low for span in spans), max(span.high for span in spans))

@@ -14,7 +14,7 @@ from pleach.core.events.language import parse_filter
 from pleach.core.optimise.conduct import conduct_complaints
 from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.errors import FilterError
-from pleach.scenario.advertisements import initial_advertisements
+from pleach.scenario.clients import initial_advertisements
 from pleach.scenario.model import Ordering, PublishLoad, Routing, Scenario, ScenarioClient, Stabiliser
 from pleach.scenario.overlay_steps import circumstances_of
 from pleach.scenario.positions import FlawError, Path

@@ -19,8 +19,7 @@ from pleach.core.optimise.distances import MILLISECONDS_MIN, PROCESSING_MILLISEC
 from pleach.core.optimise.seat import Seat
 from pleach.core.stabilise.clocks import phase_of
 from pleach.scenario.model import Scenario
-from pleach.scenario.overlay_steps import circumstances_of
-from pleach.scenario.step_requests import described
+from pleach.scenario.overlay_steps import circumstances_of, described
 from pleach.scenario.values import Span
 from pleach.sim.simulator import Simulator
 

@@ -14,9 +14,8 @@ from pleach.faults.coloured_damage import COLOURED_PARTS, damaged_coloured
 from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of
 from pleach.faults.garbling import coloured_ghost, garbled, ghost
 from pleach.scenario import steps
-from pleach.scenario.coloured_settings import is_coloured
 from pleach.scenario.model import Scenario, Stabiliser
-from pleach.scenario.stabilise_settings import fault_detail
+from pleach.scenario.stabilise_settings import fault_detail, is_coloured
 from pleach.trace import NETWORK, RecordKind
 
 if TYPE_CHECKING:

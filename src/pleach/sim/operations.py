@@ -20,11 +20,10 @@ from pleach.core.mobility.ways import way
 from pleach.core.overlay.plans import Plan, PlannedOperation, PlanRun, Topology, asked, request_of
 from pleach.errors import PlanError, ProtocolError, TopologyError
 from pleach.scenario import model, steps
-from pleach.scenario.coloured_settings import is_coloured
-from pleach.scenario.overlay_steps import TreeStep, coloured_request, planned, single
+from pleach.scenario.overlay_steps import TreeStep, coloured_request, described, planned, single
 from pleach.scenario.planted_bugs import BrokerMachine
-from pleach.scenario.step_requests import described
-from pleach.sim.service_time import service_of
+from pleach.scenario.stabilise_settings import is_coloured
+from pleach.sim.service import service_of
 from pleach.sim.simulator import Machine, Simulator
 
 

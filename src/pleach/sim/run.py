@@ -12,17 +12,17 @@ from pleach.core.effects import Concluded, Observe, Observed
 from pleach.core.messages import Message, Node
 from pleach.core.overlay.coloured.broker import ColouredBroker
 from pleach.scenario import model, steps
-from pleach.scenario.client_steps import perform_client_step
-from pleach.scenario.coloured_settings import is_coloured
+from pleach.scenario.clients import perform_client_step
 from pleach.scenario.machines import make_clients, make_machine, make_machines, tree_of
 from pleach.scenario.planted_bugs import BrokerMachine
+from pleach.scenario.stabilise_settings import is_coloured
 from pleach.sim.clients import SimClients
 from pleach.sim.council import SimCouncils
 from pleach.sim.faults import SimStateFaults
 from pleach.sim.healing import Healing
 from pleach.sim.operations import OperationContext, SimOperations
 from pleach.sim.outages import SimOutages
-from pleach.sim.service_time import service_of
+from pleach.sim.service import service_of
 from pleach.sim.simulator import Machine, Simulator
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 

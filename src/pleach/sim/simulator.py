@@ -17,7 +17,7 @@ from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp
 from pleach.core.messages import Message, Node
 from pleach.errors import LinkError, LivenessError
 from pleach.sim.links import LinkListener, Links, SimLink
-from pleach.sim.service_queue import ServiceQueue
+from pleach.sim.service import ServiceQueue
 
 STEPS_MAX = 50_000_000
 FOREVER = float("inf")

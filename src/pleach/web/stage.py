@@ -16,7 +16,7 @@ from pleach.core.overlay.plans import Link
 from pleach.core.overlay.plans.topology import link
 from pleach.operate.operation import asked_name
 from pleach.scenario.initial_tree import InitialTree
-from pleach.scenario.step_requests import ASKED, added, removed
+from pleach.scenario.overlay_steps import ASKED, added, removed
 from pleach.trace import Record, RecordKind
 from pleach.web.picture import (
     Broker,

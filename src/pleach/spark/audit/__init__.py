@@ -19,7 +19,6 @@ overview.py       drains, faults, filters, on the driver
 subscriptions.py  one row per subscription
 publications.py   one row per attempt to publish, with the filters that match
 deliveries.py     one row per delivery, beside its publication; spurious, duplicate, fifo
-altered_attributes.py  attributes with another spelling or another value
 causality.py      causal order: a fold over what can matter
 losses.py         events that were owed and not delivered
 suspensions.py    violations within faults
@@ -28,6 +27,5 @@ findings.py       violations in a common form
 verdicts.py       the verdict on each run
 job.py            the whole audit
 violation_context.py  a violation with the records around it
-batches.py        rows through `mapInArrow`
-checkpoints.py    results between two steps
+dataframes.py     rows through `mapInArrow`, and checkpoints
 """

@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pleach.spark.audit.batches import batches_of, rows_of
-from pleach.spark.audit.checkpoints import kept
+from pleach.spark.audit.dataframes import batches_of, kept, rows_of
 from pleach.spark.audit.findings import Cause, findings, nothing_found
 from pleach.spark.audit.publications import SHIFT
 from pleach.spark.lake import spark_schema

@@ -12,11 +12,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pleach.errors import TraceError
-from pleach.spark.audit.altered_attributes import altered_deliveries, compared, refused_attributes
 from pleach.spark.audit.broker_losses import without_departures
 from pleach.spark.audit.causality import causal
-from pleach.spark.audit.checkpoints import kept
-from pleach.spark.audit.deliveries import deliveries, out_of_order, settle, suspects, unreal, unwanted
+from pleach.spark.audit.dataframes import kept
+from pleach.spark.audit.deliveries import (
+    altered_deliveries,
+    compared,
+    deliveries,
+    out_of_order,
+    refused_attributes,
+    settle,
+    suspects,
+    unreal,
+    unwanted,
+)
 from pleach.spark.audit.inspection import RunPlace, inspect
 from pleach.spark.audit.losses import losses
 from pleach.spark.audit.overview import RunOverview, overview

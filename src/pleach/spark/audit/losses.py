@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pleach.spark.audit.checkpoints import kept
+from pleach.spark.audit.dataframes import kept
 from pleach.spark.audit.findings import COLUMNS, Cause, nothing_found
 from pleach.trace.verdict import Ordering, Rule
 

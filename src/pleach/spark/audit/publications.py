@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 from pleach.core.events.event import EventId
 from pleach.errors import EventError, TraceError
-from pleach.spark.audit.batches import batches_of, rows_of
+from pleach.spark.audit.dataframes import batches_of, rows_of
 from pleach.spark.lake import spark_schema
 from pleach.trace.candidates import Candidates
 from pleach.trace.records import RecordKind

@@ -21,7 +21,7 @@ from pyspark.sql import functions as f
 from pleach.errors import TraceError
 from pleach.lake.arrow import load_arrow
 from pleach.lake.manifest import columns_of
-from pleach.spark.audit.batches import batches_of, rows_of
+from pleach.spark.audit.dataframes import batches_of, rows_of
 from pleach.spark.lake import spark_schema
 from pleach.trace.parquet import COLUMNS, MAY_NOT_BE_NULL, records_in
 

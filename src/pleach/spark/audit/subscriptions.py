@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from pleach.errors import TraceError
-from pleach.spark.audit.batches import batches_of, rows_of
+from pleach.spark.audit.dataframes import batches_of, rows_of
 from pleach.spark.audit.publications import ALWAYS
 from pleach.spark.lake import spark_schema
 from pleach.trace.explain import OF_SUBSCRIPTIONS

@@ -20,7 +20,7 @@ from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import TraceError
 from pleach.scenario.initial_tree import OUTLINE, InitialTree, read_initial_tree, tree_after
-from pleach.spark.audit.checkpoints import kept
+from pleach.spark.audit.dataframes import kept
 from pleach.spark.audit.job import partitioned
 from pleach.spark.audit.sources import read_records, sources_of
 from pleach.spark.job_errors import explained

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pleach.core.optimise.search import Rank, SearchResult
 from pleach.core.optimise.tasks import End, Task, searched
 from pleach.core.overlay.plans.topology import Topology
-from pleach.spark.audit.batches import batches_of, rows_of
+from pleach.spark.audit.dataframes import batches_of, rows_of
 from pleach.spark.lake import spark_schema
 
 STARTS_PER_CORE = 4  # in one job; progress is reported after each job

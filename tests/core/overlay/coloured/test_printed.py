@@ -15,7 +15,7 @@ from pleach.core.overlay.coloured.bounds import (
 )
 from pleach.core.overlay.coloured.broker import ColouredBroker
 from pleach.core.overlay.coloured.keeper import ChildState, Keeper
-from pleach.scenario.coloured_settings import colouring_of
+from pleach.scenario.stabilise_settings import colouring_of
 from pleach.sim.run import ScenarioRun
 from support.overlay.coloured.directed import client, directed, noted, violations
 from support.overlay.coloured.tinted import flaws_of_tree, with_period
