@@ -1,9 +1,9 @@
-"""The story fits its ground: whoever adds an act sees here whether it can be played."""
+"""The acts of the demo fit its scenario: a new act is checked here."""
 
 import msgspec
 import pytest
 
-from pleach.demo.acts import ACTS, ZONES, DemoAct, story, zone_of, zones
+from pleach.demo.acts import ACTS, ZONES, DemoAct, demo_scenario, zone_of, zones
 from pleach.scenario import steps
 from pleach.scenario.positions import FlawError
 from pleach.scenario.timeline import check_steps
@@ -14,7 +14,7 @@ ACT_SECONDS = 3.0
 
 
 def test_the_steps_make_sense_one_after_the_other():
-    scenario = story()
+    scenario = demo_scenario()
     check_steps(scenario)
     assert (len(scenario.brokers), len(scenario.clients)) == (9, 30)
     assert [type(step) for step in scenario.steps] == [type(step) for act in ACTS for step in act.steps]
@@ -22,7 +22,7 @@ def test_the_steps_make_sense_one_after_the_other():
 
 def test_an_act_that_cannot_be_played_is_found_out():
     with pytest.raises(FlawError, match="fra9"):
-        check_steps(story([*ACTS, DemoAct("bad", "", "", (steps.RemoveBroker(at=0.0, broker="fra9"),))]))
+        check_steps(demo_scenario([*ACTS, DemoAct("bad", "", "", (steps.RemoveBroker(at=0.0, broker="fra9"),))]))
 
 
 def test_names_of_acts_are_different():
@@ -30,7 +30,7 @@ def test_names_of_acts_are_different():
 
 
 def test_every_broker_stands_in_a_zone_and_zones_are_far_from_each_other():
-    scenario = story()
+    scenario = demo_scenario()
     standing = zones(scenario)
     assert {*standing} == {*scenario.brokers, "iad4"}
     assert {*standing.values()} == {*ZONES.values()}
@@ -42,7 +42,7 @@ def test_every_broker_stands_in_a_zone_and_zones_are_far_from_each_other():
 
 def test_the_story_ends_well_in_the_simulator():
     """The very steps, in virtual time: nothing is refused, nothing lost, and what the titles say comes true."""
-    scenario = story()
+    scenario = demo_scenario()
     at = [ACT_SECONDS * (number + 1) + step.at for number, act in enumerate(ACTS) for step in act.steps]
     timed = tuple(msgspec.structs.replace(step, at=time) for step, time in zip(scenario.steps, at, strict=True))
     run = run_scenario(msgspec.structs.replace(scenario, steps=timed, duration=ACT_SECONDS * (len(ACTS) + 1)), 1)

@@ -4,7 +4,7 @@ import pytest
 
 from pleach.core.effects import Observe, Observed
 from pleach.core.events.event import Event, EventId
-from pleach.explore.client_history import ClientHistories
+from pleach.explore.client_history import ObservedHistories
 
 E1, E2 = (Event(EventId("p", 0, n), {"price": 50 + n}) for n in (1, 2))
 PUBLISH_1, PUBLISH_2 = (("p", Observe(Observed.PUBLISH, event=event)) for event in (E1, E2))
@@ -27,7 +27,7 @@ def past(pasts, *seen):
 
 
 def are_one(first, second):
-    pasts = ClientHistories(["p", "s"])
+    pasts = ObservedHistories(["p", "s"])
     return past(pasts, *first) == past(pasts, *second)
 
 

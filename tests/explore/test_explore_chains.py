@@ -95,7 +95,7 @@ def test_a_bug_that_no_client_has_seen_yet_shows_in_the_tables():
     assert found.outcome is ExploreOutcome.FAILING
     assert found.finding.verdict is None
     assert found.finding.kinds == ("tables disagree", "never answered")
-    assert "a does not know price > 50" in found.finding.reason
+    assert "a lacks price > 50" in found.finding.reason
 
 
 def planted(monkeypatch, spoil):
@@ -120,7 +120,7 @@ def test_a_protocol_that_goes_round_in_circles_is_refused(monkeypatch):
         return [Send(sender, message)] if isinstance(message, Forward) else broker.handle(sender, message, now=now)
 
     planted(monkeypatch, send_back)
-    with pytest.raises(LivenessError, match="a state leads back to itself"):
+    with pytest.raises(LivenessError, match="a state is its own successor"):
         explore(TINY.scenario(), plant="test")
 
 

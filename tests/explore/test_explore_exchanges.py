@@ -75,7 +75,7 @@ def test_protocols_that_wait_for_timers_are_explored_with_timers(protocol):
 
 def test_a_schedule_that_asks_for_a_step_of_a_plan_too_early_is_an_error():
     schedule = Schedule("a chain", "", (ScheduleStep(act="1"),))
-    with pytest.raises(ScheduleError, match=r"step 1: '1' is asked only when operation 1\.1 is done"):
+    with pytest.raises(ScheduleError, match=r"step 1: '1' is asked only after operation 1\.1"):
         replay(cycle(exchange="swaplink"), schedule)
 
 
@@ -177,7 +177,7 @@ def test_the_path_as_printed_forgets_who_subscribes_again():
     )
     assert set(result.kinds) == {"tables disagree"}
     assert length(result) == 27
-    assert "1 does not know price > 50" in result.finding.reason
+    assert "1 lacks price > 50" in result.finding.reason
 
 
 def test_our_path_does_not():

@@ -53,10 +53,10 @@ def test_loads_draw_what_a_simulation_with_seed_1_draws():
 @pytest.mark.parametrize(
     ("step", "says"),
     [
-        ("do = 'cut'\nlink = ['a', 'b']", "step `cut` at 1 s has no meaning without time"),
-        ("do = 'slow'\nlink = ['a', 'b']\nlatency = 1.0", "step `slow` at 1 s has no meaning without time"),
+        ("do = 'cut'\nlink = ['a', 'b']", "step `cut` at 1 s needs a clock"),
+        ("do = 'slow'\nlink = ['a', 'b']\nlatency = 1.0", "step `slow` at 1 s needs a clock"),
         ("do = 'drain'", "step `drain` at 1 s is not needed"),
-        ("do = 'corrupt'\nbroker = 'a'\nwhat = 'table'", "step `corrupt` at 1 s has no protocol here yet"),
+        ("do = 'corrupt'\nbroker = 'a'\nwhat = 'table'", "step `corrupt` at 1 s has no protocol here"),
         (
             "do = 'move_client'\nclient = 'p'\nto = 'b'\nprotocol = 'reconnect'",
             "step `move_client` at 1 s by 'reconnect' promises nothing",

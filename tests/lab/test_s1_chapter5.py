@@ -10,8 +10,7 @@ from pleach.lab.beyond import settling_figures as resting
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
 from pleach.lab.improve.course import HEURISTICS
-from pleach.lab.s1.chapter5 import adaptivity_figures as adaptivity
-from pleach.lab.s1.chapter5 import performance_figures as performing
+from pleach.lab.s1.chapter5 import course_figures
 from pleach.lab.s1.chapter5 import tuning_figures as tuning
 from pleach.lab.s1.chapter5 import variations_figures as variations
 from support.lab.made_up_summaries import summarised, summary
@@ -28,8 +27,8 @@ def performance(uniform, hotspots, degrees=None):
         levels = uniform if case["placement"] == "uniform" else hotspots
         return over_time("cost", levels, (1_000, 30_000)) | {"bound": 0.2}
 
-    found = summarised(performing.PERFORMANCE, Size.USUAL, means)
-    cases = performing.PERFORMANCE.cases(Size.USUAL)
+    found = summarised(course_figures.PERFORMANCE, Size.USUAL, means)
+    cases = course_figures.PERFORMANCE.cases(Size.USUAL)
     many = [(case, h, count) for case in cases for h, count in (degrees or {}).items()]
     return found + [summary(case, f"degree {h}", 2.0)._replace(maximum=float(count)) for case, h, count in many]
 
@@ -39,23 +38,23 @@ HOT = {"lmit": 0.7, "lmst": 0.6, "ci": 0.45, "settling": 0.3}
 
 def test_experiments_3_and_4_as_published():
     summaries = performance(LEVELS, HOT)
-    assert performing.judge_uniform(summaries).status is Status.REPRODUCED
-    assert performing.judge_hotspots(summaries).status is Status.REPRODUCED
+    assert course_figures.judge_uniform(summaries).status is Status.REPRODUCED
+    assert course_figures.judge_hotspots(summaries).status is Status.REPRODUCED
 
 
 def test_a_ci_that_is_worse_than_lmst_is_refuted_and_one_that_is_dear_differs():
-    assert performing.judge_uniform(performance({**LEVELS, "ci": 0.7}, HOT)).status is Status.REFUTED
+    assert course_figures.judge_uniform(performance({**LEVELS, "ci": 0.7}, HOT)).status is Status.REFUTED
     dear = {"lmit": 0.8, "lmst": 0.7, "ci": 0.6, "settling": 0.3}
-    assert performing.judge_uniform(performance(dear, HOT)).status is Status.DIFFERS
-    assert performing.judge_hotspots(performance(LEVELS, dear)).status is Status.DIFFERS
+    assert course_figures.judge_uniform(performance(dear, HOT)).status is Status.DIFFERS
+    assert course_figures.judge_hotspots(performance(LEVELS, dear)).status is Status.DIFFERS
 
 
 def test_experiment_7():
     as_printed = {"lmit": 18, "lmst": 19, "ci": 21, "settling": 50}
-    assert performing.judge_degrees(performance(LEVELS, HOT, as_printed)).status is Status.REPRODUCED
-    assert performing.judge_degrees(performance(LEVELS, HOT, {**as_printed, "lmit": 20})).status is Status.DIFFERS
+    assert course_figures.judge_degrees(performance(LEVELS, HOT, as_printed)).status is Status.REPRODUCED
+    assert course_figures.judge_degrees(performance(LEVELS, HOT, {**as_printed, "lmit": 20})).status is Status.DIFFERS
     fewer = {"lmit": 8, "lmst": 10, "ci": 12, "settling": 50}
-    assert performing.judge_degrees(performance(LEVELS, HOT, fewer)).status is Status.DIFFERS
+    assert course_figures.judge_degrees(performance(LEVELS, HOT, fewer)).status is Status.DIFFERS
 
 
 LOWER_LMIT = {**LEVELS, "lmit": 0.75}
@@ -72,7 +71,7 @@ def changing(spikes, rates, slow_end=LOWER_LMIT):
                 found[f"cost {h} {t}"], found[f"exchanges {h} {t}"] = level, rates[h]
         return found
 
-    return summarised(adaptivity.ADAPTIVITY, Size.USUAL, means)
+    return summarised(course_figures.ADAPTIVITY, Size.USUAL, means)
 
 
 SPIKES = {"lmit": 0.01, "lmst": 0.2, "ci": 0.2, "settling": 0.1}
@@ -81,15 +80,15 @@ RATES = {"lmit": 42.0, "lmst": 0.0, "ci": 83.0, "settling": 0.5}
 
 def test_experiments_5_6_and_8_as_published():
     summaries = changing(SPIKES, RATES)
-    for judge in (adaptivity.judge_abrupt, adaptivity.judge_slow, adaptivity.judge_exchanges):
+    for judge in (course_figures.judge_abrupt, course_figures.judge_slow, course_figures.judge_exchanges):
         assert judge(summaries).status is Status.REPRODUCED
 
 
 def test_experiments_5_6_and_8_otherwise():
-    assert adaptivity.judge_abrupt(changing({**SPIKES, "lmit": 0.5}, RATES)).status is Status.DIFFERS
-    assert adaptivity.judge_slow(changing(SPIKES, RATES, dict.fromkeys(HEURISTICS, 1.2))).status is Status.REFUTED
-    assert adaptivity.judge_exchanges(changing(SPIKES, {**RATES, "ci": 30.0})).status is Status.DIFFERS
-    assert adaptivity.judge_exchanges(changing(SPIKES, {**RATES, "lmst": 30.0})).status is Status.REFUTED
+    assert course_figures.judge_abrupt(changing({**SPIKES, "lmit": 0.5}, RATES)).status is Status.DIFFERS
+    assert course_figures.judge_slow(changing(SPIKES, RATES, dict.fromkeys(HEURISTICS, 1.2))).status is Status.REFUTED
+    assert course_figures.judge_exchanges(changing(SPIKES, {**RATES, "ci": 30.0})).status is Status.DIFFERS
+    assert course_figures.judge_exchanges(changing(SPIKES, {**RATES, "lmst": 30.0})).status is Status.REFUTED
 
 
 def vague(summaries, spread=0.5):
@@ -102,24 +101,24 @@ def single(summaries):
 
 
 def test_a_spike_within_the_intervals_is_none():
-    found = adaptivity.judge_abrupt(vague(changing(SPIKES, RATES)))
+    found = course_figures.judge_abrupt(vague(changing(SPIKES, RATES)))
     assert found.names == ("ℓMST has a spike at each change", "CI has a spike at each change")
     assert found.status is Status.DIFFERS
 
 
 def test_lmit_that_ends_as_high_as_after_abrupt_changes_differs_and_what_is_not_told_is_open():
-    assert adaptivity.judge_slow(vague(changing(SPIKES, RATES))).status is Status.OPEN
-    higher = adaptivity.judge_slow(changing(SPIKES, RATES, {**LEVELS, "lmit": 0.85}))
+    assert course_figures.judge_slow(vague(changing(SPIKES, RATES))).status is Status.OPEN
+    higher = course_figures.judge_slow(changing(SPIKES, RATES, {**LEVELS, "lmit": 0.85}))
     assert higher.names == ("ℓMIT ends lower than after abrupt changes",)
 
 
 @pytest.mark.parametrize(
     ("judge", "summaries"),
     [
-        (performing.judge_uniform, lambda: performance(LEVELS, HOT)),
-        (performing.judge_hotspots, lambda: performance(LEVELS, HOT)),
-        (adaptivity.judge_abrupt, lambda: changing(SPIKES, RATES)),
-        (adaptivity.judge_slow, lambda: changing(SPIKES, RATES)),
+        (course_figures.judge_uniform, lambda: performance(LEVELS, HOT)),
+        (course_figures.judge_hotspots, lambda: performance(LEVELS, HOT)),
+        (course_figures.judge_abrupt, lambda: changing(SPIKES, RATES)),
+        (course_figures.judge_slow, lambda: changing(SPIKES, RATES)),
         (variations.judge_weights, lambda: varied(variations.WEIGHTS, "processing", WEIGHED)),
         (resting.judge, lambda: still(RATES, LEVELS)),
     ],
@@ -132,18 +131,18 @@ def test_one_seed_tells_nothing_apart(judge, summaries):
 def test_what_praises_the_settling_ci_says_what_its_tree_is_like():
     many = performance(LEVELS, HOT, {**dict.fromkeys(HEURISTICS, 9), "settling": 93})
     hub = "a hub of up to 93 neighbours, which S1's cost does not charge for"
-    for judge in (performing.judge_uniform, performing.judge_hotspots):
+    for judge in (course_figures.judge_uniform, course_figures.judge_hotspots):
         assert hub in judge(many).measured
         assert "hub" not in judge(performance(LEVELS, HOT)).measured, "no degrees were measured"
-    for judge, x in ((adaptivity.judge_abrupt, "abrupt"), (adaptivity.judge_slow, "slow")):
+    for judge, x in ((course_figures.judge_abrupt, "abrupt"), (course_figures.judge_slow, "slow")):
         degree = summary({"change": x}, "degree settling", 2.0)._replace(maximum=93.0)
         assert hub in judge([*changing(SPIKES, RATES), degree]).measured
 
 
 def test_runs_without_a_change_leave_it_open():
-    short = summarised(adaptivity.ADAPTIVITY, Size.QUICK, lambda case: over_time("cost", LEVELS, (1_000, 4_000)))
-    assert adaptivity.judge_abrupt(short).status is Status.OPEN
-    assert adaptivity.judge_slow(short).status is Status.OPEN
+    short = summarised(course_figures.ADAPTIVITY, Size.QUICK, lambda case: over_time("cost", LEVELS, (1_000, 4_000)))
+    assert course_figures.judge_abrupt(short).status is Status.OPEN
+    assert course_figures.judge_slow(short).status is Status.OPEN
 
 
 def radius(best, changes=0.01):
@@ -250,9 +249,9 @@ def test_no_tree_of_eight_brokers_is_cheaper_than_the_optimum():
     [
         *(
             (figure, performance(LEVELS, HOT, dict.fromkeys(HEURISTICS, 9)))
-            for figure in performing.PERFORMANCE.figures[1:]
+            for figure in course_figures.PERFORMANCE.figures[1:]
         ),
-        (adaptivity.ADAPTIVITY.figures[-1], changing(SPIKES, RATES)),
+        (course_figures.ADAPTIVITY.figures[-1], changing(SPIKES, RATES)),
         (tuning.RADIUS.figures[0], radius(3)),
         (resting.SETTLES.figures[0], still(RATES, LEVELS)),
     ],

@@ -6,8 +6,7 @@ import pytest
 
 from pleach.core.overlay import choice
 from pleach.lab.exchanges.swap_or_cycle import COORDINATED, PROTOCOLS, SWAPS, cases, measure
-from pleach.lab.exchanges.swap_or_cycle_choice import WAITS, judge_choice
-from pleach.lab.exchanges.swap_or_cycle_figures import SHOWN, SWAP_OR_CYCLE, judge, page
+from pleach.lab.exchanges.swap_or_cycle_figures import SHOWN, SWAP_OR_CYCLE, WAITS, judge, judge_choice, page
 from pleach.lab.experiment import Size, Summary, case_key, select
 from pleach.lab.findings import Status
 from support.lab.made_up_summaries import summarised as made_up

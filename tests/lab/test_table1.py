@@ -7,8 +7,7 @@ import pytest
 from pleach.core.overlay.registry import EXCHANGES
 from pleach.lab.exchanges.promises import Promise, promised, said
 from pleach.lab.exchanges.table1 import ProtocolRow, cases, measure, rows
-from pleach.lab.exchanges.table1_figures import TABLE1, judge_broken, judge_cost, judge_promises
-from pleach.lab.exchanges.table1_page import page
+from pleach.lab.exchanges.table1_figures import TABLE1, judge_broken, judge_cost, judge_promises, page
 from pleach.lab.experiment import Size, Summary
 from pleach.lab.findings import Status
 from pleach.scenario.model import Ordering

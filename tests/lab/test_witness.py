@@ -78,7 +78,7 @@ def test_a_swap_takes_twelve_messages_and_three_brokers():
     witness = run_exchange(scenario, 3).witness
     assert witness.traffic.protocol == witness.traffic.control == 12
     assert sorted(witness.locked_brokers) == sorted(cycle_of(scenario))
-    assert not witness.is_anyone_locked
+    assert not witness.is_any_locked
 
 
 def test_control_is_all_that_is_counted():

@@ -193,7 +193,7 @@ class TestDamage:
         with pytest.raises(LakeError, match=reason) as caught:
             table.files()
         assert "run=a" in str(caught.value)
-        assert "make the run anew, or leave it out by removing" in str(caught.value)
+        assert "repeat the run, or remove" in str(caught.value)
 
     def test_missing_file(self, table):
         (written(table) / "part-00000.parquet").unlink()
@@ -240,7 +240,7 @@ class TestDamage:
 
     def test_no_manifest(self, table):
         (written(table) / "_manifest.json").write_text("{")
-        self.refused(table, "is no manifest")
+        self.refused(table, "not a manifest")
 
     def test_a_newer_format(self, table):
         said = written(table) / "_manifest.json"

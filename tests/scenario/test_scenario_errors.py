@@ -46,7 +46,7 @@ def test_the_base_of_this_table_is_good():
         (2, "routing = ['simple']", "unknown routing a list of 1"),
         (4, "duration = 0", "`duration` is 0; a number of seconds, more than 0, is wanted"),
         (4, "duration = true", "`duration` is true"),
-        (4, "duration = inf", "`duration` is inf; a finite number is wanted"),
+        (4, "duration = inf", "`duration` is inf; it must be finite"),
         (4, "duration = nan", "`duration` is nan"),
         (4, f"duration = {2**64}", "does not fit 64 bits"),
         (4, "durration = 10", "unknown key `durration`; did you mean `duration`?"),
@@ -196,7 +196,7 @@ TABLES = [
     ("[latency]\ndefalt = 1", 1, '"defalt" in [latency] is not a link'),
     ('[latency]\n"a-b" = 1\n"b-a" = 1', 2, "[latency] has link b-a twice"),
     ("[loss]\ndefault = 1.5", 1, "a number from 0 to 1"),
-    ('[loss]\n"a-b" = 1', 1, "nothing would ever arrive"),
+    ('[loss]\n"a-b" = 1', 1, "no message would arrive"),
     ('[loss]\n"a-b" = [0, 0.5]', 1, "a number from 0 to 1"),
     ('[loss]\n"p-a" = 0.1\n"p-b" = 0.1', 2, '"p-b" in [loss] is not a link'),
 ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pleach.core.events.language import parse_filter
 from pleach.scenario import load_scenario, parse_scenario, scenario_digest
-from pleach.scenario.advertisements import derived_advertisements, initial_advertisements, subscription_names
+from pleach.scenario.clients import derived_advertisements, initial_advertisements, subscription_names
 from pleach.scenario.model import Ordering, PerLink, PublishLoad, Reply, Routing, Scenario, ScenarioClient
 from pleach.scenario.read import READERS
 from pleach.scenario.steps import STEP_KINDS, Crash, Drain, Restart, Slow

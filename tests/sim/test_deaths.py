@@ -106,7 +106,7 @@ def test_an_operation_that_was_asked_of_the_dead_is_refused():
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        (lambda: scenario(heal=""), "nobody takes the place of a dead broker here"),
+        (lambda: scenario(heal=""), "a broker that dies for good needs a stand-in"),
         (lambda: scenario(ordering="none"), "cannot tell what was delivered"),
     ],
 )

@@ -100,8 +100,8 @@ def test_what_waits_for_a_broker_that_is_down_is_not_quiet():
     [
         ([deliver("a", "b")], "step 1: nothing is under way from 'a' to 'b'"),
         ([act("p"), deliver("p", "b")], "step 2: there is no link from 'p' to 'b'"),
-        ([act("p"), act("p")], "step 2: 'p' has nothing left to do after 1 actions"),
-        ([act("x")], "step 1: 'x' has nothing left to do after 0 actions"),
+        ([act("p"), act("p")], "step 2: 'p' has no action left after 1"),
+        ([act("x")], "step 1: 'x' has no action left after 0"),
         ([ScheduleStep(answer="s")], "step 1: 's' has nothing to answer"),
         ([ScheduleStep(answer="a")], "step 1: 'a' has nothing to answer"),
         ([act("p"), deliver("p", "a"), act("b"), deliver("a", "b")], "step 4: broker 'b' is down"),

@@ -126,7 +126,7 @@ def test_a_row_that_cannot_be_an_event_is_named():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (schema(x=sql.TimestampType()), "column 'x': type timestamp is no event's; cast it"),
+        (schema(x=sql.TimestampType()), "column 'x': type timestamp is not supported; cast it"),
         (schema(payload=sql.LongType()), "binary or string"),
         (schema(attributes=sql.StringType()), "map<string,string> is wanted"),
     ],

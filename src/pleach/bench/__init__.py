@@ -1,4 +1,4 @@
-"""Measurements of the parts that have to be fast, each against something timed in the same run."""
+"""Benchmarks of the performance-critical parts, each against a reference timed in the same run."""
 
 from __future__ import annotations
 

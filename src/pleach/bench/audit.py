@@ -1,4 +1,4 @@
-"""How fast Spark judges, how that grows with the trace, and in how much memory."""
+"""The audit on Spark: speed, growth with the length of the trace, and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a campaign on two cores gains over one process that runs the same simulations one after the other.
+"""The speed-up of a campaign on two cores over one process with the same simulations.
 
 Both measure the same seeds of a small network; the campaign also keeps its results in a lake, as `pleach lab run` does.
 They take turns. Starting Spark, some five seconds once, is not counted, nor is the first job's starting of workers.

@@ -1,9 +1,9 @@
-"""How fast the cover index answers, against a scan of all members with the algebra's own `covers`.
+"""The speed of the cover index, against a scan of all members with `covers` of the algebra.
 
-Half of the questions are about filters that fit nothing, as random ones do; the other half about members made narrower
-("is it covered?") or wider ("what does it cover?"), which have answers. The scan is timed on a sample of the members
-and scaled up to all of them; it does not stop at its first answer, as `any_covering` does. That the answers are the
-scan's is checked on all members, for a few questions.
+Half of the queries are about random filters, which match nothing; the other half about members made narrower ("is it
+covered?") or wider ("what does it cover?"), which have answers. The scan is timed on a sample of the members and scaled
+to all of them; it does not stop at its first answer, as `any_covering` does. The answers of some queries are checked
+against the scan of all members.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pleach.core.events.ranges import above
 
 BARS = {10_000: 40.0, 100_000: 100.0}  # times the scan, by members
 
-ADDS_LIMIT = 1_000  # per second: no bar, a yardstick
+ADDS_LIMIT = 1_000  # per second; reported without a bar
 
 
 class CoverSize(NamedTuple):
@@ -49,14 +49,14 @@ def measure(effort: CoverSize, seed: int) -> Iterator[Measurement]:
         with collector_paused():
             members = list(islice(W1.filters(Random(seed)), size))
             index = CoverIndex(members)
-        strangers = list(islice(W1.filters(Random(seed + 1)), effort.questions // 2))
+        unrelated = list(islice(W1.filters(Random(seed + 1)), effort.questions // 2))
         related = Random(seed + 2).sample(members, effort.questions // 2)
-        narrow = _alternating(strangers, [_narrower(member) for member in related])
-        wide = _alternating(strangers, [_wider(member) for member in related])
+        narrow = _alternating(unrelated, [_narrower(member) for member in related])
+        wide = _alternating(unrelated, [_wider(member) for member in related])
         bench = _Bench(members, effort)
         yield bench.question("is f covered", narrow, index.any_covering, _scan_for_covering)
         yield bench.question("what does f cover", wide, index.covered, _scan_for_covered)
-        yield _adding(index, size, strangers)
+        yield _adding(index, size, unrelated)
 
 
 def _adding(index: CoverIndex, size: int, fresh: list[Filter]) -> Measurement:
@@ -92,7 +92,7 @@ class _Bench:
 
 
 def _check(answer: Filter | list[Filter] | None, wanted: list[Filter]) -> None:
-    """A fast wrong answer is none. `answer` is one of the wanted, or all of them."""
+    """Check the answers. `answer` is one of the wanted, or all of them."""
     match answer:
         case None:
             assert not wanted, wanted

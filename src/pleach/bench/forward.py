@@ -1,6 +1,6 @@
-"""How fast events travel through real brokers, against other systems that are installed here.
+"""Throughput and latency of real brokers, against other systems that are installed.
 
-    publisher process ──▶ server process(es) ──▶ subscriber process          all on loopback, all systems alike
+    publisher process ──▶ server process(es) ──▶ subscriber process          all on loopback
 
 Every system gets events with 200 bytes of payload, from one publisher process to one subscriber process, each written
 with the system's own Python library in its fastest normal way; where that is asyncio (Pleach, NATS), on uvloop if it is
@@ -40,7 +40,7 @@ BARS = {
     (Case.FILTERS, "rabbitmq-server's headers exchange with pika"): 20.0,
 }
 LATENCY_RATE = 1_000  # events per second while latencies are measured
-SETTLE_SECONDS = 0.3  # for subscriptions to reach servers that do not say when they have
+SETTLE_SECONDS = 0.3  # for subscriptions to reach servers that do not confirm them
 ALONE = "alone"
 
 

@@ -1,4 +1,4 @@
-"""The loop that the matching index is measured against: every subscription, its most selective predicate first."""
+"""The reference of the matching index: a loop over all subscriptions, most selective predicate first."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NaiveLoop:
 
 
 class GroupedLoop:
-    """A loop that knows the trick of the index: a destination is done with its first subscription that matches."""
+    """A loop with the shortcut of the index: it leaves a destination at its first match."""
 
     def __init__(self, loop: NaiveLoop) -> None:
         self._groups: dict[str, list[tuple[tuple[str, Test], ...]]] = {}

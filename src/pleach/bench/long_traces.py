@@ -1,13 +1,13 @@
-"""Traces of any length, made by Spark as fast as it can count: right by construction, with errors where wanted.
+"""Generated traces of any length on Spark: correct by construction, with planted errors on request.
 
 Time goes in slots. In slot s event s is published and acknowledged, and each seat's client gets the event that was
 published LAGS[seat] slots before:
 
     slot s │ publish s │ publish_ack s │ seat 0 gets s - LAGS[0] │ seat 1 gets s - LAGS[1] │ …
 
-Events go round among the publishers, and in blocks of as many among the topics. Each topic has a group of clients, one
-in each seat; the one in seat 0 is a publisher itself, so that knowledge travels. A seat's lag never changes, so that
-what is published later comes later: the trace is in causal order. Each row follows from its number; nothing is sorted.
+Publishers take turns, and topics in blocks of as many events. Each topic has a group of clients, one in each seat; the
+one in seat 0 is a publisher itself, so that there are causal chains. The lag of a seat is constant, so events arrive in
+the order of their publication: the trace is in causal order. Each row is a function of its number; nothing is sorted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PRICES = 997
 ROWS_PER_FILE = 2_000_000
 SPOILT_SEAT = 1
 
-# What one error of each sort brings, given the lags: each early event tells its client of six others, too.
+# Violations per error of each sort, given the lags: an early event makes six others late.
 PER_ERROR = {Rule.LOST: 3, Rule.DUPLICATE: 1, Rule.SPURIOUS: 1, Rule.FIFO: 1, Rule.CAUSAL: 13}
 
 
@@ -92,7 +92,7 @@ def records_of(spark: SparkSession, trace: LongTrace) -> DataFrame:
 
 
 def _happens(trace: LongTrace) -> Column:
-    """Whether a row is there at all: the event exists, the seat wants it, and nobody took it away."""
+    """Whether a row exists: the event exists, the seat subscribes to it, and it is not a planted loss."""
     exists = f.col("due").between(0, trace.slots - 1)
     wanted = (f.col("what") <= 3) | (f.col("due") % PRICES >= f.floor(f.col("seat") / 2))
     kept = ~(_spoilt_at(trace.victims(SORTS.index("lost"))) & (f.col("what") > 3))

@@ -1,9 +1,9 @@
-"""How fast the matching index is, against a loop over all subscriptions; what it weighs; how fast it changes.
+"""The matching index: speed against a loop over all subscriptions, memory, and speed of updates.
 
-The loop is `naive.NaiveLoop`. With 16 destinations it has a shortcut that the index takes too, to leave a destination
-at its first match: `naive.GroupedLoop`, reported beside it without a bar. Floats are fresh in every event of W1 to W3;
-"repeated events" asks the same 50 again. A loop over more than `loop_size` subscriptions is timed on these and scaled
-up linearly, and `against` says so. The answers are checked against `Filter.matches`.
+The loop is `linear_matching.NaiveLoop`. With 16 destinations there is a loop with the shortcut of the index, which
+leaves a destination at its first match: `linear_matching.GroupedLoop`, reported without a bar. Floats are new in every
+event of W1 to W3; "repeated events" repeats the same 50. A loop over more than `loop_size` subscriptions is timed on
+these and scaled up linearly, and `against` says so. The answers are checked against `Filter.matches`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SAMPLE = 300  # events from which the loop learns selectivities
 
 
 class MatchSize(NamedTuple):
-    """How much work goes into a measurement."""
+    """The size of a measurement."""
 
     sizes: tuple[int, ...]
     other_size: int  # subscriptions in W2, W3, W4
     memory_size: int
     events: int
     loop_size: int  # subscriptions in the loop
-    loop_steps: int  # subscriptions that the loop may look at per round
+    loop_steps: int  # subscriptions that the loop may test per round
     checks: int  # events whose answers are checked
     rounds: int
     updates: int
@@ -89,7 +89,7 @@ class _Bench:
         self._check(filters)
 
     def _check(self, filters: list[Filter]) -> None:
-        """A fast wrong answer is none."""
+        """Check the answers."""
         for event in self._events[: self._effort.checks]:
             pairs = zip(cycle(DESTINATIONS), filters, strict=False)
             wanted = {destination for destination, filter_ in pairs if filter_.matches(event)}
@@ -156,7 +156,7 @@ def memory(size: int, seed: int) -> Iterator[Measurement]:
 
 
 def _traced_bytes(make: Callable[[], object]) -> int:
-    """What the object that `make` returns, and all it made for it, occupies."""
+    """The memory of the object that `make` returns, with all that it references."""
     gc.collect()
     tracemalloc.start()
     kept = make()

@@ -1,4 +1,4 @@
-"""How fast the reference oracle judges: deliveries per second on traces that the simulator wrote."""
+"""The speed of the reference oracle: deliveries per second on traces of the simulator."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(*, quick: bool, seed: int) -> Iterator[Measurement]:
 
 
 def busy_scenario(events_per_publisher: int) -> Scenario:
-    """A star of brokers; subscribers come and go, and one in four answers what it sees."""
+    """A star of brokers; subscribers come and go, and one in four replies."""
     brokers = ("hub", *(f"b{i}" for i in range(4)))
     every = 0.01
     duration = 1 + events_per_publisher * every

@@ -1,4 +1,4 @@
-"""What the planner's search gains by a second core: the same starts on `local[1]` and on `local[2]`, in turns.
+"""The speed-up of the planner's search by a second core: the same starts on `local[1]` and `local[2]`, in turns.
 
 Both must end every start with the same tree. Starting Spark, and the first job's starting of workers, is not counted.
 """
@@ -51,7 +51,7 @@ def measure(effort: PlanSize, seed: int, timed: Callable[[SearchTask, int, int],
     task = SearchTask(network(seed, effort.brokers), random_tree(_names(effort.brokers), draws(f"bench/{seed}")), seed)
     pairs = [(timed(task, effort.starts, 1), timed(task, effort.starts, 2)) for _ in range(effort.rounds)]
     for one, two in pairs:
-        assert one.ends == two.ends == pairs[0][0].ends, "where a start runs has changed what it finds"
+        assert one.ends == two.ends == pairs[0][0].ends, "the result of a start depends on where it runs"
     work = f"{effort.starts} starts, {effort.brokers} brokers"
     alone, together = (median(pair[cores].seconds for pair in pairs) for cores in range(2))
     ratio = median(one.seconds / two.seconds for one, two in pairs)

@@ -1,4 +1,4 @@
-"""What a benchmark says: one measurement per line, as JSON."""
+"""The output of a benchmark: one measurement per line, as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Measurement(msgspec.Struct, frozen=True):
-    """`ratio` is ours over what `against` names, measured in the same run; `bar` is what it should reach."""
+    """`ratio` is our value over that of `against`, measured in the same run; `bar` is its lower limit."""
 
     bench: str
     case: str

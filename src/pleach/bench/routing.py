@@ -1,8 +1,8 @@
-"""What a subscription costs at a broker: it must depend on what changes, not on the size of the table.
+"""The cost of a subscription at a broker, which must not grow with the size of the table.
 
 A router with three neighbours holds n subscriptions of clients (workload W1); then subscriptions come and go. The rate
-at a large table is set against the rate at one a hundred times smaller: a cost in proportion to the table would give a
-ratio of 0.01.
+at a large table is compared with the rate at one a hundred times smaller: a cost proportional to the table would give
+a ratio of 0.01.
 """
 
 from __future__ import annotations

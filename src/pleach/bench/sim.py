@@ -1,4 +1,4 @@
-"""How fast the simulator is: message hops per second, against a SimPy model of the same tree.
+"""The speed of the simulator: message hops per second, against a SimPy model of the same tree.
 
 Both carry the same events through the same tree of 100 brokers, every event to every broker and on to every client,
 over links with latency. SimPy's model does no more than store and forward: an inbox per node, a process per link.

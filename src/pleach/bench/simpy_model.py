@@ -1,7 +1,7 @@
-"""The yardstick of `pleach bench sim`: a tree of store-and-forward nodes in SimPy, in the manner of its manual.
+"""The reference of `pleach bench sim`: a tree of store-and-forward nodes in SimPy, in the style of its manual.
 
-A store is every node's inbox and every link's queue; a process per link takes a message, waits for the latency and puts
-it into the next inbox; a process per broker copies what it gets to all its other links.
+Inboxes and link queues are stores; a process per link takes a message, waits for the latency and puts it into the next
+inbox; a process per broker copies messages to all its other links.
 """
 
 from __future__ import annotations

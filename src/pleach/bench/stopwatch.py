@@ -1,4 +1,4 @@
-"""Timing two things side by side, so that a busy machine slows both."""
+"""Timing of two functions in turns, so that a busy machine slows both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Comparison(NamedTuple):
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """For setting up large workloads, which are not what is measured."""
+    """Without garbage collection, for the preparation of large workloads, which is not measured."""
     gc.disable()
     try:
         yield

@@ -1,4 +1,4 @@
-"""The workloads that the indexes are measured on.
+"""The workloads of the benchmarks of the indexes.
 
 All have 20 attributes: ten strings `s0`..`s9` (900 values, Zipf 1.0), five integers `i0`..`i4` in 0..999 and five
 floats `f0`..`f4` in [0, 999); W4 has twenty integers instead. A subscription constrains 5 of them.

@@ -1,1 +1,1 @@
-"""A story on real processes: brokers in three zones, clients under load, change after change, and the verdict."""
+"""The demo: brokers in three zones as real processes, clients under load, reconfigurations, and an audit."""

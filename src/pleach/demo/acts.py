@@ -1,6 +1,6 @@
-"""The story: a list of acts, each some steps of the scenario language and what there is to say about them.
+"""The acts of the demo: each has steps of the scenario language and a description.
 
-A further act is one more entry of `ACTS`; the clients, their load and the tree at the start are those of
+A new act is a new entry of `ACTS`; the clients, their load and the initial tree are those of
 scenario/demo.toml.
 """
 
@@ -26,7 +26,7 @@ FAR = {  # seconds, one way
     ("iad", "nrt"): Span(0.075, 0.095),
     ("fra", "nrt"): Span(0.110, 0.130),
 }
-STORY_SECONDS_MAX = 900.0  # loads end here, should the story not have come to its end
+DEMO_SECONDS_MAX = 900.0  # loads end here if the demo takes longer
 DOWN_SECONDS = 0.8  # between `kill -9` and the restart: a supervisor's pause
 
 
@@ -38,7 +38,7 @@ class DemoAct:
     title: str
     says: str
     steps: tuple[steps.Step, ...] = ()
-    looks: int = 0  # of the loop that improves the tree by its own traffic, after the steps
+    looks: int = 0  # rounds of the control loop after the steps
 
 
 ACTS: tuple[DemoAct, ...] = (
@@ -99,12 +99,12 @@ ACTS: tuple[DemoAct, ...] = (
 )  # fmt: skip
 
 
-def story(acts: Sequence[DemoAct] = ACTS) -> Scenario:
-    """What the acts are played on. Its steps are those of the acts, in order; when they happen, the stage decides."""
+def demo_scenario(acts: Sequence[DemoAct] = ACTS) -> Scenario:
+    """The scenario of the demo. Its steps are those of the acts, in order; `run.py` decides when they happen."""
     text = files("pleach.scenario").joinpath("demo.toml").read_text()
     ground = parse_scenario(text, file="demo.toml")
     taken = tuple(
-        msgspec.structs.replace(step, at=float(number) + step.at / STORY_SECONDS_MAX)
+        msgspec.structs.replace(step, at=float(number) + step.at / DEMO_SECONDS_MAX)
         for number, act in enumerate(acts)
         for step in act.steps
     )
@@ -112,13 +112,13 @@ def story(acts: Sequence[DemoAct] = ACTS) -> Scenario:
         ground,
         clients=tuple(map(_endless, ground.clients)),
         steps=taken,
-        duration=STORY_SECONDS_MAX,
+        duration=DEMO_SECONDS_MAX,
         latency=PerLink(ground.latency.default, tuple(_far_links(_brokers(ground, taken)))),
     )
 
 
 def zones(scenario: Scenario) -> dict[Node, str]:
-    """Where each broker stands, those that come later included."""
+    """The zone of each broker, including those that join later."""
     return {broker: ZONES[zone_of(broker)] for broker in _brokers(scenario, scenario.steps)}
 
 
@@ -136,6 +136,6 @@ def _endless(client: ScenarioClient) -> ScenarioClient:
 
 
 def _far_links(brokers: Sequence[Node]) -> list[tuple[Node, Node, Span]]:
-    """Any two brokers of different zones: whichever links there will be."""
+    """Latencies between all brokers of different zones, for any link that may come."""
     pairs = [(a, b, tuple(sorted((zone_of(a), zone_of(b))))) for a, b in combinations(brokers, 2)]
     return [(a, b, FAR[zone, other]) for a, b, (zone, other) in pairs if zone != other]

@@ -1,4 +1,4 @@
-"""Trees and times as SVG: plain text, colours by class, so that the page around them decides on light and dark."""
+"""SVG drawings of trees and timelines; colours are CSS classes, so that the page chooses light or dark."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Point:
 
 
 def places(brokers: Iterable[Node]) -> dict[Node, Point]:
-    """A place for each broker: its zone's circle, in order of names, so that far links start at the inner side.
+    """The position of each broker on the circle of its zone, in order of names, with far links at the inner side.
 
-    The same in all pictures of a story.
+    Positions are the same in all pictures of a run.
     """
     found: dict[Node, Point] = {}
     named = sorted(set(brokers))
@@ -53,7 +53,7 @@ def places(brokers: Iterable[Node]) -> dict[Node, Point]:
 def tree_svg(
     tree: TreeSnapshot, other: TreeSnapshot, where: Mapping[Node, Point], *, mark: str, struck: frozenset[Node]
 ) -> str:
-    """`mark`: the class of what `other`, the tree before or after, has not. `struck`: brokers that were killed."""
+    """`mark`: the class of parts that `other`, the tree before or after, lacks. `struck`: brokers that were killed."""
     parts = [*_zones()]
     for a, b in sorted(tree.topology.links):
         kind = "link" if (a, b) in other.topology.links else f"link {mark}"

@@ -1,7 +1,7 @@
-"""How long subscribers waited: from the trace alone.
+"""Delivery gaps of subscribers, from the trace alone.
 
-A subscriber waits while something is published for it that it has not got. Its *gap* is the longest time that it
-waited and got nothing at all. Where nothing is published for it, nothing is missing: silence is not a gap.
+A subscriber waits while an event that matches is published and not delivered. Its *gap* is the longest time that it
+waited without any delivery. Time without matching events is not a gap.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The story as one HTML file: nothing in it comes from elsewhere, no script is needed to read it."""
+"""The report of the demo: one self-contained HTML file without scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JUDGES = {Engine.SPARK: "Audited on Spark", Engine.REFERENCE: "Audited by the re
 
 
 def write_report(performance: Performance, judged: Judgement, out: Path) -> Path:
-    """Whole or not at all: a page that was opened before shows the former story until it is loaded again."""
+    """Write the page atomically."""
     path = out / FILE
     unfinished = path.with_suffix(".part")
     unfinished.write_text("\n".join(_page(performance, judged)), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""The acts on a running network, one after the other: each begins when the one before has come to its end.
+"""A run of the demo: the acts on a running network, one after the other.
 
-After every act the brokers are asked how their tree looks, so that what is shown is what they say.
+After every act the tree is read from the brokers, so that the report shows their state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 
 from pleach.core.messages import Node
 from pleach.core.overlay.plans import Topology
-from pleach.demo.acts import DemoAct, story, zones
+from pleach.demo.acts import DemoAct, demo_scenario, zones
 from pleach.errors import LiveError
 from pleach.harness.network import LiveNetwork
 from pleach.harness.run import LiveResult, LiveRun, run_live
@@ -25,13 +25,13 @@ from pleach.operate.survey import Survey, settled_survey
 
 TICK_SECONDS = 0.2
 BACK_SECONDS_MAX = 15.0
-LOOK_SECONDS = 3.0  # of traffic that the improving loop goes by
+ROUND_SECONDS = 3.0  # of traffic per round of the control loop
 EXCHANGES_MAX = 12
 
 
 @dataclass(frozen=True)
 class TreeSnapshot:
-    """What the brokers said at one moment."""
+    """The tree at one moment, as brokers report it."""
 
     topology: Topology
     homes: dict[Node, Node]  # client: broker
@@ -39,7 +39,7 @@ class TreeSnapshot:
 
     @classmethod
     def of(cls, found: Survey) -> TreeSnapshot:
-        """A client that has just moved may be known in two places: where it is connected, it is."""
+        """Two brokers may report a client that has just moved: the one with its connection counts."""
         known: dict[Node, Node] = {}
         connected: dict[Node, Node] = {}
         for broker, status in sorted(found.found.items()):
@@ -50,7 +50,7 @@ class TreeSnapshot:
 
 @dataclass(frozen=True)
 class Scene:
-    """An act that was played, in seconds of the run. `changed_at`: when its steps had come to their end."""
+    """A finished act, in seconds of the run. `changed_at`: when its steps were complete."""
 
     act: DemoAct
     began_at: float
@@ -59,7 +59,7 @@ class Scene:
     before: TreeSnapshot
     after: TreeSnapshot
     refusals: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what there is to say beside how the tree has changed
+    notes: tuple[str, ...] = ()  # remarks for the report
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Performance:
 
 
 class RunReporter(Protocol):
-    """Who is told how it goes."""
+    """Callbacks for progress."""
 
     def starts(self, network: LiveNetwork) -> None: ...
 
@@ -85,8 +85,8 @@ class RunReporter(Protocol):
 async def perform(
     acts: Sequence[DemoAct], directory: Path, audience: RunReporter, *, seed: int, seconds_per_act: float
 ) -> Performance:
-    """Starts everything, and stops it, whatever happens. An act takes `seconds_per_act`, or as long as it needs."""
-    scenario = story(acts)
+    """Start all processes, run the acts, and always stop them. An act lasts `seconds_per_act` at least."""
+    scenario = demo_scenario(acts)
     scenes: list[Scene] = []
 
     async def direct(run: LiveRun) -> None:
@@ -121,9 +121,9 @@ async def _played(run: LiveRun, act: DemoAct, before: TreeSnapshot, seconds: flo
 
 
 async def _improved(run: LiveRun, looks: int) -> tuple[str, ...]:
-    """What the brokers measured is an average over pairs of zones, so a look or two are enough."""
-    wish = ImproveOptions(every=LOOK_SECONDS, actions_per_minute_max=EXCHANGES_MAX)
-    outcome = await improve(list(run.network.directory.admin.values()), wish, rounds_max=looks)
+    """Measurements are averages over pairs of zones, so one or two rounds are enough."""
+    options = ImproveOptions(every=ROUND_SECONDS, actions_per_minute_max=EXCHANGES_MAX)
+    outcome = await improve(list(run.network.directory.admin.values()), options, rounds_max=looks)
     for trouble in outcome.troubles:
         run.refusals.append(f"improve: {trouble}")
     return tuple(
@@ -134,7 +134,7 @@ async def _improved(run: LiveRun, looks: int) -> tuple[str, ...]:
 
 
 async def _until_all_are_back(run: LiveRun) -> None:
-    """All links are up, and all clients connected. Who stays away longer than the bound is left to the verdict."""
+    """Wait until all links are up and all clients are connected, with a bound; the verdict shows the rest."""
     await run.network.until_ready()
     deadline = run.now + BACK_SECONDS_MAX
     while (await _tree(run)).away and run.now < deadline:  # noqa: ASYNC110 - it is another process that changes
@@ -164,7 +164,7 @@ async def _ticking(tick: Callable[[], None]) -> AsyncIterator[None]:
 
 
 def _only(group: ExceptionGroup[Exception]) -> Exception:
-    """What went wrong, in words; a fault of ours stays as it is."""
+    """The error for the user; bugs are raised unchanged."""
     first = group.exceptions[0]
     if isinstance(first, ExceptionGroup):
         return _only(first)

@@ -1,4 +1,4 @@
-"""What the run was worth: the trace goes into a lake, and is judged there on Spark; without Java, by the reference."""
+"""The verdict on a demo: its trace is audited on Spark, or by the reference oracle if Java is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pleach.trace.store import About
 
 MASTER = "local[*]"
 LAKE = "lake"
-WITHOUT_COMPILING = {  # for some thousand records compilers take longer than what they compile
+WITHOUT_COMPILING = {  # with a few thousand records compilation costs more than it saves
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -32,7 +32,7 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """`note`: why somebody else judged than was to be expected. `gaps`: the longest of each act, in their order."""
+    """`note`: why another engine judged than expected. `gaps`: the longest of each act, in order."""
 
     verdict: Verdict
     engine: Engine
@@ -41,7 +41,7 @@ class Judgement:
     longest_gap: Gap
     gaps: tuple[Gap, ...]
     delivered: tuple[int, ...]  # in each act
-    shortcomings: tuple[str, ...]  # of the story, beside what the verdict says
+    shortcomings: tuple[str, ...]  # of the run, beside the verdict
 
     @property
     def is_clean(self) -> bool:
@@ -80,7 +80,7 @@ def _written(performance: Performance, out: Path, seed: int) -> tuple[Path | Non
 def _judged(
     records: Sequence[Record], trace: Path | None, engine: Engine, on_step: Callable[[str], None]
 ) -> tuple[Verdict, Engine, str]:
-    """Spark's absence is no reason to show nothing, unless it was asked for."""
+    """Fall back to the reference oracle if Spark is missing, unless Spark was requested."""
     note = ""
     if engine is not Engine.REFERENCE and trace is not None:
         try:
@@ -116,7 +116,7 @@ def _delivered(records: Sequence[Record], began_at: float, ended_at: float) -> i
 
 
 def _shortcomings(performance: Performance) -> tuple[str, ...]:
-    """A story in which less happened than was told is not clean, even if nothing was lost in it."""
+    """A run with refused or unfinished steps is not clean, even without violations."""
     refused = [f"refused: {refusal}" for refusal in performance.result.refusals]
     unrest = [f"did not become quiet: {reason}" for reason in performance.result.unrest]
     return (*refused, *unrest)

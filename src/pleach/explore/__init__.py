@@ -1,8 +1,10 @@
-"""Every interleaving of a small scenario, one by one.
+"""The explorer: a search through every interleaving of a small scenario.
 
-past.py        what the oracle can still tell apart of what happened before
-world.py       states as small numbers, and what each move makes of a state
-invariants.py  what must hold between brokers whenever all is quiet
-search.py      depth first through all states; counts, and the shortest way to a failure
-history.py     a row of moves as a schedule and as the records of a run
+layout.py          the layout of a state, and the numbers of moves
+transitions.py     the effect of each move on one machine, computed once
+client_history.py  what clients have observed, as far as the oracle can tell two histories apart
+world.py           states as tuples of small numbers, and the state that each move leads to
+invariants.py      what must hold between brokers in every quiet state
+search.py          depth-first search: counts, and the shortest path to a failure
+counterexample.py  a sequence of moves as a schedule and as the records of a run
 """

@@ -15,7 +15,7 @@ Two paths to the same configuration may be merged only if every continuation of 
 Drains are not part of a history. The oracle asks whether a drain lay between an event and an unsubscription; every
 quiet state is judged with a drain at its end, so the verdict of such a drain is known at that state.
 
-`ClientHistories` numbers the histories that occur, so that a state holds one small number for all of this.
+`ObservedHistories` numbers the histories that occur, so that a state holds one small number for all of this.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pleach.core.events.event import Event
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_internal
 from pleach.core.messages import Node
-from pleach.explore.interning import Interner
+from pleach.explore.transitions import Interner
 from pleach.trace import attributes_text
 
 PARSED_MAX = 4_096
@@ -49,7 +49,7 @@ class SubscriptionState(NamedTuple):
         return is_due and _parsed(self.filter).matches(event.attributes)
 
 
-class ClientHistory(NamedTuple):
+class ObservedHistory(NamedTuple):
     """The history of one client."""
 
     sequence: tuple[tuple[object, ...], ...] = ()
@@ -57,15 +57,17 @@ class ClientHistory(NamedTuple):
     answered: frozenset[tuple[str, bool]] = frozenset()  # events of this client, and whether they failed
 
 
-History = tuple[ClientHistory, ...]  # one per client
+History = tuple[ObservedHistory, ...]  # one per client
 
 
-class ClientHistories:
+class ObservedHistories:
+    """All histories that occur, by number."""
+
     def __init__(self, clients: Iterable[Node]) -> None:
         self._clients = tuple(clients)
         self._interner: Interner[History] = Interner()
         self._after_moves: dict[tuple[int, int, int, int], int] = {}  # by history, move, state of the node, input
-        self.none = self._interner.number(tuple(ClientHistory() for _ in self._clients))
+        self.none = self._interner.number(tuple(ObservedHistory() for _ in self._clients))
 
     def after_move(self, number: int, move: tuple[int, int, int], node: Node, seen: Iterable[Observe]) -> int:
         """`after`, with an answer per history and move; the oracle does not read what brokers report."""
@@ -86,7 +88,7 @@ class ClientHistories:
             history = (*history[:index], own, *history[index + 1 :])
         return self._interner.number(history)
 
-    def _extended(self, history: History, own: ClientHistory, seen: Observe) -> ClientHistory:
+    def _extended(self, history: History, own: ObservedHistory, seen: Observe) -> ObservedHistory:
         match seen.kind:
             case Observed.PUBLISH | Observed.DELIVER:
                 return own._replace(sequence=(*own.sequence, self._token(history, seen)))

@@ -1,4 +1,4 @@
-"""A row of moves as people and the oracle want it: as a schedule, and as the records of a run."""
+"""A sequence of moves as a schedule for readers, and as the records of a run for the oracle."""
 
 from __future__ import annotations
 
@@ -33,25 +33,26 @@ from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 
 def steps_of(world: World, moves: Sequence[int]) -> tuple[ScheduleStep, ...]:
-    """The moves, from the start of the world on, with words for readers."""
+    """The moves from the start of the world, each with a description."""
     steps = []
     state = world.start
     for place, number in enumerate(moves, start=1):
         match world.move(number):
             case HandOver(sender, receiver):
-                steps.append(ScheduleStep(deliver=(sender, receiver), message=told(world.message(state, number))))
+                text = described_message(world.message(state, number))
+                steps.append(ScheduleStep(deliver=(sender, receiver), message=text))
             case Act(actor):
                 steps.append(ScheduleStep(act=actor, does=describe(world.action(state, number))))
             case Answer(client):
                 steps.append(ScheduleStep(answer=client, does=describe(world.action(state, number))))
             case FireTimerAt(node):
                 steps.append(ScheduleStep(ring=(node, world.timer(state, number))))
-        if place < len(moves):  # the last move may be one that breaks
+        if place < len(moves):  # a machine may raise in the last move
             state = world.take(state, number)
     return tuple(steps)
 
 
-def told(message: Message) -> str:
+def described_message(message: Message) -> str:
     """A message in a few words."""
     name = type(message).__name__
     match message:
@@ -72,10 +73,10 @@ def told(message: Message) -> str:
         case Unsubscribe(subscription) | Subscribed(subscription) | Unsubscribed(subscription):
             return f"{name} {subscription}"
         case _:
-            return f"{name}{_told_of_a_reconfiguration(message)}"
+            return f"{name}{_reconfiguration_details(message)}"
 
 
-def _told_of_a_reconfiguration(message: Message) -> str:
+def _reconfiguration_details(message: Message) -> str:
     match message:
         case Marked(_, mark, _, Forward(event)):
             return f" {mark.name.lower()} {event.id} {_spelled(event.attributes)}"
@@ -93,7 +94,7 @@ def _spelled(attributes: Mapping[str, Any]) -> str:
 
 
 def records_of(world: World, moves: Sequence[int]) -> list[Record]:
-    """What clients saw, as a trace: the prologue at time 0, the k-th move at time k, and a drain at the end."""
+    """What clients observed, as a trace: the prologue at time 0, the k-th move at time k, and a drain at the end."""
     scenario = world.script.scenario
     recorder = Recorder(f"explored-{scenario.name}")
     recorder.add(RecordKind.STATE, at=0.0, node=NETWORK, detail=f"ordering={scenario.ordering.value}")

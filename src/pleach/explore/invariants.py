@@ -1,4 +1,4 @@
-"""What must hold between brokers whenever nothing is under way, beside what clients can see."""
+"""Invariants between brokers in quiet states, which clients cannot observe."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FLAWS = (TABLES_DISAGREE, NEVER_ANSWERED, NEVER_ENDED, STILL_LOCKED)
 def check(
     brokers: Mapping[Node, BrokerMachine], under_way: Sequence[str] = (), *, is_waiting: bool = False
 ) -> dict[str, str]:
-    """What does not hold, by kind, with an explanation; empty if all is well.
+    """The violated invariants by kind, each with an explanation.
 
-    The two ends of a link agree on what was told over it, every request has been answered, no operation is stuck, and
-    nobody is locked for one that has ended. `is_waiting`: a timer is set, so that nothing is stuck.
+    The two ends of a link agree on the entries that were sent over it, every request has been answered, no operation is
+    stuck, and no broker is locked for one that has ended. `is_waiting`: a timer is set, so that nothing is stuck.
     """
     found: dict[str, str] = {}
     if under_way and not is_waiting:
@@ -50,7 +50,7 @@ def _disagreement(brokers: Mapping[Node, BrokerMachine], name: Node) -> str:
                 missing = ", ".join(e.filter.text for e in sorted(told - known)) or "nothing"
                 stale = ", ".join(e.filter.text for e in sorted(known - told)) or "nothing"
                 where = f"{layer.name.lower()} told by {name} to {neighbour}"
-                return f"{where}: {neighbour} does not know {missing} and should have forgotten {stale}"
+                return f"{where}: {neighbour} lacks {missing} and should have dropped {stale}"
     return ""
 
 
@@ -59,7 +59,7 @@ def _unanswered(broker: BrokerMachine) -> str:
     for layer in (state.subscriptions, state.advertisements):
         for neighbour, numbers in sorted(layer.unanswered.items()):
             if numbers:
-                return f"{broker.name} waits for ever for {neighbour} to confirm install {numbers[0]}"
+                return f"{broker.name} waits forever for {neighbour} to confirm install {numbers[0]}"
         if layer.waits:
             return f"{broker.name} never confirms {layer.waits[0][0].token!r} to {layer.waits[0][0].requester}"
     return ""

@@ -16,8 +16,7 @@ from struct import Struct
 from typing import TypeAlias
 
 from pleach.core.messages import Node
-from pleach.explore.interning import Interner
-from pleach.explore.transitions import FireTimerAt, Move, subject_of
+from pleach.explore.transitions import FireTimerAt, Interner, Move, subject_of
 from pleach.scenario.schedule import Act, Answer, HandOver
 from pleach.scenario.script import Crashes, Restarts, Script
 

@@ -1,12 +1,12 @@
-"""Depth first through every state of a scenario.
+"""A depth-first search through every state of a scenario.
 
-Every move uses something up (a message, an action), so states form a graph without cycles, and what lies behind a
-state is known once all its moves have been tried: how many schedules, how long the shortest and longest are, how far
-the nearest failure is. A state that is reached again is not searched again.
+Every move consumes something (a message, an action), so states form an acyclic graph. Once all moves of a state have
+been tried, its continuations are known: how many schedules there are, how long the shortest and longest are, and how
+far the nearest failure is. A state that is reached again is not searched again.
 
-At every quiet state, also where scripts are not at their end, the oracle judges what clients saw on the way there
-(a *violation*), and the brokers are looked into (a *flaw*, as is a machine that raises). A violation is the better
-finding, since a client can see it: the schedule that is reported leads to a flaw only where there is no violation.
+At every quiet state, also where scripts are not at their end, the oracle judges what clients observed on the path to
+it (a *violation*), and the invariants of brokers are checked (a *flaw*, as is a machine that raises). Clients can
+observe a violation, so it is the better counterexample: a flaw is reported only where there is no violation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROGRESS_STATES = 4_096  # between two reports
 RAISED = "raised"
 UNUSABLE = "unusable"
 KINDS = (*(rule.value for rule in Rule), *FLAWS, RAISED, UNUSABLE)  # of failures
-FAR = 1 << 30  # a distance: there is none
+FAR = 1 << 30  # the distance to a failure where there is none
 
 OnProgress = Callable[[int, int], None]  # states so far, present depth
 
@@ -40,23 +40,23 @@ OnProgress = Callable[[int, int], None]  # states so far, present depth
 class ExploreOutcome(StrEnum):
     CLEAN = "clean"
     FAILING = "failing"
-    UNKNOWN = "unknown"  # the bound came before the end, and nothing had failed by then
+    UNKNOWN = "unknown"  # the search stopped at its bound, without a failure so far
 
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A failure and a schedule that leads to it: the shortest one, if the search came to its end."""
+    """A failure and a schedule that leads to it: the shortest one, if the search is complete."""
 
     kinds: tuple[str, ...]
     reason: str
     schedule: Schedule
     records: list[Record] = field(repr=False)
-    verdict: Verdict | None  # of the oracle; None where only the brokers' insides are wrong
+    verdict: Verdict | None  # of the oracle; None where only an invariant of brokers is violated
 
 
 @dataclass(frozen=True)
 class Exploration:
-    """`schedules` are the orders from the start to an end at which nothing is left to do."""
+    """`schedules` are the paths from the start to a state without moves."""
 
     scenario: str
     plant: str
@@ -79,7 +79,7 @@ class Exploration:
 
 
 class Continuations(NamedTuple):
-    """What lies behind a state; lengths and distances in moves."""
+    """Summary of the paths from a state on; lengths and distances in moves."""
 
     schedules: int
     shortest: int
@@ -101,7 +101,7 @@ def explore(
     only: str = "",
     on_progress: OnProgress | None = None,
 ) -> Exploration:
-    """Try every order; raises ScenarioError for what has no meaning without a clock.
+    """Try every interleaving; raises ScenarioError for what needs a clock.
 
     `only`: the kind of failure that counts; all of them if it is empty.
     """
@@ -117,8 +117,8 @@ class _Frame:
     def __init__(self, key: bytes, state: State, moves: list[int]) -> None:
         self.key = key
         self.state = state
-        self.moves = moves  # left to try; the next one is the last
-        self.taken = -1  # the one that is being tried
+        self.moves = moves  # left to try; the last one is the next
+        self.taken = -1  # the move that is being tried
         self.schedules = 0 if moves else 1
         self.shortest = FAR if moves else 0
         self.longest = 0
@@ -126,7 +126,7 @@ class _Frame:
         self.to_flaw = FAR
 
     def add(self, behind: Continuations) -> None:
-        """Count what lies behind the move that is being tried."""
+        """Add the continuations of the move that is being tried."""
         self.schedules += behind.schedules
         self.shortest = min(self.shortest, behind.shortest + 1)
         self.longest = max(self.longest, behind.longest + 1)
@@ -162,18 +162,18 @@ class Search:
         self._quiet = 0
         self._failing = 0
         self._kinds: Counter[str] = Counter()
-        self._first_failure: list[int] = []  # moves, for want of shorter ones
+        self._first_failure: list[int] = []  # moves; used if the search does not complete
 
     def run(self) -> Exploration:
         self._enter(self._world.key(self._world.start), self._world.start)
         while self._stack and len(self._known) <= self._states_max:
-            self._go_on()
+            self._step()
         return self._exploration(complete=not self._stack)
 
     # Walking -------------------------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
-        """Try the next move of the state on top, or leave it."""
+    def _step(self) -> None:
+        """Try the next move of the state on top of the stack, or pop it."""
         frame = self._stack[-1]
         if not frame.moves:
             self._leave()
@@ -193,7 +193,7 @@ class Search:
             return
         behind = self._known[key]
         if behind is None:
-            raise LivenessError("a state leads back to itself: a protocol goes round in circles")
+            raise LivenessError("a state is its own successor: a protocol loops")
         frame.add(behind)
 
     def _enter(self, key: bytes, state: State) -> None:
@@ -237,10 +237,10 @@ class Search:
     def _flaws_in(self, state: State) -> dict[str, str]:
         tables = self._world.tables(state)
         if tables not in self._flaws:
-            self._flaws[tables] = self._looked_into(state)
+            self._flaws[tables] = self._invariants_of(state)
         return self._flaws[tables]
 
-    def _looked_into(self, state: State) -> dict[str, str]:
+    def _invariants_of(self, state: State) -> dict[str, str]:
         world = self._world
         return check(world.brokers(state), world.under_way(state), is_waiting=world.waits_for_timers(state))
 
@@ -279,7 +279,7 @@ class Search:
             return Counterexample((RAISED,), str(error), schedule, records_of(self._world, moves[:-1]), None)
         records = records_of(self._world, moves)
         verdict = judge(records)
-        flaws = self._looked_into(state)
+        flaws = self._invariants_of(state)
         kinds = (*kinds_of(verdict), *flaws)
         if not self._counted.intersection(kinds_of(verdict)):
             return Counterexample(kinds, "; ".join(flaws.values()), schedule, records, None)
@@ -292,7 +292,7 @@ class Search:
         return state
 
     def _shortest_failure(self, total: Continuations) -> list[int]:
-        """Always to a neighbour from which the nearest failure is one move less away."""
+        """Follow the moves along which the distance to the nearest failure falls by one."""
         distance_of = _to_violation if total.to_violation < FAR else _to_flaw
         moves: list[int] = []
         state = self._world.start
@@ -312,11 +312,11 @@ class Search:
             behind = self._known[self._world.key(after)]
             if behind is not None and distance_of(behind) == distance:
                 return number, after
-        raise AssertionError("a distance that no move keeps")
+        raise AssertionError("no move has the recorded distance")
 
 
 def kinds_of(verdict: Verdict) -> tuple[str, ...]:
-    """What a verdict complains of, sorted; empty if it is clean."""
+    """The kinds of failure in a verdict, sorted; empty if it is clean."""
     if verdict.violations:
         return tuple(sorted({violation.rule.value for violation in verdict.violations}))
     return (UNUSABLE,) if verdict.unusable else ()

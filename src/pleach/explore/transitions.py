@@ -1,19 +1,18 @@
-"""What machines make of moves, computed once each.
+"""Transitions of single machines, computed once each.
 
-A machine is pure: the same state and the same message give the same answer. So each reaction is computed once, by
-restoring that one machine, and remembered. Restoring before every reaction also means that a broker does nothing that
-does not follow from its captured state. States and messages have small numbers.
+A machine is pure: the same state and the same message give the same effects. So each transition is computed once, by
+restoring that one machine, and stored. Restoring before every transition also shows that a broker's behaviour depends
+on its captured state alone. States and messages have small numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
 from pleach.core.messages import OPERATOR, Message, Node, decode, encode
 from pleach.errors import LinkError
-from pleach.explore.interning import Interner
 from pleach.scenario.planted_bugs import BrokerMachine
 from pleach.scenario.schedule import Act, Answer, HandOver
 from pleach.scenario.script import Action, Crashes, Restarts, ScriptedClient, ScriptedRequests
@@ -22,7 +21,7 @@ Machine: TypeAlias = BrokerMachine | ScriptedClient
 
 
 class FireTimerAt(NamedTuple):
-    """The timer at this place among those that are set at a broker fires."""
+    """A timer fires: the one at this place among those that a broker has set."""
 
     node: Node
     place: int
@@ -32,7 +31,7 @@ Move: TypeAlias = HandOver | Act | Answer | FireTimerAt
 
 
 class Transition(NamedTuple):
-    """What a machine makes of a move: its next state, and what it wants done."""
+    """The effect of a move on a machine: its next state, and its effects."""
 
     node: int
     sends: tuple[tuple[int, int], ...] = ()  # slot of the link's queue, message
@@ -40,8 +39,8 @@ class Transition(NamedTuple):
     timers: tuple[SetTimer | CancelTimer, ...] = ()
     concluded: tuple[Concluded, ...] = ()
     is_crash: bool = False
-    error: Exception | None = None  # what it raised instead
-    has_more: bool = False  # of timers, operations and crashes: most have nothing of the kind
+    error: Exception | None = None  # what the machine raised instead
+    has_more: bool = False  # timers, operations or a crash; most transitions have none
 
 
 class BrokenError(Exception):
@@ -112,18 +111,18 @@ class TransitionTable:
     # Reactions -----------------------------------------------------------------------------------------------
 
     def of(self, number: int, move: Move, node: int, what: int) -> Transition:
-        """The reaction to the move of this number; `what`: the message, the place in the script, or the timers."""
+        """The transition of the move of this number; `what`: the message, the place in the script, or the timers."""
         key = (number, node, what)
-        reaction = self._known.get(key)
-        if reaction is None:
-            reaction = self._known[key] = self._react(move, node, what)
-        return reaction
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._react(move, node, what)
+        return known
 
     def _react(self, move: Move, node: int, what: int) -> Transition:
         name = subject_of(move)
         machine = self.restored(name, node)
         if isinstance(move, Act) and isinstance(self._actions[name][what], Crashes):
-            return Transition(node, is_crash=True, has_more=True)  # all that a broker knows is on its disk
+            return Transition(node, is_crash=True, has_more=True)  # its disk holds the whole state
         try:
             return self.noted(name, self._perform(move, machine, what))
         except Exception as error:  # noqa: BLE001 whatever a machine raises is a finding
@@ -161,7 +160,7 @@ class TransitionTable:
                 case Concluded():
                     concluded.append(effect)
                 case LinkUp() | LinkDown():
-                    pass  # links that may be are there from the beginning
+                    pass  # all links that may open exist from the start
         has_more = bool(timers or concluded)
         node = self.capture(name)
         return Transition(node, tuple(sends), tuple(seen), tuple(timers), tuple(concluded), has_more=has_more)
@@ -177,4 +176,24 @@ def _act(machine: Machine, action: Action) -> Sequence[Effect]:
         case ScriptedRequests(request):
             return machine.handle(OPERATOR, request, now=0.0)
         case _:
-            raise AssertionError(f"{machine.name} is no client, and cannot {action}")
+            raise AssertionError(f"{machine.name} is not a client and cannot perform {action}")
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Interner(Generic[T]):
+    """Numbers from 0 in the order in which values are first seen; equal values have one number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[T, int] = {}
+        self._values: list[T] = []
+
+    def number(self, value: T) -> int:
+        number = self._numbers.setdefault(value, len(self._values))
+        if number == len(self._values):
+            self._values.append(value)
+        return number
+
+    def value(self, number: int) -> T:
+        return self._values[number]

@@ -11,12 +11,12 @@ from itertools import chain
 
 from pleach.core.effects import Observe
 from pleach.core.messages import Message, Node
-from pleach.explore.client_history import ClientHistories
-from pleach.explore.interning import Interner
+from pleach.explore.client_history import ObservedHistories
 from pleach.explore.layout import EMPTY_QUEUE, TIMERS_MAX, Layout, MoveTable, Outages, Queues, State
 from pleach.explore.transitions import (
     BrokenError,
     FireTimerAt,
+    Interner,
     Machine,
     Move,
     Transition,
@@ -42,7 +42,7 @@ class World:
         self._outages = Outages(script, self._layout)
         self._queues = Queues()
         self._ended: Interner[frozenset[tuple[str, bool]]] = Interner()  # operations, and whether they were carried out
-        self._histories = ClientHistories(client.id for client in script.scenario.clients)
+        self._histories = ObservedHistories(client.id for client in script.scenario.clients)
         self._transitions = TransitionTable(machines, script.actions, self._layout.queue)
         self._owing: dict[tuple[int, int], bool] = {}  # whether a client in this state owes an answer
         self._has_plans = any(isinstance(a, ScriptedRequests) and a.after for a in chain(*script.actions.values()))

@@ -1,1 +1,1 @@
-"""What a fault makes of state and of messages: pure rules, with chance given, for every world that strikes."""
+"""Faults: pure rules for damage to state and messages, with a random stream given."""

@@ -1,7 +1,7 @@
-"""Faults that damage a coloured broker (S1 §4.5.3): colours, pointers, tables, clocks, and whatever else it keeps.
+"""Damage to the state of a coloured broker (S1 §4.5.3): colours, pointers, tables, clocks and all other fields.
 
-Out of reach is what S1 keeps in ROM: the code, the name, the periods, the root group; and here, what an operator has
-decided: that the broker leaves, or has left, and who has its clients then.
+Protected is what S1 keeps in ROM: the code, the name, the periods, the root group; and here the decisions of operators:
+that the broker leaves or has left, and which broker takes its clients.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def damaged_coloured(state: bytes, what: str, hand: Hand) -> bytes:
 
 
 def colours(state: ColouredState, hand: Hand) -> ColouredState:
-    """Any colour is new."""
+    """Any colour may be replaced."""
     return replace(state, planes=replace(state.planes, new=hand.stream.randrange(COLOURS)))
 
 
 def pointers(state: ColouredState, hand: Hand) -> ColouredState:
-    """Parents and children, in every colour: none, or any broker; and what is known of the children."""
+    """Parents and children in every colour become none or any broker, with their data."""
     struck = _each_plane(state, lambda plane: _pointed_anywhere(plane, hand))
     known = {child: hand.stream.choice(tuple(ChildState)) for child in hand.brokers if hand.strikes}
     keeper = replace(struck.keeper, standing={**struck.keeper.standing, **known})
@@ -44,10 +44,10 @@ def pointers(state: ColouredState, hand: Hand) -> ColouredState:
 def _pointed_anywhere(plane: PlaneState, hand: Hand) -> PlaneState:
     parent = hand.stream.choice((None, *hand.brokers)) if hand.strikes else plane.parent
     children = [child for child in plane.children if not hand.strikes]
-    return replace(plane, parent=parent, children=sorted({*children, *(_somebody(hand) for _ in hand.some())}))
+    return replace(plane, parent=parent, children=sorted({*children, *(_any_broker(hand) for _ in hand.some())}))
 
 
-def _somebody(hand: Hand) -> Node:
+def _any_broker(hand: Hand) -> Node:
     return hand.stream.choice(hand.brokers)
 
 
@@ -71,19 +71,21 @@ def clock(state: ColouredState, hand: Hand) -> ColouredState:
 
 
 def duties(state: ColouredState, hand: Hand) -> ColouredState:
-    """What a broker takes itself for, whom it takes for the root, and what it has collected or holds."""
+    """The broker's role, its idea of the root, and what it has collected or holds."""
     former = state.keeper
     keeper = KeeperState(
         phase=former.phase if former.phase is ColouredPhase.OUTSIDE else hand.stream.choice(tuple(ColouredPhase)[1:]),
-        root=_somebody(hand),
+        root=_any_broker(hand),
         depth=hand.stream.randrange(-1, 9),
         due=former.due,
         leaving=former.leaving,
         asking=hand.stream.randrange(9),
-        lost=_somebody(hand),
+        lost=_any_broker(hand),
         standing=former.standing,
-        census=former.census if hand.strikes else CensusState({_somebody(hand): [(_somebody(hand), _somebody(hand))]}),
-        requests=RequestsState(moves=[ParentChange(_somebody(hand), _somebody(hand)) for _ in hand.some()]),
+        census=former.census
+        if hand.strikes
+        else CensusState({_any_broker(hand): [(_any_broker(hand), _any_broker(hand))]}),
+        requests=RequestsState(moves=[ParentChange(_any_broker(hand), _any_broker(hand)) for _ in hand.some()]),
     )
     held = [item for item in state.holding.published if not hand.strikes]
     holding = HoldingState(hand.strikes, held, [item for item in state.holding.sends if not hand.strikes])

@@ -1,7 +1,7 @@
-"""Faults that damage state (S1 §3.2.2): any part of what a broker keeps, and what is under way on a link.
+"""Damage to the state of a broker (S1 §3.2.2).
 
-A broker is damaged through its captured state, so nothing of it is out of reach but what S1 keeps in ROM: the code, who
-its neighbours are, and to whom its links lead. Where tables are rebuilt in turn, each of them is struck by itself.
+The captured state is damaged, so every field can be, except what S1 keeps in ROM: the code, the neighbours, and the
+other ends of links. Where tables are rebuilt in turn, each of them is damaged by itself.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from pleach.core.stabilise.leases import Leases, LeasesState
 from pleach.core.stabilise.paced import FIRST_WAVE, PacedState
 from pleach.core.stabilise.rebuild import Rebuild
 
-GHOSTS_MAX = 4  # entries, names or numbers that come from nowhere, at a share of 1
+GHOSTS_MAX = 4  # forged entries, names or numbers at a share of 1
 NUMBER_STRANGE_MAX = 2**63 - 1
 GHOST_FILTERS = ("TRUE", "EXISTS topic", "ghost = 1", "price > 3", "topic LIKE 'news%'")  # some cover everything
 
 
 @dataclass(frozen=True)
 class Hand:
-    """What does the damage: how much of it, and the names and filters that it puts in."""
+    """The extent of a damage, and the names and filters that it may insert."""
 
     stream: Random
     share: float
-    nodes: Sequence[Node]  # to whom the broker has links
+    nodes: Sequence[Node]  # that the broker has links to
     clients: Sequence[Node]  # those of them that are clients
     filters: Sequence[Filter]
     layers: Sequence[Layer] = (Layer.SUBSCRIPTIONS,)  # that the network uses
@@ -74,7 +74,7 @@ def damaged(state: bytes, what: str, hand: Hand) -> bytes:
 
 
 def rewound(state: bytes, former: bytes) -> bytes:
-    """The state as it once was, but for what is out of reach: neighbours, their number, protocols under way."""
+    """An old state, except for what is protected: neighbours, their number, protocols under way."""
     present, past = unpack(state, BrokerState), unpack(former, BrokerState)
     router = present.router
     for layer in Layer:
@@ -102,7 +102,7 @@ def layers_of(*, advertisements: bool) -> Sequence[Layer]:
 
 
 def table(state: BrokerState, hand: Hand) -> BrokerState:
-    """Entries are gone, are others, or are somebody else's; and some come from nowhere."""
+    """Entries are lost, replaced or assigned to others, and forged ones are added."""
     return _in_all_tables(state, hand, _struck_entries)
 
 
@@ -133,7 +133,7 @@ def _struck(source: Node, entry: Entry, hand: Hand) -> tuple[Node, Entry | None]
 
 
 def flags(state: BrokerState, hand: Hand) -> BrokerState:
-    """Any flag may be toggled: of leased entries, and of rounds; or which table is built, and who is fenced off."""
+    """Any flag may be toggled: of leased entries, and of rounds; or the table that is built, and the fenced brokers."""
     if hand.trees:
         former = _rebuild_of(state)
         fenced = [[node for node in hand.nodes if hand.strikes] for _ in Parity]
@@ -146,7 +146,7 @@ def flags(state: BrokerState, hand: Hand) -> BrokerState:
 
 
 def _without_evidence(former: PacedState, hand: Hand) -> PacedState:
-    """Who has said that all is said again, and who has not; who is away is looked up anew at every heartbeat."""
+    """Which neighbours have completed their round; absent ones are looked up again at every heartbeat."""
     awaited, whole = (dict.fromkeys(sorted(n for n in hand.nodes if hand.strikes)) for _ in range(2))
     wave, is_overdue = hand.number() if hand.strikes else former.wave, former.is_overdue != hand.strikes
     return replace(former, wave=max(wave, FIRST_WAVE), is_overdue=is_overdue, awaited=awaited, whole=whole)
@@ -161,7 +161,7 @@ def _toggled(_layer: Layer, former: PropagationState, hand: Hand) -> Propagation
 
 
 def waits(state: BrokerState, hand: Hand) -> BrokerState:
-    """Who waits for what, and the numbers of it."""
+    """Pending requests, and their numbers."""
     return _in_all_tables(state, hand, _struck_waits)
 
 
@@ -202,7 +202,7 @@ def any_time(hand: Hand) -> float:
 
 
 def clients(state: BrokerState, hand: Hand) -> BrokerState:
-    """Clients are forgotten; names are gone, stand for something else, or come from nowhere."""
+    """Clients are lost; names are lost, replaced or forged."""
     return replace(state, clients=damaged_clients(state.clients, hand))
 
 
@@ -251,7 +251,7 @@ def _in_all_tables(state: BrokerState, hand: Hand, damage: LayerDamage) -> Broke
 
 
 def _in_layers(router: RouterState, hand: Hand, damage: LayerDamage) -> RouterState:
-    """Where tables are rebuilt there are those of advertisements, used or not."""
+    """Rebuilt tables always include advertisements."""
     for layer in Layer if hand.trees else hand.layers:
         router = _with_layer(router, layer, damage(layer, _layer(router, layer), hand))
     return router

@@ -1,4 +1,4 @@
-"""What a fault makes of the messages under way on one direction of a link: lost, altered, doubled, or made up."""
+"""Damage to the messages in flight on one direction of a link: lost, altered, duplicated, or forged."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ from pleach.core.messages import (
 from pleach.core.overlay.coloured.planes import COLOURS
 from pleach.faults.damage import Hand
 
-GHOST_INCARNATION = 2**31  # no client gets that old: its ghosts are nobody's events
-EVIDENCE_MADE_UP = 0.4  # of what is made up between brokers, where rounds wait for evidence
+GHOST_INCARNATION = 2**31  # beyond any real client
+EVIDENCE_MADE_UP = 0.4  # share of forged messages between brokers where rounds wait for evidence
 GHOST_ATTRIBUTES = MappingProxyType({"ghost": 1, "price": 5, "topic": "news.ghost"})
 
 
@@ -53,7 +53,7 @@ Ghost: TypeAlias = Callable[[Node, Node, Hand], Message]
 
 
 def garbled(messages: Sequence[Message], sender: Node, receiver: Node, hand: Hand, ghosts: Ghost) -> list[Message]:
-    """`hand.clients`: who of the two ends is a client. `ghosts`: makes up what nobody sent."""
+    """`hand.clients`: those of the two ends that are clients. `ghosts`: makes forged messages."""
     passed: list[Message] = []
     for message in messages:
         passed += _struck(message, hand) if hand.strikes else [message]
@@ -86,14 +86,14 @@ def _struck(message: Message, hand: Hand) -> list[Message]:
 
 
 def _move(hand: Hand) -> ParentChange:
-    """Anybody gets any parent, or none."""
+    """Any broker gets any parent, or none."""
     return ParentChange(
         hand.stream.choice(hand.brokers), hand.stream.choice(("", *hand.brokers)), hand.stream.random() < 0.2
     )
 
 
 def _inner(message: PubSub, hand: Hand) -> PubSub:
-    """Events are not altered: nobody could tell, and no network promises to."""
+    """Events are not altered: the network has no way to detect it."""
     match message:
         case Install(layer, number, owner, _):
             return Install(layer, number, owner, hand.stream.choice(hand.filters))
@@ -135,7 +135,7 @@ def _request(layer: Layer, wanted: Filter, hand: Hand) -> Message:
 def _rebuilding_ghost(
     ghost: Forward | Install | Withdraw | Installed | Settle, hand: Hand
 ) -> Along | InTable | Switch | Anew | Forward:
-    """The same where tables are rebuilt in turn; or a round that nobody has begun."""
+    """The same where tables are rebuilt in turn; or a forged round."""
     tree = hand.stream.choice(hand.trees)
     match hand.stream.randrange(4), ghost:
         case 0, _:
@@ -152,15 +152,15 @@ def coloured_ghost(sender: Node, receiver: Node, hand: Hand) -> Message:
     plain = ghost(sender, receiver, hand)
     if not isinstance(plain, PubSub):
         return plain
-    draw, anybody = hand.stream, hand.stream.choice(hand.brokers)
+    draw, forged = hand.stream, hand.stream.choice(hand.brokers)
     colour = draw.randrange(COLOURS)
     tinted = Coloured(colour, draw.choice(tuple(ColourStage)), draw.random() < 0.5, draw.randrange(9), plain)
     moves = [_move(hand)]
     others = (
-        Recolour(colour, anybody, draw.randrange(9), draw.random() < 0.5, moves),
+        Recolour(colour, forged, draw.randrange(9), draw.random() < 0.5, moves),
         RecolourAck(),
-        Census([(anybody, sender)]),
-        JoinTree(anybody, sender, draw.randrange(9), draw.random() < 0.5),
-        Welcome(colour, anybody),
+        Census([(forged, sender)]),
+        JoinTree(forged, sender, draw.randrange(9), draw.random() < 0.5),
+        Welcome(colour, forged),
     )
     return draw.choice((tinted, tinted, *others))

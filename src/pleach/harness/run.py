@@ -26,9 +26,14 @@ from pleach.harness.quiet import Quiet
 from pleach.harness.scenario_faults import LiveStateFaults, for_processes
 from pleach.harness.timeline import LiveOperations
 from pleach.scenario import model, steps
-from pleach.scenario.advertisements import initial_advertisements, subscription_names
-from pleach.scenario.client_load import PlannedEvent, Replies, publications
-from pleach.scenario.client_steps import perform_client_step
+from pleach.scenario.clients import (
+    PlannedEvent,
+    Replies,
+    initial_advertisements,
+    perform_client_step,
+    publications,
+    subscription_names,
+)
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 DRAIN_SECONDS_MAX = 60.0

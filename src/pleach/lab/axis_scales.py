@@ -1,4 +1,4 @@
-"""Scales of axes, with numbers as people write them: 1,000 and 0.01, not 10³ and 10⁻²."""
+"""Axis scales with plain numbers: 1,000 and 0.01, not 10³ and 10⁻²."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiments as campaigns: their tasks, their measurements on executors, their results summed up."""
+"""Campaigns of experiments: tasks, measurements on executors, summaries of results."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ CASES_SHOWN_MAX = 3
 
 @dataclass(frozen=True)
 class Ended:
-    """How a campaign went, this time."""
+    """Counts of a campaign run."""
 
     experiment: str
     size: Size
     tasks: int
-    already: int  # were there from an earlier time
+    already: int  # measured before
     failures: tuple[TaskResult, ...]
 
 
@@ -47,7 +47,7 @@ def tasks_of(experiment: Experiment, size: Size, seeds: int = 0) -> list[Campaig
 
 
 def check_code(experiment: Experiment, results: Results, *, force: bool) -> None:
-    """Raises ExperimentError where another version of the code has measured; with `force` its results go."""
+    """Raises ExperimentError if another version of the code has measured; `force` deletes its results."""
     if force and results.code not in ("", code_version(experiment)):
         results.discard()
     results.check(code_version(experiment))
@@ -63,7 +63,7 @@ def run_experiment(
     partitions: int = 0,
     seeds: int = 0,
 ) -> Ended:
-    """Measure what is missing. The results of a task that failed before are missing, too."""
+    """Measure all tasks without results, including those that failed before."""
     tasks = tasks_of(experiment, size, seeds)
     with results.opened(code_version(experiment)) as append:
         measured = results.done().measured

@@ -1,7 +1,7 @@
-"""Which code measured: a digest of every module of ours that a measurement imports, directly or not.
+"""The version of a measurement: a digest of every module of the package that it imports, directly or indirectly.
 
-Results of two versions of the code must not be mixed, while a change elsewhere, as of a command, must not throw hours
-of measurements away. Comments and layout do not count: the syntax trees are digested.
+Results of two versions of the code must not be mixed, while a change elsewhere, as in a command, must not invalidate
+hours of measurements. Comments and layout do not count: the syntax trees are digested.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pleach.lab.experiment import Experiment
 
 PACKAGE = pleach.__name__
 DIGITS = 12
-# Imported by experiments for their pictures and judgements only.
-BESIDE_THE_POINT = frozenset(f"{PACKAGE}.lab.{name}" for name in ("findings", "look", "scales", "trends"))
+# Imported by experiments for their figures and findings only.
+PRESENTATION = frozenset(f"{PACKAGE}.lab.{name}" for name in ("findings", "figure_style", "axis_scales", "trends"))
 
 
 def code_version(experiment: Experiment) -> str:
@@ -40,7 +40,7 @@ def _reached_from(module: str) -> set[str]:
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name not in reached | BESIDE_THE_POINT:
+        if name not in reached | PRESENTATION:
             reached.add(name)
             waiting.extend(_imported_by(name))
     return reached

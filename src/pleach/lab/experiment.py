@@ -1,8 +1,7 @@
-"""What an experiment is: cases, seeds, a measurement of one case with one seed, and figures of the whole.
+"""The interface of an experiment: cases, seeds, a measurement of one case with one seed, and figures.
 
-An experiment is a module-level constant in a file of its own, named in `registry.py`. Its `measure` travels to
-other processes and machines: it is a function of its module, and finds what it needs in the case, the seed, or the
-package.
+An experiment is a module-level constant, listed in `registry.py`. Its `measure` is sent to other processes and
+machines: it is a function of its module, and depends on the case, the seed and the package only.
 `pleach lab run` measures, `pleach lab report` draws and judges what was measured.
 """
 
@@ -20,13 +19,13 @@ Case = Mapping[str, Value]  # the parameters of one point: {"protocol": "path", 
 
 
 class Size(StrEnum):
-    QUICK = "quick"  # seconds: does it run at all? Part of the tests
-    USUAL = "usual"  # minutes: the curves are there, their intervals are wide
+    QUICK = "quick"  # seconds; part of the tests
+    USUAL = "usual"  # minutes; wide intervals
     FULL = "full"  # the paper's own numbers of seeds and nodes
 
 
 class Sample(NamedTuple):
-    """One number that one run gave. A run may give many of one metric, as the delays of its events."""
+    """One value of one run. A run may have many values of one metric, such as the delays of its events."""
 
     metric: str
     value: float
@@ -62,7 +61,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of an experiment's own making; it stands in the page and the index beside the figures."""
+    """A table of an experiment, shown in the page and the index as figures are."""
 
     name: str  # of its file, and its key in the index: "table1"
     paper: str
@@ -81,7 +80,7 @@ class Experiment:
     measure: Callable[[Case, int], Iterable[Sample]]  # pure: the same samples for the same case and seed, anywhere
     figures: tuple[Figure, ...]
     tables: tuple[ResultTable, ...] = ()
-    cost: Callable[[Case], float] = lambda _case: 1.0  # how long a run takes beside the others; only sets the order
+    cost: Callable[[Case], float] = lambda _case: 1.0  # relative duration of a run; sets the order only
 
     @property
     def shown(self) -> tuple[Figure | ResultTable, ...]:

@@ -1,4 +1,4 @@
-"""One look for all figures, readable at 800 pixels; and the same files, byte for byte, for the same numbers."""
+"""The style of all figures, readable at 800 pixels. The same numbers give the same files, byte for byte."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOTS_PER_INCH = 120
 BAND_ALPHA = 0.18
 SUFFIXES = (".png", ".svg")
 
-# Okabe and Ito: told apart by colour-blind readers, too. Markers and dashes do it in grey, and where curves coincide.
+# Okabe and Ito: distinguishable for colour-blind readers. Markers and dashes distinguish curves in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 1.5, 2)), "-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 1.5, 2)))
@@ -49,7 +49,7 @@ def save(figure: Figure, summaries: Sequence[Summary], folder: Path) -> list[Pat
     """Draw a figure into `<folder>/<name>.png` and `.svg`."""
     matplotlib = load_matplotlib()
     with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # whatever the user has set up: the same files everywhere
+        matplotlib.rcdefaults()  # ignores settings of the user
         matplotlib.rcParams.update(STYLE)
         matplotlib.rcParams["svg.hashsalt"] = figure.name
         matplotlib.rcParams["axes.prop_cycle"] = matplotlib.cycler(color=COLOURS, marker=MARKERS, linestyle=DASHES)

@@ -1,11 +1,11 @@
-"""What a figure says beside what the paper says, and how it follows: from conditions that have names.
+"""Findings: a measured figure compared with the paper, by named conditions.
 
     reproduced, met       all of them hold
     differs               one does not hold, and the paper's claim does not stand on it
     refuted, not met      one does not hold on which the claim, or our goal, stands
     open                  none of the same weight fails, and one cannot be told
 
-So a *no* always says of what: a finding that does not cannot be made.
+A negative finding must name the conditions that fail.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ NEGATIVE = frozenset({Status.DIFFERS, Status.REFUTED, Status.NOT_MET})
 
 
 class Condition(NamedTuple):
-    """Something that the paper says, or that we want."""
+    """A claim of the paper, or a goal of ours."""
 
     name: str  # as a reader should see it after "Differs in:"
-    holds: bool | None  # None: what was measured does not tell
+    holds: bool | None  # None: the measurements do not decide
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Finding:
 
 
 def judged(said: str, *, core: Sequence[Condition] = (), besides: Sequence[Condition] = ()) -> Finding:
-    """`core`: what the paper's claim stands on. `besides`: all else that it says of the figure."""
+    """`core`: conditions of the paper's claim. `besides`: its other statements on the figure."""
     return (
         _failing(Status.REFUTED, said, core)
         or _untold(said, core)

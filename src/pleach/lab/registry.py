@@ -1,4 +1,4 @@
-"""Every experiment, by its name: one line each."""
+"""The registry of experiments by name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pleach.lab.experiment import Experiment
 from pleach.lab.s0 import figures as s0_figures
 from pleach.lab.s1.chapter3 import experiment as s1_filtering
 from pleach.lab.s1.chapter4 import figures as s1_exchange_figures
-from pleach.lab.s1.chapter5 import adaptivity_figures as s1_adaptivity_figures
-from pleach.lab.s1.chapter5 import performance_figures as s1_performance_figures
+from pleach.lab.s1.chapter5 import course_figures as s1_course_figures
 from pleach.lab.s1.chapter5 import tuning_figures as s1_tuning_figures
 from pleach.lab.s1.chapter5 import variations_figures as s1_variations_figures
 from pleach.lab.s2 import figures as s2_path_figures
@@ -31,8 +30,8 @@ ALL = (
     s4_movement.MOVEMENT,
     s1_tuning_figures.RADIUS,
     s1_tuning_figures.CACHE,
-    s1_performance_figures.PERFORMANCE,
-    s1_adaptivity_figures.ADAPTIVITY,
+    s1_course_figures.PERFORMANCE,
+    s1_course_figures.ADAPTIVITY,
     s1_variations_figures.WEIGHTS,
     s1_variations_figures.LOCALITY,
     settling_figures.SETTLES,

@@ -1,6 +1,6 @@
-"""Judge the numbers of an earlier report once more, without the lake: sentences change more often than measurements.
+"""A new judgement of the numbers of an earlier report, without the lake.
 
-Statuses, sentences and the page are made anew; pictures, tables and numbers stay as they are.
+Statuses, sentences and the page are written again; figures, tables and numbers are unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COUNTS = NUMBERS[:2]  # seeds, samples
 
 
 def judge_again(folder: Path) -> list[IndexEntry]:
-    """Write index and page of a report anew, from its own numbers. Returns the entries that have changed."""
+    """Write index and page of a report again, from its own numbers. Returns the entries that have changed."""
     before = read_index(folder)
     if not before:
         raise ExperimentError(f"{folder}: there is no report; `pleach lab report --out {folder}` makes one")

@@ -1,9 +1,9 @@
-"""The report: figures, numbers, an index for machines, and a page that sets published and measured side by side.
+"""The report: figures, numbers, a JSON index, and a page that compares published and measured values.
 
     summaries of an experiment ──▶ <figure>.png .svg, <table>.md, <experiment>.csv ──▶ index.json ──▶ README.md
 
-The index is the whole of what the page says: entries of experiments that are not reported this time stay in both. The
-same numbers give the same bytes.
+The index has all content of the page: entries of experiments that are not reported this time stay in both. The same
+numbers give the same bytes.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
     size: Size
     code: str  # the version that measured
-    note: str = ""  # what a reader must know besides, as runs that failed
+    note: str = ""  # remarks, such as failed runs
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What an experiment gave, ready for its report."""
+    """The measurements of an experiment for its report."""
 
     experiment: Experiment
     size: Size
@@ -80,7 +80,7 @@ class Measured:
 
 def write_report(measured: Iterable[Measured], folder: Path) -> list[IndexEntry]:
     """Write all files of these experiments, then index and page. Returns the entries that are new."""
-    earlier = read_index(folder)  # what is wrong with it is said before anything is written
+    earlier = read_index(folder)  # raises before anything is written
     folder.mkdir(parents=True, exist_ok=True)
     new = [entry for each in measured for entry in _written(each, folder)]
     kept = [entry for entry in earlier if entry.experiment not in {entry.experiment for entry in new}]

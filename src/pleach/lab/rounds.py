@@ -1,7 +1,7 @@
-"""Reconfigurations one after the other, while clients go on publishing: each begins when the last has left no trace.
+"""Rounds of reconfigurations under load: each begins when the network has settled after the one before.
 
 A network is *settled* when no operation is under way and no message but events has been sent between brokers for as
-long as the slowest link takes: then none is under way either, and nothing that happens later is due to what was.
+long as the slowest link takes: then no such message is in flight, and nothing later is due to an earlier round.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a metric depends on a parameter: what judgements about curves are made of."""
+"""Trends: how a metric depends on a parameter, for judgements on curves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An Internet-like network of two levels, after S1 Table A.1, and the latencies between brokers that lie in it.
+"""An Internet-like network of two levels, after S1 Table A.1, and latencies between brokers in it.
 
     100 domains, linked by a Waxman graph     each domain: 100 nodes, linked by a Waxman graph of its own
 
@@ -8,8 +8,8 @@ L the plane's diagonal. Waxman's α scales all of these alike, and so has no inf
 given. A link between two domains joins a random node of the one to a random node of the other, and is as long as the
 domains are apart. So the network is connected: whatever grows is linked to what was there.
 
-S1 says nothing of units, but that no link between brokers has more than 100 ms: the two brokers that are furthest apart
-have that.
+S1 gives no units, only that no link between brokers has more than 100 ms: the two brokers that are furthest apart have
+that latency.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""The lake: tables of runs, kept as Parquet files that a manifest vouches for.
+"""The lake: tables of runs, stored as Parquet files that manifests list.
 
     <lake>/traces/run=<name>/part-00000.parquet …      the rows
-                             _manifest.json            which files count, what they are, where they come from
+                             _manifest.json            the list of files, their sizes, their origin
     <lake>/results/run=<name>/…
 
 Rule 1: a file counts if the manifest of its run lists it, and only then. The manifest is replaced as a whole after each
-        part, so that whoever reads sees all of a part or nothing, and never a run that is half written.
+        part, so that readers see all of a part or nothing.
 Rule 2: a table declares its columns; every file has exactly these.
-Rule 3: one writer per run at a time. The lock dies with its process; what that process had committed stays, and the
-        next writer goes on from there.
+Rule 3: one writer per run at a time. The lock ends with its process; committed parts stay, and the next writer
+        appends to them.
 
-arrow.py      pyarrow, when it is needed
-manifest.py   what is known of a run without opening its files
-table.py      a table: its columns, its runs, what is wrong with them
+arrow.py      pyarrow, loaded on demand
+manifest.py   the manifest of a run
+table.py      a table: its columns, its runs, their checks
 writer.py     appends to a run, part by part
-version.py    which code wrote it
+version.py    the version of the code that wrote it
 """
 
 from pleach.lake.manifest import Manifest, Part

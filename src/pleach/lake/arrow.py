@@ -1,4 +1,4 @@
-"""pyarrow, when it is needed: an optional part, and slow to load."""
+"""pyarrow, loaded on demand: it is optional and slow to import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a run without opening its files, kept beside them."""
+"""The manifest of a run, stored with its files: their names, sizes and origin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from pleach.errors import LakeError
 
-FILE_NAME = "_manifest.json"  # a leading underscore: Spark and others leave it alone
+FILE_NAME = "_manifest.json"  # a leading underscore: Spark ignores it
 FOLDER_PREFIX = "run="
 FORMAT = 1
 
@@ -56,7 +56,7 @@ def load_manifest(folder: Path) -> Manifest | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
-        raise LakeError(f"{path}: is no manifest ({error}); {remedy(folder)}") from None
+        raise LakeError(f"{path}: not a manifest ({error}); {remedy(folder)}") from None
     if manifest.format != FORMAT:
         raise LakeError(f"{path}: is of format {manifest.format}, this version knows {FORMAT}; update pleach")
     return manifest
@@ -68,7 +68,7 @@ def save_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def write_whole(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Nobody ever sees half of the file, also after a power failure, whoever else writes it at the same time."""
+    """Replace a file atomically, also across power failures and concurrent writers."""
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(handle, "wb") as file:
         file.write(content)
@@ -79,7 +79,7 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 
 
 def remedy(folder: Path) -> str:
-    return f"make the run anew, or leave it out by removing {folder}"
+    return f"repeat the run, or remove {folder}"
 
 
 def columns_of(schema: Any) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A table: the columns that it declares, the runs that are in it, and what is wrong with them."""
+"""A table of a lake: its declared columns, its runs, and checks of their files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Table:
         return self.lake / self.name
 
     def manifest(self, run: str) -> Manifest | None:
-        """What is committed of a run, complete or not; its files are not looked at."""
+        """What is committed of a run, complete or not; its files are not read."""
         return load_manifest(run_folder(self.folder, run))
 
     def runs(self, *, unfinished: bool = False) -> list[Manifest]:
@@ -32,7 +32,7 @@ class Table:
         return [manifest for manifest in known if manifest.complete or unfinished]
 
     def files(self, runs: Collection[str] | None = None, *, unfinished: bool = False) -> list[Path]:
-        """The files of these runs, or of all, once each is found to be there and to be what its manifest says."""
+        """The files of these runs, or of all, after a check of each against its manifest."""
         known = {manifest.run: manifest for manifest in self.runs(unfinished=unfinished)}
         missing = sorted(set(runs or ()) - known.keys())
         if missing:

@@ -1,4 +1,4 @@
-"""Which code wrote something: the package's version and a digest of its sources."""
+"""The version of the code: that of the package, and a digest of its sources."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Appends to a run, part by part.
+"""The writer of a run, part by part.
 
 open_run ──► append ──► append ──► … ──► finish
-                └─ each part is committed when `append` returns; a kill loses the one under way, no other
+                └─ each part is committed when `append` returns; a kill loses the unfinished one only
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ PARTS_MAX = 99_999  # of one run: their names sort as their numbers do
 
 class WriteMode(StrEnum):
     NEW = "new"  # the run must not be there
-    APPEND = "append"  # goes on with what is there, if it comes from the same source
-    REPLACE = "replace"  # what is there stays readable until the new run is finished
+    APPEND = "append"  # continues a run of the same origin
+    REPLACE = "replace"  # the old run stays readable until the new one is finished
 
 
 @contextmanager
 def open_run(
     table: Table, run: str, about: Mapping[str, str | int | float | bool], mode: WriteMode = WriteMode.NEW
 ) -> Iterator[RunWriter]:
-    """A writer for a run. Whoever leaves without `finish` can go on later with APPEND."""
+    """A writer for a run. Without `finish` the run can be continued later with APPEND."""
     folder = run_folder(table.folder, run)
     folder.mkdir(parents=True, exist_ok=True)
     lock = _lock(folder)
@@ -73,7 +73,7 @@ class RunWriter:
             compression=COMPRESSION,
             compression_level=COMPRESSION_LEVEL,
             row_group_size=ROW_GROUP_ROWS,
-            write_page_checksum=True,  # a bit that flips on disk is found, not judged
+            write_page_checksum=True,  # detects corruption on disk
         )
         _sync(unfinished)
         unfinished.replace(path)
@@ -81,7 +81,7 @@ class RunWriter:
         return path
 
     def adopt(self, files: Sequence[Path]) -> None:
-        """Commits files that somebody else wrote, Spark for one, as parts; they are moved. Same file system, please."""
+        """Commits files of another writer, such as Spark, as parts; they are moved within one file system."""
         added = []
         for file in files:
             footer = self._arrow.parquet.read_metadata(file)
@@ -108,7 +108,7 @@ class RunWriter:
         kept = {part.name for part in self.manifest.parts}
         for stale in sorted(self._folder.glob(f"*{SUFFIX}")):
             if stale.name not in kept:
-                stale.unlink()  # of a run that this one replaces, or of a writer that died before its commit
+                stale.unlink()  # of a replaced run, or of a writer that died before its commit
 
     def _commit(self, part: Part) -> None:
         self.manifest = msgspec.structs.replace(self.manifest, parts=(*self.manifest.parts, part))
@@ -116,7 +116,7 @@ class RunWriter:
             save_manifest(self._folder, self.manifest)
 
     def _free_name(self) -> str:
-        """A number above all that are listed or were: files that readers may have open are never written over."""
+        """A number above all former ones: files that readers may have open are never overwritten."""
         taken = (*self.manifest.parts, *(self._before.parts if self._before else ()))
         number = max((_number(part.name) for part in taken), default=-1) + 1
         if number > PARTS_MAX:
@@ -130,7 +130,7 @@ def _number(name: str) -> int:
 
 
 def _start(folder: Path, before: Manifest | None, fresh: Manifest, mode: WriteMode) -> Manifest:
-    """The manifest to go on from, given what is there."""
+    """The manifest to continue from."""
     if before is None or mode is WriteMode.REPLACE:
         return fresh
     if mode is WriteMode.NEW:
@@ -149,7 +149,7 @@ def _other_source(found: Mapping[str, object], wanted: Mapping[str, object]) -> 
 
 
 def _lock(folder: Path) -> int:
-    """A lock that the kernel takes back when its holder is gone, however that comes about."""
+    """A lock that the kernel releases when its holder ends."""
     handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

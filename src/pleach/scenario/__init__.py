@@ -1,9 +1,9 @@
-"""The scenario language: one TOML file says what runs, in every world alike.
+"""The scenario language: one TOML file describes a run in the simulator, the explorer and real processes.
 
     text ──tomllib──▶ tables ──read──▶ Scenario ──validate, timeline──▶ Scenario
-              └──────locate: key path ──▶ line, for what is wrong
+              └──────positions: key path ──▶ line, for errors
 
-`load_scenario` and `parse_scenario` are the doors; what comes out of them has been checked in full.
+`load_scenario` and `parse_scenario` return scenarios that are checked in full.
 """
 
 from pleach.scenario.load import load_scenario, parse_scenario

@@ -1,6 +1,6 @@
-"""The tree of a scenario, and where its clients begin, as a text that travels with its trace (`about` of the run).
+"""The initial tree of a scenario and the brokers of its clients, stored with a trace (`about` of the run).
 
-A trace tells what was sent, not over what; whoever draws the run needs to know.
+A trace has messages but not the links; drawings of the run need them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 from pleach.core.messages import Node
 from pleach.core.overlay.plans.topology import Link, Topology, link
 from pleach.scenario.model import Scenario
-from pleach.scenario.step_requests import ASKED, added, removed
+from pleach.scenario.overlay_steps import ASKED, added, removed
 
 OUTLINE = "outline"  # its key in `about`
 
@@ -29,7 +29,7 @@ def initial_tree(scenario: Scenario) -> str:
 
 
 def read_initial_tree(text: str) -> InitialTree | None:
-    """None where there is none, or one of another release."""
+    """None if the text is missing or of another release."""
     try:
         return msgspec.json.decode(text, type=InitialTree)
     except msgspec.DecodeError:
@@ -37,7 +37,7 @@ def read_initial_tree(text: str) -> InitialTree | None:
 
 
 def tree_after(begun: InitialTree, notes: Iterable[tuple[Node, str]]) -> Topology:
-    """The tree at the end of a run. `notes`: of operations, as its trace has them (node, detail), in order."""
+    """The tree at the end of a run. `notes`: the records of operations in its trace (node, detail), in order."""
     links: dict[Link, None] = {link(a, b): None for a, b in begun.links}
     brokers = dict.fromkeys(begun.brokers)
     asked: dict[str, tuple[Node, str]] = {}

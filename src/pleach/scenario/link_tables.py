@@ -1,7 +1,7 @@
-"""[latency] and [loss]: a value for each link, by keys such as "a-b".
+"""The tables [latency] and [loss]: a value for each link, by keys such as "a-b".
 
-Names may contain the dash, so "a-b-c" can mean a and b-c, or a-b and c: what the scenario has decides, and
-where it has both the key is refused.
+Names may contain the dash, so "a-b-c" can mean a and b-c, or a-b and c: the names in the scenario decide, and
+an ambiguous key is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class _Nodes(NamedTuple):
-    """`links` are there from the start or come with a broker; others arise only where the tree changes."""
+    """`links`: those of the start or of brokers that join; other links appear only when the tree changes."""
 
     brokers: frozenset[str]
     clients: frozenset[str]
@@ -34,7 +34,7 @@ def read_loss(value: Any, scenario: Scenario) -> PerLink[float]:
     loss = _read("loss", value, scenario, fraction, 0.0)
     for key, share in [("default", loss.default), *((f"{a}-{b}", share) for a, b, share in loss.links)]:
         if share == 1.0:
-            reason = f"`loss.{key}` is 1: nothing would ever arrive; less than 1 is wanted, or a `cut` step"
+            reason = f"`loss.{key}` is 1: no message would arrive; use less than 1, or a `cut` step"
             raise FlawError(("loss", key), reason)
     return loss
 

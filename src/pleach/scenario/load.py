@@ -1,4 +1,4 @@
-"""The doors of the scenario language: a text comes in, a checked Scenario goes out, or one ScenarioError."""
+"""The loader: from a text or a file to a checked Scenario, or one ScenarioError."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TOMLLIB_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)
 
 
 def load_scenario(path: str | FilePath) -> Scenario:
-    """The scenario in a file; raises ScenarioError where there is none that could run."""
+    """The scenario in a file; raises ScenarioError if it is missing or wrong."""
     file = FilePath(path)
     try:
         text = file.read_bytes().decode()
@@ -76,7 +76,7 @@ def _is_nested_deeper_than(levels: int, value: Any) -> bool:
 
 
 def _checked(tables: dict[str, Any]) -> Scenario:
-    """From the whole to the parts: each check relies on those before it."""
+    """Run all checks; each relies on those before it."""
     _check_numbers(tables, ())
     scenario = with_brokers(read_scenario(tables))
     check_tree(scenario)
@@ -94,7 +94,7 @@ def _checked(tables: dict[str, Any]) -> Scenario:
 
 
 def _check_numbers(value: Any, path: Path) -> None:
-    """TOML has inf, nan and integers of any size; nothing here has a use for them."""
+    """Refuse inf, nan and integers beyond 64 bits, which TOML allows."""
     match value:
         case dict():
             for key, item in value.items():
@@ -103,6 +103,6 @@ def _check_numbers(value: Any, path: Path) -> None:
             for index, item in enumerate(value):
                 _check_numbers(item, (*path, index))
         case float() if not math.isfinite(value):
-            raise FlawError(path, f"`{spelled(path)}` is {value}; a finite number is wanted")
+            raise FlawError(path, f"`{spelled(path)}` is {value}; it must be finite")
         case int() if not INTEGER_MIN <= value <= INTEGER_MAX:
-            raise FlawError(path, f"`{spelled(path)}` does not fit 64 bits; a smaller number is wanted")
+            raise FlawError(path, f"`{spelled(path)}` does not fit 64 bits")

@@ -1,4 +1,4 @@
-"""From a scenario to machines: its brokers, connected as a tree, and its clients. Worlds put links around them."""
+"""Machines of a scenario: its brokers, connected as a tree, and its clients. Runners add the links."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from pleach.core.stabilise.rebuild import Rebuild
 from pleach.core.stabilise.rebuild_printed import RebuildPrinted, TwinRouterPrinted
 from pleach.core.stabilise.twin import ONLY_TREE, TreePosition, TwinRouter, Wiring
 from pleach.core.timing import phase_of
-from pleach.scenario.coloured_settings import colouring_of, is_coloured
 from pleach.scenario.model import Scenario, Stabilise, Stabiliser
 from pleach.scenario.planted_bugs import BrokerMachine
+from pleach.scenario.stabilise_settings import colouring_of, is_coloured
 
 REBUILDS: Mapping[Stabiliser, type[Rebuild]] = MappingProxyType(
     {
@@ -44,7 +44,7 @@ REBUILDS: Mapping[Stabiliser, type[Rebuild]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class BrokerTree:
-    """Neighbours of each broker, and its neighbour on the shortest way to the root (None for the root)."""
+    """Neighbours of each broker, and its neighbour on the shortest path to the root (None for the root)."""
 
     neighbours: dict[Node, tuple[Node, ...]]
     parent: dict[Node, Node | None]
@@ -87,7 +87,7 @@ def broker_machines(scenario: Scenario) -> Sequence[MachineMaker]:
             return reweaving
         case Stabilise(kind=Stabiliser.LEASES) as leased:
             return [*reweaving, partial(Leases, lease=leased.lease, salt=scenario.name)]
-        case Stabilise(kind=kind, period=period):  # no reweaving: links over which tables are rebuilt stay
+        case Stabilise(kind=kind, period=period):  # links over which tables are rebuilt do not change
             return [partial(REBUILDS[kind], period=period, salt=scenario.name)]
 
 
@@ -105,7 +105,7 @@ def router_maker(scenario: Scenario, tree: BrokerTree, name: Node) -> RouterMake
 
 
 def _branch(tree: BrokerTree, name: Node) -> TreePosition:
-    """A broker's place in the tree of shortest ways to a root, in a network that has other links too."""
+    """The neighbours of a broker in the tree of shortest paths to a root, in a network that may have cycles."""
     parent = tree.parent[name]
     linked = [n for n in tree.neighbours[name] if n == parent or tree.parent[n] == name]
     return TreePosition(parent, tuple(linked))
@@ -114,7 +114,7 @@ def _branch(tree: BrokerTree, name: Node) -> TreePosition:
 def make_broker(scenario: Scenario, tree: BrokerTree, name: Node) -> Broker:
     """A broker without any state, as it is started for the first time (or before its state is restored).
 
-    One that is not of the tree has no neighbours yet: it is about to join.
+    A broker that is not in the tree has no neighbours yet: it will join.
     """
     config = routing_config(scenario)
     return Broker(

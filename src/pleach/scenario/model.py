@@ -1,4 +1,4 @@
-"""A scenario as values: what a file says, checked, with every default filled in.
+"""The scenario model: the content of a file, checked, with every default filled in.
 
 Scenarios are frozen and travel as JSON (`msgspec.json` reads back what it wrote), so that a campaign can send
 them to other machines and a manifest can name them by `scenario_digest`.
@@ -98,11 +98,11 @@ class Stabiliser(StrEnum):
 
 
 class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
-    """How the network finds back by itself from faults that damage its state; see stabilise/ for the names.
+    """How the network recovers from faults that damage its state; see stabilise/ for the names.
 
     `renewal` and `variant` are of leases, `cyclic` of rebuilding: links may then form cycles. `delay` and `diameter`
-    are what the periods reckon with: by default what [latency] and the tree say. With colours
-    `height` stands in place of `diameter`, `group` says who is root, and who follows, and `degree` who takes in others.
+    are the bounds that the periods are checked against, by default those of [latency] and the tree. With colours
+    `height` replaces `diameter`, `group` lists the root and its successors, and `degree` limits who accepts orphans.
     """
 
     kind: Stabiliser
@@ -123,9 +123,9 @@ class Stabilise(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealTable(msgspec.Struct, frozen=True, kw_only=True):
-    """How the network goes on without brokers that are dead for good (core/overlay/healing/stand_in.py).
+    """How the network replaces brokers that are dead for good (core/overlay/healing/stand_in.py).
 
-    `after`: seconds from a death to the stand-in. `grace`: seconds for which clients of the dead broker are waited for.
+    `after`: seconds from a death to the stand-in. `grace`: seconds for which the stand-in waits for clients.
     """
 
     after: PositiveSeconds = 2.0
@@ -145,7 +145,7 @@ class PerLink(msgspec.Struct, Generic[T], frozen=True):
         return self.default
 
     def by_link(self) -> dict[tuple[str, str], T]:
-        """The same in both directions, for those who ask often; what is not in it has the default."""
+        """The values by both directions of each link; links that are absent have the default."""
         return {ends: value for a, b, value in reversed(self.links) for ends in ((a, b), (b, a))}
 
 
@@ -160,7 +160,7 @@ class RoutedScenario(msgspec.Struct, frozen=True, kw_only=True):
     hierarchical: bool = False
     root: Name = ""  # filled in: the first broker
     advertisements: bool = False
-    merge_bound: Fraction = 0.0  # imperfect merging: the share of a merger that nobody asked for
+    merge_bound: Fraction = 0.0  # imperfect merging: the share of a merger that no subscription covers
     ordering: Ordering = Ordering.CAUSAL
     exchange: Name = "swaplink"
 
@@ -173,7 +173,7 @@ class NetworkScenario(RoutedScenario, frozen=True, kw_only=True):
     duration: PositiveSeconds
     latency: PerLink[Span] = PerLink(LATENCY_DEFAULT)
     loss: PerLink[float] = PerLink(0.0)
-    service: Seconds = 0.0  # of a broker, for each message, one after the other; in `sim` only
+    service: Seconds = 0.0  # per message of a broker; in `sim` only
     service_per_entry: Seconds = 0.0  # and for each subscription that one is compared with (covering, merging)
 
 
@@ -194,5 +194,5 @@ class Scenario(NetworkScenario, frozen=True, kw_only=True):
 
 
 def scenario_digest(scenario: Scenario) -> str:
-    """A name for the content: equal for equal scenarios, on every machine and in every process."""
+    """A digest of the content: equal for equal scenarios, on every machine and in every process."""
     return sha256(msgspec.json.encode(scenario, order="deterministic")).hexdigest()

@@ -1,6 +1,6 @@
-"""Planted bugs: brokers that are wrong in a known way, to show that the tools find it.
+"""Planted bugs: brokers with a known error, to show that the tools find it.
 
-A planted broker wraps a right one and spoils what it does; the core has no flags for this.
+A planted broker wraps a correct one and changes its behaviour; the core has no flags for this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BrokerMachine(Protocol):
 
     @property
     def operation(self) -> str:
-        """The operation that it is locked for; empty where it is free."""
+        """The operation that the broker is locked for; empty if none."""
         ...
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]: ...
@@ -42,7 +42,7 @@ class BrokerMachine(Protocol):
     def restore(self, data: bytes) -> None: ...
 
 
-# What a spoilt broker does about a message; it may ask the right one.
+# The behaviour of a broker with a bug; it may call the correct one.
 Spoil: TypeAlias = Callable[[Broker, Node, Message, float], Sequence[Effect]]
 
 
@@ -80,14 +80,14 @@ class PlantedBroker:
 
 
 def overtaking_unsubscription(broker: Broker, sender: Node, message: Message, now: float) -> Sequence[Effect]:
-    """A withdrawal overtakes what was sent before it: what a wide filter hid is told too late."""
+    """A withdrawal overtakes earlier messages: filters that a wide one covered are sent too late."""
     effects = broker.handle(sender, message, now=now)
     first = [effect for effect in effects if _sends(effect, Withdraw)]
     return [*first, *(effect for effect in effects if not _sends(effect, Withdraw))]
 
 
 def forgotten_reexport(broker: Broker, sender: Node, message: Message, now: float) -> Sequence[Effect]:
-    """Withdrawing a wide filter does not bring back what it hid."""
+    """Filters that a withdrawn wide filter covered are not sent."""
     effects = broker.handle(sender, message, now=now)
     if isinstance(message, Unsubscribe | Withdraw):
         return [effect for effect in effects if not _sends(effect, Install)]
@@ -136,5 +136,5 @@ def plant(name: str, broker: Broker) -> BrokerMachine:
     if not name:
         return broker
     if name not in PLANTS:
-        raise ScenarioError(f"there is no plant {name!r}; {', '.join(sorted(PLANTS))} are known")
+        raise ScenarioError(f"unknown plant {name!r}; known: {', '.join(sorted(PLANTS))}")
     return PLANTS[name](broker)

@@ -1,7 +1,7 @@
-"""Where in a TOML text does a key stand?
+"""Positions of keys in a TOML text.
 
-`tomllib` forgets lines. This scanner walks a text that `tomllib` has accepted, so it need not know what is
-illegal: it follows tables, keys, arrays and inline tables, skips over scalars, and notes lines by key path.
+`tomllib` does not report lines. This scanner reads a text that `tomllib` has accepted, so it need not detect errors:
+it follows tables, keys, arrays and inline tables, skips scalars, and stores lines by key path.
 
     [[clients]]              ("clients",) and ("clients", 0)
     id = "p1"                ("clients", 0, "id")
@@ -20,7 +20,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 class FlawError(Exception):
-    """Something wrong at a key path. The loader, which has the text, adds file and line: a ScenarioError."""
+    """An error at a key path. The loader, which has the text, adds file and line and raises ScenarioError."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(reason)
@@ -49,7 +49,7 @@ class Locator:
     def line(self, path: Path) -> int:
         """The line of the path, or of the innermost part of it that the text has; 1 for the whole.
 
-        An index that the text does not have is passed over: one table may stand for a list of one.
+        An index that the text does not have is skipped: one table may stand for a list of one.
         """
         known: Path = ()
         for part in path:

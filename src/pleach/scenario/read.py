@@ -1,7 +1,7 @@
-"""From TOML tables to structs: each key gets the reader of its type; what does not fit is named.
+"""Readers from TOML tables to structs: each key has the reader of its type, which names what does not fit.
 
-The structs of `model.py` and `steps.py` are the grammar. `READERS` says for each type of their fields what a
-file may say there: shorthands (`0.1` for `[0.1, 0.1]`, one table for a list of one) end here.
+The structs of `model.py` and `steps.py` are the grammar. `READERS` has for each type of their fields the values that a
+file may have there, including shorthands (`0.1` for `[0.1, 0.1]`, one table for a list of one).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Reader: TypeAlias = Callable[[Any, Path], Any]
 
 
 def read_scenario(tables: dict[str, Any]) -> Scenario:
-    """All but [latency] and [loss], whose keys can be understood only once the nodes are known."""
+    """All but [latency] and [loss], whose keys depend on the nodes."""
     known = {field.encode_name for field in msgspec.structs.fields(Scenario)}
     refuse_unknown_keys(tables, known, ())
     rest = {key: value for key, value in tables.items() if key not in ("latency", "loss")}

@@ -1,13 +1,13 @@
-"""A schedule says what happens, one thing after the other, from the end of the prologue on:
+"""Schedules: the steps of one interleaving, from the end of the prologue on, as a JSON file:
 
     {"scenario": "chain of three", "plant": "",
      "steps": [{"act": "p", "does": "publish price=60"},
                {"deliver": ["p", "a"], "message": "Publish p/0/1 price=60"},
                {"answer": "s", "does": "publish order=1"}]}
 
-`act` performs the next action of an actor's script, `answer` the next reply that a client owes, `deliver` hands over
-the first message under way from one node to another, `ring` lets a timer of a broker fire. `does` and `message` are for
-readers and change nothing. `options` are those of the exploration that found it.
+`act` performs the next action of an actor's script, `answer` the next reply of a client, `deliver` hands over the first
+message in flight from one node to another, `ring` fires a timer of a broker. `does` and `message` are for readers and
+have no effect. `options` are those of the exploration that found it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ExploreOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
     """How the search treats clients and timers; a schedule repeats them, since its steps depend on them.
 
     `instant_clients`: what a client or its broker sends to the other arrives in the same move. `timers`: a timer that
-    is set may fire at any later moment; else none ever does.
+    is set may fire at any later moment; otherwise timers never fire.
     """
 
     instant_clients: bool = False
@@ -84,7 +84,7 @@ class ExploreOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
 
 
 class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`plant`: the planted bug (`planted_bugs.py`) with which it was found; empty for the system as it is."""
+    """`plant`: the planted bug (`planted_bugs.py`) with which it was found; empty for none."""
 
     scenario: str
     plant: str = ""
@@ -93,18 +93,18 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_schedule(path: str | Path) -> Schedule:
-    """The schedule in a file; raises ScheduleError where there is none."""
+    """The schedule in a file; raises ScheduleError if it cannot be read."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise ScheduleError(f"{path}: cannot be read: {error.strerror or error}") from None
     if len(data) > SCHEDULE_BYTES_MAX:
-        raise ScheduleError(f"{path}: more than {SCHEDULE_BYTES_MAX:,} bytes; is this a schedule?")
+        raise ScheduleError(f"{path}: more than {SCHEDULE_BYTES_MAX:,} bytes: not a schedule")
     try:
         return msgspec.json.decode(data, type=Schedule)
     except msgspec.DecodeError as error:
         hint = "`pleach explore --out` writes schedules"
-        raise ScheduleError(f"{path}: this is not a schedule: {error}; {hint}") from None
+        raise ScheduleError(f"{path}: not a schedule: {error}; {hint}") from None
 
 
 def schedule_text(schedule: Schedule) -> str:

@@ -1,13 +1,13 @@
-"""A scenario without its clock: who does what in which order, but not when.
+"""Scripts: a scenario without its clock, as one sequence of actions per actor.
 
     prologue   every client attaches, advertises and subscribes; run to quiet in one fixed order
-    scripts    per actor its own actions in its own order of time; actors are not ordered against each other
+    scripts    per actor its own actions in order of time; actors are not ordered against each other
 
-Actors are clients (loads and steps) and brokers (crash and restart, and what an operator asks of them). A client's
-replies are no part of its script: each is owed from the delivery that it answers, and may come before or after
-whatever else the client does. Links that a reconfiguration may open are there from the beginning, empty.
+Actors are clients (loads and steps) and brokers (crash and restart, and requests of an operator). A client's replies
+are not part of its script: each may be sent at any time after the delivery that it answers. Links that a
+reconfiguration may open exist from the beginning, empty.
 
-What cannot be said without a clock is refused.
+Steps and settings that need a clock are refused.
 """
 
 from __future__ import annotations
@@ -40,15 +40,14 @@ from pleach.core.messages import (
 from pleach.core.overlay.registry import WAITING
 from pleach.errors import ScenarioError
 from pleach.scenario import model, steps
-from pleach.scenario.advertisements import initial_advertisements, subscription_names
-from pleach.scenario.client_load import draw_attributes, publications
+from pleach.scenario.clients import draw_attributes, initial_advertisements, publications, subscription_names
+from pleach.scenario.overlay_steps import described, requests_by_step
 from pleach.scenario.schedule import ExploreOptions
-from pleach.scenario.step_requests import described, requests_by_step
 from pleach.scenario.values import Choice, Uniform
 
-ACTIONS_MAX = 200  # of all actors; orders grow exponentially with them
-DRAWS_SEED = 1  # what loads draw is what they draw in a simulation with this seed
-NO_DRAWS = Random(0)  # replies that draw are refused; nothing is ever taken from this
+ACTIONS_MAX = 200  # of all actors; interleavings grow exponentially with them
+DRAWS_SEED = 1  # loads draw as in a simulation with this seed
+NO_DRAWS = Random(0)  # replies that draw are refused
 
 
 # Actions -----------------------------------------------------------------------------------------------------
@@ -82,7 +81,7 @@ class Unadvertises(msgspec.Struct, frozen=True, tag=True):
 
 
 class Crashes(msgspec.Struct, frozen=True, tag=True):
-    """The broker's memory is gone; each step of it was committed, so its disk holds all."""
+    """The broker loses its memory; every step was committed, so its disk holds its whole state."""
 
 
 class Restarts(msgspec.Struct, frozen=True, tag=True):
@@ -126,9 +125,9 @@ def describe(action: Action) -> str:
 
 @dataclass(frozen=True)
 class Script:
-    """`links` has both directions of every link that may ever be, in the order in which a prologue looks for messages.
+    """`links` has both directions of every possible link, in the order in which the prologue hands over messages.
 
-    `brokers` are those of the scenario, and those that join on the way.
+    `brokers` are those of the scenario, and those that join later.
     """
 
     scenario: model.Scenario
@@ -143,7 +142,7 @@ class Script:
 
 
 def script_of(scenario: model.Scenario, options: ExploreOptions | None = None) -> Script:
-    """Raises ScenarioError for what has no meaning without a clock."""
+    """Raises ScenarioError for what needs a clock."""
     options = options or ExploreOptions()
     _check(scenario, options)
     brokers = (*scenario.brokers, *(step.broker for step in scenario.steps if isinstance(step, steps.AddBroker)))
@@ -158,7 +157,7 @@ def script_of(scenario: model.Scenario, options: ExploreOptions | None = None) -
     for broker in brokers:
         up_or_down = [action for action in actions.get(broker, ()) if not isinstance(action, ScriptedRequests)]
         if up_or_down and isinstance(up_or_down[-1], Crashes):
-            raise ScenarioError(f"broker {broker!r} stays down: what is sent to it never arrives; add a `restart`")
+            raise ScenarioError(f"broker {broker!r} stays down: messages to it never arrive; add a `restart`")
         if any(
             isinstance(x, Crashes) and isinstance(y, ScriptedRequests) for x, y in pairwise(actions.get(broker, ()))
         ):
@@ -209,11 +208,11 @@ def _action(step: steps.Step, names: dict[Node, dict[Filter, str]]) -> tuple[Nod
         case steps.Restart(broker=broker):
             return broker, Restarts()
         case steps.Cut() | steps.Heal() | steps.Slow():
-            raise _refused(step, "has no meaning without time: every delay is tried anyway")
+            raise _refused(step, "needs a clock; every delay is tried anyway")
         case steps.Drain():
             raise _refused(step, "is not needed: every quiet state is judged anyway")
         case _:
-            raise _refused(step, "has no protocol here yet")
+            raise _refused(step, "has no protocol here")
 
 
 def _refused(step: steps.Step, reason: str) -> ScenarioError:
@@ -233,7 +232,7 @@ def _prologue(scenario: model.Scenario) -> Iterator[tuple[Node, ClientAction]]:
 
 
 def _links(scenario: model.Scenario) -> tuple[tuple[Node, Node], ...]:
-    """Those of the beginning, and those that the steps may lead to, each once; those of clients come last."""
+    """The initial links and those that steps may open, each once; those of clients come last."""
     tree = list(scenario.links)
     attached = [(c.id, c.broker) for c in scenario.clients]
     for broker, request, _ in chain.from_iterable(requests_by_step(scenario).values()):
@@ -302,7 +301,7 @@ class ScriptedClientState(msgspec.Struct, array_like=True):
 
 
 class ScriptedClient:
-    """A client with its reply rules: a machine that notes what it has to answer, and answers when told to."""
+    """A client with its reply rules: a machine that queues its replies until `answer` is called."""
 
     def __init__(self, described: model.ScenarioClient) -> None:
         self.name = described.id
@@ -334,7 +333,7 @@ class ScriptedClient:
                 assert_never(action)
 
     def answer(self) -> Sequence[Effect]:
-        """Give the answer that is owed longest."""
+        """Publish the oldest reply that is due."""
         return self.perform(self._owed.pop(0))
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:

@@ -1,18 +1,21 @@
-"""[stabilise]: what the periods reckon with, whether they fit, and how long the network takes to find back."""
+"""Settings of [stabilise]: bounds on delays, checks of the periods, the time to recover, and coloured networks."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from typing import Final
 
 from pleach.core.overlay.coloured import bounds as colours
 from pleach.core.stabilise.lease_bounds import Delays, check, flight, period_min, stabilisation
 from pleach.core.stabilise.lease_settings import Renewal
 from pleach.core.stabilise.rebuild_bounds import RebuildPeriods, check_rounds, rebuilt_within, round_min
-from pleach.errors import LeaseError
-from pleach.scenario.coloured_settings import check_colouring, colouring_of, is_coloured, widest_latency
+from pleach.errors import ColouringError, LeaseError
 from pleach.scenario.model import Ordering, Scenario, Stabilise, Stabiliser
 from pleach.scenario.positions import FlawError
+from pleach.scenario.read import instead
 from pleach.scenario.steps import AddBroker, Exchange, MoveClient, RemoveBroker, Swap
+from pleach.scenario.values import Span
 
 CYCLIC_BROKERS_MAX = 100  # tables grow with the square of it
 
@@ -77,7 +80,7 @@ def _changes_tree(scenario: Scenario) -> bool:
 
 
 def delays_of(scenario: Scenario) -> Delays:
-    """What the file says, or what follows from its latencies and its tree; a client's own link counts as one more."""
+    """The delays of the file, or else of its latencies and its tree, with the link of a client as one more hop."""
     assert scenario.stabilise
     span = scenario.stabilise.delay or widest_latency(scenario)
     return Delays(span.low, span.high, scenario.stabilise.diameter or _diameter(scenario) + 1)
@@ -96,7 +99,7 @@ def rounds_of(scenario: Scenario) -> RebuildPeriods:
 
 
 def period_min_of(scenario: Scenario) -> float:
-    """Seconds that the period must be longer than."""
+    """The exclusive lower bound of the period, in seconds."""
     assert scenario.stabilise
     if scenario.stabilise.kind.rebuilds:
         return round_min(rounds_of(scenario), delays_of(scenario))
@@ -121,12 +124,12 @@ def flight_of(scenario: Scenario) -> float:
 
 
 def fault_detail(scenario: Scenario, fault: str, *, lasts: float = 0.0) -> str:
-    """What the trace says of a fault that damages state: how long the checks are suspended."""
+    """The detail of a state fault in the trace: for how long the oracle suspends its checks."""
     return f"{fault} stabilises={lasts + stabilisation_of(scenario):.9g} flight={flight_of(scenario):.9g}"
 
 
 def _diameter(scenario: Scenario) -> int:
-    """Links on the longest shortest way. In a tree, what is farthest from anywhere is one end of it."""
+    """The diameter in links. In a tree, the node farthest from any node is one end of a longest path."""
     if scenario.stabilise and scenario.stabilise.cyclic:
         return max(_farthest(scenario, broker)[1] for broker in scenario.brokers)
     end, _ = _farthest(scenario, scenario.brokers[0])
@@ -148,3 +151,69 @@ def _farthest(scenario: Scenario, start: str) -> tuple[str, int]:
                 distance[there] = distance[here] + 1
                 queue.append(there)
     return here, distance[here]
+
+
+DEGREE: Final = 4  # children up to which a broker accepts orphans, by default
+
+
+def is_coloured(scenario: Scenario) -> bool:
+    return scenario.stabilise is not None and scenario.stabilise.kind is Stabiliser.COLOURED
+
+
+def check_colouring(scenario: Scenario) -> None:
+    assert scenario.stabilise
+    if scenario.advertisements:
+        raise FlawError(("stabilise",), "colours exclude advertisements; leave `advertisements` or [stabilise] out")
+    _refuse_keys_of_others(scenario.stabilise)
+    group, brokers = scenario.stabilise.group, scenario.brokers
+    for i, name in enumerate(group):
+        if name not in brokers:
+            raise FlawError(("stabilise", "group", i), f"{name!r} is not a broker{instead(name, brokers)}")
+    if group and group[0] != scenario.root:
+        raise FlawError(("stabilise", "group"), f"the first of the group is the root; `root` is {scenario.root!r}")
+    try:
+        colours.check(colouring_of(scenario))
+    except ColouringError as error:
+        raise FlawError(("stabilise", "period"), str(error)) from None
+
+
+def _refuse_keys_of_others(stabilise: Stabilise) -> None:
+    given = {
+        "diameter": stabilise.diameter is not None,
+        "renewal": stabilise.renewal is not Renewal.HOP_BY_HOP,
+        "variant": stabilise.variant != 1,
+    }
+    for key in (key for key, is_given in given.items() if is_given):
+        raise FlawError(("stabilise", key), f"`{key}` does not apply to coloured networks; leave it out")
+
+
+def colouring_of(scenario: Scenario) -> colours.ColouredConfig:
+    """By default the tree may become a chain of all brokers, including those that are added later."""
+    assert scenario.stabilise
+    given = scenario.stabilise
+    span = given.delay or _widest_of_any(scenario)
+    brokers = len(scenario.brokers) + sum(isinstance(step, AddBroker) for step in scenario.steps)
+    return colours.ColouredConfig(
+        period=given.period,
+        refresh=given.refresh,
+        low=span.low,
+        high=span.high,
+        height=given.height or max(1, brokers - 1),
+        group=given.group or (scenario.root,),
+        degree=given.degree or DEGREE,
+    )
+
+
+def _widest_of_any(scenario: Scenario) -> Span:
+    """The widest latency of any possible link."""
+    return _widest([widest_latency(scenario), scenario.latency.default, *(each[2] for each in scenario.latency.links)])
+
+
+def widest_latency(scenario: Scenario) -> Span:
+    """The lowest and the highest latency of the initial links, including those of clients."""
+    links = [*scenario.links, *((client.id, client.broker) for client in scenario.clients)]
+    return _widest([scenario.latency.of(a, b) for a, b in links] or [scenario.latency.default])
+
+
+def _widest(spans: Sequence[Span]) -> Span:
+    return Span(min(span.low for span in spans), max(span.high for span in spans))

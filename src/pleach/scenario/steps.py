@@ -1,4 +1,4 @@
-"""The timeline of a scenario: one struct per kind of step, told apart by `do`."""
+"""The timeline of a scenario: one struct per kind of step, tagged by `do`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class StepBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
 
 
 class Swap(StepBase, frozen=True, tag="swap"):
-    """a-b-c becomes a-c-b. Whether they are neighbours by then, the network decides."""
+    """a-b-c becomes a-c-b. Brokers refuse it if they are not neighbours by then."""
 
     brokers: Triple
 
 
 class Exchange(StepBase, frozen=True, tag="exchange"):
-    """Replace one link by another one; the result must again be a tree. `protocol`: else the scenario's `exchange`."""
+    """Replace one link by another one; the result must again be a tree. `protocol`: overrides `exchange`."""
 
     remove: Link
     add: Link
@@ -75,7 +75,7 @@ class UnadvertiseStep(StepBase, frozen=True, tag="unadvertise"):
 
 
 class PublishStep(StepBase, frozen=True, tag="publish"):
-    """A single event. Constants only, so that a run without random numbers can have it too."""
+    """A single event with constant attributes, so that the explorer can use it."""
 
     client: Name
     attributes: Constants
@@ -85,14 +85,14 @@ class PublishStep(StepBase, frozen=True, tag="publish"):
 
 
 class Crash(StepBase, frozen=True, tag="crash"):
-    """The broker loses its memory and keeps its disk. `for_good`: the disk too, and it is never heard of again."""
+    """The broker loses its memory and keeps its disk. `for_good`: the disk too, and it does not restart."""
 
     broker: Name
     for_good: bool = False
 
 
 class Restart(StepBase, frozen=True, tag="restart"):
-    """`state_from`: with the state of that time, as from a backup, in place of what its disk has."""
+    """`state_from`: with the state of that time, as from a backup, instead of the state on its disk."""
 
     broker: Name
     state_from: Seconds | None = None
@@ -114,7 +114,7 @@ class Slow(StepBase, frozen=True, tag="slow"):
 
 
 class Corrupt(StepBase, frozen=True, tag="corrupt"):
-    """Damage the broker's state. Which parts can be damaged (`what`), the running world knows. `share`: how much."""
+    """Damage the broker's state. The runner knows which parts (`what`) can be damaged. `share`: how much."""
 
     broker: Name
     what: Name
@@ -122,14 +122,14 @@ class Corrupt(StepBase, frozen=True, tag="corrupt"):
 
 
 class Garble(StepBase, frozen=True, tag="garble"):
-    """Of what is under way on a link, this share is lost, altered or doubled; and some comes that nobody sent."""
+    """Lose, alter or duplicate this share of the messages in flight on a link, and add forged ones."""
 
     link: Link
     share: Fraction = 0.5
 
 
 class Drain(StepBase, frozen=True, tag="drain"):
-    """Wait until all is quiet, and note it in the trace."""
+    """Wait until all is quiet, and record it in the trace."""
 
 
 Step: TypeAlias = (

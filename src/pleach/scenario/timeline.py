@@ -1,8 +1,7 @@
 """The steps of a scenario, checked in the order in which they happen.
 
-What is followed: which brokers and clients there are, which brokers are down, what was ever subscribed and
-advertised. What is not: the shape of the tree once a step has changed it. From then on the network itself
-decides, at run time, what it refuses.
+The checks follow which brokers and clients exist, which brokers are down, and what was subscribed and advertised.
+They do not follow the shape of the tree once a step has changed it: brokers refuse at run time what does not fit.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter
 from pleach.core.mobility.resettling import MoveProtocol
 from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
-from pleach.scenario.advertisements import initial_advertisements
-from pleach.scenario.coloured_settings import is_coloured
+from pleach.scenario.clients import initial_advertisements
 from pleach.scenario.model import Scenario
 from pleach.scenario.overlay_steps import circumstances_of
 from pleach.scenario.positions import FlawError, Path
 from pleach.scenario.read import all_known, instead
+from pleach.scenario.stabilise_settings import is_coloured
 from pleach.scenario.steps import (
     AddBroker,
     AdvertiseStep,
@@ -59,7 +58,7 @@ def check_steps(scenario: Scenario) -> None:
 
 
 class _World:
-    """What there is at one moment, as far as the file alone can tell."""
+    """Brokers, clients and links at one moment, as far as the file determines them."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._brokers = set(scenario.brokers)
@@ -149,12 +148,12 @@ class _World:
                 if step.broker in self._down:
                     raise FlawError(where, f"broker {step.broker!r} has crashed already; restart it first")
                 if step.for_good and not (self._heals or self._is_coloured):
-                    raise FlawError((*path, "for_good"), "nobody takes the place of a dead broker here; add [heal]")
+                    raise FlawError((*path, "for_good"), "a broker that dies for good needs a stand-in; add [heal]")
                 (self._dead if step.for_good else self._down).add(step.broker)  # a stand-in can crash, too
             case Restart():
-                if step.broker not in self._down | self._dead:  # one that is dead is refused when it comes to it
+                if step.broker not in self._down | self._dead:  # a restart of a dead broker is refused at run time
                     raise FlawError(where, f"broker {step.broker!r} is running; only a crashed one can restart")
-                if step.broker in self._dead and not self._heals:  # else its stand-in refuses it
+                if step.broker in self._dead and not self._heals:  # otherwise its stand-in refuses it
                     raise FlawError(where, f"broker {step.broker!r} has crashed for good; it does not come back")
                 self._down.discard(step.broker)
                 self._check_backup(step, (*path, "state_from"))
@@ -163,7 +162,7 @@ class _World:
         if step.state_from is None:
             return
         if not self._finds_back:
-            raise FlawError(path, "nothing mends an old state here; give the network [stabilise]")
+            raise FlawError(path, "an old state needs repair; add [stabilise]")
         if step.state_from >= step.at:
             raise FlawError(path, f"`state_from` is {step.state_from:g} s, not before the step itself at {step.at:g} s")
 

@@ -1,6 +1,6 @@
-"""What must hold between the parts of a scenario before it starts: the tree, the settings, the clients.
+"""Checks between the parts of a scenario: the tree, the settings, the clients.
 
-Steps, which change what there is, are checked in `timeline.py`.
+Steps are checked in `timeline.py`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pleach.core.events.language import parse_filter
 from pleach.core.optimise.council_settings import council_complaints
 from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.errors import FilterError
-from pleach.scenario.advertisements import initial_advertisements
+from pleach.scenario.clients import initial_advertisements
 from pleach.scenario.model import Ordering, PublishLoad, Routing, Scenario, ScenarioClient, Stabiliser
 from pleach.scenario.overlay_steps import circumstances_of
 from pleach.scenario.positions import FlawError, Path
 from pleach.scenario.read import instead
 
-LOAD_EVENTS_MAX = 10_000_000  # of one `publish`: more is a slip of the pen
+LOAD_EVENTS_MAX = 10_000_000  # of one `publish`
 PARTS_SHOWN_MAX = 5
 
 
@@ -39,7 +39,7 @@ def with_brokers(scenario: Scenario) -> Scenario:
 
 
 def check_tree(scenario: Scenario) -> None:
-    """The links join all brokers, without a cycle (but where tables are rebuilt over one)."""
+    """The links connect all brokers without a cycle, unless `cyclic` allows one."""
     _check_cycles(scenario)
     part_of = {broker: [broker] for broker in scenario.brokers}  # brokers of one part share one list
     for i, (a, b) in enumerate(scenario.links):
@@ -82,7 +82,7 @@ def _superfluous(scenario: Scenario, index: int) -> str:
 
 
 def _way(links: tuple[tuple[str, str], ...], start: str, end: str) -> list[str]:
-    """The brokers on the way through the tree; both ends are known to be joined."""
+    """The brokers on the path between two brokers, which must be connected."""
     before = {start: start}
     queue = deque([start])
     while end not in before:
@@ -108,13 +108,13 @@ def check_settings(scenario: Scenario) -> None:
     if reason := why_not(scenario.exchange, circumstances_of(scenario)):
         raise FlawError(("exchange",), f"with [heal], {reason}; {INSTEAD}")
     if scenario.merge_bound and scenario.routing is not Routing.MERGING:
-        reason = f'`merge_bound` has no meaning with {scenario.routing} routing; set routing = "merging"'
+        reason = f'`merge_bound` does not apply to {scenario.routing} routing; set routing = "merging"'
         raise FlawError(("merge_bound",), reason)
     if scenario.heal and scenario.ordering is Ordering.NONE:
         reason = 'without order a stand-in cannot tell what was delivered; set ordering = "fifo" or "causal"'
         raise FlawError(("heal",), reason)
     if scenario.heal and scenario.stabilise:
-        raise FlawError(("heal",), "[heal] and [stabilise] do not know of each other; leave one of them out")
+        raise FlawError(("heal",), "[heal] and [stabilise] cannot be combined; leave one of them out")
     _check_improve(scenario)
 
 
@@ -126,7 +126,7 @@ def _check_improve(scenario: Scenario) -> None:
     if scenario.hierarchical:
         raise FlawError(("improve",), "hierarchical routing goes by the root, not by costs; leave `hierarchical` out")
     if scenario.heal:
-        raise FlawError(("improve",), "[improve] and [heal] do not know of each other; leave one of them out")
+        raise FlawError(("improve",), "[improve] and [heal] cannot be combined; leave one of them out")
     if scenario.stabilise and scenario.stabilise.kind is not Stabiliser.LEASES:
         reason = f'only leases go with [improve]; set kind = "{Stabiliser.LEASES}", or leave one of them out'
         raise FlawError(("improve",), reason)
@@ -168,7 +168,7 @@ def _check_load(load: PublishLoad, duration: float, path: Path) -> None:
 
 
 def _check_advertisements(scenario: Scenario, client: ScenarioClient, path: Path) -> None:
-    """What is derived can be longer than a filter may be."""
+    """Derived advertisements must not exceed the limits of a filter."""
     try:
         for text in initial_advertisements(scenario, client):
             parse_filter(text)

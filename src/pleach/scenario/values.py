@@ -1,7 +1,7 @@
 """The vocabulary of scenario files: the values that keys may have.
 
-Names such as `Seconds` and `FilterText` are plain floats and strings to the rest of the code; `read.py` looks
-at them to know what a file may say there.
+Aliases such as `Seconds` and `FilterText` are plain floats and strings to the rest of the code; `read.py` chooses the
+reader of a key by them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The simulator: the same brokers and clients in virtual time, seeded, with latency and faults."""
+"""The simulator: brokers and clients of the core in virtual time, seeded, with latency and faults."""

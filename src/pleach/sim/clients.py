@@ -10,8 +10,7 @@ from pleach.core.events.event import Event
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import Node
 from pleach.scenario import model
-from pleach.scenario.advertisements import initial_advertisements, subscription_names
-from pleach.scenario.client_load import PlannedEvent, Replies, publications
+from pleach.scenario.clients import PlannedEvent, Replies, initial_advertisements, publications, subscription_names
 from pleach.sim.simulator import Simulator
 
 

@@ -1,7 +1,7 @@
-"""Brokers that improve their tree among themselves, in the simulator: councillors seated beside them.
+"""Councils in the simulator: brokers that improve their tree among themselves (docs/protocols/council.md).
 
-What a link costs is what the scenario says of its latency, also where there is none yet: in virtual time every
-measurement would give the same. All else goes by messages, over the links that there are.
+The cost of a link is its latency in the scenario, also where no link exists yet: in virtual time every measurement
+would give the same. Everything else is exchanged in messages over existing links.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from pleach.core.optimise.council_observer import CouncilObserver
 from pleach.core.optimise.distances import MILLISECONDS_MIN, PROCESSING_MILLISECONDS
 from pleach.core.timing import phase_of
 from pleach.scenario.model import Scenario
-from pleach.scenario.overlay_steps import circumstances_of
-from pleach.scenario.step_requests import described
+from pleach.scenario.overlay_steps import circumstances_of, described
 from pleach.scenario.values import Span
 from pleach.sim.simulator import Simulator
 
@@ -30,7 +29,7 @@ TICKS_PER_ROUND = 4
 
 @dataclass(frozen=True)
 class SimGround:
-    """A broker, as its councillor sees it."""
+    """The part of a broker that its councillor reads."""
 
     broker: Broker
     processing: float
@@ -51,7 +50,7 @@ class SimGround:
 
 
 class BrokerWithCouncil:
-    """A broker with its councillor, as the simulator has it."""
+    """A broker and its councillor as one machine of the simulator."""
 
     def __init__(self, broker: Broker, councillor: Councillor, ground: SimGround, every: float) -> None:
         self._broker = broker
@@ -83,7 +82,7 @@ class BrokerWithCouncil:
             name = turn.request.operation if turn.request else "dry-run"
             effects.append(Observe(Observed.STATE, detail=f"improve {name}: {turn.judgement}"))
         if turn.request is not None:
-            asking = f"operation {turn.request.operation}: {described(turn.request)}"  # as of operators, for replays
+            asking = f"operation {turn.request.operation}: {described(turn.request)}"  # as for operators
             effects.append(Observe(Observed.STATE, detail=asking))
             asked = self._broker.handle(OPERATOR, turn.request, now=now)
             self._seat.look(asked, now)
@@ -99,7 +98,7 @@ class SimCouncils:
         self._numbers = count(1)
 
     def wrapped(self, broker: Broker) -> BrokerWithCouncil:
-        """The broker as the simulator shall have it; its rounds begin as soon as time goes on."""
+        """The broker with a councillor, whose rounds begin at once."""
         scenario, now = self._scenario, self._sim.now
         assert scenario.improve is not None
         processing = 1_000.0 * scenario.service or PROCESSING_MILLISECONDS
@@ -113,10 +112,10 @@ class SimCouncils:
             fresh_name=lambda: f"ci-{next(self._numbers)}",
         )
         every = scenario.improve.every
-        seated = BrokerWithCouncil(broker, councillor, ground, every)
+        machine = BrokerWithCouncil(broker, councillor, ground, every)
         first = phase_of(f"{scenario.name}/{broker.name}/council", every)
-        self._sim.at(now, lambda: self._sim.perform(broker.name, [seated.clock(first)]))
-        return seated
+        self._sim.at(now, lambda: self._sim.perform(broker.name, [machine.clock(first)]))
+        return machine
 
     def _latency_of(self, a: Node, b: Node) -> Span:
         return self._latency.get((a, b), self._scenario.latency.default)

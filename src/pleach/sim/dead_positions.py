@@ -1,10 +1,11 @@
-"""Which place in the tree a dead broker had, as far as the living say: where it died in the middle of a change of the
-tree, they settle it among themselves, and tell its stand-in (docs/protocols/healing.md).
+"""Neighbours of dead brokers, reconstructed from the states of the others (docs/protocols/healing.md).
 
-    living   all that count it as a neighbour, or take part in a change of the tree with it: each says what became of it
-    dead     those that it counted as a neighbour and that counted it as one, but for a link of which a living
-             broker has both ends for neighbours: the tree has no such triangles, so this link was being replaced,
-             and if it led to the root, the way leads over that living broker now
+A broker that died during a change of the tree has these neighbours:
+
+    living   all brokers that have it as a neighbour or take part in that change with it: each reports the outcome
+    dead     brokers that it had as neighbours and that had it as one, except for a link whose two ends are neighbours
+             of one living broker: a tree has no triangles, so this link was being replaced, and if it led to the root,
+             the path now leads over that living broker
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from pleach.scenario.planted_bugs import BrokerMachine
 class DeadPositions:
     def __init__(self, brokers: Mapping[Node, BrokerMachine]) -> None:
         self._brokers = brokers
-        self._last: dict[Node, StandFor] = {}  # of those that ever died, as they saw it
+        self._last: dict[Node, StandFor] = {}  # neighbours of each broker when it last died
 
     def note(self, dying: Node) -> StandFor:
-        """What a broker that dies now has for its place."""
+        """The neighbours of a broker that dies now."""
         router = self._brokers[dying].router
-        if router.neighbours or dying not in self._last:  # a stand-in that gathers has none yet
+        if router.neighbours or dying not in self._last:  # a stand-in has none until it is complete
             left = [other for other in [self._membership(dying).heir_of] if other]  # it is back in the tree
             self._last[dying] = StandFor([*router.neighbours, *left], router.parent or "")
         return self._last[dying]
@@ -40,11 +41,11 @@ class DeadPositions:
         return membership
 
     def heir_of(self, broker: Node) -> Node:
-        """Who has its clients, and its place; empty if nobody has."""
+        """The broker that took over its clients and links; empty if there is none."""
         return next((other for other in sorted(self._brokers) if self._membership(other).heir_of == broker), "")
 
     def bereft_of(self, heir: Node) -> list[Node]:
-        """Who has handed its clients over to this one, and is nobody without it."""
+        """Brokers that have handed their clients over to this one, and depend on it."""
         return [other for other in sorted(self._brokers) if self._membership(other).handed_to == heir]
 
     def neighbours_of(self, broker: Node) -> list[Node]:
@@ -72,7 +73,7 @@ class DeadPositions:
         return broker in candidate.router.neighbours or broker in candidate.seam.peers
 
     def counts(self, witness: Node, dead: Node) -> bool:
-        """Whether what the witness still has for the dead broker is wanted: they are, or were, neighbours."""
+        """Whether the stand-in needs the events of this witness: it is, or was, a neighbour of the dead."""
         broker = self._brokers[witness]
         swaps = broker.machine(SwapLink) if isinstance(broker, Broker) else None
         between = swaps.between(dead) if swaps is not None else Between()
@@ -83,7 +84,7 @@ class DeadPositions:
         return any(one in neighbours and other in neighbours for neighbours in living)
 
     def forsaken_by(self, broker: Node) -> list[Node]:
-        """Stand-ins that wait for a word of this one, and turn out not to be its neighbours."""
+        """Stand-ins that wait for a testimony of this broker although they are not its neighbours."""
         place = self._last[broker].neighbours
         return [
             name

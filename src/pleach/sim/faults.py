@@ -1,4 +1,4 @@
-"""Faults that damage state, as steps of a timeline: seeded, and noted in the trace with the time they take to mend."""
+"""State faults as steps of a timeline: seeded, and recorded in the trace with the time until they are repaired."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from pleach.faults.coloured_damage import COLOURED_PARTS, damaged_coloured
 from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of
 from pleach.faults.garbling import coloured_ghost, garbled, ghost
 from pleach.scenario import steps
-from pleach.scenario.coloured_settings import is_coloured
 from pleach.scenario.model import Scenario, Stabiliser
-from pleach.scenario.stabilise_settings import fault_detail
+from pleach.scenario.stabilise_settings import fault_detail, is_coloured
 from pleach.trace import NETWORK, RecordKind
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class SimStateFaults:
         hand = self._hand(step.broker, step.share)
         strike = damaged_coloured if self._is_coloured else damaged
         broker.restore(strike(broker.capture(), step.what, hand))
-        if step.what in ("clock", "all") or self._is_coloured:  # where links follow from what was damaged
+        if step.what in ("clock", "all") or self._is_coloured:  # the damage changes which links and timers it has
             run.sim.perform(step.broker, broker.resume(now=run.sim.now))
 
     def _garble(self, step: steps.Garble) -> None:
@@ -73,7 +72,7 @@ class SimStateFaults:
             run.sim.resend(link, messages)
 
     def outage(self, fault: str) -> str:
-        """The same of something that stops for a while: in a coloured network that is mended, too."""
+        """The detail of an outage; in a coloured network it is repaired as a state fault is."""
         return fault_detail(self._run.scenario, fault) if self._is_coloured else fault
 
     def _hand(self, broker: Node, share: float) -> Hand:
@@ -97,7 +96,7 @@ def _trees(scenario: Scenario) -> Sequence[Node]:
 
 
 def _filters(scenario: Scenario) -> list[Filter]:
-    """Those of the scenario, and a few that nobody asked for, of which some cover everything."""
+    """The filters of the scenario, and some that no client has, of which some cover everything."""
     later = [step.filter for step in scenario.steps if isinstance(step, steps.SubscribeStep)]
     texts = [*GHOST_FILTERS, *(text for client in scenario.clients for text in client.subscribe), *later]
     return [parse_filter(text) for text in dict.fromkeys(texts)]

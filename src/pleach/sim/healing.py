@@ -1,12 +1,12 @@
 """Brokers that die for good in a run, and their stand-ins.
 
-The links of the simulator are reliable by themselves, and know no confirmations. Here they do: for each direction
-between two brokers there is a journal (healing/journal.py), and what was handed over is confirmed a while later, unless
-its receiver is dead by then. So a broker may hold what the dead one has passed on long ago, as with real sessions.
+Links of the simulator are reliable and have no confirmations. Here each direction between two brokers has a journal
+(healing/journal.py), and an event that was handed over is confirmed some time later, unless its receiver is dead by
+then. So a broker may hold events that the dead one forwarded long ago, as with real sessions.
 
-What dies with a broker is all that it had sent and nobody has got: of what was under way on each link, some first part
-still arrives. Each copy that dies is in the trace (`died with it`), and each event that somebody still has for the dead
-broker (`still has it`): from these trace/broker_losses.py tells what was lost with brokers from what was lost by us.
+All copies that a broker has sent and that have not arrived die with it, except for a prefix of those in flight on each
+link. The trace has each copy that dies (`died with it`) and each event that another broker still holds for the dead one
+(`still has it`): from these trace/broker_losses.py separates losses with brokers from losses of the protocol.
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ from pleach.trace.broker_losses import DIED, GIVEN_UP, HELD, linked_when_died
 if TYPE_CHECKING:
     from pleach.sim.run import ScenarioRun
 
-CONFIRMED_WITHIN = 5.0  # latencies: a confirmation may come late, but the next one says as much
+CONFIRMED_WITHIN = 5.0  # latencies: a confirmation may be late; the next one includes it
 Direction = tuple[Node, Node]
 
 
 def successor_of(broker: Node, living: Sequence[Node]) -> Node:
-    """Who hosts the stand-in: the next living broker by name, round and round. A ring says so by keys (ring/)."""
+    """The host of the stand-in: the next living broker by name, cyclically. A ring decides by keys (ring/)."""
     return next((node for node in sorted(living) if node > broker), min(living))
 
 
 @dataclass(frozen=True)
-class Witnessed:
-    """A broker of which the journals know what it takes in."""
+class JournalledBroker:
+    """A broker whose received events are noted in the journals."""
 
     broker: Broker
     on_taken: Callable[[Node, Broker, Forward | Marked], None]
-    hearsay: HeardEvents
+    heard: HeardEvents
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         effects = self.broker.handle(sender, message, now=now)
         if isinstance(message, Forward | Marked):
             self.on_taken(sender, self.broker, message)
-        self.hearsay.handled(self.broker, sender, message, effects)
+        self.heard.handled(self.broker, sender, message, effects)
         return effects
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
@@ -79,14 +79,14 @@ class Witnessed:
 
 
 @dataclass(frozen=True)
-class Attentive:
-    """A client that hears what comes beside the messages of its broker."""
+class MarkedClient:
+    """A client that reads the marks that travel with the messages of its broker."""
 
     client: ReturningClient
-    hearsay: HeardEvents
+    heard: HeardEvents
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
-        self.client.hear(self.hearsay.came_beside(sender, self.client.name, message).values())
+        self.client.hear(self.heard.came_beside(sender, self.client.name, message).values())
         return self.client.handle(sender, message, now=now)
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
@@ -99,40 +99,40 @@ class Healing:
         self._config = config
         self._draws = Random(f"{run.stream}/healing")
         self._journals: dict[Direction, Journal] = defaultdict(Journal)
-        self._taken: Counter[Direction] = Counter()  # events from the first, that the second has
-        self._hearsay = HeardEvents()
-        self._known: dict[Node, None] = {}  # all brokers that ever were
-        self._lives: Counter[Node] = Counter()
-        self._kin: dict[Node, StandFor] = {}  # of the dead that have no stand-in yet
-        self._places = DeadPositions(run.brokers)
-        self._unaware: dict[Node, dict[Node, None]] = defaultdict(dict)  # who was down when a neighbour got a stand-in
+        self._taken: Counter[Direction] = Counter()  # events from the first broker that the second has received
+        self._heard = HeardEvents()
+        self._known: dict[Node, None] = {}  # all brokers, also those that have left
+        self._epochs: Counter[Node] = Counter()
+        self._dead: dict[Node, StandFor] = {}  # those without a stand-in yet, with their neighbours
+        self._positions = DeadPositions(run.brokers)
+        self._unaware: dict[Node, dict[Node, None]] = defaultdict(dict)  # brokers that were down at the time
 
-    def wrapped(self, broker: Broker) -> Witnessed:
-        """The broker as the simulator shall have it."""
+    def wrapped(self, broker: Broker) -> JournalledBroker:
+        """The broker with journals of what it receives."""
         self._known[broker.name] = None
-        return Witnessed(broker, self._taken_in, self._hearsay)
+        return JournalledBroker(broker, self._taken_in, self._heard)
 
-    def attentive(self, client: ClientMachine) -> Attentive:
-        """The client as the simulator shall have it."""
+    def wrapped_client(self, client: ClientMachine) -> MarkedClient:
+        """The client with the marks that its broker sends."""
         assert isinstance(client, ReturningClient)
-        return Attentive(client, self._hearsay)
+        return MarkedClient(client, self._heard)
 
     def sent(self, node: Node, to: Node, message: Message) -> None:
-        """To be called with everything that is sent."""
+        """Called with every message that is sent."""
         if isinstance(message, Forward | Marked) and to in self._run.brokers:
             self._journals[node, to].sent(_event_of(message))
 
     @property
     def is_at_work(self) -> bool:
-        """Whether some place in the tree is empty, or its stand-in waits for neighbours that are down."""
+        """Whether a dead broker has no stand-in yet, or a stand-in waits for neighbours that are down."""
         brokers = (broker for broker in self._run.brokers.values() if isinstance(broker, Broker))
-        return bool(self._kin) or any(map(is_gathering, brokers))
+        return bool(self._dead) or any(map(is_gathering, brokers))
 
     def is_dead(self, broker: Node) -> bool:
-        return broker in self._kin
+        return broker in self._dead
 
     def has_died(self, broker: Node) -> bool:
-        return broker in self._kin or self._lives[broker] > 0
+        return broker in self._dead or self._epochs[broker] > 0
 
     # Confirmations -------------------------------------------------------------------------------------------
 
@@ -144,33 +144,33 @@ class Healing:
         self._taken[sender, receiver] += 1
         latency = self._run.scenario.latency.of(sender, receiver)
         due = self._run.sim.now + self._draws.uniform(latency.low, CONFIRMED_WITHIN * latency.high)
-        lives = self._lives[sender], self._lives[receiver]
-        self._run.sim.at(due, partial(self._confirm, sender, receiver, self._taken[sender, receiver], lives))
+        epochs = self._epochs[sender], self._epochs[receiver]
+        self._run.sim.at(due, partial(self._confirm, sender, receiver, self._taken[sender, receiver], epochs))
 
     def _note_known(self, receiver: Node, event: EventId) -> None:
-        """What is marked may come to a broker from two sides, and is known to it whichever it was."""
+        """A marked event may reach a broker from two neighbours; either copy counts."""
         for (node, _), journal in self._journals.items():
             if node == receiver:
                 journal.got(event)
 
-    def _confirm(self, sender: Node, receiver: Node, count: int, lives: tuple[int, int]) -> None:
-        is_gone = sender in self._run.disks or sender in self._kin or receiver in self._kin
-        if not is_gone and lives == (self._lives[sender], self._lives[receiver]):
+    def _confirm(self, sender: Node, receiver: Node, count: int, epochs: tuple[int, int]) -> None:
+        is_gone = sender in self._run.disks or sender in self._dead or receiver in self._dead
+        if not is_gone and epochs == (self._epochs[sender], self._epochs[receiver]):
             self._journals[sender, receiver].confirmed(count)
 
     def restarted(self, broker: Node) -> None:
-        """What happened to its neighbours while it was down, and how far its links are."""
+        """Tell a restarted broker what happened to its neighbours, and confirm what its links have handed over."""
         unaware = self._unaware.pop(broker, {})
-        if any(broker in self._places.bereft_of(peer) for peer in unaware):
+        if any(broker in self._positions.bereft_of(peer) for peer in unaware):
             self._resign(broker)
             return
         for peer in unaware:
             self._bereave(broker, peer)
         for sender, receiver in list(self._journals):
             if broker in (sender, receiver):
-                lives = self._lives[sender], self._lives[receiver]
+                epochs = self._epochs[sender], self._epochs[receiver]
                 self._confirm(
-                    sender, receiver, 0 if receiver in self._run.disks else self._taken[sender, receiver], lives
+                    sender, receiver, 0 if receiver in self._run.disks else self._taken[sender, receiver], epochs
                 )
 
     # Deaths --------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Healing:
     def die(self, broker: Node) -> None:
         run = self._run
         self._record(RecordKind.FAULT, broker, detail="crash for good")
-        self._kin[broker] = self._places.note(broker)
+        self._dead[broker] = self._positions.note(broker)
         self._unaware.pop(broker, None)
         self._note_tree(broker)
         self.crashed(broker)
@@ -189,23 +189,23 @@ class Healing:
         run.sim.at(run.sim.now + self._config.after, partial(self._replace, broker))
 
     def _note_tree(self, dying: Node) -> None:
-        """Who is behind whom, for those who read the trace."""
+        """Record the tree at the death, for the oracle."""
         detail = linked_when_died(dying)
         for name in self._run.brokers:
-            for neighbour in self._places.neighbours_of(name):
+            for neighbour in self._positions.neighbours_of(name):
                 self._record(RecordKind.STATE, name, peer=neighbour, detail=detail)
         for name, client in self._run.clients.items():
             self._record(RecordKind.STATE, name, peer=client.broker, detail=detail)
 
     def crashed(self, broker: Node) -> None:
-        """What dead brokers had on the way to it does not arrive any more: nobody sends it again."""
-        for dead in self._kin:
+        """Messages from dead brokers in flight to it do not arrive: no sender repeats them."""
+        for dead in self._dead:
             for link in self._run.sim.links_between(dead, broker)[:1]:
                 under_way, link.kept = [*link.kept, *self._run.sim.take_in_flight(link)], []
                 self._note_died(dead, broker, under_way)
 
     def _tear(self, broker: Node, node: Node) -> None:
-        """Of what was under way to a node, a first part arrives, but nothing where it cannot be reached."""
+        """A prefix of the messages in flight to a node arrives; none if the node cannot be reached."""
         between = self._run.sim.links_between(broker, node)
         if not between:
             return
@@ -216,12 +216,12 @@ class Healing:
         self._note_died(broker, node, under_way[count:])
 
     def _note_kept(self, broker: Node) -> None:
-        """What a stand-in had for others when it died itself: held for all, and kept for clients that are not back."""
+        """Events that a stand-in had for others when it died itself: held for all, and kept for absent clients."""
         run, dead = self._run, self._run.brokers[broker]
-        assert isinstance(dead, Broker), "coloured networks mend otherwise"
+        assert isinstance(dead, Broker), "coloured networks have no stand-ins"
         clients = [name for name, client in run.clients.items() if client.broker == broker]
         for source, messages in dead.seam.held_events().items():
-            for node in (*self._kin[broker].neighbours, *clients):
+            for node in (*self._dead[broker].neighbours, *clients):
                 if node != source:
                     self._note_died(broker, node, messages)
         stand_in = dead.machine(StandIn)
@@ -244,11 +244,11 @@ class Healing:
 
     def _replace(self, broker: Node) -> None:
         run = self._run
-        living = [node for node in run.brokers if node not in self._kin and node not in run.disks]
+        living = [node for node in run.brokers if node not in self._dead and node not in run.disks]
         if not living:
             self._try_again(broker)
             return
-        heir = self._places.heir_of(broker)
+        heir = self._positions.heir_of(broker)
         if heir in run.disks:
             self._try_again(broker)
         elif heir in living:
@@ -257,41 +257,43 @@ class Healing:
             self._stand_in(broker, living)
 
     def _resign(self, broker: Node) -> None:
-        """It has handed its clients to one that is dead, and is nobody without it."""
+        """The broker has handed its clients to one that is dead, and dies with it."""
         self.die(broker)
         self._run.operations.died(broker)
 
     def _stand_in(self, broker: Node, living: Sequence[Node]) -> None:
         run, sim = self._run, self._run.sim
-        for other in self._places.bereft_of(broker):
+        for other in self._positions.bereft_of(broker):
             if other in living:
                 self._resign(other)
-        kin = self._places.of(broker, self._kin)
-        del self._kin[broker]
-        if not run.operations.replaced(broker, is_linked=bool(kin.neighbours)):
+        neighbourhood = self._positions.of(broker, self._dead)
+        del self._dead[broker]
+        if not run.operations.replaced(broker, is_linked=bool(neighbourhood.neighbours)):
             return
-        self._lives[broker] += 1
+        self._epochs[broker] += 1
         host = successor_of(broker, living)
-        self._record(RecordKind.STATE, broker, detail=f"stand-in at {host}, life {self._lives[broker]}")
+        self._record(RecordKind.STATE, broker, detail=f"stand-in at {host}, life {self._epochs[broker]}")
         self._forget_links(broker)
-        self._hearsay.forget(broker)
+        self._heard.forget(broker)
         fresh = run.brokers[broker] = make_broker(run.scenario, BrokerTree({}, {}), broker)
         sim.restart(broker, self.wrapped(fresh))
-        sim.perform(broker, [*fresh.resume(now=sim.now), *self.wrapped(fresh).handle(OPERATOR, kin, now=sim.now)])
-        for neighbour in kin.neighbours:
+        sim.perform(
+            broker, [*fresh.resume(now=sim.now), *self.wrapped(fresh).handle(OPERATOR, neighbourhood, now=sim.now)]
+        )
+        for neighbour in neighbourhood.neighbours:
             self._tell(neighbour, broker)
-        for waiting in self._places.forsaken_by(broker):
+        for waiting in self._positions.forsaken_by(broker):
             self._perform(waiting, broker, Testimony(broker, waiting, [], [], [], [], is_linked=False))
         for name, client in sorted(run.clients.items()):
             if client.broker == broker:
                 self._bring_back(name, client)
 
     def _succeed(self, broker: Node, heir: Node) -> None:
-        """It was leaving, and had handed its clients over: nobody stands in for it, and they go on to the heir."""
+        """A broker died while leaving, after its clients were handed over: they go to the heir, without a stand-in."""
         run = self._run
-        others = [other for other in self._places.of(broker, self._kin).neighbours if other != heir]
-        del self._kin[broker]
-        self._lives[broker] += 1
+        others = [other for other in self._positions.of(broker, self._dead).neighbours if other != heir]
+        del self._dead[broker]
+        self._epochs[broker] += 1
         left = {name: client for name, client in sorted(run.clients.items()) if client.broker == broker}
         undelivered = [Forward(e.event) for e in self._journals[heir, broker].entries if isinstance(e, Sent)]
         for name in left:
@@ -301,7 +303,7 @@ class Healing:
             detail = f"{GIVEN_UP}: it would come after later ones"
             self._record(RecordKind.STATE, broker, event=str(message.event.id), detail=detail)
         del run.brokers[broker]
-        for other in others:  # who wanted to join it, say
+        for other in others:  # for example one that was joining it
             self._tell(other, broker)
         self._forget_links(broker)
         for name, client in left.items():
@@ -310,14 +312,14 @@ class Healing:
             self._bring_back(name, client)
 
     def _try_again(self, broker: Node) -> None:
-        """Nobody is there to host it; there may be later, if anybody is to come back at all."""
+        """No broker can host the stand-in; try again if a broker may restart."""
         if self._run.disks:
             self._run.sim.at(self._run.sim.now + self._config.after, partial(self._replace, broker))
         else:
             self._record(RecordKind.STATE, NETWORK, detail=f"no broker is left to host a stand-in for {broker}")
 
     def _forget_links(self, broker: Node) -> None:
-        """What was sent to the dead one: neighbours have the events of it in their journals, and clients remember."""
+        """Discard messages to the dead broker: neighbours have the events in their journals, clients in their state."""
         for node in (*self._known, *self._run.clients):
             for link in self._run.sim.links_between(node, broker)[:1]:
                 link.kept = []
@@ -328,23 +330,23 @@ class Healing:
 
     def _tell(self, neighbour: Node, broker: Node) -> None:
         if neighbour in self._run.disks:
-            self._unaware[neighbour][broker] = None  # once, though it may be the second one by then
-        elif neighbour not in self._kin:  # else its own stand-in hears of this one when it is there
+            self._unaware[neighbour][broker] = None  # once, even if it is the second stand-in by then
+        elif neighbour not in self._dead:  # otherwise its own stand-in is told when it starts
             self._bereave(neighbour, broker)
 
     def _bereave(self, neighbour: Node, broker: Node) -> None:
         marks, entries = self._journals[neighbour, broker].hand_over()
-        for entry in entries if self._places.counts(neighbour, broker) else ():
+        for entry in entries if self._positions.counts(neighbour, broker) else ():
             if isinstance(entry, Sent):
                 self._record(RecordKind.STATE, neighbour, peer=broker, event=str(entry.event.id), detail=HELD)
-        bereaved = Bereaved(broker, marks, entries, self._hearsay.of(neighbour))
-        self._perform(neighbour, OPERATOR, bereaved)
-        if broker not in self._run.brokers:  # nobody is there to hear a testimony
+        report = Bereaved(broker, marks, entries, self._heard.of(neighbour))
+        self._perform(neighbour, OPERATOR, report)
+        if broker not in self._run.brokers:  # it has died: no broker can take the testimony
             self._forget_links(broker)
 
     def _perform(self, node: Node, sender: Node, message: Message) -> None:
         broker, sim = self._run.brokers[node], self._run.sim
-        assert isinstance(broker, Broker), "coloured networks mend otherwise"
+        assert isinstance(broker, Broker), "coloured networks have no stand-ins"
         sim.perform(node, self.wrapped(broker).handle(sender, message, now=sim.now))
 
     def _bring_back(self, name: Node, client: ClientMachine) -> None:

@@ -1,12 +1,12 @@
-"""What each broker has heard of: beside every message of a broker goes what its sender has taken in or heard of.
+"""Marks of events that travel with every message between brokers.
 
-    heard   per publisher the highest event that a broker has taken in itself, or that came beside a message
+    heard   per publisher the highest event that a broker has received itself, or whose mark came with a message
 
-Who has heard of an event and does not have it was not sent it before the message beside which it heard of it: at some
-broker on the way it was not wanted. So a stand-in does not send it to that neighbour either, whatever the neighbour has
-asked for since: answers to it may have come there before (docs/protocols/healing.md). This holds for what comes over
-links of the tree, in order; what a stranger has heard of does not count. Real sessions would send the
-difference to what they sent last. Here it travels beside the links, and costs no bytes.
+A broker that has the mark of an event but not the event was not sent the event before that message: a broker on the
+path filtered it out. So a stand-in does not send it to that neighbour either, even if the neighbour has subscribed
+since: replies to it may have arrived there before (docs/protocols/healing.md). This holds for links of the tree, which
+keep order; marks of other brokers do not count. Real sessions would send the difference to the last marks. Here marks
+travel outside the links, without cost.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from pleach.core.messages import Deliver, Forward, Marked, Message, Node, Publis
 from pleach.core.overlay.healing.journal import Marks, in_order, note
 from pleach.sim.dead_positions import is_gathering
 
-Came = tuple[int, list[EventId]]  # how often something of this link had been discarded, and what came
+Came = tuple[int, list[EventId]]  # discards of this link so far, and the events that arrived
 
 
 class HeardEvents:
     def __init__(self) -> None:
         self._heard: dict[Node, Marks] = defaultdict(dict)
         self._beside: dict[tuple[Node, Node], deque[tuple[Message, Marks]]] = defaultdict(deque)
-        self._put_off: dict[Node, dict[Node, list[Came]]] = defaultdict(dict)  # by receiver and sender: it waits
+        self._put_off: dict[Node, dict[Node, list[Came]]] = defaultdict(dict)  # by receiver and sender
 
     def of(self, broker: Node) -> list[EventId]:
         return in_order(self._heard[broker])
 
     def forget(self, broker: Node) -> None:
-        """It is dead: its stand-in has heard of nothing."""
+        """Forget the marks of a dead broker: its stand-in starts without any."""
         self._heard.pop(broker, None)
         self._put_off.pop(broker, None)
 
@@ -47,7 +47,7 @@ class HeardEvents:
         before = dict(self._heard[name])
         for link in [link for link in self._put_off[name] if not _waits(broker, link)]:
             for discarded, events in self._put_off[name].pop(link):
-                if discarded == broker.seam.discarded[link]:  # else it was never taken in
+                if discarded == broker.seam.discarded[link]:  # otherwise it was discarded
                     self._note(name, events)
         self._sends(name, before, [effect for effect in effects if isinstance(effect, Send)])
 
@@ -56,7 +56,7 @@ class HeardEvents:
             note(self._heard[broker], event)
 
     def _sends(self, node: Node, before: Marks, sends: Sequence[Send]) -> None:
-        """Beside a message goes all but what others bring that follow it in the same step: they may never arrive."""
+        """A message carries all marks except those of later messages of the same step, which may not arrive."""
         after = dict(self._heard[node])
         coming: defaultdict[Node, dict[str, None]] = defaultdict(dict)
         departures = []
@@ -70,28 +70,28 @@ class HeardEvents:
             self._beside[node, send.to].append((send.message, beside))
 
     def came_beside(self, sender: Node, receiver: Node, message: Message) -> Marks:
-        """To be called once with each message that has arrived."""
+        """Called once with each message that has arrived."""
         under_way = self._beside[sender, receiver]
         if not any(each is message for each, _ in under_way):
             return {}
         while True:
-            each, marks = under_way.popleft()  # what lies before it has not arrived, and never will
+            each, marks = under_way.popleft()  # earlier ones were lost
             if each is message:
                 return marks
 
 
 def _waits(broker: Broker, link: Node) -> bool:
-    """Whether what came over this link is not taken in yet."""
+    """Whether the messages of this link are not processed yet."""
     return broker.seam.holds(link) or is_gathering(broker)
 
 
 def _is_linked(broker: Broker, sender: Node) -> bool:
-    """Whether they are neighbours, or about to be. What a stranger says may overtake what it has heard of."""
+    """Whether they are neighbours, or are becoming so. Marks of other brokers may overtake the events."""
     return sender in broker.router.neighbours or sender in broker.seam.peers
 
 
 def _brought_by(message: Message) -> list[EventId]:
-    """The events that a message brings."""
+    """The events in a message."""
     match message:
         case Testimony(entries=entries, is_linked=False):
             return [entry.event.id for entry in entries if isinstance(entry, Sent)]

@@ -1,12 +1,12 @@
 """A simulated link: one direction between two nodes, reliable and FIFO, with latency.
 
-Messages on a link never overtake each other. A link that is cut, or whose receiver is down, keeps what arrives and
-hands it over once it is whole again, as a resending session does. Loss is the exception: a link that loses is what
-the network promises not to be, and there to show that the oracle sees it.
+Messages on a link never overtake each other. A link that is cut, or whose receiver is down, keeps messages that arrive
+and hands them over once it is up again, as a resending session does. Loss is the exception: no real link loses
+messages; lossy ones show that the oracle detects losses.
 
-`Links` are all of a network. Each end opens and closes its own direction, and once both are closed and all that was
-sent has arrived the link is gone. If it comes back it is the same one: nothing overtakes what it still has under way,
-and its latencies go on where they were.
+`Links` are all links of a network. Each end opens and closes its own direction; once both are closed and all messages
+have arrived, the link is gone. If it is opened again it is the same link: nothing overtakes messages still in flight,
+and its random stream goes on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from random import Random
 
 from pleach.core.messages import Message, Node
 
-AT_ONCE = (0.0, 0.0)  # the latency of a link that nobody has given one
+AT_ONCE = (0.0, 0.0)  # the default latency
 
 LinkListener = Callable[["SimLink"], None]
 
@@ -30,7 +30,7 @@ class SimLink:
         self.receiver = receiver
         self.loss = 0.0
         self.blocked = 0  # reasons for which nothing passes: the link is cut, the receiver is down
-        self.kept: list[Message] = []  # what arrived meanwhile
+        self.kept: list[Message] = []  # messages that arrived meanwhile
         self.free_at = 0.0  # no message arrives before the one sent before it
         self._draw = Random(f"{seed}/{sender}>{receiver}").random
         self.set_latency(latency)
@@ -55,19 +55,19 @@ class SimLink:
 class Links:
     def __init__(self, seed: str) -> None:
         self.out: dict[Node, dict[Node, SimLink]] = {}  # open ones, by sender and receiver
-        self.on_new: LinkListener | None = None  # called with each direction of a link that comes into being
+        self.on_new: LinkListener | None = None  # called with each direction of a new link
         self.cuts: Counter[tuple[Node, ...]] = Counter()
         self._seed = seed
-        self._all: dict[tuple[Node, Node], SimLink] = {}  # open ones, and those that were
+        self._all: dict[tuple[Node, Node], SimLink] = {}  # open and former ones
         self._down: dict[Node, None] = {}
 
     def add(self, node: Node) -> None:
         self.out.setdefault(node, {})
 
     def open(self, sender: Node, receiver: Node, *, is_new: bool) -> None:
-        """One direction. `is_new`: neither is open, and nothing is under way from former times.
+        """One direction. `is_new`: neither is open, and nothing is in flight from before.
 
-        A link to nobody leads nowhere: what is sent over it is an error, asking for it is not.
+        A link to an unknown node may be opened; sending over it is an error.
         """
         if receiver not in self.out:
             return
@@ -89,7 +89,7 @@ class Links:
         self.out[sender].pop(receiver, None)
 
     def between(self, a: Node, b: Node) -> list[SimLink]:
-        """Both directions, that from `a` first; empty if there never was such a link."""
+        """Both directions, that from `a` first; empty if there was no such link."""
         return [self._all[a, b], self._all[b, a]] if (a, b) in self._all else []
 
     def is_open(self, a: Node, b: Node) -> bool:
@@ -104,7 +104,7 @@ class Links:
         return self.between(a, b)
 
     def heal(self, a: Node, b: Node) -> list[SimLink]:
-        """The links for the caller to unblock: none if they are whole."""
+        """The links for the caller to unblock: none if they are up."""
         if not self.cuts[_pair(a, b)]:
             return []
         self.cuts[_pair(a, b)] -= 1
@@ -112,11 +112,11 @@ class Links:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether something waits behind a cut or a crash."""
+        """Whether messages wait because of a cut or a crash."""
         return any(link.kept for link in self._all.values())
 
     def take_down(self, node: Node) -> None:
-        """What is sent to the node from now on waits, on links that come later, too."""
+        """Messages to the node wait from now on, also on links that are opened later."""
         self._down[node] = None
         for link in self._into(node):
             link.blocked += 1

@@ -1,9 +1,9 @@
-"""Reconfigurations that a timeline asks for: requests to brokers, in an operator's name, and what became of them.
+"""Reconfigurations of a timeline: requests to brokers in the name of an operator, and their results.
 
-A request is a message to one broker; it ends when that broker says `Concluded`. Until then the operation is under way,
-and the network is not quiet, even if nothing moves: a protocol that is stuck is not mistaken for one that is done.
-An exchange, and the removal of a broker that is no leaf, are plans of several operations (overlay/plans): those of
-plan 3 are called 3.1, 3.2, …
+A request is a message to one broker; it ends when that broker reports `Concluded`. Until then the operation is under
+way and the network is not quiet, even if no message is in flight: a stuck protocol is not mistaken for a finished one.
+An exchange, and the removal of a broker with several neighbours, are plans of several operations (overlay/plans); the
+operations of plan 3 are named 3.1, 3.2, …
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from pleach.core.mobility.ways import way
 from pleach.core.overlay.plans import Plan, PlannedOperation, PlanRun, Topology, asked, request_of
 from pleach.errors import PlanError, ProtocolError, TopologyError
 from pleach.scenario import model, steps
-from pleach.scenario.coloured_settings import is_coloured
-from pleach.scenario.overlay_steps import TreeStep, in_colours, planned, single
+from pleach.scenario.overlay_steps import TreeStep, coloured_request, described, planned, single
 from pleach.scenario.planted_bugs import BrokerMachine
-from pleach.scenario.step_requests import described
-from pleach.sim.service_time import service_of
+from pleach.scenario.stabilise_settings import is_coloured
+from pleach.sim.service import service_of
 from pleach.sim.simulator import Machine, Simulator
 
 
 @dataclass(frozen=True)
 class OperationContext:
-    """What operations work on, and whom they tell."""
+    """The parts of a run that operations read and change."""
 
     sim: Simulator
     brokers: dict[Node, BrokerMachine]  # those of the tree: operations add and remove some
     make_broker: Callable[[Node], BrokerMachine]
-    wrapped: Callable[[BrokerMachine], Machine]  # as the simulator shall have it
+    wrapped: Callable[[BrokerMachine], Machine]  # as a machine of the simulator
     is_down: Callable[[Node], bool]
     scenario: model.Scenario
     refuse: Callable[[steps.Step, str], None]
@@ -43,7 +42,7 @@ class OperationContext:
 
 
 class SimOperation(NamedTuple):
-    """`request` was, or will be, put to `broker`, who says how it ends. `step`: what the timeline wants by it."""
+    """`request` goes to `broker`, which reports its end. `step`: the step of the timeline that it is for."""
 
     step: TreeStep | steps.MoveClient
     broker: Node
@@ -57,7 +56,7 @@ class SimOperation(NamedTuple):
 
 class SimOperations:
     def __init__(self, surroundings: OperationContext) -> None:
-        self._around = surroundings
+        self._context = surroundings
         self._count = 0
         self._under_way: dict[str, SimOperation] = {}
 
@@ -68,12 +67,12 @@ class SimOperations:
     def start(self, step: TreeStep) -> None:
         name = self._next_name()
         if isinstance(step, steps.AddBroker):
-            if step.to not in self._around.brokers:
-                self._around.refuse(step, f"there is no broker {step.to}")
+            if step.to not in self._context.brokers:
+                self._context.refuse(step, f"there is no broker {step.to}")
                 return
             self._bring_in(step.broker)
-        if is_coloured(self._around.scenario):
-            self._ask(SimOperation(step, *in_colours(step, name)))
+        if is_coloured(self._context.scenario):
+            self._ask(SimOperation(step, *coloured_request(step, name)))
             return
         is_leaf = not isinstance(step, steps.RemoveBroker) or self._is_leaf(step.broker)
         only = single(step, is_leaf=is_leaf)
@@ -83,28 +82,28 @@ class SimOperations:
             self._start_plan(step, name)
 
     def move(self, step: steps.MoveClient, client: ClientMachine) -> None:
-        """Have a client moved, or have it move by itself."""
+        """Have a client moved by brokers, or have it move by itself."""
         if step.protocol != MoveProtocol.TRANSACTION:
             self._resettle(step, client)
             return
         broker = client.broker
         path = way(self._neighbours, broker, step.to)
         if not path:
-            self._around.refuse(step, f"there is no way from {broker} to {step.to}")
+            self._context.refuse(step, f"there is no way from {broker} to {step.to}")
             return
         request = RequestMove(self._next_name(), step.client, path, round(step.delay_max * 1_000))
         self._ask(SimOperation(step, broker, request))
 
     def _resettle(self, step: steps.MoveClient, client: ClientMachine) -> None:
         request = RequestMove(self._next_name(), step.client, [client.broker, step.to])
-        self._around.note(step.client, f"operation {request.operation}: {described(request)} by {step.protocol}")
+        self._context.note(step.client, f"operation {request.operation}: {described(request)} by {step.protocol}")
         self._under_way[request.operation] = SimOperation(step, step.client, request)
-        self._around.sim.link(step.client, step.to)
+        self._context.sim.link(step.client, step.to)
         gently = step.protocol == MoveProtocol.COVERING
-        self._around.sim.perform(step.client, client.resettle(request.operation, step.to, gently=gently))
+        self._context.sim.perform(step.client, client.resettle(request.operation, step.to, gently=gently))
 
     def _neighbours(self, broker: Node) -> list[Node]:
-        known = self._around.brokers.get(broker)
+        known = self._context.brokers.get(broker)
         return [] if known is None else known.router.neighbours
 
     def _next_name(self) -> str:
@@ -112,96 +111,96 @@ class SimOperations:
         return str(self._count)
 
     def _is_leaf(self, broker: Node) -> bool:
-        asked = self._around.brokers.get(broker)
+        asked = self._context.brokers.get(broker)
         return asked is None or len(asked.router.neighbours) <= 1
 
     def _bring_in(self, broker: Node) -> None:
-        fresh = self._around.brokers[broker] = self._around.make_broker(broker)
-        service = service_of(self._around.scenario, broker, self._around.brokers)
-        self._around.sim.add(broker, self._around.wrapped(fresh), service=service)
-        self._around.sim.perform(broker, fresh.resume(now=self._around.sim.now))
+        fresh = self._context.brokers[broker] = self._context.make_broker(broker)
+        service = service_of(self._context.scenario, broker, self._context.brokers)
+        self._context.sim.add(broker, self._context.wrapped(fresh), service=service)
+        self._context.sim.perform(broker, fresh.resume(now=self._context.sim.now))
 
     def _ask(self, operation: SimOperation) -> None:
-        around, broker = self._around, operation.broker
-        around.note(broker, f"operation {operation.name}: {described(operation.request)}")
+        context, broker = self._context, operation.broker
+        context.note(broker, f"operation {operation.name}: {described(operation.request)}")
         self._under_way[operation.name] = operation
-        if broker not in around.brokers:
+        if broker not in context.brokers:
             self.concluded(broker, Concluded(operation.name, f"there is no broker {broker}"))
             return
-        if around.is_down(broker):
+        if context.is_down(broker):
             self.concluded(broker, Concluded(operation.name, f"broker {broker} is down"))
             return
         try:
-            effects = around.brokers[broker].handle(OPERATOR, operation.request, now=around.sim.now)
+            effects = context.brokers[broker].handle(OPERATOR, operation.request, now=context.sim.now)
         except ProtocolError as error:
             self.concluded(broker, Concluded(operation.name, str(error)))
             return
-        around.sim.perform(broker, effects)
+        context.sim.perform(broker, effects)
 
     # Plans ---------------------------------------------------------------------------------------------------
 
     def _start_plan(self, step: steps.Exchange | steps.RemoveBroker, name: str) -> None:
         try:
             plan = self._planned(step)
-        except (PlanError, TopologyError) as error:  # while the tree changes, it may be none
-            self._around.refuse(step, str(error))
+        except (PlanError, TopologyError) as error:  # the tree may be changing
+            self._context.refuse(step, str(error))
             return
         self._go_on(step, PlanRun(plan, name))
 
     def _planned(self, step: steps.Exchange | steps.RemoveBroker) -> Plan:
-        brokers = self._around.brokers
+        brokers = self._context.brokers
         links = [(name, to) for name in brokers for to in brokers[name].router.neighbours if name < to]
         topology = Topology.of(links, brokers)
-        return planned(step, topology, self._around.scenario)
+        return planned(step, topology, self._context.scenario)
 
     def _go_on(self, step: TreeStep | steps.MoveClient, run: PlanRun) -> None:
-        """Start what may start now. Brokers that are busy are asked again by the protocol itself, so nothing waits."""
+        """Start all operations that may start now. The protocol itself asks busy brokers again."""
         for startable in run.startable():
             run.started(startable.name)
             self._ask(self._operation(step, startable, run))
         if run.is_over and not run.outcome().complete:
-            self._around.refuse(step, str(run.outcome().unfinished[0]))
+            self._context.refuse(step, str(run.outcome().unfinished[0]))
 
     def _operation(
         self, step: TreeStep | steps.MoveClient, operation: PlannedOperation, run: PlanRun | None = None
     ) -> SimOperation:
-        request = request_of(operation, self._around.scenario.exchange)
+        request = request_of(operation, self._context.scenario.exchange)
         return SimOperation(step, asked(operation.step), request, run)
 
     # Ends ----------------------------------------------------------------------------------------------------
 
     def died(self, broker: Node) -> None:
-        """What this broker was asked for, nobody will conclude."""
+        """Conclude the operations of a dead broker: no other broker will."""
         for operation in self.under_way:
             if operation.broker == broker and not isinstance(operation.request, RequestAdd):
                 self.concluded(broker, Concluded(operation.name, f"broker {broker} has died"))
 
     def replaced(self, broker: Node, *, is_linked: bool) -> bool:
-        """A dead broker gets a stand-in; False if none is wanted: it was to join, and nobody has taken it on."""
+        """A dead broker gets a stand-in; False if it needs none: it was joining, and no broker had accepted it."""
         joining = [each for each in self.under_way if each.broker == broker and isinstance(each.request, RequestAdd)]
         for operation in joining:
             self.concluded(broker, Concluded(operation.name, "" if is_linked else f"broker {broker} has died"))
         return is_linked or not joining
 
     def concluded(self, node: Node, end: Concluded) -> None:
-        """A broker says how an operation ended."""
-        around = self._around
-        around.note(node, f"operation {end.operation}: {end.refusal or 'done'}")
+        """A broker reports the end of an operation."""
+        context = self._context
+        context.note(node, f"operation {end.operation}: {end.refusal or 'done'}")
         operation = self._under_way.pop(end.operation, None)
         if operation is None:
             return
         match operation.request:
             case RequestRemove(_, broker) if not end.refusal:
-                del around.brokers[broker]
+                del context.brokers[broker]
             case RequestAdd() if end.refusal:
-                del around.brokers[operation.broker]
+                del context.brokers[operation.broker]
         if operation.plan is not None:
-            self._go_on(operation.step, _told(operation.plan, end))
+            self._go_on(operation.step, _updated(operation.plan, end))
         elif end.refusal:
-            around.refuse(operation.step, end.refusal)
+            context.refuse(operation.step, end.refusal)
 
 
-def _told(run: PlanRun, end: Concluded) -> PlanRun:
+def _updated(run: PlanRun, end: Concluded) -> PlanRun:
     if end.refusal:
         run.refused(end.operation, end.refusal)
     else:

@@ -1,8 +1,8 @@
-"""Replay a schedule in the simulator, step by step.
+"""A replay of a schedule in the simulator, step by step.
 
-Links keep what arrives, and nothing passes but what the schedule hands over: at virtual time k its k-th step
-happens. Once it is at its end, what is still under way goes on in a fixed order until all is quiet; scripts stay where
-they are, since a schedule may end in the middle of them. Machines, links and trace are those of every other run.
+Links keep messages until the schedule hands them over; its k-th step happens at virtual time k. After the last step,
+messages in flight are handed over in a fixed order until all is quiet; scripts stay at their positions, since a
+schedule may end in the middle of them. Machines, links and trace are those of every other run.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Replay:
             self._sim.add(name, broker)
         for name, client in self._clients.items():
             self._sim.add(name, client)
-        self._sim.on_link = self._sim.block  # its latency is none: messages wait until the schedule names them
+        self._sim.on_link = self._sim.block  # messages wait until the schedule names them
         self._sim.holds_timers = True
         scenario = self._script.scenario
         for pair in (*scenario.links, *((c.id, c.broker) for c in scenario.clients)):
@@ -92,7 +92,7 @@ class _Replay:
     # Steps ---------------------------------------------------------------------------------------------------
 
     def _take(self, number: int, move: Move) -> None:
-        self._sim.drain()  # what was sent arrives at its receivers' doors
+        self._sim.drain()  # messages in flight reach the ends of their links
         match move:
             case HandOver(sender, receiver):
                 self._hand_over(number, sender, receiver)
@@ -109,7 +109,7 @@ class _Replay:
         if not self._sim.has_link(sender, receiver):
             raise ScheduleError(f"step {number}: there is no link from {sender!r} to {receiver!r}")
         if receiver in self._disks:
-            raise ScheduleError(f"step {number}: broker {receiver!r} is down and takes nothing in")
+            raise ScheduleError(f"step {number}: broker {receiver!r} is down and receives nothing")
         if not self._pass_first(sender, receiver):
             raise ScheduleError(f"step {number}: nothing is under way from {sender!r} to {receiver!r}")
 
@@ -122,7 +122,7 @@ class _Replay:
         return True
 
     def _pass_all(self, links: Sequence[tuple[Node, Node]]) -> bool:
-        """Always the first of the links that has a message, until none has; False if some waits for who is down."""
+        """Hand over from the first link that has a message, until none has; False if a receiver is down."""
         for _ in range(HOPS_MAX):
             is_quiet = self._sim.drain()
             if not any(self._pass_first(*link) for link in links):
@@ -133,10 +133,10 @@ class _Replay:
         actions = self._script.actions.get(actor, ())
         position = self._positions.get(actor, 0)
         if position == len(actions):
-            raise ScheduleError(f"step {number}: {actor!r} has nothing left to do after {len(actions)} actions")
+            raise ScheduleError(f"step {number}: {actor!r} has no action left after {len(actions)}")
         action = actions[position]
         if isinstance(action, ScriptedRequests) and (missing := sorted({*action.after} - self._done)):
-            raise ScheduleError(f"step {number}: {actor!r} is asked only when operation {missing[0]} is done")
+            raise ScheduleError(f"step {number}: {actor!r} is asked only after operation {missing[0]}")
         self._positions[actor] = position + 1
         self._perform(actor, action)
 

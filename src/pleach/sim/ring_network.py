@@ -1,7 +1,7 @@
-"""Virtual time for hosts of a ring: thousands of them, everyone may send to everyone.
+"""A simulated datagram network for hosts of a ring: thousands of hosts, any of which may send to any other.
 
-Beside the simulator for brokers, since nothing that it does for them is wanted here: there are no links, messages may
-overtake each other or be lost, and what is sent to a host that is gone is gone. The same seed gives the same run.
+It shares nothing with the simulator of brokers: there are no links, messages may overtake each other or be lost, and
+messages to a host that has left are dropped. The same seed gives the same run.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class RingNetwork:
     # Hosts ---------------------------------------------------------------------------------------------------
 
     def add(self, peer: Peer, seeds: Sequence[Peer] = ()) -> RingHost:
-        """A host that joins by way of one of the seeds, or without any is the first."""
+        """Add a host that joins through one of the seeds; without seeds it is the first."""
         host = RingHost(peer, self._config)
         self.hosts[peer.name] = host
         self.perform(host, host.join(seeds, now=self.now) if seeds else host.found(now=self.now))
         return host
 
     def admit(self, host: RingHost) -> None:
-        """A host that is in the ring already, as of a state that was restored."""
+        """Add a host that is in the ring already, with a restored state."""
         self.hosts[host.me.name] = host
         self.perform(host, host.resume())
 
@@ -68,7 +68,7 @@ class RingNetwork:
         del self.hosts[name]
 
     def fail(self, name: Node) -> None:
-        """Without a word. What is under way to it is lost."""
+        """Remove a host without notice. Messages in flight to it are lost."""
         del self.hosts[name]
 
     def members(self) -> list[RingHost]:
@@ -91,7 +91,7 @@ class RingNetwork:
                 raise LivenessError(f"the bound on steps is used up at {self.now:.3f} s")
             self.now, _, host, sender, what = heappop(due)
             if hosts.get(host.me.name) is not host:
-                continue  # gone, or another of that name came since
+                continue  # it has left, or another host has its name now
             if isinstance(what, str):
                 self.perform(host, host.handle_timer(what, now=self.now))
             else:
@@ -123,7 +123,7 @@ class RingNetwork:
         if self.loss and self._draws.random() < self.loss:
             return
         receiver, (low, high) = self.hosts.get(cast.to.name), self._latency
-        if receiver is not None and receiver.me == cast.to:  # not one that listens elsewhere by now
+        if receiver is not None and receiver.me == cast.to:  # the same address
             self._plan(self.now + low + (high - low) * self._draws.random(), receiver, host.me.name, cast.message)
 
     def _plan(self, at: float, host: RingHost, sender: Node, what: Message | str) -> None:

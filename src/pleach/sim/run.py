@@ -12,17 +12,17 @@ from pleach.core.effects import Concluded, Observe, Observed
 from pleach.core.messages import Message, Node
 from pleach.core.overlay.coloured.broker import ColouredBroker
 from pleach.scenario import model, steps
-from pleach.scenario.client_steps import perform_client_step
-from pleach.scenario.coloured_settings import is_coloured
+from pleach.scenario.clients import perform_client_step
 from pleach.scenario.machines import make_clients, make_machine, make_machines, tree_of
 from pleach.scenario.planted_bugs import BrokerMachine
+from pleach.scenario.stabilise_settings import is_coloured
 from pleach.sim.clients import SimClients
 from pleach.sim.council import SimCouncils
 from pleach.sim.faults import SimStateFaults
 from pleach.sim.healing import Healing
 from pleach.sim.operations import OperationContext, SimOperations
 from pleach.sim.outages import SimOutages
-from pleach.sim.service_time import service_of
+from pleach.sim.service import service_of
 from pleach.sim.simulator import Machine, Simulator
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
@@ -61,7 +61,7 @@ def run_scenario(
     """Run to the end: all of the timeline, then until all is quiet.
 
     `kinds`: what to record (None: everything). `watch` is called with the brokers at every drain, `on_progress` with
-    the virtual time a hundred times on the way.
+    the virtual time a hundred times.
     """
     run = ScenarioRun(scenario, seed, kinds, watch)
     if on_progress:
@@ -151,7 +151,7 @@ class ScenarioRun:
         for name, broker in self.brokers.items():
             self.sim.add(name, self.wrapped(broker), service=service_of(self.scenario, name, self.brokers))
         for name, client in self.clients.items():
-            self.sim.add(name, self.healing.attentive(client) if self.healing else client)
+            self.sim.add(name, self.healing.wrapped_client(client) if self.healing else client)
         self.sim.on_link = self.outages.configure
         self.sim.on_concluded = self._concluded
         for a, b in (*self.scenario.links, *((c.id, c.broker) for c in self.scenario.clients)):

@@ -1,11 +1,10 @@
-"""Virtual time: machines, links between them, and a heap of what happens next.
+"""The simulator: virtual time, machines, links between them, and heaps of future events.
 
-Three queues, so that "all is quiet" can be told from "more is planned": the *network* (messages in flight, timers),
-the *agenda* (what the scenario still wants done) and the *upkeep* (timers that recur for ever). `drain` runs the
-network dry and leaves the others where they are: the upkeep stands still meanwhile, as if no time had passed.
-
-Determinism: ties are broken by a serial number, every link draws from its own seeded stream, and nothing iterates
-over a set. The same seed gives the same run in every process.
+Rule 1: three queues tell "all is quiet" from "more is planned": the *network* (messages in flight, timers), the
+        *agenda* (steps of the scenario) and the *upkeep* (timers that recur without end). `drain` empties the network
+        only; the upkeep does not advance meanwhile.
+Rule 2: runs are deterministic: ties are broken by a serial number, every link draws from its own seeded stream, and
+        nothing iterates over a set. The same seed gives the same run in every process.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp
 from pleach.core.messages import Message, Node
 from pleach.errors import LinkError, LivenessError
 from pleach.sim.links import LinkListener, Links, SimLink
-from pleach.sim.service_queue import ServiceQueue
+from pleach.sim.service import ServiceQueue
 
 STEPS_MAX = 50_000_000
 FOREVER = float("inf")
 
-# At the current time: every hop, what clients and brokers observe, and the ends of operations.
+# Called at the current time with every hop, every observation, and the end of every operation.
 SendListener = Callable[[float, Node, Node, Message], None]
 ObserveListener = Callable[[float, Node, Observe], None]
 ConcludedListener = Callable[[float, Node, Concluded], None]
 
-# What machines want done besides sending.
+# Effects other than Send.
 OtherEffect: TypeAlias = SetTimer | CancelTimer | LinkUp | LinkDown | Observe | Concluded
 
 
@@ -51,7 +50,7 @@ class Simulator:
         self._steps_left = steps_max
         self._serial = 0
         self._machines: dict[Node, Machine] = {}
-        self._desks: dict[Node, ServiceQueue] = {}
+        self._queues: dict[Node, ServiceQueue] = {}
         self._links = Links(seed)
         self._network: list[tuple[float, int, SimLink | Node | Callable[[], None], Message | str]] = []
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
@@ -61,14 +60,14 @@ class Simulator:
     # Building ------------------------------------------------------------------------------------------------
 
     def add(self, name: Node, machine: Machine, *, service: Callable[[Message], float] | None = None) -> None:
-        """Also while running: a node that joins later. `service`: seconds for a message, one after the other."""
+        """Add a node, before or during the run. `service`: the service time of a message; None: no time."""
         self._machines[name] = machine
         if service:
-            self._desks[name] = ServiceQueue(service, self._later, self.hand_over)
+            self._queues[name] = ServiceQueue(service, self._later, self.hand_over)
         self._links.add(name)
 
     def link(self, a: Node, b: Node, latency: tuple[float, float] | None = None) -> None:
-        """Both directions. Without a latency they are as `on_link` makes them."""
+        """Open both directions. Without a latency, `on_link` sets it."""
         for sender, receiver in ((a, b), (b, a)):
             self._open(sender, receiver)
         if latency is not None:
@@ -80,7 +79,7 @@ class Simulator:
 
     @property
     def on_link(self) -> LinkListener | None:
-        """Called with each direction of a link that comes into being: to say what it is like."""
+        """Called with each direction of a new link, to set its latency and loss."""
         return self._links.on_new
 
     @on_link.setter
@@ -88,7 +87,7 @@ class Simulator:
         self._links.on_new = listener
 
     def has_link(self, a: Node, b: Node) -> bool:
-        """Open at one end at least, or with something still under way."""
+        """Whether a link is open at one end at least, or has messages in flight."""
         if self._links.is_open(a, b):
             return True
         between = self._links.between(a, b)
@@ -97,20 +96,20 @@ class Simulator:
         return any(item[2] in between for item in self._network)
 
     def _is_awaited(self, link: SimLink) -> bool:
-        """Whether something has come over a link, and is not handled yet."""
-        return link.receiver in self._desks and self._desks[link.receiver].has_waiting(link)
+        """Whether a message has arrived over a link and is not handled yet."""
+        return link.receiver in self._queues and self._queues[link.receiver].has_waiting(link)
 
     def links_between(self, a: Node, b: Node) -> list[SimLink]:
         """Both directions, that from `a` first."""
         return self._links.between(a, b)
 
     def at(self, time: float, action: Callable[[], None]) -> None:
-        """Plan an action. One that is late happens as soon as possible."""
+        """Plan an action; if its time has passed it happens as soon as possible."""
         self._serial += 1
         heappush(self._agenda, (time, self._serial, action))
 
     def soon(self, action: Callable[[], None]) -> None:
-        """Do this next: it counts as under way, and `drain` waits for it."""
+        """Do this next; `drain` waits for it."""
         self._later(0.0, action)
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
@@ -120,7 +119,7 @@ class Simulator:
     # Running -------------------------------------------------------------------------------------------------
 
     def run(self, until: float = FOREVER) -> None:
-        """Go on until nothing is left to do up to `until`. What is only kept up does not count, without an end."""
+        """Run until nothing is left to do up to `until`. Without it, the upkeep does not keep the run going."""
         agenda, network = self._agenda, self._network
         while agenda or network or (self._upkeep and until < FOREVER):
             if self._keep_up(min(until, agenda[0][0] if agenda else FOREVER)):
@@ -137,16 +136,16 @@ class Simulator:
                 self._step()
 
     def _keep_up(self, until: float) -> bool:
-        """Let the next timer of the upkeep fire, if it is the next thing to happen, and due before some end."""
+        """Fire the next timer of the upkeep, if nothing else comes first and it is due before the end."""
         upkeep, network = self._upkeep, self._network
         if not upkeep or until == FOREVER or upkeep[0][0] > until or (network and network[0][0] <= upkeep[0][0]):
             return False
         time, serial, node, name = heappop(upkeep)
-        self._step_aside(time, serial, node, name)
+        self._step_other(time, serial, node, name)
         return True
 
     def drain(self) -> bool:
-        """Run the network dry, and nothing else; False if something is stuck behind a cut or a crash."""
+        """Empty the network; False if messages wait because of a cut or a crash."""
         start = self.now
         while self._network:
             self._step()
@@ -155,7 +154,7 @@ class Simulator:
         return not self._links.is_stuck
 
     def _step(self) -> None:
-        """Hand over the next message, fire the next timer, or do what `soon` was asked to."""
+        """Hand over the next message, fire the next timer, or call what was given to `soon`."""
         self._steps_left -= 1
         if self._steps_left < 0:
             raise LivenessError(
@@ -163,11 +162,11 @@ class Simulator:
             )
         time, serial, target, what = heappop(self._network)
         if not isinstance(target, SimLink):
-            self._step_aside(time, serial, target, what)  # type: ignore[arg-type]
+            self._step_other(time, serial, target, what)  # type: ignore[arg-type]
             return
         self.now = time
-        if self._desks and target.receiver in self._desks:
-            self._desks[target.receiver].take(target, what)  # type: ignore[arg-type]
+        if self._queues and target.receiver in self._queues:
+            self._queues[target.receiver].take(target, what)  # type: ignore[arg-type]
         elif target.blocked:
             target.kept.append(what)  # type: ignore[arg-type]
         else:  # `hand_over`, written out: this is the inner loop
@@ -180,8 +179,8 @@ class Simulator:
         receiver = link.receiver
         self.perform(receiver, self._machines[receiver].handle(link.sender, message, now=self.now))
 
-    def _step_aside(self, time: float, serial: int, target: Node | Callable[[], None], name: str) -> None:
-        """What is no message. A timer that was set anew or cancelled meanwhile is not due, and not even time passes."""
+    def _step_other(self, time: float, serial: int, target: Node | Callable[[], None], name: str) -> None:
+        """A step that is not a message. A timer that was set again or cancelled is ignored; time does not advance."""
         if not isinstance(target, str):
             self.now = time
             target()
@@ -193,17 +192,17 @@ class Simulator:
         return (node, name) in self._timers
 
     def ring(self, node: Node, name: str) -> None:
-        """Let a timer that is set fire now."""
+        """Fire a timer that is set."""
         del self._timers[node, name]
         machine: TimedMachine = self._machines[node]  # type: ignore[assignment]
         self.perform(node, machine.handle_timer(name, now=self.now))
 
     def perform(self, node: Node, effects: Sequence[Effect]) -> None:
-        """Carry out what a machine wants done."""
+        """Carry out the effects of a machine."""
         now = self.now
         out = self._links.out[node]
         for effect in effects:
-            if not isinstance(effect, Send):  # few are
+            if not isinstance(effect, Send):  # rare
                 self._perform_other(node, effect)
                 continue
             try:
@@ -259,16 +258,16 @@ class Simulator:
         link.blocked += 1
 
     def unblock(self, link: SimLink) -> None:
-        """Once nothing blocks it any more, the link sends again what it kept, in order."""
+        """Remove one reason to block; after the last one the link resends what it kept, in order."""
         link.blocked -= 1
         if link.blocked:
             return
         kept, link.kept = link.kept, []
-        self.resend(link, [*kept, *self.take_in_flight(link)])  # what was kept before what is still under way
+        self.resend(link, [*kept, *self.take_in_flight(link)])  # kept messages were sent before those in flight
 
     def take_in_flight(self, link: SimLink) -> list[Message]:
-        """Take off the link what is under way on it, in order: what waits at its end came before all else."""
-        waiting = self._desks[link.receiver].take_away(link) if link.receiver in self._desks else []
+        """Remove the messages in flight on a link, in order; those in the service queue of its receiver come first."""
+        waiting = self._queues[link.receiver].take_away(link) if link.receiver in self._queues else []
         in_flight = [item for item in self._network if item[2] is link]
         if in_flight:
             self._network[:] = [item for item in self._network if item[2] is not link]
@@ -276,14 +275,14 @@ class Simulator:
         return [*waiting, *(message for _, _, _, message in sorted(in_flight))]  # type: ignore[list-item]
 
     def resend(self, link: SimLink, messages: Sequence[Message]) -> None:
-        """Send these now, as if nothing had been sent before."""
+        """Send these messages now, regardless of earlier ones."""
         link.free_at = self.now
         for message in messages:
             self._serial += 1
             heappush(self._network, (link.arrival(self.now), self._serial, link, message))
 
     def crash(self, node: Node) -> None:
-        """The node is gone; what is sent to it waits."""
+        """Take a node down; messages to it wait."""
         self._links.take_down(node)
         for key in [key for key in self._timers if key[0] == node]:
             del self._timers[key]

@@ -1,4 +1,4 @@
-"""Data work on Spark: sessions, the lake of traces and results, campaigns, audits, streams."""
+"""Jobs on Spark: sessions, the lake of traces and results, campaigns, audits, streams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def events(spark: SparkSession, path: str, *, filter: str = "TRUE") -> DataFrame:  # noqa: A002 - as the option is named
-    """Recorded events that match a filter, read afresh for each: only what matches leaves the source."""
+    """Recorded events that match a filter, filtered at the source."""
     from pleach.spark import source  # noqa: PLC0415 pyspark is slow to load, and optional
 
     return source.events(spark, path, filter=filter)

@@ -1,11 +1,11 @@
-"""Campaigns: tasks of (case, seed) mapped over executors; what they give is kept in pieces as it comes.
+"""Campaigns: tasks of (case, seed) mapped over executors; results are stored job by job.
 
-    waiting tasks ──▶ job (portions = partitions) ──mapInArrow──▶ one outcome per task ──▶ kept by the driver
+    waiting tasks ──▶ job (partitions) ──mapInArrow──▶ one result per task ──▶ stored by the driver
 
-Rule 1: a task is a pure function of case and seed; where and when it runs changes nothing but its seconds.
-Rule 2: whatever a task raises is its outcome. A task that takes its process along is found by halving its job.
-Rule 3: two jobs are under way at a time, so that the cores have work while the first is at its end.
-Rule 4: what a job gave is on disk before its tasks count as done: a kill loses two jobs, some 20 seconds, at most.
+Rule 1: a task is a pure function of case and seed; where and when it runs affects only its duration.
+Rule 2: an exception of a task is its result. A task that kills its worker process is found by halving its job.
+Rule 3: two jobs are under way at a time, so that all cores have work while the first one ends.
+Rule 4: the results of a job are on disk before its tasks count as done: a kill loses at most two jobs, some 20 seconds.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pleach.errors import ExperimentError, SparkError
-from pleach.spark.task_partitions import PORTIONS_PER_CORE, CampaignTask, Waiting
+from pleach.spark.task_partitions import PARTITIONS_PER_CORE, CampaignTask, Waiting
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
 JOBS_AT_ONCE = 2
-LOOK_SECONDS = 0.5  # between two looks at the jobs under way
+POLL_SECONDS = 0.5  # between two polls of the running jobs
 ERROR_CHARACTERS_MAX = 500
-# The driver's JVM hands out tasks and does little else: it need not spend the cores' time on being fast one day.
+# The driver's JVM only hands out tasks: optimising compilers would cost more than they save.
 LIGHT_JVM = {"spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-SIGNS_OF_DEATH = ("Python worker exited unexpectedly", "ExecutorLostFailure")  # in what Spark says of a failed job
+WORKER_DEATH_TEXTS = ("Python worker exited unexpectedly", "ExecutorLostFailure")  # in the message of a failed job
 
 Measure: TypeAlias = Callable[[str, int], Iterable[tuple[str, float]]]  # (case, seed) → (metric, value), …
-Portions: TypeAlias = list[list[CampaignTask]]
+Partitions: TypeAlias = list[list[CampaignTask]]
 
 # One row per task. `error` is empty where all went well; samples are in two lists of the same length.
 OUTCOME_SCHEMA = "case string, seed long, error string, seconds double, metrics array<string>, values array<double>"
@@ -51,13 +51,13 @@ class TaskResult(NamedTuple):
 
 
 class CampaignProgress(NamedTuple):
-    """Tasks, and seconds of the clock. `done` counts those that are about to be kept, too."""
+    """Tasks, and seconds of the clock. `done` includes those about to be stored."""
 
     done: int
     failed: int
     total: int
     rate: float  # tasks per second so far; 0 while nothing is known
-    left: float  # seconds to go; nan while nothing is known
+    left: float  # seconds to go; nan if unknown
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ def run_campaign(
             for outcomes in run.jobs(threads):
                 keep(outcomes)
         except BaseException:
-            run.cancel()  # also at Ctrl-C: or leaving the pool would wait for the jobs to end by themselves
+            run.cancel()  # also at Ctrl-C: otherwise the pool would wait for the jobs
             raise
     return run.failures
 
 
 class _Run:
-    """A campaign on its way: what waits, what is under way, what has been learned."""
+    """A running campaign: waiting tasks, running jobs, and the forecast."""
 
     def __init__(
         self, spark: SparkSession, campaign: Campaign, on_progress: Callable[[CampaignProgress], None], partitions: int
@@ -100,7 +100,7 @@ class _Run:
         self._campaign = campaign
         self._tasks = {(task.case, task.seed): task for task in campaign.tasks}
         self._cores = spark.sparkContext.defaultParallelism
-        self._waiting = Waiting(campaign.tasks, partitions or PORTIONS_PER_CORE * self._cores)
+        self._waiting = Waiting(campaign.tasks, partitions or PARTITIONS_PER_CORE * self._cores)
         self._under_way: dict[Future[pa.Table], _Job] = {}
         self._started = 0
         self._done = 0
@@ -112,7 +112,7 @@ class _Run:
         while self._waiting or self._under_way:
             while self._waiting and len(self._under_way) < JOBS_AT_ONCE:
                 self._start(threads)
-            ended, _ = wait(self._under_way, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+            ended, _ = wait(self._under_way, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
             for future in ended:
                 outcomes = future.result()
                 del self._under_way[future]
@@ -121,13 +121,13 @@ class _Run:
             self._on_progress(self._progress())
 
     def cancel(self) -> None:
-        """Until all are gone: one that is only about to start is not there to be cancelled yet."""
+        """Cancel repeatedly until all jobs have ended: one that is about to start cannot be cancelled yet."""
         under_way = set(self._under_way)
         while under_way:
             for future in under_way:
                 self._under_way[future].cancelled = True
                 self._spark.sparkContext.cancelJobGroup(self._under_way[future].group)
-            _, under_way = wait(under_way, timeout=LOOK_SECONDS)
+            _, under_way = wait(under_way, timeout=POLL_SECONDS)
 
     def _start(self, threads: ThreadPoolExecutor) -> None:
         from pyspark.util import inheritable_thread_target  # noqa: PLC0415 - slow to load
@@ -159,59 +159,59 @@ class _Run:
 
 
 class _Job:
-    """Some portions on their way: one Spark job, more where a task takes its worker process along."""
+    """A running job of some partitions: one Spark job, or more if a task kills its worker process."""
 
-    def __init__(self, spark: SparkSession, campaign: Campaign, portions: Portions, group: str) -> None:
+    def __init__(self, spark: SparkSession, campaign: Campaign, partitions: Partitions, group: str) -> None:
         self._spark = spark
         self._campaign = campaign
-        self._portions = portions
+        self._partitions = partitions
         self.group = group
         self.cancelled = False
 
     def run(self) -> pa.Table:
         self._spark.sparkContext.setJobGroup(self.group, f"campaign {self._campaign.name}", interruptOnCancel=True)
-        return self._run(self._portions)
+        return self._run(self._partitions)
 
-    def _run(self, portions: Portions) -> pa.Table:
+    def _run(self, partitions: Partitions) -> pa.Table:
         import pyarrow as pa  # noqa: PLC0415 - optional, and slow to load
         from py4j.protocol import Py4JError  # noqa: PLC0415
         from pyspark.errors import PySparkException  # noqa: PLC0415
 
         try:
-            return self._collected(portions)
+            return self._collected(partitions)
         except (PySparkException, Py4JError) as error:
-            if self.cancelled or not any(sign in str(error) for sign in SIGNS_OF_DEATH):
+            if self.cancelled or not any(sign in str(error) for sign in WORKER_DEATH_TEXTS):
                 raise SparkError(f"campaign {self._campaign.name}: {_first_line(error)}") from error
-        if len(portions) == len(portions[0]) == 1:
-            return _table([_lost(portions[0][0])])
-        return pa.concat_tables(self._run(half) for half in _halves(portions))
+        if len(partitions) == len(partitions[0]) == 1:
+            return _table([_lost(partitions[0][0])])
+        return pa.concat_tables(self._run(half) for half in _halves(partitions))
 
-    def _collected(self, portions: Portions) -> pa.Table:
-        """The table of tasks travels with the function: one row per portion, cut exactly where we say."""
-        rows = self._spark.range(0, len(portions), 1, len(portions))
-        carry_out = partial(_carry_out, portions=portions, measure=self._campaign.measure)
+    def _collected(self, partitions: Partitions) -> pa.Table:
+        """The tasks are shipped with the function; a row is one partition."""
+        rows = self._spark.range(0, len(partitions), 1, len(partitions))
+        carry_out = partial(_carry_out, partitions=partitions, measure=self._campaign.measure)
         return rows.mapInArrow(carry_out, OUTCOME_SCHEMA).toArrow()
 
     def share_done(self) -> float:
-        """Of the portions, by what Spark tells."""
+        """The share of finished partitions, as Spark reports it."""
         tracker = self._spark.sparkContext.statusTracker()
         jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(self.group)))
         stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
-        return min(sum(stage.numCompletedTasks for stage in stages if stage) / len(self._portions), 1.0)
+        return min(sum(stage.numCompletedTasks for stage in stages if stage) / len(self._partitions), 1.0)
 
     def tasks_done(self) -> int:
-        return int(self.share_done() * sum(map(len, self._portions)))
+        return int(self.share_done() * sum(map(len, self._partitions)))
 
     def seconds_left(self, waiting: Waiting) -> float:
-        work = sum(waiting.forecast.seconds(task) for portion in self._portions for task in portion)
+        work = sum(waiting.forecast.seconds(task) for partition in self._partitions for task in partition)
         return (1 - self.share_done()) * work
 
 
-def _halves(portions: Portions) -> tuple[Portions, Portions]:
-    if len(portions) > 1:
-        middle = len(portions) // 2
-        return portions[:middle], portions[middle:]
-    (tasks,) = portions
+def _halves(partitions: Partitions) -> tuple[Partitions, Partitions]:
+    if len(partitions) > 1:
+        middle = len(partitions) // 2
+        return partitions[:middle], partitions[middle:]
+    (tasks,) = partitions
     middle = len(tasks) // 2
     return [tasks[:middle]], [tasks[middle:]]
 
@@ -221,7 +221,7 @@ def _lost(task: CampaignTask) -> TaskResult:
 
 
 def _first_line(error: Exception) -> str:
-    """What Spark says, without its pages of frames: the innermost cause."""
+    """The innermost cause of a Spark error, without stack frames."""
     causes = [line for line in str(error).splitlines() if line.startswith("Caused by: ")]
     return causes[-1].removeprefix("Caused by: ") if causes else str(error).partition("\n")[0]
 
@@ -229,15 +229,15 @@ def _first_line(error: Exception) -> str:
 # On executors ------------------------------------------------------------------------------------------------
 
 
-def _carry_out(batches: Iterator[pa.RecordBatch], portions: Portions, measure: Measure) -> Iterator[pa.RecordBatch]:
+def _carry_out(batches: Iterator[pa.RecordBatch], partitions: Partitions, measure: Measure) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            for task in portions[number]:
+            for task in partitions[number]:
                 yield from _table([outcome_of(measure, task)]).to_batches()
 
 
 def outcome_of(measure: Measure, task: CampaignTask) -> TaskResult:
-    """Carry out one task; what it raises is part of the outcome."""
+    """Run one task; an exception is part of its result."""
     start = perf_counter()
     metrics: list[str] = []
     values: list[float] = []
@@ -246,7 +246,7 @@ def outcome_of(measure: Measure, task: CampaignTask) -> TaskResult:
         for metric, value in measure(task.case, task.seed):
             values.append(_checked(metric, value))
             metrics.append(metric)
-    except Exception as raised:  # noqa: BLE001 - one seed must not sink the rest
+    except Exception as raised:  # noqa: BLE001 - one seed must not fail the others
         error, metrics, values = _described(raised), [], []
     return TaskResult(task.case, task.seed, error, perf_counter() - start, metrics, values)
 
@@ -258,7 +258,7 @@ def _checked(metric: str, value: float) -> float:
 
 
 def _described(raised: Exception) -> str:
-    """One line, with the place: an assertion often says nothing else."""
+    """An exception as one line, with its place: assertions often have no text."""
     frames = extract_tb(raised.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     text = " ".join(str(raised).split())

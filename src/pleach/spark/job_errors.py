@@ -1,4 +1,4 @@
-"""What Spark says when a job fails, as one of our errors: pages of Java and Python become a line and a remedy."""
+"""Errors of Spark jobs as errors of Pleach: one line and a remedy instead of stack traces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHARACTERS_MAX = 400
 
 @contextmanager
 def explained(doing: str) -> Iterator[None]:
-    """Raises TraceError where the input is to blame, SparkError otherwise."""
+    """Raises TraceError for errors of the input, SparkError otherwise."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -27,7 +27,7 @@ def explained(doing: str) -> Iterator[None]:
         if ours:
             raise TraceError(ours[1].strip()) from None
         if unreadable:
-            raise TraceError(f"{unreadable[1]}: its data are damaged; make the run anew, or leave it out") from None
+            raise TraceError(f"{unreadable[1]}: its data are damaged; repeat the run, or leave it out") from None
         first = " ".join(said.split())[:CHARACTERS_MAX]
         raise SparkError(
             f"{doing} failed: {first}; more memory (spark.driver.memory) or fewer runs may help"

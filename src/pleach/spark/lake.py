@@ -1,7 +1,6 @@
-"""The lake as Spark sees it: the files that manifests vouch for, read with the schema that their table declares.
+"""The lake in Spark: the files that manifests list, read with the declared schema of their table.
 
-Spark is handed files, not folders: what a folder holds besides is nobody's business, and names of runs are taken from
-the rows, never guessed from paths.
+Spark reads files, not folders: other files in a folder are ignored, and names of runs come from rows, not from paths.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def spark_schema(columns: Mapping[str, str]) -> str:
 def read_table(
     spark: SparkSession, table: Table, runs: Collection[str] | None = None, *, unfinished: bool = False
 ) -> DataFrame:
-    """The rows of these runs, or of all that are finished; raises LakeError where a file is not what it should be."""
+    """The rows of these runs, or of all that are finished; raises LakeError if a file differs from its manifest."""
     files = table.files(runs, unfinished=unfinished)
     reader = spark.read.schema(spark_schema(table.columns))
     if not files:

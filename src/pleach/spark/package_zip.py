@@ -1,4 +1,4 @@
-"""The package on its way to executors: a zip of its sources, which Spark copies to whoever runs a task."""
+"""A zip of the package's sources, which Spark copies to executors."""
 
 from __future__ import annotations
 

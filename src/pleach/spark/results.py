@@ -1,7 +1,7 @@
-"""Results in the lake: what the tasks of one experiment in one campaign gave, one run of the table `results`.
+"""Results of the tasks of one experiment in one campaign: one run of the table `results` in the lake.
 
-Each job's outcomes are a part of it, committed as they come; order and cut of the parts mean nothing. What two versions
-of the code have measured is never in one run.
+The results of each job are one part of the run; the order of parts has no meaning. A run never mixes results of two
+versions of the code.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class KnownTasks(NamedTuple):
     """Tasks as (case, seed)."""
 
     measured: frozenset[tuple[str, int]]
-    failed: frozenset[tuple[str, int]]  # and not measured since
+    failed: frozenset[tuple[str, int]]  # and not successful since
 
 
 class Results:
     def __init__(self, lake: Path, campaign: str, experiment: str) -> None:
         if not campaign or "/" in campaign:
-            raise ExperimentError(f"--campaign {campaign!r} is no name; one without slashes is wanted")
+            raise ExperimentError(f"--campaign {campaign!r} is not a name: it must not have slashes")
         self.experiment = experiment
         self._campaign = campaign
         self._run = f"{campaign}/{experiment}"
@@ -73,17 +73,17 @@ class Results:
         if self.code not in ("", code):
             raise ExperimentError(
                 f"{self.folder}: measured by code {self.code}, and this is {code}: results of two versions are not"
-                " mixed; use another --campaign, or --force to throw these away and measure anew"
+                " mixed; use another --campaign, or --force to delete these and measure again"
             )
 
     def discard(self) -> None:
-        """Throw all results away."""
+        """Delete all results."""
         if self.folder.exists():
             shutil.rmtree(self.folder)
 
     @contextmanager
     def opened(self, code: str) -> Iterator[Append]:
-        """For writing, by this version of the code and by no other process. What is appended is on disk."""
+        """Open for writing, by this version of the code and one process. Appended results are on disk."""
         self.check(code)
         about = {"campaign": self._campaign, "experiment": self.experiment, "code": code}
         with open_run(self._table, self._run, about, WriteMode.APPEND) as writer:
@@ -125,7 +125,7 @@ class Results:
         )
 
     def statuses(self, spark: SparkSession) -> DataFrame:
-        """Rows (experiment, case, seed, status, error, seconds, replay), one per task: its success, if it had one."""
+        """Rows (experiment, case, seed, status, error, seconds, replay), one per task, a successful one if any."""
         from pyspark.sql import functions as f  # noqa: PLC0415
 
         best = f.min_by(f.struct("error", "seconds", "replay"), f.length("error")).alias("best")

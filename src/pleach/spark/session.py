@@ -1,9 +1,9 @@
-"""The one place that makes Spark sessions.
+"""Spark sessions.
 
-Rule 1: what the JVM must know when it starts (Java, memory, addresses, logging) is settled before the first session;
-        the JVM outlives `stop()`.
-Rule 2: a session is never changed behind the back of whoever uses it: another master needs another session.
-Rule 3: on one machine nothing listens to the outside.
+Rule 1: settings of the JVM (Java, memory, addresses, logging) are fixed before the first session; the JVM survives
+        `stop()`.
+Rule 2: a session in use is never changed: another master needs another session.
+Rule 3: on one machine all ports are on loopback.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def spark_session(
 ) -> SparkSession:
     """A session on `master`; the one that is there, if it is on the same master.
 
-    `settings` are Spark's own, and win over ours. They count for a new session only.
+    `settings` are Spark's own, and override ours. They apply to new sessions only.
     """
     sql = load_spark()
     running = sql.SparkSession.getActiveSession()
@@ -69,7 +69,7 @@ def load_spark() -> Any:
 
 
 def is_local(master: str) -> bool:
-    """Everything in one process: no executors to which anything would have to be shipped."""
+    """Whether Spark runs in one process, without executors that need the package."""
     return master == "local" or master.startswith("local[")
 
 
@@ -91,7 +91,7 @@ def _on_this_machine(master: str) -> bool:
 
 
 def _driver_memory_mb() -> int:
-    """Half of the machine, up to a bound that an audit of 20 million deliveries is at ease with."""
+    """Half of the memory, up to a bound that suffices for 20 million deliveries."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
     return min(physical // 2, DRIVER_MEMORY_MAX_MB)
 
@@ -105,7 +105,7 @@ def _java_environment(master: str) -> dict[str, str]:
 
 @contextmanager
 def _environment(chosen: Mapping[str, str]) -> Iterator[None]:
-    """Spark reads these while it starts; other children of this process keep what the user has set."""
+    """Set variables for the start of Spark only; other child processes keep those of the user."""
     before = {name: os.environ.get(name) for name in chosen}
     os.environ.update(chosen)
     try:
@@ -121,7 +121,7 @@ def _environment(chosen: Mapping[str, str]) -> Iterator[None]:
 def _started(builder: Any, master: str) -> Any:
     try:
         return builder.getOrCreate()
-    except Exception as error:  # whatever a JVM, a gateway or a cluster can come up with
+    except Exception as error:  # of the JVM, the gateway or the cluster
         said = " ".join(str(error).splitlines()[:FIRST_LINES])
         raise SparkError(
             f"no Spark session on master {master!r}: {said}; `pleach doctor` says what is installed, "

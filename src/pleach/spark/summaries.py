@@ -1,4 +1,4 @@
-"""Samples summed up: means over seeds with their 95% confidence intervals, quantiles over all samples.
+"""Summaries of samples: means over seeds with their 95% confidence intervals, quantiles over all samples.
 
 The mean of a case is the mean of its seeds' means, since runs are independent and samples within a run are not; the
 interval is Student's for that many seeds. Sums run over sorted values: the same samples give the same bits, however
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-POINT = ("case", "metric")  # what is summed up together
+POINT = ("case", "metric")  # the key of a summary
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 # Student's t, 97.5%, for 1 … 30 degrees of freedom; beyond, the expansion below is right to five places.

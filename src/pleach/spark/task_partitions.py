@@ -1,9 +1,9 @@
-"""Which tasks run together: portions long enough to be worth sending, the longest tasks first, none alone at the end.
+"""Partitions of tasks for Spark jobs: long enough to be worth scheduling, the longest tasks first.
 
-    tasks ──▶ a job of some portions ──▶ one portion is one Spark partition ──▶ tasks, one after the other
+    tasks ──▶ a job of some partitions ──▶ tasks of a partition, one after the other
 
-How long a task will take is a forecast: what tasks of its case took, else its cost at the pace so far. It decides the
-order and the cut, never a result.
+The duration of a task is forecast by those of its case, or else by its cost at the present rate. The forecast affects
+the order and the sizes, never a result.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-PORTION_SECONDS = 2.0  # of work: a partition costs some 30 ms by itself
-PORTION_SECONDS_MIN = 0.1
-PORTION_TASKS_MAX = 500  # a job and its results stay small
-PORTIONS_PER_CORE = 4  # in one job: at its end the cores wait for a quarter of it at most
-ROUNDING_SECONDS = 1e-6  # sums of equal parts may fall short of the whole
-UNKNOWN_SECONDS = PORTION_SECONDS  # of a task before anything is known: it gets a portion of its own
+PARTITION_SECONDS = 2.0  # of work: a partition costs some 30 ms by itself
+PARTITION_SECONDS_MIN = 0.1
+PARTITION_TASKS_MAX = 500  # bounds the size of a job
+PARTITIONS_PER_CORE = 4  # in one job: cores idle for at most a quarter of it
+ROUNDING_SECONDS = 1e-6  # tolerance of sums
+UNKNOWN_SECONDS = PARTITION_SECONDS  # of a task before anything is known: it gets a partition of its own
 
 
 class CampaignTask(NamedTuple):
@@ -25,11 +25,11 @@ class CampaignTask(NamedTuple):
 
     case: str
     seed: int
-    cost: float = 1.0  # how long it takes beside the others
+    cost: float = 1.0  # relative duration
 
 
 class Forecast:
-    """How long tasks will take, by what others took."""
+    """Forecast durations of tasks."""
 
     def __init__(self) -> None:
         self._by_case: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # tasks, seconds
@@ -57,12 +57,12 @@ class Forecast:
 
 
 class Waiting:
-    """The tasks that no job has taken yet."""
+    """The tasks that are in no job yet."""
 
-    def __init__(self, tasks: Iterable[CampaignTask], portions_max: int) -> None:
+    def __init__(self, tasks: Iterable[CampaignTask], partitions_max: int) -> None:
         self.forecast = Forecast()
         self._tasks = list(tasks)
-        self._portions_max = portions_max
+        self._partitions_max = partitions_max
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -72,26 +72,26 @@ class Waiting:
         return sum(map(self.forecast.seconds, self._tasks))
 
     def next_job(self) -> list[list[CampaignTask]]:
-        """The longest tasks that wait, in portions; smaller ones towards the end, so that all cores have some.
+        """The longest tasks that wait, in partitions; smaller ones towards the end, so that all cores have some.
 
         Before anything is known: one task per core, to learn from.
         """
-        portions_max = self._portions_max
+        partitions_max = self._partitions_max
         if self.forecast.knows_nothing:
-            portions_max = max(portions_max // PORTIONS_PER_CORE, 1)
+            partitions_max = max(partitions_max // PARTITIONS_PER_CORE, 1)
         timed = [(self.forecast.seconds(task), task) for task in self._tasks]
         timed.sort(key=lambda each: (-each[0], each[1].seed, each[1].case))
-        fair_share = sum(seconds for seconds, _ in timed) / self._portions_max
-        target = max(min(PORTION_SECONDS, fair_share), PORTION_SECONDS_MIN) - ROUNDING_SECONDS
-        portions: list[list[CampaignTask]] = []
+        fair_share = sum(seconds for seconds, _ in timed) / self._partitions_max
+        target = max(min(PARTITION_SECONDS, fair_share), PARTITION_SECONDS_MIN) - ROUNDING_SECONDS
+        partitions: list[list[CampaignTask]] = []
         filled = target
         for seconds, task in timed:
-            if filled >= target or len(portions[-1]) == PORTION_TASKS_MAX:
-                if len(portions) == portions_max:
+            if filled >= target or len(partitions[-1]) == PARTITION_TASKS_MAX:
+                if len(partitions) == partitions_max:
                     break
-                portions.append([])
+                partitions.append([])
                 filled = 0.0
-            portions[-1].append(task)
+            partitions[-1].append(task)
             filled += seconds
-        self._tasks = [task for _, task in timed[sum(map(len, portions)) :]]
-        return portions
+        self._tasks = [task for _, task in timed[sum(map(len, partitions)) :]]
+        return partitions

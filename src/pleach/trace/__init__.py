@@ -1,16 +1,17 @@
-"""Traces: what happened in a run, written the same way by every world, and the oracle that judges it.
+"""Traces: records of a run, in one format for the simulator and real processes, and the oracle that judges them.
 
 records.py    one row of a trace, and the text form of attributes
-recorder.py   collects records while a run goes on
+recorder.py   collects records during a run
 order.py      the total order of a run's records
 store.py      traces on disk, as runs of a lake
-parquet.py    … one Parquet file as records, ours or another's
+parquet.py    … one Parquet file as records, of our schema or a similar one
 oracle.py     the rules: lost, duplicate, spurious, fifo, causal
-ledger.py     … what the oracle keeps per client, subscription and event while it reads
-survey.py     … what it must know of the whole trace beforehand
+ledger.py     … the state of the oracle per client, subscription and event
+first_pass.py … facts about the whole trace that the oracle needs beforehand
 candidates.py … which filters match an event
-verdict.py    what it answers
-explain.py    a violation with the records around it, for people
+verdict.py    the result
+explain.py    a violation with the records around it, as text
+broker_losses.py  losses with brokers that died for good
 """
 
 from pleach.trace.explain import explain

@@ -1,15 +1,15 @@
-"""What was lost with brokers that never returned, told from what was lost otherwise: from the trace alone.
+"""Losses with brokers that died for good, separated from other losses by the trace alone.
 
-When broker x dies for good, the trace has the tree as it was (`state` records of nodes, each with a neighbour as peer:
-`linked when x died`) and each copy of an event that x had sent and nobody got (`fault` records of x, with the receiver
-y as peer: `died with it`). When x gets its stand-in it has each event that somebody had sent to x without a
-confirmation (`state` records of that node, with x as peer: `still has it`). Then
+When broker x dies for good, the trace has the tree of that moment (`state` records of nodes, each with a neighbour as
+peer: `linked when x died`) and each copy of an event that x had sent and that did not arrive (`fault` records of x,
+with the receiver y as peer: `died with it`). When x gets its stand-in, the trace has each event that a node had sent to
+x without a confirmation (`state` records of that node, with x as peer: `still has it`). Then
 
-    lost(c, e) is set apart if a copy of e died with some x on its way to y, c is behind y as seen from x or is y,
-    and nobody still had e for x after that; or else its stand-in gave e up for the sake of order (`given up`).
+    lost(c, e) is excused if a copy of e from x to y died with x, c is y or behind y as seen from x, and no node held e
+    for x after that; or if the stand-in of x discarded e to keep the order (`given up`).
 
-So what healing should have saved is never set apart: somebody still had it. The rule is the oracle's; it changes
-nothing in a trace without deaths.
+So a loss that healing should have prevented is never excused: some node still held the event. A trace without deaths is
+judged as before.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from pleach.trace.verdict import Rule, Verdict, Violation
 DIED: Final = "died with it"
 HELD: Final = "still has it"
 NEVER: Final = -1
-GIVEN_UP: Final = "given up"  # how the detail, and the reason of a violation, begin
+GIVEN_UP: Final = "given up"  # prefix of the detail, and of the reason of a violation
 
 
-LINKED: Final = "linked when "  # how the detail begins of who was whose neighbour
+LINKED: Final = "linked when "  # prefix of the detail
 
 
 def linked_when_died(broker: str) -> str:
@@ -39,7 +39,7 @@ def linked_when_died(broker: str) -> str:
 
 @dataclass
 class Deaths:
-    """What a trace says of them."""
+    """The records of deaths in a trace."""
 
     died: defaultdict[str, list[tuple[str, str, int]]] = field(default_factory=lambda: defaultdict(list))  # x, y, index
     held: dict[tuple[str, str], int] = field(default_factory=dict)  # by x and event, the index of the last record
@@ -48,7 +48,7 @@ class Deaths:
 
     @classmethod
     def read(cls, records: Iterable[tuple[int, Record]]) -> Deaths:
-        """`records`: with their indices, in order; those that tell of deaths suffice."""
+        """`records`: with their indices, in order; records of deaths suffice."""
         deaths = cls()
         for index, record in records:
             if record.kind == RecordKind.FAULT and record.detail == DIED:
@@ -62,7 +62,7 @@ class Deaths:
         return deaths
 
     def excuse(self, violation: Violation) -> str:
-        """Why a loss is not held against the network; empty if it is."""
+        """Why a loss is excused; empty if it is not."""
         event = violation.event
         if violation.rule is not Rule.LOST:
             return ""
@@ -87,7 +87,7 @@ class Deaths:
 
 
 def without_departed(records: Sequence[Record], verdict: Verdict) -> Verdict:
-    """The verdict with such losses set apart."""
+    """The verdict without the losses that are excused."""
     return set_apart(Deaths.read(enumerate(records)), verdict) if verdict.violations else verdict
 
 

@@ -1,8 +1,8 @@
-"""Which of a trace's filters match an event, without asking each of them.
+"""An index of the filters of a trace: which of them match an event.
 
-The network's own index is one of the things that the oracle checks, so it has this simple one: a filter
-that wants one of a few values of some attribute (`topic = 't1'`) is asked only about events that have such
-a value. The answer is always `Filter.matches`; the buckets only spare questions.
+The oracle checks the network's own index, so it has this simple one: a filter that requires one of a few values of some
+attribute (`topic = 't1'`) is evaluated only for events with such a value. The result is always that of
+`Filter.matches`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A violation with the few records that show it, as lines for people.
+"""Explanations: a violation with the records that show it, as text.
 
 lost: client c, event p/1/3, at 2.5: subscription 's1' was acknowledged before and not ended
       1.000000  c    subscribe       s1  topic = 't1'

@@ -1,4 +1,4 @@
-"""A first reading of a trace: is it in order, and what must be known of its end to judge its beginning."""
+"""The first pass over a trace: whether it is in order, and facts about its end that the second pass needs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SETTING = re.compile(r"\b(stabilises|flight|ordering)=([^\s,;]*)")
 class Suspension:
     """A fault that corrupts state: nothing that falls into [start, end] is judged.
 
-    `flight` is how long an event may be under way once it is accepted: what was accepted so little before, or
-    only later, may be lost in the fault.
+    `flight` is the longest time that an accepted event may be in flight: events accepted at most that long before the
+    fault, or later, may be lost in it.
     """
 
     start: float
@@ -61,7 +61,7 @@ def survey(records: Sequence[Record]) -> FirstPass:
 
 
 class OrderCheck:
-    """Takes the records of one run in turn and refuses the first that cannot follow those before it."""
+    """Checks the records of one run one by one; raises TraceError at the first that is out of order."""
 
     def __init__(self, run: str) -> None:
         self._run = run

@@ -1,6 +1,6 @@
-"""What the oracle keeps while it reads: publications, subscriptions, clients.
+"""State of the oracle during its second pass: publications, subscriptions, clients.
 
-A *subscription* here is one stretch from `subscribe` to `unsubscribe_ack`; an id used again starts another.
+A *subscription* here is one interval from `subscribe` to `unsubscribe_ack`; an id used again starts another.
 
     subscribe ────── subscribe_ack ────── unsubscribe ────── unsubscribe_ack
     │ may get events │ is owed events     │ may get events   │
@@ -50,7 +50,7 @@ class PublishedEvent:
     at: float
     attributes: str
     matching: frozenset[str]  # texts of the filters that match it
-    past: Past  # what its publisher knew when it published
+    past: Past  # the causal past of its publisher when it published
     deliveries_left: int  # after the last one `past` is dropped
     got: set[str]  # clients; also those that got an earlier attempt with this id
     owed: list[SubscriptionSpan] = field(default_factory=list)
@@ -65,7 +65,7 @@ class PublishedEvent:
 
 
 class LedgerEntry(Protocol):
-    """What a client learns of when it gets an event."""
+    """The causal past that a client gains with an event."""
 
     @property
     def event(self) -> str: ...
@@ -86,7 +86,7 @@ class ClientHistory:
     open: dict[str, list[SubscriptionSpan]] = field(default_factory=dict)  # by filter, until their unsubscribe_ack
     last: dict[str, PublishedEvent] = field(default_factory=dict)  # per publisher the highest event that it got
     past: Past = field(default_factory=dict)
-    learnt_from: dict[str, str] = field(default_factory=dict)  # per publisher the event that told of `past`
+    learnt_from: dict[str, str] = field(default_factory=dict)  # per publisher the event from which `past` has it
     merged: dict[str, Past] = field(default_factory=dict)  # per publisher the past that was merged last
     snapshot: Past | None = None  # a copy of `past` for its next publication, while nothing was learnt
 
@@ -111,7 +111,7 @@ class ClientHistory:
 
 
 class ClientStates:
-    """All clients, and all subscriptions by where they are in their life."""
+    """All clients, and all subscriptions by their phase."""
 
     def __init__(self) -> None:
         self._clients: dict[str, ClientHistory] = {}
@@ -136,7 +136,7 @@ class ClientStates:
             yield from (taken for taken in self._owing[text] if taken.wants_from(publisher))
 
     def subscribe(self, index: int, record: Record) -> SubscriptionSpan | None:
-        """Subscribing again to the same is idempotent and begins nothing; another filter cannot be judged."""
+        """Subscribing again with the same filter has no effect; another filter under the same id cannot be judged."""
         stretches = self._stretches[_key(record)]
         if stretches and stretches[-1].ended is None:
             if stretches[-1].filter == record.filter:
@@ -156,7 +156,7 @@ class ClientStates:
     def acknowledge(self, index: int, record: Record) -> bool:
         """Acknowledgements come in the order of the requests: this one is for the oldest that has none.
 
-        Where one never came, a younger stretch passes as not acknowledged: rather that than a false alarm.
+        If one never came, a later interval counts as not acknowledged, which avoids false alarms.
         """
         stretches = self._stretches.get(_key(record), ())
         for taken in stretches:
@@ -183,9 +183,9 @@ class ClientStates:
         return True
 
     def end(self, index: int, record: Record) -> bool:
-        """An `unsubscribe_ack`: the oldest stretch that waits for one is over.
+        """An `unsubscribe_ack`: it ends the oldest interval that waits for one.
 
-        If it was meant for a younger one, the oldest is over all the same: requests under one id are handled in order.
+        Requests under one id are handled in order, so the oldest has ended even if the answer is for a later one.
         """
         key = _key(record)
         stretches = self._stretches.get(key)

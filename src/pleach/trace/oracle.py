@@ -1,4 +1,4 @@
-"""The oracle: reads the records of one run and says which promises were broken, from the trace alone.
+"""The oracle: a judgement of one run by its records alone.
 
 "Before" and "after" mean the total order of the trace (order.py). A client is its name, wherever it is
 attached. The publisher of an event is the client that its id names. An event matches a client if the filter
@@ -7,7 +7,7 @@ the client's own events. A `subscribe_ack` with `local` in its detail is the ear
 nothing.
 
 Lost       c had a matching subscription that was acknowledged before e was published; e was acknowledged or
-           anyone got it; c did not end that subscription, or there was a drain between e's acknowledgement
+           delivered to a client; c did not end that subscription, or there was a drain between e's acknowledgement
            (or first delivery) and the unsubscribe, or c got a later event of that publisher that matches
            the same subscription before it unsubscribed; and c has not got e by the final drain. The clause
            on later events rests on FIFO order: it is left out where a network promises none.
@@ -28,10 +28,10 @@ without node says (`ordering=none|fifo|causal`), else causal.
 A publication may be tried again with the same id after its `publish_fail`; the latest attempt is the one
 that counts. A fault whose detail has `stabilises=S` suspends the checks in [at, at + S]: what is delivered
 then, and events that are published then, are not judged; what clients know and have got is still noted.
-With `flight=F` beside it, events that were published before and accepted (acknowledged, or given to anyone)
+With `flight=F` beside it, events that were published before and accepted (acknowledged, or delivered once)
 at most F before the fault, or later, may be lost: they may have been under way. When they were published does
-not tell: a client keeps what it publishes until what it has advertised is in effect. What sat solely on a broker
-that never returned is set apart (departed.py).
+not tell: a client keeps what it publishes until what it has advertised is in effect. Losses with brokers that
+died for good are excused (broker_losses.py).
 
 What cannot be judged gives a verdict with `unusable` set. Nothing is judged: records out of order, an
 unknown kind, filters, ids or attributes that do not parse, an id published twice, or acknowledged and

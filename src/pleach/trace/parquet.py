@@ -1,9 +1,9 @@
-"""One Parquet file as records: strict about what a judgement needs, liberal about how it is spelt.
+"""A reader of one Parquet file as records: strict about content, liberal about column types.
 
 Accepted besides our own schema: `attributes` as a map or a struct; any width of integer and float;
 dictionaries and large strings; nulls for what does not apply; the optional columns missing; the run in a
 folder named `run=…`, as Spark writes it. In a map of texts a value that reads as a JSON number, boolean,
-quoted text or `{"$bytes": …}` is that, and anything else is the text itself.
+quoted text or `{"$bytes": …}` is that, and any other value is the text itself.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _unreadable_as_trace_error(path: Path) -> Iterator[None]:
 
 
 def _missing(path: Path, name: str) -> str | int:
-    """What stands for a column that a file does not have, if it may be missing."""
+    """The default of a column that a file does not have, if it may be missing."""
     if name == "run":
         return _run_of_folder(path)
     if name not in MAY_BE_MISSING:

@@ -1,4 +1,4 @@
-"""Collects the records of one run. It has no clock: the driver says when things happened."""
+"""The recorder of one run. It has no clock: the driver gives the times."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Recorder:
         return kind in self._kinds
 
     def observe(self, at: float, node: Node, seen: Observe) -> None:
-        """Write down what a machine observed."""
+        """Record an observation of a machine."""
         kind = KINDS[seen.kind]
         if kind not in self._kinds:
             return
@@ -44,7 +44,7 @@ class Recorder:
         )
 
     def sent(self, at: float, sender: Node, to: Node, message: Message) -> None:
-        """Write down a hop of a message, with its size on the wire."""
+        """Record a hop of a message, with its size on the wire."""
         kind = type(message).__name__
         self.add(RecordKind.SEND, at=at, node=sender, peer=to, message=kind, bytes=len(encode(message)))
 

@@ -19,7 +19,7 @@ from pleach.errors import TraceError
 BYTES_KEY = "$bytes"  # {"$bytes": "<base64>"}: attribute values are scalars, so no value can look like this
 
 
-NETWORK = ""  # the node to which records belong that concern the run as a whole
+NETWORK = ""  # the node of records about the whole run
 
 
 class RecordKind(StrEnum):
@@ -41,7 +41,7 @@ class RecordKind(StrEnum):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One row. `kind` is a `RecordKind`, or what a foreign file says instead: the oracle refuses that."""
+    """One row. `kind` is a `RecordKind`, or another text of a foreign file, which the oracle refuses."""
 
     run: str
     at: float  # virtual or monotonic seconds

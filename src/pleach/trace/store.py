@@ -1,4 +1,4 @@
-"""Traces on disk: runs of a lake when we write, any Parquet files, of any number of runs, when we read.
+"""Traces on disk: written as runs of a lake, read from any Parquet files with any number of runs.
 
 The same records give the same bytes. Rows are in order of arrival; reading restores the total order
 (order.py) over all files of a run, since others may write one file per node.
@@ -41,9 +41,9 @@ def write_trace(records: Sequence[Record], lake: Path | str, run: str, *, about:
     load_arrow()
     if not run:
         raise TraceError("a run needs a name")
-    stranger = next((record.run for record in records if record.run != run), None)
-    if stranger is not None:
-        raise TraceError(f"a record of run {stranger!r} among those of run {run!r}: write each run by itself")
+    other = next((record.run for record in records if record.run != run), None)
+    if other is not None:
+        raise TraceError(f"a record of run {other!r} among those of run {run!r}: write each run by itself")
     columns = {name: [getattr(record, name) for record in records] for name in COLUMNS}
     with open_run(traces_in(lake), run, {**about, "code": code_version()}, WriteMode.REPLACE) as writer:
         path = writer.append_columns(columns)
@@ -73,7 +73,7 @@ def read_traces(path: Path | str) -> Iterator[tuple[str, list[Record]]]:
 def trace_files(path: Path | str) -> list[Path]:
     """The files of a trace, or under a folder of traces, or of a lake's traces; what a manifest lists is checked.
 
-    Other people's files need no manifest. Where there is one it decides, and runs that are not complete are left out.
+    Foreign files need no manifest. Where there is one it decides, and incomplete runs are left out.
     """
     path = Path(path)
     if path.is_file():

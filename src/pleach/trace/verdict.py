@@ -1,4 +1,4 @@
-"""What the oracle answers: clean, violated, or unusable, with every violation found."""
+"""Verdicts: clean, violated, or unusable, with every violation found."""
 
 from __future__ import annotations
 
@@ -75,16 +75,16 @@ class Counts(msgspec.Struct, frozen=True):
     drains: int = 0
     suspensions: int = 0  # faults that suspend the checks for a while
     set_aside: int = 0  # breaches that fell into a suspension
-    departed: int = 0  # losses that sat solely on brokers that never returned
-    unpaired: int = 0  # acknowledgements and unsubscriptions of what the trace never saw asked for
+    departed: int = 0  # losses with brokers that died for good
+    unpaired: int = 0  # acknowledgements and unsubscriptions without a request
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """The judgement of one run.
 
     `violations` break what the network promises, `tolerated` breach an order that it does not promise. `departed`: lost
-    with brokers that never returned (departed.py), which no network can promise not to happen.
-    `unusable` says why the trace, or a part of it, cannot be judged; what the rest shows stands beside it.
+    with brokers that died for good (broker_losses.py), which no network can prevent. `unusable`: why the trace, or a
+    part of it, cannot be judged; the rest is judged.
     """
 
     run: str
@@ -105,7 +105,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def outcome(self) -> VerdictOutcome:
-        """A violation that was found is one, however much of the trace is missing."""
+        """A violation counts even if the trace is incomplete."""
         if self.violations:
             return VerdictOutcome.VIOLATED
         return VerdictOutcome.UNUSABLE if self.unusable else VerdictOutcome.CLEAN

@@ -89,7 +89,7 @@ def test_a_broker_that_restarts_with_an_older_state_finds_back(stabilise):
 
 @pytest.mark.parametrize(
     ("stabilise", "state_from", "says"),
-    [("", "0.5", "nothing mends an old state here"), (LEASES, "2.05", "not before the step itself at 2.05 s")],
+    [("", "0.5", "an old state needs repair"), (LEASES, "2.05", "not before the step itself at 2.05 s")],
 )
 def test_a_state_that_nothing_mends_or_that_is_not_older_is_refused(stabilise, state_from, says):
     step = FROM_BACKUP.replace("= 0.5", f"= {state_from}")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pleach.core.overlay.plans import Topology
-from pleach.demo.acts import ACTS, story
+from pleach.demo.acts import ACTS, demo_scenario
 from pleach.demo.run import Performance, Scene, TreeSnapshot
 from pleach.harness.run import LiveResult
 from pleach.scenario.load import load_scenario
@@ -17,8 +17,8 @@ def tree(links, homes):
 
 
 def performance(*, refusals=()):
-    """The swap and the kill of the story, told over the trace of another run."""
-    links = list(story().links)
+    """The swap and the kill of the demo, over the trace of another run."""
+    links = list(demo_scenario().links)
     swapped = [("iad2", "iad3") if link == ("iad1", "iad3") else link for link in links]
     before = tree(links, {"s": "iad2", "p": "fra1"})
     after = tree(swapped, {"s": "iad3", "p": "fra1"})

@@ -23,7 +23,7 @@ from pleach.core.routing.renewal_relay import Relaying
 from pleach.core.stabilise.lease_settings import Renewal
 from pleach.core.stabilise.rebuild import SWITCH
 from pleach.core.stabilise.twin import TwinRouter
-from pleach.scenario.advertisements import initial_advertisements
+from pleach.scenario.clients import initial_advertisements
 from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, Stabilise, Stabiliser
 from pleach.scenario.model import ScenarioClient as ClientModel
 from pleach.scenario.stabilise_settings import check_stabilising, delays_of, period_min_of, stabilisation_of

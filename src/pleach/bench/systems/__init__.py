@@ -1,1 +1,1 @@
-"""The systems that `pleach bench forward` measures, Pleach among them: how each is started, published to, read from."""
+"""The systems that `pleach bench forward` measures, Pleach among them: servers, publishers and subscribers of each."""

@@ -15,7 +15,7 @@ from pleach.bench.systems.processes import LOOPBACK, free_ports, server, wait_fo
 from pleach.bench.systems.system import TOPIC, Addresses, Case, ReceiveMeter, SendSchedule, Starter, WorkerTask, payload
 from pleach.net.addresses import one_address
 
-LOOP_SECONDS = 0.001  # how long one turn of a loop may wait
+LOOP_SECONDS = 0.001  # longest wait in one turn of the loop
 
 
 class Mosquitto:
@@ -80,7 +80,7 @@ class Mosquitto:
 
 
 def configuration(port: int, *more: str) -> str:
-    """What a mosquitto reads: it listens here, keeps all in memory, and drops nothing (`max_queued_messages 0`)."""
+    """A configuration file: one listener, no persistence, no dropped messages (`max_queued_messages 0`)."""
     lines = (f"listener {port} {LOOPBACK}", "allow_anonymous true", "persistence false", "set_tcp_nodelay true")
     return "\n".join([*lines, "max_queued_messages 0", *more, ""])
 

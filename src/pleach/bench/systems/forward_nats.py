@@ -14,7 +14,7 @@ from pleach.bench.systems.processes import LOOPBACK, free_ports, server, wait_fo
 from pleach.bench.systems.system import TOPIC, Addresses, Case, ReceiveMeter, SendSchedule, Starter, WorkerTask, payload
 from pleach.net.loops import run_loop
 
-PENDING_MAX = 1_000_000_000  # messages and bytes that wait in the subscriber: nothing is to be dropped
+PENDING_MAX = 1_000_000_000  # messages and bytes pending in the subscriber, so that none are dropped
 
 
 class Nats:

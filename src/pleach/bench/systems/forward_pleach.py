@@ -28,7 +28,7 @@ from pleach.core.events.event import Event, EventId, Value
 from pleach.harness.network import Ready
 from pleach.net.loops import run_loop
 
-WINDOW = 1_024  # events that may wait for their confirmation: the publisher is measured, not its patience
+WINDOW = 1_024  # unconfirmed events of the publisher
 BROKERS = ("a", "b", "c")
 
 
@@ -79,7 +79,7 @@ async def _publish(task: WorkerTask, start: Starter) -> None:
 
 
 async def _publish_all(client: Client, task: WorkerTask, events: int) -> asyncio.Future[EventId]:
-    """Returns the last confirmation that is to come."""
+    """Returns the last pending confirmation."""
     body = payload()
     for number in range(events):
         attributes: dict[str, Value] = {"topic": TOPIC}

@@ -39,7 +39,7 @@ class Zenoh:
         import zenoh  # noqa: PLC0415 - only where it is measured
 
         with _session("client", connect=task.address) as session:
-            # As reliable as the others: without this a publisher that is faster than its reader drops events.
+            # Reliable as the others: otherwise a publisher that is faster than its subscriber drops events.
             publisher = session.declare_publisher(TOPIC, congestion_control=zenoh.CongestionControl.BLOCK)
             for events in task.phases:
                 start()
@@ -77,7 +77,7 @@ def _session(mode: str, *, connect: str = "", listen: str = "") -> Any:
     config = zenoh.Config()
     settings = {
         "mode": mode,
-        "scouting/multicast/enabled": False,  # nobody else is to be found
+        "scouting/multicast/enabled": False,  # no discovery
         "connect/endpoints": [connect] if connect else [],
         "listen/endpoints": [listen] if listen else [],
     }

@@ -1,7 +1,7 @@
-"""Clients of another system that go to and fro between its servers, by disconnecting here and connecting there.
+"""Clients of another system that move between its servers by disconnecting and connecting again.
 
-What they get is counted, topic by topic: a topic has one publisher, who numbers its events, and one subscriber. It is
-the comparison for movements as transactions (`tests/long_run.py moves --peers`): the same clients, pauses and events.
+Deliveries are counted per topic: a topic has one publisher, which numbers its events, and one subscriber. This is the
+reference for movements as transactions: the same clients, pauses and events.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple, Protocol, TypeAlias
 
-TICK_SECONDS = 0.005  # how often publishers look what is due
+TICK_SECONDS = 0.005  # interval at which publishers check what is due
 QUIET_SECONDS = 1.0
 QUIET_SECONDS_MAX = 30.0
 CONNECT_SECONDS_MAX = 30.0
@@ -28,7 +28,7 @@ class Guest(Protocol):
     async def publish(self, topic: str, number: int) -> None: ...
 
     async def leave(self) -> None:
-        """Disconnect as the client library means it to be done."""
+        """Disconnect by the means of the client library."""
         ...
 
 
@@ -37,11 +37,11 @@ class MovingSystem(Protocol):
     def name(self) -> str: ...
 
     def missing(self) -> str:
-        """What is not installed here; empty where nothing is."""
+        """The missing package; empty if the system is installed."""
         ...
 
     def serve(self, count: int, directory: Path) -> AbstractContextManager[Sequence[str]]:
-        """So many servers that pass on to each other what is published; their addresses."""
+        """Start that many connected servers; yields their addresses."""
         ...
 
     async def connect(self, address: str, name: str, topic: str = "", heard: Heard | None = None) -> Guest:
@@ -63,12 +63,12 @@ class MovingLoad(NamedTuple):
 
 @dataclass
 class Topic:
-    """What became of the events of one topic."""
+    """Deliveries of one topic."""
 
     published: int = 0
     numbers: dict[int, int] = field(default_factory=dict)  # how often each has come
     reordered: int = 0
-    is_warm: bool = False  # number 0 has come, which is no event: servers have found each other
+    is_warm: bool = False  # the probe with number 0 has arrived: servers are connected
     _highest: int = 0
 
     def heard(self, number: int) -> None:
@@ -81,7 +81,7 @@ class Topic:
 
 
 class Losses(NamedTuple):
-    """Of so many events, each for one client, what had come when all was quiet."""
+    """Counts of a run, once all is quiet; each event is for one client."""
 
     system: str
     moves: int
@@ -96,7 +96,7 @@ class Losses(NamedTuple):
 
 
 async def moved(system: MovingSystem, plan: MovingLoad, directory: Path) -> Losses:
-    """Start servers, have clients go to and fro between them under load, and count."""
+    """Start servers, move clients between them under load, and count."""
     rng = Random(plan.seed)
     topics = [Topic() for _ in range(plan.clients)]
     with system.serve(plan.servers, directory) as addresses:
@@ -135,7 +135,7 @@ class Traveller:
 
     @asynccontextmanager
     async def there(self) -> AsyncIterator[None]:
-        """Connected, wherever it is by then."""
+        """The connection of the client, at its present server."""
         await self._connect()
         try:
             yield
@@ -161,7 +161,7 @@ class Traveller:
 
 
 async def _warmed_up(publishers: Sequence[Guest], topics: Sequence[Topic]) -> None:
-    """Wait until something comes through to everybody: servers do not say when they have found each other."""
+    """Wait until a probe reaches every client: servers do not report when they are connected."""
     async with asyncio.timeout(CONNECT_SECONDS_MAX):
         while cold := [number for number, topic in enumerate(topics) if not topic.is_warm]:
             for number in cold:

@@ -1,6 +1,6 @@
-"""MQTT: mosquittos with bridges, a star; clients of paho-mqtt at QoS 1, with sessions that end with the connection.
+"""MQTT: mosquitto servers bridged as a star; clients of paho-mqtt at QoS 1 with sessions that end at disconnection.
 
-A session that lasts would keep what comes for a client at the server that it has left, until it comes back there.
+A persistent session would queue events at the server that the client has left, until it returns there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pleach.bench.systems.processes import LOOPBACK, free_ports, server, wait_fo
 from pleach.net.addresses import one_address
 
 QOS = 1
-KEEPALIVE_SECONDS = 600  # longer than a run: nobody has to look after pings
+KEEPALIVE_SECONDS = 600  # longer than a run: no pings needed
 BRIDGE = "connection {name}\naddress {host}:{port}\ntopic # both {qos}\nremote_clientid {name}\ncleansession true"
 
 
@@ -55,7 +55,7 @@ def _ended(end: Callable[[Any], bool], at: Any) -> None:
 
 
 class PahoGuest:
-    """paho's client on the loop of asyncio, by the callbacks that it has for loops of others."""
+    """A paho client on the asyncio loop, through its callbacks for external loops."""
 
     def __init__(self, name: str, heard: Heard | None) -> None:
         from paho.mqtt.client import Client  # noqa: PLC0415 - only where it is measured

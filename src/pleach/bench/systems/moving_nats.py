@@ -1,6 +1,6 @@
-"""NATS: a cluster of nats-servers, all linked to each other; clients of nats-py close, and connect elsewhere.
+"""NATS: a full-mesh cluster of nats-servers; clients of nats-py close and connect to another server.
 
-They close rather than drain: under load a drain takes so long that eight times as much is lost.
+They close instead of draining: under load a drain takes so long that eight times as much is lost.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Server processes of a benchmark: started in a session of their own, waited for with a bound, and always stopped.
 
-They get no Ctrl-C of the terminal: it ends the benchmark, which stops them in order.
+They do not receive Ctrl-C of the terminal: it ends the benchmark, which stops them in order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOPBACK = "127.0.0.1"
 def server(
     command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with all that it starts, for as long as the block lasts. What it says on stderr goes to `log`."""
+    """A process with all that it starts, for as long as the block lasts. Its stderr goes to `log`."""
     with log.open("ab") as sink:
         process = subprocess.Popen(  # noqa: S603 - commands are written in this package
             command,
@@ -66,12 +66,12 @@ def read_line(process: subprocess.Popen[bytes], what: str) -> bytes:
     readable, _, _ = select.select([process.stdout], [], [], START_SECONDS_MAX)
     line = process.stdout.readline() if readable else b""
     if not line:
-        raise LiveError(f"{what} said nothing within {START_SECONDS_MAX:g} s, or has ended")
+        raise LiveError(f"{what} printed nothing within {START_SECONDS_MAX:g} s, or has ended")
     return line
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody has just now; all different."""
+    """Free ports, all different."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

@@ -1,4 +1,4 @@
-"""The systems by their names."""
+"""The registry of systems by name."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ PEERS: tuple[System, ...] = (Nats(), Zenoh(), Mosquitto(), RabbitMQ())
 
 SYSTEMS: MappingProxyType[str, System] = MappingProxyType({s.name: s for s in (OURS, DURABLE, *PEERS)})
 
-# Those whose clients can move, in a way, by connecting elsewhere.
+# Systems whose clients can move by reconnecting to another server.
 MOVING: tuple[MovingSystem, ...] = (MovingNats(), MovingMosquitto())

@@ -1,7 +1,7 @@
-"""What a measured system is, and what its client processes are told and answer.
+"""The interface of a measured system, and the protocol of its client processes.
 
 forward.py ── starts ──▶ servers (serve)
-           ── starts ──▶ worker: subscriber ── "ready"; "warm" once the warm-up is here; then an Outcome: lines of JSON
+           ── starts ──▶ worker: subscriber ── "ready"; "warm" after the warm-up; then a WorkerResult: lines of JSON
            ── starts ──▶ worker: publisher  ── "ready"; waits for a line; publishes; and so twice: warm-up, measurement
 """
 
@@ -32,18 +32,18 @@ FILTERS = 1_000  # of Case.FILTERS; each event matches one
 
 
 class WorkerTask(msgspec.Struct, frozen=True):
-    """What a client process has to do."""
+    """The task of a client process."""
 
     system: str
     case: Case
     address: str
     events: int  # measured
-    warm_up: int  # published before, and received before the others are published; at least 1
+    warm_up: int  # events before the measured ones; at least 1
     rate: int = 0  # events per second; 0: as fast as it goes
 
     @property
     def phases(self) -> tuple[int, int]:
-        """How many events are published at a stretch; all are to be on their way before the next phase begins."""
+        """The numbers of events per phase; a phase begins when all of the one before are sent."""
         return self.warm_up, self.events
 
     @property
@@ -81,7 +81,7 @@ class System(Protocol):
         ...
 
     def missing(self) -> str:
-        """What is not installed here; empty where nothing is."""
+        """The missing package; empty if the system is installed."""
         ...
 
     def serve(self, case: Case, directory: Path) -> AbstractContextManager[Addresses]: ...
@@ -92,15 +92,15 @@ class System(Protocol):
 
 
 class Starter(Protocol):
-    """Says that the process is ready for the next phase, and returns once that is to begin."""
+    """Report that the process is ready for the next phase, and wait until it begins."""
 
     def __call__(self) -> None: ...
 
 
 class ReceiveMeter:
-    """Counts what a subscriber gets; the clock runs from the publisher's first measured event to the last one here.
+    """Counts received events; the clock runs from the publisher's first measured event to the last one received.
 
-    Not from some event's arrival: what a library has received and not yet handed out by then would cost nothing.
+    It does not start at an arrival: events that a library has buffered by then would cost nothing.
     """
 
     def __init__(self, task: WorkerTask, ready: Starter, warm: Starter) -> None:
@@ -114,7 +114,7 @@ class ReceiveMeter:
         self._started = self._ended = 0.0
 
     def note(self, payload: bytes) -> bool:
-        """One more event is here; says whether it was the last."""
+        """Count one event; returns whether it was the last."""
         self.count = count = self.count + 1
         self._ended = time.monotonic()
         if count <= self._warm_up + 1:

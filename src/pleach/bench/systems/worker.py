@@ -1,6 +1,6 @@
 """A client process of `pleach bench forward`: `python -m pleach.bench.systems.worker publish|subscribe TASK`.
 
-It ends by itself: when it is done, when nothing more comes, or when its time is up.
+It ends when it is done, when no more events arrive, or at its time limit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pleach.bench.systems.registry import SYSTEMS
 from pleach.bench.systems.system import ReceiveMeter, WorkerResult, WorkerTask
 
 WORKER_SECONDS_MAX = 300
-STALLED_SECONDS = 3  # without a further event: systems that drop some are measured by what came
+STALLED_SECONDS = 3  # without an event: systems that drop events are measured by those received
 
 
 def main(role: str, text: str) -> None:
@@ -45,7 +45,7 @@ def _wait_for_go() -> None:
 
 
 def _watch(meter: ReceiveMeter) -> None:
-    """Every second: has anything come? A process that has stalled says what it has, and ends."""
+    """Check every second for new events; a stalled process reports its counts and ends."""
     quiet = seconds = before = 0
 
     def look(*_: Any) -> None:

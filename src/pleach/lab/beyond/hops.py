@@ -1,8 +1,8 @@
-"""What routing saves: messages per event, by routing policy and by how many brokers want it (S1 §3.3).
+"""Messages per event, by routing policy and by the share of brokers with a subscriber (S1 §3.3).
 
-Random trees, one client per broker, events on as many topics as there are clients. A share of the clients wants a
-topic, one event in `TOPICS` each; flooding takes every event everywhere, the others only where somebody wants it. What
-they pay for it is messages that carry subscriptions.
+Random trees, one client per broker, events on as many topics as there are clients. A share of the clients subscribes to
+a topic, one event in `TOPICS` each; flooding sends every event everywhere, the other policies only towards subscribers,
+at the cost of messages that carry subscriptions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The planner beside the heuristics, in the setting of S1 §5.6 where jobs stay: what one tree for all traffic can cost.
+"""The planner against the heuristics, in the setting of S1 §5.6 with fixed jobs: the cost of one tree for all traffic.
 
-The search is the one that `pleach overlay plan` spreads over executors, start by start. Heuristics have no limit on
-neighbours, so that the planner has none either where it is compared; beside it stands what a limit costs.
+The search is that of `pleach overlay plan`, one task per start. Heuristics have no limit on neighbours, so the planner
+has none in the comparison; the cost of a limit is reported as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The planner's figure and table, from what `planner.py` measures."""
+"""Figure and table of the measurements of `planner.py`."""
 
 from __future__ import annotations
 

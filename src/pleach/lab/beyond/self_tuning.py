@@ -1,7 +1,7 @@
-"""Radius, interval and cache that tune themselves (open in S1 §5.8), beside those that S1 found for one setting.
+"""Self-tuning radius, interval and cache (open in S1 §5.8), against the values that S1 found for one setting.
 
-Costs are those of whole runs, with broadcasts, requests and exchanges. Both meet the same traffic and begin with the
-same tree, so that their difference has an interval of its own.
+Costs are those of whole runs, with broadcasts, requests and exchanges. Both have the same traffic and the same initial
+tree, so that their difference has a confidence interval of its own.
 """
 
 from __future__ import annotations

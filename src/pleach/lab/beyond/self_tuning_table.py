@@ -1,4 +1,4 @@
-"""The table of what tunes itself, from what `self_tuning.py` measures."""
+"""The table of the measurements of `self_tuning.py`."""
 
 from __future__ import annotations
 

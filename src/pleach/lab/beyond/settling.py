@@ -1,5 +1,5 @@
-"""A CI that settles: when nothing changes, it comes to rest, at no higher cost (open in S1 §5.8). And how far
-heuristics are from the best tree there is, on networks small enough to know it.
+"""A CI that settles: without changes it stops exchanging links, at no higher cost (open in S1 §5.8). Also the distance
+of heuristics from the optimal tree, on networks small enough to compute it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `settling.py` measures, drawn and judged: does it rest, and how far is it from the optimum?"""
+"""Figures and findings of the measurements of `settling.py`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What one exchange of a link under load came to, as samples: what it broke, delayed, cost, locked and changed.
+"""Samples of one exchange of a link under load: violations, delays, costs, locks and changed tables.
 
-Delays are measured against what the same event would have taken in the tree before and in the tree after, whichever is
-longer (S0, minimal delay): latencies are constant, so that both are known. An exchange that is done by swaps goes
-through other trees in between; what these take longer counts as delay, too. What is later than in any of the trees is
-*held back*: S0 promises it of no swap.
+The delay of an event is measured against its latency in the tree before or after, whichever is longer (S0, minimal
+delay): link latencies are constant, so both are known. An exchange by swaps goes through other trees in between; their
+longer paths count as delay. An event that is later than in any of the trees was *held back*.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class ExchangeRun:
 
     @cached_property
     def done_at(self) -> float:
-        """When the last broker that was asked had said that it is done, and nobody was locked any more.
+        """The time at which the last broker had reported its end, and no broker was locked any more.
 
         With advanced coordinated reconfiguration u says so when its own side is done.
         """
@@ -59,8 +58,8 @@ class ExchangeRun:
 
     @property
     def is_complete(self) -> bool:
-        """It has come to its end, and nobody waits for anything."""
-        return self.is_quiet and self.done_at < float("inf") and not self.witness.is_anyone_locked
+        """Whether the exchange has ended and no broker waits."""
+        return self.is_quiet and self.done_at < float("inf") and not self.witness.is_any_locked
 
     def broken(self, rule: Rule) -> int:
         """By events of the time before that, whether the network promises the rule or not."""

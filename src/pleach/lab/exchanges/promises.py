@@ -1,4 +1,4 @@
-"""What the papers say of each protocol, in words (S0 §III–V; S1 §4.4.1, §4.4.2; S2 §4, §6), as a table.
+"""A table of what the papers promise of each protocol in their text (S0 §III–V; S1 §4.4.1, §4.4.2; S2 §4, §6).
 
 S1 has no such table of its own, and that of S0 (Table I) is of other systems. For each promise: kept, broken, or not
 promised; what is not promised may still happen to hold.

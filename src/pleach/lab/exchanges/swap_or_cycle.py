@@ -1,11 +1,11 @@
-"""One exchange of a link, by SwapLinks and by advanced coordinated reconfiguration: which when? (S0 §IV, S1 §4.4.2)
+"""SwapLink against advanced coordinated reconfiguration for one exchange of a link (S0 §IV, S1 §4.4.2).
 
-Both lose, double and reorder nothing. Swaps go one hop at a time through other trees, three brokers at once, and flood
-events among the three meanwhile; the coordinated protocol locks the whole cycle, sends no event twice, and lets those
-wait that come over the new link too early. The trees, latencies, clients and seeds are the same for both: those of
-`workload.py`, and nobody (un)subscribes meanwhile, so that all routing messages are due to the exchange.
+Both lose, duplicate and reorder nothing. Swaps move one hop at a time through other trees, with three brokers each, and
+flood events among the three; the coordinated protocol locks the whole cycle, sends no event twice, and queues events
+that arrive early over the new link. Trees, latencies, clients and seeds are the same for both: those of `workload.py`
+without (un)subscriptions during the exchange, so that all routing messages are due to it.
 
-The rule that follows from it is `overlay.choice.recommended`.
+The resulting rule is `overlay.choice.recommended`.
 """
 
 from __future__ import annotations

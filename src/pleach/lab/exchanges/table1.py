@@ -1,8 +1,8 @@
 """The measured Table I: every protocol that exchanges a link, on the same seeds of one workload.
 
 Each case is one protocol, one order, one length of the cycle and one load; each seed is run twice. In the lively run
-clients (un)subscribe during the exchange: it shows what breaks, and how long things take. In the steady one nobody
-does: it shows what the exchange costs, and which tables it changes.
+clients (un)subscribe during the exchange: it shows violations and durations. In the steady run they do not: it shows
+the cost of the exchange and the tables that it changes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def measure(case: Case, seed: int) -> Iterator[Sample]:
 
 
 def _exchanged(case: Case, seed: int, *, is_lively: bool) -> ExchangeRun | None:
-    """None where it has no end: an algorithm as printed may leave brokers locked, or send where nobody listens."""
+    """None if the exchange does not end: an algorithm as printed may leave brokers locked, or send to closed links."""
     rate = EVENTS_PER_SECOND[str(case["load"])]
     workload = ExchangeWorkload(int(case["cycle"]), events_per_second=rate, is_lively=is_lively)
     scenario = workload_scenario(workload, seed, str(case["protocol"]), Ordering(str(case["ordering"])))

@@ -1,17 +1,17 @@
-"""Watches a run hop by hop: what a reconfiguration costs beside what the trace says it broke.
+"""A witness of a run, hop by hop: the costs of a reconfiguration, which the trace does not have.
 
 S2 §5 counts as overhead, in hops: (un)subscriptions that are exchanged because of the reconfiguration; events that are
 misrouted along obsolete subscriptions; and the protocol's own messages. Here:
 
-- *entries* are Install and Withdraw between brokers. That all of them are due to the exchange is the workload's affair:
-  let nobody (un)subscribe meanwhile.
+- *entries* are Install and Withdraw between brokers. They are all due to the exchange only if the workload has no
+  (un)subscriptions meanwhile.
 - *misrouted* is each hop of an event that did not bring it to a client for the first time: copies that came to a broker
-  to which, or behind which, nobody wants the event (dead ends), and copies that came to a broker which had it already
-  (second copies). In S2 the old link is broken, so that it carries no second copies; here it goes on for a while.
+  without a subscriber at or behind it (dead ends), and copies that came to a broker which had it already
+  (second copies). In S2 the old link is broken, so that it carries no second copies; here it stays in use for a while.
 - *protocol* are the messages that the reconfiguration's own machines own.
 
-Our confirmations (Installed, Settle: decision 3) have no counterpart in the papers. They are counted apart, and stand
-in `control`, which is all that travels between brokers and is no event.
+Our confirmations (Installed, Settle: decision 3) have no counterpart in the papers. They are counted apart, in
+`control`, which is all messages between brokers that are not events.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class EventRoute:
         return Misrouted(dead_ends, len(hops) - len(firsts))
 
     def _useful(self) -> dict[Node, None]:
-        """The brokers on the ways to those that served somebody."""
+        """The brokers on the paths to those that delivered the event."""
         found: dict[Node, None] = {}
         for broker in self.served:
             here: Node | None = broker
@@ -113,7 +113,7 @@ class EventRoute:
 
 
 class RunWitness:
-    """Put one beside a run before it begins, then `finish` it here."""
+    """Attach it to a run before the run begins, then call `finish` here."""
 
     def __init__(self, run: ScenarioRun, *, since: float, cycle: Sequence[Node] = ()) -> None:
         self.run = run
@@ -125,7 +125,7 @@ class RunWitness:
         self._since = since
         self._cycle = frozenset(cycle)
         self._locked_since: dict[Node, float] = {}
-        self._journeys: defaultdict[str, EventRoute] = defaultdict(EventRoute)
+        self._routes: defaultdict[str, EventRoute] = defaultdict(EventRoute)
         for name, broker in run.brokers.items():
             run.sim.add(name, _Eyes(name, broker, self))
         self._on_send, run.sim.on_send = run.sim.on_send, self._sent
@@ -135,12 +135,12 @@ class RunWitness:
         return self.run.finish()
 
     @property
-    def is_anyone_locked(self) -> bool:
+    def is_any_locked(self) -> bool:
         return bool(self._locked_since)
 
     @property
     def misrouted(self) -> Misrouted:
-        found = [journey.misrouted(self._since) for journey in self._journeys.values()]
+        found = [route.misrouted(self._since) for route in self._routes.values()]
         return Misrouted(sum(each.dead_ends for each in found), sum(each.second_copies for each in found))
 
     @property
@@ -158,12 +158,12 @@ class RunWitness:
             return
         self.look(sender, brokers[sender], at)
         if isinstance(message, Deliver):
-            self._journeys[str(message.event.id)].served[sender] = None
+            self._routes[str(message.event.id)].served[sender] = None
         if to not in brokers:
             return
         event = _event_id(message)
         if event:
-            self._journeys[event].hops.append((at, sender, to))
+            self._routes[event].hops.append((at, sender, to))
         elif at >= self._since:
             self._control(sender, to, message)
 
@@ -175,7 +175,7 @@ class RunWitness:
     def arrived(self, sender: Node, to: Node, message: Message) -> None:
         event = _event_id(message)
         if event:
-            self._journeys[event].came_from.setdefault(to, None if isinstance(message, Publish) else sender)
+            self._routes[event].came_from.setdefault(to, None if isinstance(message, Publish) else sender)
 
     def _observed(self, at: float, node: Node, seen: Observe) -> None:
         if self._on_observe:

@@ -1,10 +1,10 @@
-"""One exchange of a link under load: the same network, clients and timeline for every protocol and order of a seed.
+"""The workload of one exchange of a link: the same network, clients and timeline for every protocol and ordering.
 
-A random tree with a cycle of the wanted length; every two brokers that may come to be linked have a latency of their
-own, up to 25 times that of others. Some clients answer at once what they see, and some see both: that is where causal
-order breaks. Listeners have filters that nobody shares, since shared ones would hide a lost entry. Where the workload
-is *lively*, (un)subscriptions come and go during the exchange; where it is *steady*, every routing message is due to
-the exchange. When all is quiet the publishers go on for a while.
+A random tree with a cycle of the wanted length; every possible link has a latency of its own, up to 25 times that of
+others. Some clients reply at once to events, and some receive both: there causal order may break. Listeners have
+distinct filters, since shared ones would hide a lost entry. Where the workload is *lively*, (un)subscriptions come and
+go during the exchange; where it is *steady*, every routing message is due to the exchange. When all is quiet the
+publishers continue for a while.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _publisher(
 
 
 def _answering(topic: int, broker: str) -> ScenarioClient:
-    """Answers are of no topic themselves, so that nobody answers them."""
+    """Replies have no topic, so that they get no replies."""
     reply = Reply(to=f"of = {topic}", attributes={"re": topic}, probability=0.5, delay=Span(0.0, 0.002))
     return ScenarioClient(id=f"answering{topic}", broker=broker, reply=(reply,), subscribe=(f"of = {topic}",))
 

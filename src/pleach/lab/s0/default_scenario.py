@@ -1,14 +1,14 @@
-"""S0 §VI, the default scenario, and what its reconfigurations cost on the wire.
+"""The default scenario of S0 §VI, and meters of the cost of its reconfigurations on the wire.
 
 100 brokers in a random tree, half of them pure forwarders; 100 clients at the others; links of U(1,5) ms; each client
 has 10 different subscriptions, each of which takes 0.1% of all events, and publishes every 750 ms. Events have five
 attributes (0.76 KB), subscriptions five constraints (0.77 KB): attributes with long names make ours as large.
 
 Each attribute has four values, so that there are 4⁵ = 1,024 kinds of events, 0.1% each; a subscription is for one kind.
-None covers another but its equal: routing by identity has the tables that covering would have.
+None covers a different one: identity routing has the same tables as covering.
 
-Where S0 lets every broker know all subscriptions, so that none has to travel in a reconfiguration, ours know none but
-their clients' own and flood: none travels either, and no event is sent where it would not have gone anyway.
+In one case of S0 every broker knows all subscriptions, so that none is sent in a reconfiguration. Ours flood instead:
+brokers know only the subscriptions of their clients, none is sent either, and events go everywhere anyway.
 """
 
 from __future__ import annotations
@@ -194,6 +194,6 @@ class WireMeter:
         return sum(wants) if origin == 1 else (wants[1] or wants[2 - origin]) + wants[2 - origin]
 
     def _wants(self, broker: Node, event: Event) -> bool:
-        """Whether one of its clients wants it, or somebody behind a neighbour that is not of the three."""
+        """Whether a client of the broker subscribes to it, or one behind a neighbour outside the three."""
         found = self._run.brokers[broker].router.destinations(event.attributes, "")
         return any(node not in self.three for node in found)

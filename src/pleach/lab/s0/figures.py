@@ -1,4 +1,4 @@
-"""The figures of S0 §VI, and what they say beside the paper's."""
+"""The figures of S0 §VI, and findings against the paper."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KNOWLEDGE = {PARTIAL: "brokers know a part (identity)", COMPLETE: "nothing has t
 
 
 def _points(summaries: Sequence[Summary], metric: str, varies: str, **wanted: Value) -> list[Summary]:
-    """One curve: the points at which a parameter varies, and the default one; not where nobody subscribes."""
+    """The points at which a parameter varies, and the default one, except where there are no subscriptions."""
     chosen = {"variant": CORRECTED, "knowledge": PARTIAL, **wanted}
     found = [s for value in ("", varies) for s in select(summaries, metric, varies=value, **chosen)]
     return ordered([s for s in found if s.case["subscriptions"]], varies)

@@ -1,4 +1,4 @@
-"""S0 Fig. 12–16: what SwapLink, AddBroker and RemoveBroker cost in the default scenario, and what that depends on.
+"""S0 Fig. 12–16: the cost of SwapLink, AddBroker and RemoveBroker in the default scenario, and its parameters.
 
 SwapLink is measured as published and as corrected (docs/protocols/swaplink.md), which sends copies of flooded events.
 """

@@ -1,11 +1,11 @@
-"""S2's setting (§5): a tree of dispatchers of which some subscribe and all publish, and one link is exchanged.
+"""The setting of S2 §5: a tree of dispatchers that all publish and partly subscribe, and one exchange of a link.
 
-S2 says how many dispatchers there are (up to 200), which share of them subscribes (20% or 80%) and how often each
-publishes (1 or 50 events per second). The rest stands in a report that we do not have, and is our choice: at most four
-neighbours, links of 1 to 5 ms, 140 patterns, six of them wanted by each subscriber, one pattern in each event. Routing
-is by identity, as S2 §2 describes. So shares compare, absolute numbers do not.
+S2 gives the number of dispatchers (up to 200), the share that subscribes (20% or 80%) and the rate of publications (1
+or 50 events per second). The rest is in a report that we do not have, and is our choice: at most four neighbours, links
+of 1 to 5 ms, 140 patterns, six of them per subscriber, one pattern in each event. Routing is by identity, as S2 §2
+describes. So shares are comparable, absolute numbers are not.
 
-The overhead is the witness's: hops of entries, of misrouted events, of the protocol's own messages.
+The overhead is that of `witness.py`: hops of entries, of misrouted events, of the protocol's own messages.
 """
 
 from __future__ import annotations

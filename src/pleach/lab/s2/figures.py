@@ -1,4 +1,4 @@
-"""S2 Fig. 4 and 5 drawn and judged, from what `path.py` measures."""
+"""Figures and findings of S2 Fig. 4 and 5, from the measurements of `path.py`."""
 
 from __future__ import annotations
 

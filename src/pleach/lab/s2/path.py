@@ -1,12 +1,11 @@
-"""S2 Fig. 4 and 5: what the reconfiguration path saves against the strawman, and what load makes of it.
+"""S2 Fig. 4 and 5: savings of the reconfiguration path against the strawman, by size and load.
 
-The setting is that of `dispatchers.py`. All three protocols meet the same trees, subscribers, events and exchanges, so
-that they compare with few of them. What one saves is a share of the strawman's overhead, in hops, both on average over
-all exchanges: single ones that cost the strawman next to nothing count for what they are. The overhead is S2's
-(`witness.py`): (un)subscriptions, misrouted events, the protocol's own messages.
+The setting is that of `dispatchers.py`. All three protocols have the same trees, subscribers, events and exchanges, so
+that few runs suffice. A saving is a share of the strawman's overhead in hops, both averaged over all exchanges. The
+overhead is S2's (`witness.py`): (un)subscriptions, misrouted events, the protocol's own messages.
 
-In S2 the old link is broken from the beginning and carries nothing; here it carries events until it is taken down. What
-comes twice by that is counted apart: the overhead in the figures is without, the judgement says what it is with.
+In S2 the old link is broken from the beginning and carries nothing; here it carries events until it is taken down. The
+resulting second copies are counted apart: figures exclude them, findings give both values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `tree.py` has measured, drawn and judged."""
+"""Figures and findings of the measurements of `tree.py`."""
 
 from __future__ import annotations
 

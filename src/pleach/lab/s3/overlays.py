@@ -1,9 +1,9 @@
-"""Trees over a ring that has settled, as S3 §4.1 takes it: the reference tree, and the rendezvous scheme of S3 §5.
+"""Trees over a settled ring, as in S3 §4.1: the reference tree, and the rendezvous scheme of S3 §5.
 
-Here the ring is the ideal one, with everybody's fingers right, so that ten thousand hosts and hundreds of changes take
-seconds. What the protocol itself does is measured in `protocol.py`.
+The ring is ideal, with correct fingers everywhere, so that ten thousand hosts and hundreds of changes take seconds. The
+protocol itself is measured in `protocol.py`.
 
-Messages of a change: those of the look-ups of all who look for their neighbours anew (each hop, and the answer), and
+Messages of a change: the look-ups of all hosts that search for their neighbours again (each hop, and the answer), and
 the notifications between them; in the rendezvous scheme the join requests.
 """
 

@@ -1,4 +1,4 @@
-"""Rings that the protocol itself makes: hosts that join one by another, come, leave and fail, and look keys up."""
+"""Measurements of the ring protocol: hosts join, leave, fail, and look up keys."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def look_ups(hosts: int, bits: int, seed: int) -> Iterator[Sample]:
 
 
 def _ask(grown: Grown, mode: Mode) -> list[int]:
-    """Anyone looks for any key; the numbers of these look-ups."""
+    """Random hosts look up random keys; returns the numbers of the look-ups."""
     members, random, network = grown.members(), grown.random, grown.network
     return [
         network.look_up(random.choice(members).name, random.randrange(grown.config.circle.size), mode)

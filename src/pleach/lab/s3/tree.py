@@ -1,9 +1,9 @@
-"""S3 Fig. 3 and 4: a tree kept by a ring; how many neighbours hosts get, and how far a change reaches.
+"""S3 Fig. 3 and 4: a tree over a ring; the number of neighbours of hosts, and the reach of a change.
 
-*Trees* are measured as in S3 §4.1, on a ring that has settled: hosts come and go in turn, so that their number stays.
+*Trees* are measured as in S3 §4.1, on a settled ring: hosts join and leave in turn, so that their number is constant.
 The paper has 256 keys, 10 to 120 hosts and the binary tree; here are also more keys and hosts, other degrees, and the
-rendezvous scheme that S3 §5 argues against, all on the same hosts and changes. *Rings* and *churn* are what the
-protocol does: look-ups in rings that have grown to a size, and thousands of joins, leaves and failures.
+rendezvous scheme that S3 §5 argues against, all on the same hosts and changes. *Rings* and *churn* measure
+the protocol: look-ups in rings of a size, and thousands of joins, leaves and failures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Figures and judgements of S4 Fig. 8 to 14: latency on the left, messages per movement on the right.
+"""Figures and findings of S4 Fig. 8 to 14: latency on the left, messages per movement on the right.
 
-S4's brokers went through their tables where covering was on, so that judgements rest on such (`SCANNING`); what brokers
-with an index make of it is said beside.
+The brokers of S4 scan their tables with covering, so findings are based on such (`SCANNING`); values of brokers with an
+index are given as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""S4 Fig. 8 to 14: how long a client's movement takes, and what it costs: the transaction beside the other two ways.
+"""S4 Fig. 8 to 14: latency and messages of a movement, by the transaction and the two other protocols.
 
 The setting is that of `movers.py`; the transaction is on simple routing, as in S4, the others on covering. The covering
-protocol is measured twice: with brokers that find what covers by an index, and with such as go through their tables.
+protocol is measured twice: with brokers that have a cover index, and with brokers that scan their tables.
 """
 
 from __future__ import annotations

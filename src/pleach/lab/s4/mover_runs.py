@@ -1,7 +1,7 @@
-"""Clients that move, pause, and move again, in the simulator: how long each movement takes, and what it costs.
+"""Runs of clients that move, pause, and move again: the duration and the messages of each movement.
 
-As in S4 a slow protocol gets fewer movements done, for who moves does not begin the next one meanwhile. The beginning
-is left out, and movements that began in time are waited for to the end.
+As in S4 a slow protocol completes fewer movements, since a client waits for the end of each. The warm-up is left out,
+and the run waits for movements that began before its end.
 """
 
 from __future__ import annotations

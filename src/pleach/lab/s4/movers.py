@@ -1,20 +1,20 @@
-"""S4's setting (§5): fourteen brokers, clients that go to and fro between 1 and 13, or 2 and 14, ten seconds apart.
+"""The setting of S4 §5: fourteen brokers, clients that move between 1 and 13, or 2 and 14, every ten seconds.
 
 Subscriptions come in families, as in S4 Fig. 7: the workload says which of a family covers which, and families have
-nothing in common. S4 draws ten subscriptions and gives them to 400 clients. How many of them one root hides, it does
-not say; with ten to a family it is nine, and with one family of all clients 399. Both are measured: all depends on it.
-Odd subscriptions begin at broker 1, even ones at broker 2, as in S4.
+nothing in common. S4 draws ten subscriptions and gives them to 400 clients. It does not give the number that one root
+covers; with ten to a family it is nine, with one family of all clients 399. Both are measured. Odd subscriptions begin
+at broker 1, even ones at broker 2, as in S4.
 
 Brokers take a time for each message, one after the other (`service`). S4 has no figure for it, and without one floods
-cost nothing. Ours is bounded by what S4 reports: 1,000 clients, a hundred movements a second, did not slow the
+cost nothing. Ours follows from a report of S4: 1,000 clients, a hundred movements a second, did not slow the
 transaction down. A broker in the middle handles eight messages of each of our movements, hence 1 ms.
 
-PADRES, in which S4 measured, goes through a broker's subscriptions for each one that comes or goes while covering is
-on, once for each neighbour; the transaction was measured without covering, where there is nothing to compare. S4 has no
-figure for that either. `scan_us` is what one of them takes, in microseconds: none, as with an index such as ours, or
-5, which is less than the 16 that one comparison takes in our own Python. All depends on that, too.
+PADRES, which S4 measured, scans a broker's subscriptions for each one that comes or goes with covering, once for each
+neighbour; the transaction was measured without covering, where there is nothing to compare. S4 has no figure for that
+either. `scan_us` is what one of them takes, in microseconds: none, as with an index such as ours, or 5, which is less
+than the 16 that one comparison takes in our own Python.
 
-S4 says nothing of publishers, nor of latencies in its cluster: nobody publishes here, and links take 0.2 ms.
+S4 gives neither publishers nor latencies of its cluster: there are no publishers here, and links take 0.2 ms.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ways to move that S4's figures set beside each other, and what was measured of each."""
+"""The movement protocols that the figures of S4 compare, and their measurements."""
 
 from __future__ import annotations
 

@@ -9,24 +9,23 @@
                verdicts ◄──── spurious        duplicate, fifo   causality, losses
 
 Both oracles give the same verdicts, violation by violation (tests/spark/test_audit_agrees.py); where a rule needs what
-a join cannot do, records pass by in order through the functions of the reference itself. Nothing grows with the trace
-on the driver but the violations.
+a join cannot do, records are passed in order to functions of the reference. Only violations grow with
+the trace on the driver.
 
-sources.py        the files, ours or another's; every record with its place
+sources.py        the files; every record with its position
 inspection.py     which runs lie in their total order already
 sequence.py       indices; the others are sorted
-overview.py       drains, faults, filters: small, on the driver
+overview.py       drains, faults, filters, on the driver
 subscriptions.py  one row per subscription
 publications.py   one row per attempt to publish, with the filters that match
 deliveries.py     one row per delivery, beside its publication; spurious, duplicate, fifo
-respelling.py     attributes that are written another way, or are others
 causality.py      causal order: a fold over what can matter
-losses.py         what was owed and not got
-suspensions.py    what faults excuse
-findings.py       the common form of what the rules find
-verdicts.py       … of each run, as the reference would say it
-job.py            all of it, in order
-around.py         a violation with the records around it
-batches.py        rows through `mapInArrow`
-checkpoints.py    results between two steps
+losses.py         events that were owed and not delivered
+suspensions.py    violations within faults
+broker_losses.py  losses with brokers that died for good
+findings.py       violations in a common form
+verdicts.py       the verdict on each run
+job.py            the whole audit
+violation_context.py  a violation with the records around it
+dataframes.py     rows through `mapInArrow`, and checkpoints
 """

@@ -1,7 +1,7 @@
-"""Losses with brokers that never returned, set apart as the reference does (trace/broker_losses.py).
+"""Losses with brokers that died for good, excused by the rule of the reference (trace/broker_losses.py).
 
-Which losses there are is known by now, and they are few. So what the records say of their events, and of who was whose
-neighbour when a broker died, is put together on the driver, by the reference's own rule.
+The losses are known at this step and few. So the records of their events, and of the neighbours of dead brokers, are
+collected on the driver and judged by the reference.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pleach.trace.broker_losses import DIED, GIVEN_UP, HELD, LINKED, Deaths, set
 from pleach.trace.records import Record, RecordKind
 from pleach.trace.verdict import Rule, Verdict
 
-TELLING_MAX = 5_000_000  # records on the driver: per death each node of the network, and each copy of a lost event
+DEATH_RECORDS_MAX = 5_000_000  # on the driver
 
 
 def without_departures(spark: SparkSession, records: DataFrame, verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -25,15 +25,16 @@ def without_departures(spark: SparkSession, records: DataFrame, verdicts: Sequen
     lost = sorted({(v.run, each.event) for v in verdicts for each in v.violations if each.rule is Rule.LOST})
     if not lost:
         return list(verdicts)
-    rows = _telling(records, spark.createDataFrame(lost, "run string, event string")).limit(TELLING_MAX + 1).collect()
-    if len(rows) > TELLING_MAX:
-        raise SparkError(f"more than {TELLING_MAX:,} records tell of deaths: judge fewer runs at a time")
+    found = _death_records(records, spark.createDataFrame(lost, "run string, event string"))
+    rows = found.limit(DEATH_RECORDS_MAX + 1).collect()
+    if len(rows) > DEATH_RECORDS_MAX:
+        raise SparkError(f"more than {DEATH_RECORDS_MAX:,} records of deaths: judge fewer runs at a time")
     deaths = {run: Deaths.read(told) for run, told in _by_run(rows).items()}
     return [set_apart(deaths[v.run], v) if v.run in deaths else v for v in verdicts]
 
 
-def _telling(records: DataFrame, lost: DataFrame) -> DataFrame:
-    """What became of copies of lost events, and the trees in which brokers died."""
+def _death_records(records: DataFrame, lost: DataFrame) -> DataFrame:
+    """Records of copies of lost events, and of the trees in which brokers died."""
     kind, detail = f.col("kind"), f.col("detail")
     is_state, is_fault = kind == RecordKind.STATE.value, kind == RecordKind.FAULT.value
     of_event = (is_fault & (detail == DIED)) | (is_state & ((detail == HELD) | detail.startswith(GIVEN_UP)))

@@ -1,10 +1,10 @@
-"""Causal order: what a client knows travels with the events that it publishes, over any number of hops.
+"""Causal order: the causal past of a client is that of all events that it got, over any number of hops.
 
-That is a fold over a whole run, not a join: the knowledge that an event carries is known only when all before it has
-been read. So the deliveries of a run pass in order through the reference's own `ClientHistory`, one task per run.
-Joins and aggregates take away what cannot matter beforehand, which on most traces is nearly everything:
+This needs a fold over a whole run, not a join: the causal past of an event is known only when all records before it
+are read. So the deliveries of a run pass in order through the reference's own `ClientHistory`, one task per run.
+Joins and aggregates first remove deliveries that cannot matter, which on most traces are nearly all:
 
-- a *talker* publishes after it has got something; only talkers' events carry knowledge of others;
+- a *talker* publishes after it has got something; only their events have a past with events of others;
 - a *source* is a publisher from whom a talker got something; only of sources can others know;
 - a *hearer* gets something from a talker; only hearers, and talkers, can know of what they have not got.
 
@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pleach.spark.audit.batches import batches_of, rows_of
-from pleach.spark.audit.checkpoints import kept
+from pleach.spark.audit.dataframes import batches_of, kept, rows_of
 from pleach.spark.audit.findings import Cause, findings, nothing_found
 from pleach.spark.audit.publications import SHIFT
 from pleach.spark.lake import spark_schema

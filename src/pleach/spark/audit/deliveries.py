@@ -1,12 +1,18 @@
-"""Deliveries, each beside the publication that it is of, and what is wrong with them: spurious, duplicate, fifo."""
+"""Deliveries joined with their publications, and their violations: spurious, altered, duplicate, fifo."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from pleach.spark.audit.checkpoints import kept
+from pleach.errors import TraceError
+from pleach.spark.audit.dataframes import batches_of, kept, rows_of
 from pleach.spark.audit.findings import Cause, findings
+from pleach.spark.lake import spark_schema
+from pleach.trace.oracle import altered
 from pleach.trace.records import RecordKind
 from pleach.trace.verdict import Rule
 
@@ -127,3 +133,43 @@ def out_of_order(settled: DataFrame) -> DataFrame:
     cause = f.when(duplicate, Cause.GOT_BEFORE).otherwise(f.lit(Cause.GOT_LATER_ONE))
     other = f.when(duplicate, "").otherwise(f.col("highest"))
     return findings(settled.where(f.col("rule").isNotNull()), f.col("rule"), cause, other=other)
+
+
+KEPT = {
+    "run": "string",
+    "index": "int64",
+    "at": "double",
+    "client": "string",
+    "event": "string",
+    "published_at": "double",
+}
+COLUMNS = {**KEPT, "different": "bool", "refusal": "string"}
+
+
+def compared(delivered: DataFrame, subscribed: DataFrame) -> DataFrame:
+    """Compares only events that the client subscribed to: the others are spurious already."""
+    doubtful = delivered.where(f.col("came").isNotNull())
+    wanted = doubtful.join(f.broadcast(subscribed), wanted_by(doubtful, subscribed), "left_semi")
+    return wanted.select(*KEPT, "sent", "came").mapInArrow(_compare, spark_schema(COLUMNS))
+
+
+def altered_deliveries(respelt: DataFrame) -> DataFrame:
+    return findings(respelt.where("different"), Rule.SPURIOUS, f.lit(Cause.ALTERED))
+
+
+def refused_attributes(respelt: DataFrame) -> DataFrame:
+    return respelt.where(f.col("refusal") != "").select(
+        "run", "index", f.lit(0).cast("bigint").alias("step"), "refusal"
+    )
+
+
+def _compare(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches_of(map(_compare_row, rows_of(batches)), COLUMNS)
+
+
+def _compare_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    *kept, sent, came = row
+    try:
+        return (*kept, altered(sent, came), "")
+    except TraceError as error:
+        return (*kept, False, str(error))

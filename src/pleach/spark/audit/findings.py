@@ -1,4 +1,4 @@
-"""What the rules find, in one form: a row that a `Violation` can be made of."""
+"""Findings of the rules in a common form: one row per `Violation`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pleach.trace.verdict import Rule, Violation
 
 
 class Cause(StrEnum):
-    """Why; the value is the reason for people."""
+    """The cause; its value is the reason in the report."""
 
     NEVER_PUBLISHED = "it was never published"
     PUBLISHED_LATER = "it was published only later"

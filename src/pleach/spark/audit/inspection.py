@@ -1,10 +1,10 @@
-"""A first look at the files: which runs are in them, and which lie there in their total order already.
+"""Inspection of the files: which runs they contain, and which of these are in total order already.
 
-A run that one process wrote as it went does. Its records are then numbered by their places alone, without sorting
-anything: on the largest traces this is what makes an audit linear and parallel within one run. Whatever leaves a doubt
-makes a run *disorderly*; sequence.py then sorts it as the reference would, and says what is wrong with it.
+A run that one process wrote during the run is in order. Its records are numbered by position, without sorting: on the
+largest traces this makes an audit linear and parallel within one run. Any doubt makes a run *disorderly*; sequence.py
+then sorts it as the reference does, and reports its errors.
 
-Files are looked at in chunks, each by itself; what adjoining chunks say is put together on the driver.
+Files are inspected in chunks; the results of adjoining chunks are merged on the driver.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KINDS = frozenset(RecordKind)
 
 
 class RunExtent(msgspec.Struct, frozen=True):
-    """What a chunk says of a run: where its records lie, and how they begin and end."""
+    """The part of a run in a chunk: position, first and last records."""
 
     run: str
     first: int  # place
@@ -92,7 +92,7 @@ def _chunks(source: TraceFile) -> Iterator[Chunk]:
 
 
 def look_at(chunk: Chunk) -> list[RunExtent]:
-    """What a chunk says of each run in it."""
+    """The extent of each run in a chunk."""
     if not chunk.plain:
         return [RunExtent(run, chunk.first, chunk.first, 0, orderly=False) for run in sorted(_runs_of(chunk))]
     table = _read(chunk)
@@ -216,7 +216,7 @@ def _placed(run: str, parts: Sequence[RunExtent]) -> RunPlace:
 
 
 def _go_on(parts: Sequence[RunExtent]) -> bool:
-    """Whether each chunk takes up where the one before it ended, in place, time and numbers."""
+    """Whether each chunk continues the one before it in position, time and numbers."""
     last: dict[str, int] = {}
     open_outcomes: frozenset[str] = frozenset()
     before: RunExtent | None = None

@@ -1,4 +1,4 @@
-"""From files to verdicts: the jobs in their order."""
+"""The audit: from files to verdicts, step by step."""
 
 from __future__ import annotations
 
@@ -12,11 +12,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pleach.errors import TraceError
-from pleach.spark.audit.altered_attributes import altered_deliveries, compared, refused_attributes
 from pleach.spark.audit.broker_losses import without_departures
 from pleach.spark.audit.causality import causal
-from pleach.spark.audit.checkpoints import kept
-from pleach.spark.audit.deliveries import deliveries, out_of_order, settle, suspects, unreal, unwanted
+from pleach.spark.audit.dataframes import kept
+from pleach.spark.audit.deliveries import (
+    altered_deliveries,
+    compared,
+    deliveries,
+    out_of_order,
+    refused_attributes,
+    settle,
+    suspects,
+    unreal,
+    unwanted,
+)
 from pleach.spark.audit.inspection import RunPlace, inspect
 from pleach.spark.audit.losses import losses
 from pleach.spark.audit.overview import RunOverview, overview
@@ -47,7 +56,7 @@ OnStep = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Audit:
-    """The verdicts, and the records for whoever wants to look closer."""
+    """The verdicts, and the records for explanations."""
 
     verdicts: list[Verdict]
     records: DataFrame
@@ -60,7 +69,7 @@ def audit(
     *,
     on_step: OnStep = lambda _step: None,
 ) -> Audit:
-    """Judges all runs under a path. Raises TraceError or LakeError where there is nothing that can be read."""
+    """Judges all runs under a path. Raises TraceError or LakeError if nothing can be read."""
     sources = sources_of(trace_files(path))
     promised = None if ordering is None else Ordering(ordering)
     with explained("the audit"), partitioned(spark, sum(source.rows for source in sources)):
@@ -134,7 +143,7 @@ def _drains(
 
 
 def _partitions(cores: int, rows: int) -> int:
-    """Small traces are quickest in one piece; large ones keep all cores busy."""
+    """One partition for small traces, one per core or more for large ones."""
     return 1 if rows < ROWS_PER_PARTITION else min(max(cores, rows // ROWS_PER_PARTITION), PARTITIONS_MAX)
 
 
@@ -145,7 +154,7 @@ def partitioned(spark: SparkSession, rows: int) -> Iterator[None]:
     chosen = {
         "spark.sql.shuffle.partitions": str(_partitions(cores, rows)),
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
-        "spark.sql.adaptive.enabled": "false",  # it would merge partitions, and what fits together would not any more
+        "spark.sql.adaptive.enabled": "false",  # it would merge partitions and break co-partitioning
     }
     before = {name: str(spark.conf.get(name)) for name in chosen}
     for name, value in chosen.items():

@@ -1,4 +1,4 @@
-"""Lost events: owed to a subscription, not got by its client until the final drain, and no excuse.
+"""Lost events: owed to a subscription, not delivered to its client by the final drain, and not excused.
 
 publications × subscriptions ──► owed ── got? ──► missed ── why owed? ──► lost
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from pleach.spark.audit.checkpoints import kept
+from pleach.spark.audit.dataframes import kept
 from pleach.spark.audit.findings import COLUMNS, Cause, nothing_found
 from pleach.trace.verdict import Ordering, Rule
 
-REASONS = (Cause.NOT_ENDED, Cause.DRAINED, Cause.OVERTAKEN)  # in the order in which they are looked for
+REASONS = (Cause.NOT_ENDED, Cause.DRAINED, Cause.OVERTAKEN)  # in order of precedence
 KEYS = ["run", "event", "index", "client"]
 
 
@@ -63,7 +63,7 @@ def _because(missed: DataFrame, cause: Cause) -> DataFrame:
 
 
 def _accepted(delivered: DataFrame, tried: DataFrame, runs: DataFrame) -> DataFrame:
-    """Publications that the network had taken over before the final drain: acknowledged, or given to anyone."""
+    """Publications that the network had accepted before the final drain: acknowledged, or delivered once."""
     given_out = (
         delivered.where(f.col("real"))
         .groupBy("run", "event", f.col("published").alias("index"))

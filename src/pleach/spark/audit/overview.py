@@ -1,4 +1,4 @@
-"""What must be known of whole runs to judge their records: small, and on the driver."""
+"""Facts about whole runs that the rules need; small, on the driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = [RecordKind.DRAIN.value, RecordKind.FAULT.value]
 
 @dataclass(slots=True)
 class RunOverview:
-    """`survey` is the reference's own, without what it keeps per event; `refusal` says why nothing can be judged."""
+    """`survey` is the first pass of the reference without its state per event; `refusal`: why it cannot be judged."""
 
     survey: FirstPass
     records: int

@@ -1,7 +1,7 @@
-"""Publications: one row per attempt to publish an event, with its place in its publisher's row and what became of it.
+"""Publications: one row per attempt to publish an event, with its position in its publisher's order and its result.
 
 publish ── publish_fail ── publish ── publish_ack          two attempts of one id:
-│ since = none … until ────│ since … until = none           whatever lies between belongs to the first
+│ since = none … until ────│ since … until = none           records in between belong to the first
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 from pleach.core.events.event import EventId
 from pleach.errors import EventError, TraceError
-from pleach.spark.audit.batches import batches_of, rows_of
+from pleach.spark.audit.dataframes import batches_of, rows_of
 from pleach.spark.lake import spark_schema
 from pleach.trace.candidates import Candidates
 from pleach.trace.records import RecordKind

@@ -1,8 +1,8 @@
 """Every record's index in the total order of its run (trace/order.py).
 
 Orderly runs (inspection.py) are numbered by their places. The others are sorted by time and place, one task per run,
-and pass by once: an instant at a time is in memory, untangled and checked by the reference's own functions. The first
-record that cannot be in any order carries the reason; nothing else of such a run is judged.
+and read once: one instant at a time is in memory, ordered and checked by functions of the reference. The first record
+that fits no order carries the reason; such a run is not judged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pleach.errors import TraceError
-from pleach.spark.audit.batches import batches_of, rows_of
+from pleach.spark.audit.dataframes import batches_of, rows_of
 from pleach.spark.audit.inspection import RunPlace
 from pleach.spark.audit.sources import PLACE
 from pleach.spark.lake import spark_schema

@@ -1,8 +1,8 @@
-"""The files of a trace, as Spark reads them: every record once, in our schema, with its place.
+"""The files of a trace in Spark: every record once, in our schema, with its position.
 
-A record's *place* is its row number over all files, files in the order of their paths: what rule 2 of the total order
-(trace/order.py) goes by. Files in our own schema are read by Spark itself. What others write in other widths, nested
-or with columns missing goes through the reader of the reference, on executors: slower, and the same in every detail.
+The position of a record is its row number over all files in the order of their paths, as rule 2 of the total order
+(trace/order.py) needs it. Spark reads files in our own schema itself. Files with other types, nested columns or missing
+columns go through the reader of the reference, on executors: slower, with the same results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql import functions as f
 from pleach.errors import TraceError
 from pleach.lake.arrow import load_arrow
 from pleach.lake.manifest import columns_of
-from pleach.spark.audit.batches import batches_of, rows_of
+from pleach.spark.audit.dataframes import batches_of, rows_of
 from pleach.spark.lake import spark_schema
 from pleach.trace.parquet import COLUMNS, MAY_NOT_BE_NULL, records_in
 

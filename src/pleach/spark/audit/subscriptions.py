@@ -1,7 +1,7 @@
 """Subscriptions, from `subscribe` to `unsubscribe_ack`: one row each, with the indices of its records.
 
 Which acknowledgement belongs to which request depends on all requests under one name before it, so the records of a
-name pass by in order, through the reference's own ledger. A name at a time is in memory.
+name are passed in order to the ledger of the reference. One name at a time is in memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from pleach.errors import TraceError
-from pleach.spark.audit.batches import batches_of, rows_of
+from pleach.spark.audit.dataframes import batches_of, rows_of
 from pleach.spark.audit.publications import ALWAYS
 from pleach.spark.lake import spark_schema
 from pleach.trace.explain import OF_SUBSCRIPTIONS

@@ -1,4 +1,4 @@
-"""Faults that suspend the checks for a while: what falls into them is set aside, and counted."""
+"""Faults that suspend the checks: violations within them are set aside and counted."""
 
 from __future__ import annotations
 

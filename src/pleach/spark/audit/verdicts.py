@@ -1,4 +1,4 @@
-"""What the jobs found, as the reference would say it: one verdict per run."""
+"""One verdict per run, equal to that of the reference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pleach.spark.audit.overview import RunOverview
 from pleach.trace.oracle import why_unusable
 from pleach.trace.verdict import Counts, Ordering, Verdict, Violation
 
-FINDINGS_MAX = 1_000_000  # on the driver: a network that breaks its promises more often is known to be broken
+FINDINGS_MAX = 1_000_000  # on the driver
 
 Numbers = Mapping[str, Counter[str]]  # per run, by the names of `Counts`
 
@@ -48,8 +48,8 @@ def _people(pairs: DataFrame, taken: DataFrame) -> DataFrame:
     """How many clients a run has: who subscribes, who gets events, and who published those."""
     subscribing = taken.where(f.col("asked").isNotNull()).select("run", "client")
     publishing = pairs.where(f.col("publisher").isNotNull()).select("run", "publisher")
-    everybody = pairs.select("run", "client").union(publishing).union(subscribing).distinct()
-    return everybody.groupBy("run").agg(f.count("*").alias("clients"))
+    clients = pairs.select("run", "client").union(publishing).union(subscribing).distinct()
+    return clients.groupBy("run").agg(f.count("*").alias("clients"))
 
 
 def verdicts_of(
@@ -81,9 +81,7 @@ def _first_refusals(refused: DataFrame) -> dict[str, str]:
 def _found(judged: DataFrame) -> dict[str, list[Row]]:
     rows = judged.limit(FINDINGS_MAX + 1).collect()
     if len(rows) > FINDINGS_MAX:
-        raise SparkError(
-            f"more than {FINDINGS_MAX:,} violations: judge fewer runs at a time, or look at one of them first"
-        )
+        raise SparkError(f"more than {FINDINGS_MAX:,} violations: judge fewer runs at a time")
     by_run: dict[str, list[Row]] = defaultdict(list)
     for row in sorted(rows, key=noticed):
         by_run[row.run].append(row)

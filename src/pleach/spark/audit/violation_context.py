@@ -1,4 +1,4 @@
-"""Violations with the records around them: as a table, and as the lines that the reference gives."""
+"""Explanations of violations with the records around them, equal to those of the reference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OF_RUN = [RecordKind.DRAIN.value, RecordKind.FAULT.value]
 
 
 def records_around(records: DataFrame, run: str, violations: Sequence[Violation]) -> DataFrame:
-    """The records that can have to do with these violations of a run."""
+    """The records that may concern these violations of a run."""
     events = sorted({event for one in violations for event in (one.event, one.other) if event})
     clients = sorted({one.client for one in violations})
     of_client = f.col("who").isin(clients) & f.col("kind").isin([*sorted(OF_SUBSCRIPTIONS), RecordKind.MOVE.value])

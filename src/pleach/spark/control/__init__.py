@@ -1,5 +1,5 @@
-"""The control loop on Spark: what live brokers saw, as a stream; the search over executors (docs/protocols/improve.md).
+"""The control loop on Spark: telemetry of brokers as a stream, the search over executors (docs/protocols/improve.md).
 
-The loop itself is `operate/improve.py`; here is an engine for it. `telemetry.py` writes and reads what brokers have
-seen, `engine.py` makes flows and plans of it.
+The loop itself is `operate/improve.py`; this package is an engine for it. `telemetry.py` writes and reads reports of
+brokers, `engine.py` computes flows and plans.
 """

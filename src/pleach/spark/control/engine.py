@@ -1,10 +1,10 @@
-"""An engine of the control loop: each look is a file, Structured Streaming takes it, and a micro-batch makes flows.
+"""An engine of the control loop: each round writes a file, which Structured Streaming turns into flows.
 
     sightings ──▶ look-000000017.parquet ──readStream──▶ micro-batch ──▶ flows of the window ──▶ search over executors
 
-A micro-batch says what is new; the window that it ends also has rows of looks before, which are read again from their
-files. Aggregating them in the stream's own state instead would need a watermark: what a slow broker tells late would
-be dropped, and every plan would come later by the delay that is to prevent it.
+A micro-batch has the new rows; the window that it ends also has rows of earlier rounds, which are read again from their
+files. Aggregation in the state of the stream would need a watermark: late rows of a slow broker would be dropped, and
+every plan would be delayed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SparkEngine:
         self._recent: list[tuple[Path, float]] = []  # files, and the latest time in each
 
     def warm_up(self) -> None:
-        """The first query of a session takes long: better before the first look than after it."""
+        """Run the first query, which takes long, before the first round."""
         pair = Topology.of([("a", "b")])
         self._pick([], 0.0, 0.0)
         self._searched(SearchTask(Problem((), Prices().costs(pair.brokers), DEGREE_MIN), pair, 1), 1)

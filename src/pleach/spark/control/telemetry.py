@@ -1,4 +1,4 @@
-"""What brokers have seen, as Parquet: one file per look, so that a stream takes each once."""
+"""Telemetry of brokers as Parquet: one file per round, so that a stream reads each once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUFFIX = ".parquet"
 
 
 def write_sightings(sightings: Sequence[Sighting], directory: Path, number: int) -> Path:
-    """Complete or not at all: a stream overlooks names that begin with a dot."""
+    """Write a file atomically: a stream ignores names that begin with a dot."""
     arrow = load_arrow()
     schema = arrow.schema([(name, arrow_type(kind)) for name, kind in COLUMNS.items()])
     columns = {name: [getattr(each, name) for each in sightings] for name in COLUMNS}

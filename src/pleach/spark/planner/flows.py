@@ -1,7 +1,7 @@
-"""Which brokers' events are consumed at which brokers, exactly: every event of a trace counts, in the flow of its own.
+"""Flows: how many events go from which broker to which set of brokers, counted over all events of a trace.
 
-A client's records do not name its broker. It is where the run's outline says, then where the client last moved or sent
-something to; a client's own numbering of its records tells which came first.
+Records of clients do not name a broker. A client starts at the broker of the run's outline, and is then at the broker
+that it last moved to or sent a message to, in the order of its own records.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pleach.trace.records import RecordKind
 FROM_CLIENTS = ("Attach", "Publish", "Subscribe", "Unsubscribe")  # messages that go to a client's broker only
 HOMES_SCHEMA = "run string, who string, home string"
 FLOWS_MAX = 200_000
-STRANGERS_SHOWN = 5
+UNPLACED_SHOWN = 5
 
 
 def at_brokers(records: DataFrame, homes: DataFrame) -> DataFrame:
@@ -65,7 +65,7 @@ def counted(events: DataFrame) -> DataFrame:
 
 def flows_in(placed: DataFrame) -> tuple[Flow, ...]:
     """All flows, in an order of their own. Raises TraceError where they cannot be known."""
-    _refuse_strangers(placed)
+    _refuse_unplaced(placed)
     rows = placed.transform(by_event).transform(counted).limit(FLOWS_MAX + 1).collect()
     if len(rows) > FLOWS_MAX:
         raise TraceError(f"more than {FLOWS_MAX:,} sets of brokers share events; plan from fewer runs (--run)")
@@ -76,11 +76,9 @@ def _flow(row: Row) -> Flow:
     return Flow(row["publisher"], frozenset(row["subscribers"]), float(row["events"]))
 
 
-def _refuse_strangers(placed: DataFrame) -> None:
+def _refuse_unplaced(placed: DataFrame) -> None:
     lost = placed.where(f.col("broker").isNull()).select("run", "who").distinct()
-    found = lost.orderBy("run", "who").limit(STRANGERS_SHOWN).collect()
+    found = lost.orderBy("run", "who").limit(UNPLACED_SHOWN).collect()
     if found:
         names = ", ".join(f"{row['who']} (run {row['run']})" for row in found)
-        raise TraceError(
-            f"nothing tells at which broker these clients are: {names}; record sends, or leave the run out"
-        )
+        raise TraceError(f"the broker of these clients is unknown: {names}; record sends, or leave the run out")

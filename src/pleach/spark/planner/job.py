@@ -1,4 +1,4 @@
-"""From a lake to exchanges in order: the traffic, the tree that it goes over, a cheaper one, and the way there."""
+"""The planning job: from a lake to the traffic, its tree, a cheaper one, and the plan between them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import TraceError
 from pleach.scenario.initial_tree import OUTLINE, InitialTree, read_initial_tree, tree_after
-from pleach.spark.audit.checkpoints import kept
+from pleach.spark.audit.dataframes import kept
 from pleach.spark.audit.job import partitioned
 from pleach.spark.audit.sources import read_records, sources_of
 from pleach.spark.job_errors import explained
@@ -41,7 +41,7 @@ OnStep = Callable[[str, float], None]  # what, and how much of it is done, from 
 
 @dataclass(frozen=True)
 class Planned:
-    """`yardstick`: every event on a tree of its own (S1 §5.6), which no single tree comes down to, as a rule."""
+    """`yardstick`: the cost with a separate tree per event (S1 §5.6), a lower bound."""
 
     problem: Problem
     ends: tuple[SearchEnd, ...]  # of all starts
@@ -89,20 +89,20 @@ def planned(
     spark: SparkSession,
     traffic: TracedTraffic,
     prices: Prices,
-    wish: PlannerOptions,
+    options: PlannerOptions,
     on_step: OnStep = lambda _name, _share: None,
 ) -> Planned:
     """The best tree that many searches find, and the way to it."""
-    problem = Problem(traffic.flows, prices.costs(traffic.tree.brokers), wish.degree_max)
-    task = SearchTask(problem, traffic.tree, wish.seed)
+    problem = Problem(traffic.flows, prices.costs(traffic.tree.brokers), options.degree_max)
+    task = SearchTask(problem, traffic.tree, options.seed)
     with explained("the search"):
-        ends = searched_on_spark(spark, task, wish.starts, lambda done: on_step(STEPS[2], done / wish.starts))
-    return concluded(task, ends, wish)
+        ends = searched_on_spark(spark, task, options.starts, lambda done: on_step(STEPS[2], done / options.starts))
+    return concluded(task, ends, options)
 
 
-def concluded(task: SearchTask, ends: Sequence[SearchEnd], wish: PlannerOptions) -> Planned:
+def concluded(task: SearchTask, ends: Sequence[SearchEnd], options: PlannerOptions) -> Planned:
     best = best_of(end.found for end in ends)
-    order = ExchangeOrder.of(task.current, best.tree, task.problem, exchanges_max=wish.exchanges_max)
+    order = ExchangeOrder.of(task.current, best.tree, task.problem, exchanges_max=options.exchanges_max)
     return Planned(task.problem, tuple(ends), order, lower_bound(task.problem.flows, task.problem.costs))
 
 
@@ -127,7 +127,7 @@ def _outlines(lake: Path, runs: Collection[str]) -> dict[str, InitialTree]:
 def _tree(outlines: dict[str, InitialTree], records: DataFrame) -> Topology:
     """The one tree that all runs have ended with."""
     if not outlines:
-        raise TraceError("the runs do not tell which tree they ran on; give --via, or --tree")
+        raise TraceError("the tree of the runs is unknown; give --via or --tree")
     told = records.where((f.col("kind") == RecordKind.STATE.value) & f.col("detail").startswith("operation "))
     notes: dict[str, list[tuple[Node, str]]] = {run: [] for run in outlines}
     for row in told.orderBy("run", "at", "node", "n").select("run", "node", "detail").collect():
@@ -145,6 +145,6 @@ def _tree(outlines: dict[str, InitialTree], records: DataFrame) -> Topology:
 
 def _refuse_unknown(flows: Sequence[Flow], tree: Topology) -> None:
     if not flows:
-        raise TraceError("nothing was published in these runs, so that any tree is as good; choose others (--run)")
+        raise TraceError("nothing was published in these runs; choose others (--run)")
     for name in sorted({member for flow in flows for member in flow.members} - {*tree.brokers}):
         raise TraceError(f"clients were at broker {name!r}, which is not in the tree; leave that run out (--run)")

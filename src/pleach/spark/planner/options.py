@@ -1,4 +1,4 @@
-"""What is asked of the planner. Apart from the job, so that whoever asks need not load Spark to know the defaults."""
+"""Options of the planner, apart from the job, so that the command line can show defaults without Spark."""
 
 from __future__ import annotations
 

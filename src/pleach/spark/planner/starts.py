@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from pleach.core.optimise.search import Rank, SearchResult
 from pleach.core.optimise.search_starts import SearchEnd, SearchTask, searched
 from pleach.core.overlay.plans.topology import Topology
-from pleach.spark.audit.batches import batches_of, rows_of
+from pleach.spark.audit.dataframes import batches_of, rows_of
 from pleach.spark.lake import spark_schema
 
-STARTS_PER_CORE = 4  # in one job: after each of them the progress is told
+STARTS_PER_CORE = 4  # in one job; progress is reported after each job
 COLUMNS = {"number": "int64", "excess": "int64", "cost": "double", "links": "list<string>"}
 
 

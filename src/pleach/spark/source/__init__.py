@@ -1,4 +1,4 @@
-"""`format("pleach")`: recorded events, live streams, and a sink, for Spark's Python Data Source API."""
+"""The data source `format("pleach")`: recorded events, live streams, and a sink, for Spark's Python Data Source API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded events: the publish records of traces that match a filter. Only those leave the source.
+"""The batch reader: recorded events of traces that match a filter, applied at the source.
 
 The filter is an option and not pushed down from `DataFrame.filter`: Spark keeps the plan of a DataFrame's first use,
 and a second use with another filter would get the rows of the first one.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 class BatchReader(DataSourceReader):
     def __init__(self, options: BatchOptions, schema: StructType) -> None:
-        RowSchema(schema)  # so that a column that cannot be filled is named at once
+        RowSchema(schema)  # raises at once for a column that cannot be filled
         self._options = options
         self._schema = schema
 

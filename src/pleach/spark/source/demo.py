@@ -1,4 +1,4 @@
-"""A demonstration: three brokers, a publisher, and a stream that reads what it wants while a link is swapped.
+"""A demonstration: three brokers, a publisher, and a stream that reads its events while a link is swapped.
 
 p ──▶ a ── b ── c       swapped in the middle of it: a ── c ── b        stream: symbol = 'IBM' at b, the rest at c
 """
@@ -55,33 +55,33 @@ class DemoOutcome(msgspec.Struct, frozen=True):
 
 
 class DemoReporter(msgspec.Struct, frozen=True):
-    """Who is told how it goes."""
+    """Callbacks for progress."""
 
     stage: Callable[[str], None]
     batch: Callable[[int, Sequence[QuoteRow]], None]
 
 
-def run_demo(seconds: float, master: str, audience: DemoReporter) -> DemoOutcome:
+def run_demo(seconds: float, master: str, reporter: DemoReporter) -> DemoOutcome:
     with tempfile.TemporaryDirectory(prefix="pleach-demo-") as scratch:
         place = Path(scratch)
-        audience.stage("starting three brokers")
+        reporter.stage("starting three brokers")
         with _brokers(place) as (a, b, c):
-            audience.stage("starting Spark")
+            reporter.stage("starting Spark")
             spark = spark_session(master, app="pleach source-demo")
             try:
-                stream = _Stream(spark, place, f"{b.client},{c.client}", audience)
-                return _watch(stream, a, seconds, audience)
+                stream = _Stream(spark, place, f"{b.client},{c.client}", reporter)
+                return _watch(stream, a, seconds, reporter)
             finally:
                 spark.stop()
 
 
-def _watch(stream: _Stream, a: Ready, seconds: float, audience: DemoReporter) -> DemoOutcome:
-    audience.stage("subscribing")
+def _watch(stream: _Stream, a: Ready, seconds: float, reporter: DemoReporter) -> DemoOutcome:
+    reporter.stage("subscribing")
     with stream.running(), _Publisher(a.client) as publisher:
-        audience.stage(f"reading {FILTER}")
+        reporter.stage(f"reading {FILTER}")
         time.sleep(seconds / 2)
         asyncio.run(ask(a.admin, "/overlay/swap", {"a": "a", "b": "b", "c": "c"}, seconds_max=ARRIVAL_SECONDS_MAX))
-        audience.stage("a–b–c is a–c–b now")
+        reporter.stage("a–b–c is a–c–b now")
         time.sleep(seconds / 2)
         publisher.stop()
         wanted = [row.n for row in map(_row, range(publisher.count)) if row.price >= 90]
@@ -121,10 +121,10 @@ class _Publisher:
 
 
 class _Stream:
-    def __init__(self, spark: SparkSession, place: Path, brokers: str, audience: DemoReporter) -> None:
+    def __init__(self, spark: SparkSession, place: Path, brokers: str, reporter: DemoReporter) -> None:
         register(spark)
         self.batches: dict[int, list[QuoteRow]] = {}
-        self._audience = audience
+        self._reporter = reporter
         options = {"brokers": brokers, "name": "demo", "filter": FILTER, "split": SPLIT}
         frame = spark.readStream.format(NAME).options(**options).schema("symbol string, price int, n bigint").load()
         writer = frame.writeStream.foreachBatch(self._take).option("checkpointLocation", str(place / "checkpoint"))
@@ -137,7 +137,7 @@ class _Stream:
 
     def _take(self, frame: DataFrame, number: int) -> None:
         self.batches[number] = [QuoteRow(*row) for row in frame.collect()]
-        self._audience.batch(number, self.batches[number])
+        self._reporter.batch(number, self.batches[number])
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -1,10 +1,10 @@
-"""A stream's offsets, as they stand in Spark's checkpoint: a place in each partition's session.
+"""Offsets of a stream in Spark's checkpoint: a position in the session of each partition.
 
-    {"version": 1}                                                          the beginning: nobody has subscribed yet
+    {"version": 1}                                                          the beginning: not subscribed yet
     {"version": 1, "0": {"filter": "f3c1…", "place": {"broker": "a", "at": 57, …}}, "1": …}
 
-A place says in which life of client and broker it is, so that it never stands for anything else later on. The filter
-is remembered by a digest: a session has the subscription that it was begun with, whatever the options say now.
+A position names the epochs of client and broker, so that it stays unambiguous. The filter is stored as a digest: a
+session keeps the subscription that it began with, even if the options change.
 """
 
 from __future__ import annotations

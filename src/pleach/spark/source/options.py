@@ -1,6 +1,6 @@
-"""The options of `format("pleach")`, checked once: what is wrong is named, with what would be right.
+"""The options of `format("pleach")`, checked once, with a remedy in each error.
 
-Spark does not care about the case of an option's name, and neither do we.
+Names of options are case-insensitive, as in Spark.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pleach.server.settings import NAME_BYTES_MAX
 FORMAT = 'format("pleach")'
 PATIENCE_SECONDS = 60.0
 SPLITS_MAX = 64
-SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})  # Spark shows us these, too
-SUFFIX_BYTES_MAX = 64  # of a client's name: what is put behind the user's to tell partitions apart
+SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})  # options of Spark itself
+SUFFIX_BYTES_MAX = 64  # of a client's name, for the suffix of a partition
 assert NAME_BYTES_MAX <= PUBLISHER_BYTES_MAX
 
 
@@ -78,7 +78,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def split_texts(text: str) -> list[str]:
-    """The filters between semicolons; those within quotes are a filter's own."""
+    """The filters between semicolons; semicolons within quotes belong to a filter."""
     parts, quote = [""], ""
     for character in text:
         if character in "'\"" and quote in ("", character):
@@ -116,7 +116,7 @@ def _known(given: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 def _name(options: Mapping[str, str]) -> str:
     name = options.get("name", "")
     if not name:
-        raise _wrong("name", "missing", "give the stream a name of its own: brokers keep what belongs to it under it")
+        raise _wrong("name", "missing", "give the stream a unique name: brokers store its session under it")
     if len(name.encode()) > NAME_BYTES_MAX - SUFFIX_BYTES_MAX or not name.isprintable():
         limit = NAME_BYTES_MAX - SUFFIX_BYTES_MAX
         raise _wrong("name", f"{name[:20]!r}… is no name", f"1 to {limit} bytes of printable text")

@@ -1,4 +1,4 @@
-"""One data source for all four: read, readStream, write, writeStream."""
+"""The data source for read, readStream, write and writeStream."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class PleachSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("pleach")` known to a session; again does no harm."""
+    """Make `format("pleach")` known to a session; may be repeated."""
     spark.dataSource.register(PleachSource)
 
 
 def events(spark: SparkSession, path: str, *, filter: str = "TRUE") -> DataFrame:  # noqa: A002
-    """Recorded events that match a filter, read afresh: only what matches leaves the source."""
+    """Recorded events that match a filter, filtered at the source."""
     register(spark)
     return spark.read.format(NAME).option("filter", filter).load(path)

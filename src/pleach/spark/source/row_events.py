@@ -1,4 +1,4 @@
-"""What rows say, as events that are not numbered yet.
+"""Rows as events that have no number yet.
 
 payload (binary or string)          the event's payload
 attributes (map<string,string>)     attributes by the names in it; a column of the same name wins
@@ -82,7 +82,7 @@ def _check(field: sql.StructField) -> None:
             is_good = isinstance(kind, SCALARS)
             remedy = "cast it to a string, number, boolean or binary, or drop it"
     if not is_good:
-        raise _wrong(f"column {field.name!r}", f"type {kind.simpleString()} is no event's", remedy)
+        raise _wrong(f"column {field.name!r}", f"type {kind.simpleString()} is not supported", remedy)
 
 
 def _shown(row: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Events as rows: Arrow record batches for Spark, with columns of a user's choice.
+"""Events as rows: Arrow record batches for Spark, with columns chosen by the user.
 
     id, publisher, incarnation, sequence, attributes, payload       every event; recorded ones also have run and at
     any other name                                                  the attribute of that name, by the column's type
@@ -67,7 +67,7 @@ def text_of(value: Value) -> str:
 
 
 class RowSchema:
-    """What a schema asks for. Raises SettingsError at a column that no attribute can fill."""
+    """Readers of the columns of a schema. Raises SettingsError at a column that no attribute can fill."""
 
     def __init__(self, schema: sql.StructType) -> None:
         self._getters = [_getter(field) for field in schema.fields]

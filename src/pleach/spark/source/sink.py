@@ -1,8 +1,8 @@
-"""Rows as events: each row of a batch is published once, however often Spark does the batch again.
+"""The sink: each row of a batch is published once, however often Spark repeats the batch.
 
 The publisher of a partition is a client whose epoch is the batch (client/publish_once.py), and rows are numbered in an
-order that does not depend on how they came: by the columns that the user names, then by their content. A DataFrame has
-no order of its own, and after a shuffle rows come in another one when a task is done again.
+order that does not depend on their arrival: by the columns that the user names, then by their content. A DataFrame has
+no order, and after a shuffle a repeated task may get its rows in another one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Work:
         self._drafts = Drafts(schema, options.order_by)
 
     def publish(self, batches: Iterator[pa.RecordBatch], run: str, epoch: int) -> None:
-        """Nothing is published before all rows of the partition are known to be good."""
+        """All rows of the partition are checked before the first is published."""
         partition = _task().partitionId()
         drafts = self._drafts.sorted(batches, where=f"partition {partition} of {run or 'the write'}")
         if not drafts:
@@ -49,7 +49,7 @@ class Work:
         name = ".".join(part for part in (self._options.name, run, str(partition)) if part)
         who = Identity(name, epoch)
         turn = partition % len(self._options.addresses)
-        place = self._options.addresses[turn : turn + 1]  # always the same: another broker knows nothing of the work
+        place = self._options.addresses[turn : turn + 1]  # always the same broker, which has the state of the epoch
         publish_once(place, who, _numbered(drafts, who), patience=self._options.patience)
 
 
@@ -65,7 +65,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
 
 class BatchSink(DataSourceArrowWriter):
-    """One `save` is one piece of work: tasks that are done again are part of it, a second `save` is not."""
+    """One `save` is one epoch, including repeated tasks; a second `save` is another."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         self._work = Work(options, schema)

@@ -1,12 +1,12 @@
-"""Live events as a stream: a subscription in the broker network, read in ranges that Spark may ask for again.
+"""The stream reader: a subscription in the broker network, read in ranges that Spark may repeat.
 
-    initialOffset   the beginning; nothing happens yet, since Spark asks for it again after a failure of the first batch
-    latestOffset    subscribes, if nobody has; says how far each partition's broker has something
-    read            takes a range, on an executor; takes it again if the batch failed
-    commit          the brokers need not keep it any longer
+    initialOffset   the beginning; without effects, since Spark repeats it after a failure of the first batch
+    latestOffset    subscribes if needed; returns the end of each partition's session
+    read            reads a range on an executor, again if the batch failed
+    commit          lets brokers drop what was read
 
-Each call makes the connections that it needs and closes them: Spark ends planners and workers as it likes. What lasts
-is at the brokers (the session, core/links/reading.py) and in the checkpoint (the place, offsets.py).
+Each call opens and closes its connections, since Spark may end planners and workers at any time. Durable state is at
+the brokers (the session, core/links/reading.py) and in the checkpoint (the position, offsets.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pleach.spark.source.rows import RowSchema, SourceEvent
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LOOK_SECONDS_MAX = 1.0  # for a broker that is away: the other partitions go on meanwhile
+POLL_SECONDS_MAX = 1.0  # for a broker that does not answer: other partitions continue
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(rows_max) if rows_max else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What there is when the first batch is planned is the target: before that nobody knows the sessions."""
+        """The target is the end of the sessions when the first batch is planned; before that they are unknown."""
         self._is_bounded = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -76,7 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset_of(shares, self._bounded(places, self._reached(places, rows_max)))
 
     def _begin(self) -> list[ReadPosition]:
-        """Subscribe; once, however often Spark asks before it has written the first batch down."""
+        """Subscribe once, also if Spark asks again before the first batch is committed."""
         if self._begun is None:
             epoch = time.time_ns()
             self._begun = [self._reader(share).subscribe(share.filter, epoch) for share in self._options.shares]
@@ -89,7 +89,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _look(self, share: Share, place: ReadPosition, rows_max: int) -> ReadPosition:
         """How far a partition goes; no further, for now, where its broker does not answer."""
-        reader = self._reader(share, min(LOOK_SECONDS_MAX, self._options.patience))
+        reader = self._reader(share, min(POLL_SECONDS_MAX, self._options.patience))
         try:
             here = reader.follow(place) if place.next_broker else place
             further = reader.reach(here, messages_max=rows_max)
@@ -97,7 +97,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             since = self._silent_since.setdefault(share.name, time.monotonic())
             if time.monotonic() - since > self._options.patience:
                 raise
-            log.warning("%s: %s does not answer; its events come when it is back", share.name, place.broker)
+            log.warning("%s: %s does not answer; its events follow when it does", share.name, place.broker)
             return place
         self._silent_since.pop(share.name, None)
         return further
@@ -120,10 +120,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [each for each in ranges if each.after < each.place.at]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """A broker that cannot be told now is told with the next batch: confirmations say all up to a number."""
+        """A failed confirmation is repeated with the next batch: confirmations are cumulative."""
         for share, place in zip(self._options.shares, places_in(end, self._options.shares) or (), strict=False):
             try:
-                self._reader(share, LOOK_SECONDS_MAX).confirm(place)
+                self._reader(share, POLL_SECONDS_MAX).confirm(place)
             except ConnectError as error:
                 log.warning("%s: %s", share.name, error)
 

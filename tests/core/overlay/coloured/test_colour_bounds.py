@@ -12,9 +12,8 @@ from pleach.core.overlay.coloured.bounds import (
     stabilisation,
 )
 from pleach.errors import ColouringError, ScenarioError
-from pleach.scenario.coloured_settings import colouring_of
 from pleach.scenario.load import parse_scenario
-from pleach.scenario.stabilise_settings import flight_of, stabilisation_of
+from pleach.scenario.stabilise_settings import colouring_of, flight_of, stabilisation_of
 from support.overlay.coloured.printed_bounds import printed_period_min, printed_stabilisation, printed_timeout
 
 GIVEN = ColouredConfig(period=2.0, refresh=0.5, low=0.01, high=0.05, height=4, group=("a", "b"))
@@ -92,14 +91,14 @@ def test_it_can_be_given():
     ("stabilise", "more", "line", "says"),
     [
         ("period = 2.2", "", 12, r"`period` is 2.2 s; more than 2.3 s is wanted"),
-        ("period = 3.0\ndiameter = 3", "", 13, "`diameter` has no meaning with colours"),
-        ("period = 3.0\nrenewal = 'relayed'", "", 13, "`renewal` has no meaning with colours"),
-        ("period = 3.0\nvariant = 2", "", 13, "`variant` has no meaning with colours"),
+        ("period = 3.0\ndiameter = 3", "", 13, "`diameter` does not apply to coloured networks"),
+        ("period = 3.0\nrenewal = 'relayed'", "", 13, "`renewal` does not apply to coloured networks"),
+        ("period = 3.0\nvariant = 2", "", 13, "`variant` does not apply to coloured networks"),
         ("period = 3.0\ncyclic = true", "", 13, "only rebuilt tables can be `cyclic`"),
         ("period = 3.0\ngroup = ['a', 'q']", "", 13, "'q' is not a broker"),
         ("period = 3.0\ngroup = ['b', 'a']", "", 13, "the first of the group is the root; `root` is 'a'"),
         ("period = 3.0\ngroup = ['a', 'a']", "", 13, "names 'a' twice"),
-        ("period = 3.0", "advertisements = true", 9, "colours have no advertisements"),
+        ("period = 3.0", "advertisements = true", 9, "colours exclude advertisements"),
         (
             "period = 3.0",
             "steps = [{at = 1, do = 'crash', broker = 'b', for_good = true}, {at = 2, do = 'restart', broker = 'b'}]",

@@ -14,7 +14,7 @@ from pleach.core.overlay.coloured.keeper import ChildState, ColouredPhase, Keepe
 from pleach.core.overlay.coloured.planes import Plane
 from pleach.errors import ProtocolError
 from pleach.faults.coloured_damage import COLOURED_PARTS
-from pleach.scenario.coloured_settings import colouring_of
+from pleach.scenario.stabilise_settings import colouring_of
 from pleach.scenario.steps import Corrupt
 from pleach.sim.run import ScenarioRun
 from support.overlay.coloured import coloured_networks
@@ -161,7 +161,7 @@ def test_state_survives_a_restart_byte_for_byte():
     run = healthy()
     for name, broker in run.brokers.items():
         data = broker.capture()
-        twin = run.operations._around.make_broker(name)
+        twin = run.operations._context.make_broker(name)
         twin.restore(data)
         assert twin.capture() == data
         assert unpack(pack(unpack(data, ColouredState)), ColouredState)

@@ -1,4 +1,4 @@
-"""S1 Fig. 3.2, 3.3 and 3.18: what filtering saves and costs, and from how many subscriptions on flooding is better."""
+"""S1 Fig. 3.2, 3.3 and 3.18: savings and costs of filtering, and where flooding becomes cheaper."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Filtering with leases in a complete tree, at the level of classes: 500,000 subscriptions in a second (S1 §3.3.3).
+"""A simulation of filtering with leases in a complete tree, by classes: 500,000 subscriptions in a second (S1 §3.3.3).
 
 Clients at the leaves subscribe to one of z classes that exclude each other, and leave again. Routing is hierarchical
-and identity-based. So all that matters of a broker is when it has told its parent of a class:
+and identity-based. So the state of a broker is the times at which its parent has an entry of a class:
 
     subscriptions at a leaf     ├────┤    ├──────┤            ├─┤
                                    ├────────┤
@@ -9,10 +9,10 @@ and identity-based. So all that matters of a broker is when it has told its pare
     told by its sibling              ├──────────────────┤
     told by their parent         ├──────────────────────┤      ├─┤     the union, one hop later
 
-Every broker is followed from its own children or clients, level by level up to the root, with the delay of a hop each
-time; each begin and each end of a span is a message. Nothing here is computed from probabilities, and nothing is taken
-from `pleach.model`, with which the results are compared. tests/lab/test_filtering.py has the same subscriptions in the
-simulator of real brokers: messages agree one by one.
+The spans of a broker follow from those of its children or clients, level by level up to the root, with the delay of a
+hop each time; each begin and each end of a span is a message. Nothing is computed from probabilities or taken from
+`pleach.model`, with which the results are compared. tests/lab/test_filtering.py runs the same subscriptions in the
+simulator with real brokers: the messages are the same.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class EventTraffic(NamedTuple):
 
 
 class _Copies(NamedTuple):
-    """Events at brokers: each has come to `broker` at a time, from `came_from` (0, the root, stands for nobody)."""
+    """Events at brokers: each has come to `broker` at a time, from `came_from` (0, the root, means none)."""
 
     broker: Whole
     about: Whole

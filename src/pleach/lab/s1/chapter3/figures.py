@@ -1,4 +1,4 @@
-"""S1 Fig. 3.9–3.17: the parts of the model one by one, each beside the simulation (3.13 is a drawing, without data)."""
+"""S1 Fig. 3.9–3.17: the parts of the model, each against the simulation (3.13 is a drawing without data)."""
 
 from __future__ import annotations
 

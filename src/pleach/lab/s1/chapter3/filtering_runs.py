@@ -1,6 +1,6 @@
-"""The runs behind S1 Fig. 3.2–3.18: one network in equilibrium, watched for ten minutes (S1 §3.3.3, Table 3.1).
+"""The runs for S1 Fig. 3.2–3.18: one network in equilibrium, over ten minutes (S1 §3.3.3, Table 3.1).
 
-One run serves all combinations of ρ and ω at once: neither has an influence on what brokers tell. Renewals are counted
+One run serves all combinations of ρ and ω at once: neither affects the entries that brokers send. Renewals are counted
 hop by hop, as our brokers renew (decision 12), and as S1 prints them; both are exact.
 """
 

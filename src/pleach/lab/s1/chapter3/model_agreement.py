@@ -1,7 +1,7 @@
-"""What `pleach.model` says of the runs in `filtering_runs.py`, and how well they agree.
+"""The agreement of `pleach.model` with the runs of `filtering_runs.py`.
 
-A point *agrees* where the model's value lies within the simulation's 95% interval: about 95 of 100 do where both are
-right. How far they are apart at worst is told as a share of the curve's maximum.
+A point *agrees* if the value of the model is within the 95% interval of the simulation: about 95 of 100 do if both are
+right. The largest difference is given as a share of the curve's maximum.
 """
 
 from __future__ import annotations

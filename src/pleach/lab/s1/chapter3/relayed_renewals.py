@@ -1,9 +1,9 @@
-"""Renewals as S1 §3.3 prints them, in the setting of `class_filtering.py`: from clients through brokers to the root.
+"""Renewals as printed in S1 §3.3, in the setting of `class_filtering.py`: from clients through brokers to the root.
 
-Clients renew every ρ after they came. All brokers tick together, every π: then no entry has its flag. A subscription,
-new or again, sets the flag of its entry, and goes on to the parent if no other entry of its class has the flag by then.
-So brokers send a message at each moment at which entries with a flag begin to be there, and the same joining of spans
-that tells when entries are there tells when flags are.
+Clients renew every ρ after their arrival. All brokers tick together every π, which clears the flags of all entries. A
+subscription or renewal sets the flag of its entry, and is forwarded to the parent if no other entry of its class has
+the flag. So a broker sends a message whenever its first flag of a class is set, and the union of spans that gives the
+times of entries also gives the times of flags.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Simulation and model in one picture: points with their intervals, and a line."""
+"""A plot of simulation and model: points with their intervals, and a line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Spans of time at many places, in two sorted arrays: quick to join, to look up and to count.
+"""Spans of time at many places in two sorted arrays, with fast union, lookup and count.
 
-A moment is a place and a time in one integer, place · 2⁴⁴ + nanoseconds. So moments of one place lie beside each other
-in order of time, and sorting and bisecting whole arrays does for all places at once what a loop would do for each.
-Times are whole nanoseconds: nothing is rounded, and ties are ties.
+A moment is a place and a time in one integer, place · 2⁴⁴ + nanoseconds. So the moments of one place are adjacent, in
+order of time, and sorting and bisecting whole arrays works for all places at once. Times are whole nanoseconds: nothing
+is rounded, and ties are ties.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""S1 Fig. 4.14–4.16: the advanced coordinated reconfiguration beside the strawman, by the length of the cycle.
+"""S1 Fig. 4.14–4.16: advanced coordinated reconfiguration against the strawman, by the length of the cycle.
 
 S1 §4.4.3: 100 brokers in a network of 10,000 nodes (`waxman.py`) form a random tree; 500 clients: 50 publishers, an
 event every 50 ms on average each (exponential), and 9 subscribers of each; 100 links are exchanged one after the other,
-for others that close a cycle of the given length. Clients are where their broker is, and wait for nothing.
+for others that close a cycle of the given length. Clients are at the node of their broker, without latency.
 
 Control messages are what S1 counts: (un)subscriptions and the protocol's own messages. Where an end of the old link
 sends its table to the end of the new one, S1 sends each entry by itself, out-of-band; ours send one message, hop by hop
-along the cycle, and both counts are taken. Our confirmations (decision 3) have no counterpart and are left out. Lost
-and doubled is what the oracle says of the trace.
+along the cycle, and both counts are taken. Our confirmations (decision 3) have no counterpart and are left out. Losses
+and duplicates are those of the oracle.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""S1 Fig. 4.14–4.16 drawn and judged, from what `exchange.py` measures."""
+"""Figures and findings of S1 Fig. 4.14–4.16, from the measurements of `exchange.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long events wait in the queues of a reconfiguration: from when a broker holds one until it lets it go."""
+"""Waiting times of events in the queues of a reconfiguration at brokers."""
 
 from __future__ import annotations
 

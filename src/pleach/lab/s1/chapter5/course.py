@@ -1,5 +1,5 @@
-"""S1 §5.6.3, §5.6.4: how heuristics bring the costs of a tree down (Experiments 3, 4, 7), follow changes (5, 6), and
-whether they come to rest (8). All meet the same networks, jobs and events, and start from the same random tree.
+"""S1 §5.6.3, §5.6.4: how heuristics reduce the cost of a tree (Experiments 3, 4, 7), adapt to changes (5, 6), and
+whether they settle (8). All have the same networks, jobs and events, and start from the same random tree.
 """
 
 from __future__ import annotations

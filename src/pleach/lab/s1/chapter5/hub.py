@@ -1,4 +1,4 @@
-"""What S1's cost does not charge for: how many neighbours the settling CI gives to one broker."""
+"""The number of neighbours that the settling CI gives to one broker, which S1's cost does not include."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""S1 §5.6.2: how far CI's broadcasts should travel (Experiment 1), and how much a cache should hold (Experiment 2).
+"""S1 §5.6.2: the radius of CI's broadcasts (Experiment 1) and the size of its cache (Experiment 2).
 
-Jobs stay where they are, and clients are at hotspots. Costs are those of the last 1,000 ticks, beside what the random
-tree costs in the first 1,000.
+Jobs stay where they are, and clients are at hotspots. Costs are those of the last 1,000 ticks, against those of the
+random tree in the first 1,000.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""S1 Fig. 5.6 and 5.7, from what `tuning.py` measures."""
+"""S1 Fig. 5.6 and 5.7, from the measurements of `tuning.py`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""S1 §5.6.5: what if processing costs more than links, or less (Experiment 9); what if subscribers are near their
-publishers (Experiment 10). Improvements are of the last 1,000 ticks, against the random tree in the same ticks.
+"""S1 §5.6.5: other weights of processing against links (Experiment 9), and subscribers near their publishers
+(Experiment 10). Improvements are of the last 1,000 ticks, against the random tree in the same ticks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""S1 Fig. 5.15 and 5.16, from what `variations.py` measures."""
+"""S1 Fig. 5.15 and 5.16, from the measurements of `variations.py`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
-"""Rows in and out of `mapInArrow`: plain tuples, in batches of a bounded size."""
+"""Rows through `mapInArrow`, and checkpoints of DataFrames."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
 
 from pleach.lake.arrow import arrow_type, load_arrow
 
@@ -25,3 +28,8 @@ def batches_of(rows: Iterable[tuple[Any, ...]], columns: Mapping[str, str]) -> I
         given = zip(zip(*held, strict=True), columns.values(), strict=True)
         arrays = [arrow.array(values, arrow_type(kind)) for values, kind in given]
         yield arrow.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def kept(rows: DataFrame) -> DataFrame:
+    """The rows, computed now, without their lineage, which every later plan would repeat."""
+    return rows.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)

@@ -9,7 +9,7 @@ from pleach.core.stabilise.twin import ONLY_TREE
 from pleach.errors import ScenarioError
 from pleach.scenario.load import parse_scenario
 from pleach.sim.run import run_scenario
-from pleach.sim.service_time import service_of
+from pleach.sim.service import service_of
 from pleach.sim.simulator import Simulator
 from pleach.trace import RecordKind, judge
 
