@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from support.overlay.chorus import chorus
+from support.overlay.answering_clients import chorus
 from support.overlay.judged import Watched
 from support.overlay.mishaps import Journey
 from support.overlay.stations import ADD, BROKERS, LINKS, REMOVE, SWAP, links_after, station

@@ -18,10 +18,10 @@ from pleach.core.overlay.plans import Link
 from pleach.core.overlay.plans.topology import link
 from pleach.operate.operation import asked_name
 from pleach.scenario.initial_tree import InitialTree
+from pleach.scenario.overlay_steps import ASKED, added, removed
 from pleach.trace import Record, RecordKind, judge
 from pleach.web.patch import difference, plain
 from pleach.web.snapshot import (
-from pleach.scenario.overlay_steps import ASKED, added, removed
     Broker,
     Client,
     Counters,
