@@ -10,7 +10,6 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from support.overlay.answering_clients import chorus
 from support.overlay.judged import Watched
 from support.overlay.mishaps import Journey
 from support.overlay.stations import ADD, BROKERS, LINKS, REMOVE, SWAP, links_after, station
@@ -19,6 +18,7 @@ from pleach.core.overlay.plans import Topology, transform
 from pleach.scenario.model import Ordering
 from pleach.scenario.steps import AddBroker, RemoveBroker, Swap
 from pleach.trace import Rule
+from support.overlay.answering_clients import chorus
 from support.overlay.delays import ROUNDING, deliveries, world
 from support.overlay.three import Three
 from support.thorough import FACTOR

@@ -1,12 +1,12 @@
-"""What a machine wants done: values that it returns and a driver carries out, in the order returned.
+"""Effects: values that a machine returns and a driver carries out, in the order returned.
 
-The driver's duties (every world):
+The duties of every driver:
 - Carry out the effects of one `handle` before the next `handle` of the same machine.
-- What is sent over one link arrives in the order sent; nothing is lost or doubled on it.
+- Messages over one link arrive in the order sent, each once.
 - `SetTimer` replaces a timer of the same name; when it is due, `handle_timer(name)` is called.
-- `LinkUp` makes sending possible at once; what is sent before the link is there waits. `LinkDown` promises that the
-  machine sends nothing more; the link goes once what was sent has arrived, and what still comes over it is delivered.
-- `Observe` goes to the trace and nowhere else; `Concluded` goes to whoever asked for the operation, and to the trace.
+- After `LinkUp` the machine may send at once; messages wait until the link is up. After `LinkDown` the machine sends
+  nothing more; the link is closed once all messages have arrived, and messages that still arrive are delivered.
+- `Observe` goes to the trace only; `Concluded` goes to the requester of the operation, and to the trace.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Send(msgspec.Struct, frozen=True, gc=False):
 
 
 class SetTimer(msgspec.Struct, frozen=True, gc=False):
-    """`is_upkeep`: it recurs for ever. A world that waits until all is quiet does not wait for it."""
+    """`is_upkeep`: it recurs without end; a simulator that runs until nothing is left to do ignores it."""
 
     name: str
     after: float  # seconds
@@ -39,10 +39,10 @@ class CancelTimer(msgspec.Struct, frozen=True, gc=False):
 
 
 class LinkUp(msgspec.Struct, frozen=True, gc=False):
-    """Open a link to another node; messages to it may follow at once. `address`: where it listens, if that is known.
+    """Open a link to another node; messages to it may follow at once. `address`: where it listens, if known.
 
-    `is_client`: the node is a client of the machine that says so, and comes by itself. `life`: that of the node which
-    knows this machine; if a later one answers, `peer_reset` is called, as of any node that has lost its memory.
+    `is_client`: the node is a client of this machine, and connects by itself. `life`: the epoch in which the node knows
+    this machine; if it answers with a later one, it has lost its state, and `peer_reset` is called.
     """
 
     to: Node
@@ -76,7 +76,7 @@ class Observed(StrEnum):
 class OperationPhase(msgspec.Struct, frozen=True, gc=False):
     """How far an operation is at one broker, as the protocol that carries it out reports it.
 
-    `is_done`: it has come to its end at this broker, and the tree has changed here.
+    `is_done`: it has ended at this broker, and has changed the tree here.
     """
 
     protocol: str
@@ -89,9 +89,9 @@ class OperationPhase(msgspec.Struct, frozen=True, gc=False):
 
 
 class Observe(msgspec.Struct, frozen=True, gc=False):
-    """`detail` is for people and traces; nothing decides by it. `phase`: what an operation's phase is, for programs.
+    """`detail` is for people and traces; programs use `phase`, which an operation has reached.
 
-    `client`: who has seen it, if not the machine itself: a component that it hosts.
+    `client`: the component that observed it, if it was not the machine itself.
     """
 
     kind: Observed
@@ -105,13 +105,13 @@ class Observe(msgspec.Struct, frozen=True, gc=False):
 
 
 def phase_seen(protocol: str, operation: str, phase: str, *, is_done: bool = False) -> Observe:
-    """What a protocol reports when an operation reaches a phase."""
+    """The report of a protocol whose operation has reached a phase."""
     reached = OperationPhase(protocol, operation, phase, is_done)
     return Observe(Observed.STATE, detail=str(reached), phase=reached)
 
 
 class Concluded(msgspec.Struct, frozen=True, gc=False):
-    """An operation that was asked for has ended here: done, or (with the reason) refused, and nothing has changed."""
+    """A requested operation has ended here: done, or refused for a reason, with nothing changed."""
 
     operation: str
     refusal: str = ""
@@ -121,7 +121,7 @@ Effect: TypeAlias = Send | SetTimer | CancelTimer | LinkUp | LinkDown | Observe 
 
 
 class Passed(NamedTuple):
-    """What a machine wants done about a run: pass on its spans, then carry out the effects."""
+    """Effects of a run: forward its spans, then carry out the effects."""
 
     spans: list[Span]
     effects: list[Effect]

@@ -22,17 +22,14 @@ from pleach.core.broker import Broker
 from pleach.core.client.machine import ClientMachine
 from pleach.core.client.returning import ReturningClient
 from pleach.core.effects import Effect, Send
-from pleach.core.events.event import Event, EventId
+from pleach.core.events.event import EventId
 from pleach.core.messages import (
     OPERATOR,
     Bereaved,
-    Deliver,
     Forward,
     Marked,
     Message,
     Node,
-    Pooled,
-    Publish,
     Redirect,
     Sent,
     StandFor,
@@ -120,7 +117,7 @@ class Healing:
     def sent(self, node: Node, to: Node, message: Message) -> None:
         """Called with every message that is sent."""
         if isinstance(message, Forward | Marked) and to in self._run.brokers:
-            self._journals[node, to].sent(_event_of(message))
+            self._journals[node, to].sent(*message.events)
 
     @property
     def is_at_work(self) -> bool:
@@ -138,7 +135,7 @@ class Healing:
 
     def _taken_in(self, sender: Node, broker: Broker, message: Forward | Marked) -> None:
         receiver = broker.name
-        self._journals[receiver, sender].got(_event_of(message).id)
+        self._journals[receiver, sender].got(message.events[0].id)
         if isinstance(message, Marked) and not broker.seam.holds(sender):
             self._note_known(receiver, message.message.event.id)
         self._taken[sender, receiver] += 1
@@ -237,8 +234,8 @@ class Healing:
             self._record(RecordKind.STATE, broker, event=str(event), detail=GIVEN_UP)
 
     def _note_died(self, broker: Node, to: Node, messages: Sequence[Message]) -> None:
-        for event in (event for message in messages for event in _events_in(message)):
-            self._record(RecordKind.FAULT, broker, peer=to, event=str(event), detail=DIED)
+        for event in (event for message in messages for event in message.events):
+            self._record(RecordKind.FAULT, broker, peer=to, event=str(event.id), detail=DIED)
 
     # Stand-ins -----------------------------------------------------------------------------------------------
 
@@ -357,20 +354,3 @@ class Healing:
 
     def _record(self, kind: RecordKind, node: Node, *, peer: Node = "", event: str = "", detail: str) -> None:
         self._run.recorder.add(kind, at=self._run.sim.now, node=node, peer=peer, event=event, detail=detail)
-
-
-def _event_of(message: Forward | Marked) -> Event:
-    return message.message.event if isinstance(message, Marked) else message.event
-
-
-def _events_in(message: Message) -> list[EventId]:
-    """The events of which a message is a copy."""
-    match message:
-        case Forward(event) | Deliver(event) | Publish(event) | Marked(message=Forward(event)):
-            return [event.id]
-        case Testimony(entries=entries):
-            return [entry.event.id for entry in entries if isinstance(entry, Sent)]
-        case Pooled(testimonies=testimonies):
-            return [event for each in testimonies for event in _events_in(each)]
-        case _:
-            return []

@@ -20,7 +20,7 @@ import msgspec
 
 from pleach.core.events.event import Event
 
-CONFIRMED_TOGETHER_MAX = 1_024  # events that one message confirms
+CONFIRMED_TOGETHER_MAX = 1_024  # events that one `Published` confirms
 
 Node: TypeAlias = str  # the name of a broker or a client; one name space for both
 Life: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # a node's epoch; 0: not known
@@ -28,7 +28,7 @@ OPERATOR: Final = ""  # the sender of requests that come from nobody in the netw
 
 
 class Layer(IntEnum):
-    """What is propagated: who wants events, and who will publish them. Both travel by the same mechanism."""
+    """What a routing entry is: a subscription or an advertisement. Both travel by the same mechanism."""
 
     SUBSCRIPTIONS = 0
     ADVERTISEMENTS = 1

@@ -1,4 +1,4 @@
-"""Between clients and brokers."""
+"""Messages between clients and brokers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pleach.core.messages.base import EventMessage, Layer, Message
 
 
 class Attach(Message, frozen=True, tag=1):
-    """The first message of a client. `own_events`: whether it wants to get what it publishes itself."""
+    """The first message of a client. `own_events`: whether its own events are delivered to it."""
 
     own_events: bool = True
 
@@ -26,9 +26,9 @@ class Publish(EventMessage, frozen=True, tag=3):
 
 
 class Subscribe(Message, frozen=True, tag=4):
-    """`network_wide`: confirm only once every broker that must know the subscription does (else: at once).
+    """`network_wide`: confirm it when every broker that must know it does; else at once.
 
-    `renews`: the client has it and keeps it, whatever the broker knows of it (stabilise/). This is not answered.
+    `renews`: renews the lease of a subscription (stabilise/), also one that the broker has lost; not answered.
     """
 
     subscription: str
@@ -42,7 +42,7 @@ class Unsubscribe(Message, frozen=True, tag=5):
 
 
 class Advertise(Message, frozen=True, tag=6):
-    """`renews`: as in `Subscribe`; it is answered only where the broker had no such advertisement in effect."""
+    """`renews`: as in `Subscribe`; answered only where the broker had no such advertisement in effect."""
 
     advertisement: str
     filter: Filter
@@ -54,14 +54,14 @@ class Unadvertise(Message, frozen=True, tag=7):
 
 
 class Renewed(Message, frozen=True, tag=8):
-    """Since its last `Attach` the client has said again all that it wants (stabilise/)."""
+    """The client has renewed all its subscriptions and advertisements since its last `Attach` (stabilise/)."""
 
 
 # Broker to client ----------------------------------------------------------------------------------------------
 
 
 class Attached(Message, frozen=True, tag=16):
-    """`refresh`: the seconds after which the client has to say again what it wants; 0: it need not (stabilise/)."""
+    """`refresh`: the seconds after which the client must renew its requests; 0: never (stabilise/)."""
 
     refresh: float = 0.0
 
@@ -71,22 +71,22 @@ class Deliver(EventMessage, frozen=True, tag=17):
 
 
 class Published(Message, frozen=True, tag=18):
-    """The broker has taken the event over: it will be delivered. `count`: with those just before it, that many."""
+    """The broker has accepted the event: it will be delivered. `count`: events confirmed, this one the last."""
 
     event: EventId
     count: int = 1
 
     @property
     def event_ids(self) -> list[EventId]:
-        """All that it confirms, in order."""
+        """The events that it confirms, in order."""
         publisher, incarnation, last = self.event
         return [EventId(publisher, incarnation, sequence) for sequence in range(last - self.count + 1, last + 1)]
 
 
 class PublishRefused(Message, frozen=True, tag=19):
-    """The event was not taken over and nobody will get it.
+    """The event was not accepted, and is not delivered.
 
-    `is_in_doubt`: it was passed on to a broker that has lost its memory since, and somebody may have got it.
+    `is_in_doubt`: it was forwarded to a broker that has lost its state since, and may have been delivered.
     """
 
     event: EventId
@@ -99,13 +99,13 @@ class Subscribed(Message, frozen=True, tag=20):
 
 
 class Unsubscribed(Message, frozen=True, tag=21):
-    """Nothing is delivered for the subscription after this message."""
+    """No event is delivered for the subscription after this message."""
 
     subscription: str
 
 
 class Advertised(Message, frozen=True, tag=22):
-    """Every subscription that the advertisement concerns is known where the publisher is."""
+    """The publisher's broker knows every subscription that overlaps the advertisement."""
 
     advertisement: str
 
@@ -115,10 +115,10 @@ class Unadvertised(Message, frozen=True, tag=23):
 
 
 class Refused(Message, frozen=True, tag=24):
-    """A request other than Publish that was not carried out.
+    """A request other than Publish was refused.
 
-    `layer`: that of the name which it was about; None where it was about none, and from older brokers.
-    `filter`: what was asked for under that name, which may well stand for something else.
+    `subject`: the subscription or advertisement that it named; `layer`: which of the two, None where it named none.
+    `filter`: the one in the request; the name may stand for another.
     """
 
     subject: str

@@ -1,4 +1,4 @@
-"""The wire: all messages, and the one codec that there is."""
+"""The union of all messages, and the codec that sockets, disks and the simulator share."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def decode(data: bytes) -> AnyMessage:
 
 
 def pack(state: Any) -> bytes:
-    """A captured state as bytes: the same codec, for states that hold messages and filters."""
+    """Encodes a captured state, which may hold messages and filters."""
     return _encoder.encode(state)
 
 

@@ -1,10 +1,10 @@
-"""The overlay with three colours (S1 §4.5): what brokers of a self-stabilising tree say to each other.
+"""Messages of the self-stabilising overlay with three colours (S1 §4.5).
 
 root ── Recolour ──▶ child ── Recolour ──▶ …          every ξ
      ◀── RecolourAck ──   ◀── RecolourAck ──
      ◀── Census ───────   ◀── Census ───────          from the leaves, once per recolouring
-who has lost the tree ── JoinTree ──▶ root ── JoinTree ──▶ … ── Welcome ──▶ who has lost the tree
-whoever is asked for a reconfiguration ── Carry ──▶ root ── Carried ──▶ whoever was asked
+orphan ── JoinTree ──▶ root ── JoinTree ──▶ … ── Welcome ──▶ orphan
+operator's broker ── Carry ──▶ root ── Carried ──▶ operator's broker
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from pleach.core.messages.routing import PubSub
 
 
 class ColourStage(IntEnum):
-    """What a colour stands for at a broker just now."""
+    """What a broker uses a colour for at present."""
 
-    OLD = 0  # was used before the last recolouring; events of it may still be under way
-    CURRENT = 1  # events that are published get this one
-    NEW = 2  # is being built, and used after the next recolouring
+    OLD = 0  # used before the last recolouring; its events may still be in flight
+    CURRENT = 1  # given to events that are published
+    NEW = 2  # under construction; used after the next recolouring
 
 
 class Coloured(Message, frozen=True, tag=176):
-    """A message of the tree and the table that have this colour.
+    """A message for the tree and the table of this colour.
 
     `stage`: of the colour, at the sender. `is_downward`: the sender takes the receiver for a child. `hops`: links that
-    an event has come over; on a tree it comes to an end by itself, on what a fault has made of one it need not.
+    an event has crossed; bounds its travel where a fault has closed a cycle.
     """
 
     colour: int
@@ -50,7 +50,7 @@ class Coloured(Message, frozen=True, tag=176):
 
 
 class ParentChange(msgspec.Struct, frozen=True, array_like=True):
-    """A broker gets another parent. Without one it leaves; `is_new`: it is in no tree so far."""
+    """A broker gets another parent; with none it leaves. `is_new`: it has been in no tree so far."""
 
     broker: Node
     parent: Node
@@ -60,7 +60,7 @@ class ParentChange(msgspec.Struct, frozen=True, array_like=True):
 class Recolour(Message, frozen=True, tag=177):
     """From now on `colour` is the new one. `hops`: links from the root to the receiver.
 
-    `is_changed`: the tree that is current from now on differs from the one before. `moves`: how the next one differs.
+    `is_changed`: the tree that becomes current differs from the one before. `moves`: how the next one differs.
     """
 
     colour: int
@@ -81,7 +81,7 @@ class Census(Message, frozen=True, tag=179):
 
 
 class JoinTree(Message, frozen=True, tag=180):
-    """Give the joiner a place, or pass this on to somebody who may. `avoid`: where it had one and heard nothing."""
+    """Adopt the joiner, or forward this to a broker that may. `avoid`: its last parent, which was silent."""
 
     joiner: Node
     avoid: Node
@@ -90,7 +90,7 @@ class JoinTree(Message, frozen=True, tag=180):
 
 
 class Welcome(Message, frozen=True, tag=181):
-    """The sender is the receiver's parent in the new colour, which is `colour`. `moves`: those it comes with."""
+    """The sender is the receiver's parent in the new colour, `colour`. `moves`: how the next tree differs."""
 
     colour: int
     root: Node
@@ -98,21 +98,21 @@ class Welcome(Message, frozen=True, tag=181):
 
 
 class Carry(Message, frozen=True, tag=182):
-    """To the root: have this carried out. `asked`: who is to be told how it ends."""
+    """To the root: carry this out. `asked`: the broker that is told the outcome."""
 
     asked: Node
     request: OperatorRequest
 
 
 class Carried(Message, frozen=True, tag=183):
-    """How an operation ended: done, or refused for a reason."""
+    """The outcome of an operation: done, or refused for a reason."""
 
     operation: str
     refusal: str
 
 
 class OnBehalf(Message, frozen=True, tag=184):
-    """A client of the sender, which leaves the tree, asks for this; the receiver is its broker from now on."""
+    """A request of a client of the sender, which leaves the tree; the receiver is the client's broker from now on."""
 
     client: Node
     request: ClientRequest | Farewell

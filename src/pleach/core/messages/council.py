@@ -1,7 +1,7 @@
-"""What brokers say that improve their tree among themselves (docs/protocols/ci.md): soft, and never kept.
+"""Messages of brokers that improve their tree among themselves (docs/protocols/ci.md); they may be lost.
 
-d ── Bulletin ──▶ … ──▶ a      what d's clients have to do with, and what the way costs
-a ── Motion ────▶ … ──▶ d      a link a–d instead of one on the way: each adds what it knows, d decides
+d ── Bulletin ──▶ … ──▶ a      which events d's clients publish and get, and what the path costs
+a ── Motion ────▶ … ──▶ d      proposes a link a–d for one on the path: each broker adds its data, d decides
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from pleach.core.messages.base import Message, Node
 
 RADIUS_MAX = 4  # hops; on longer cycles causal order would let events wait (core/overlay/choice.py)
-TOUCHED_MAX = 16_384  # events that a motion speaks of: more than all ledgers of a way have
+TOUCHED_MAX = 16_384  # events in a motion: more than the ledgers of a whole path have
 
 Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
 Natural: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**32)]
@@ -21,10 +21,10 @@ Level: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=31)]
 
 
 class BrokerOnPath(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A broker on the way, as it says itself.
+    """A broker on the path, as it describes itself.
 
-    `processing`: what an event costs it. `degree`: its neighbours. `age`: seconds that its ledger goes back, and
-    `level`: which events that has.
+    `processing`: the cost of an event there. `degree`: its number of neighbours. `age`: seconds that its ledger covers;
+    `level`: the sample of events that the ledger holds.
     """
 
     broker: Node
@@ -40,9 +40,9 @@ Touched: TypeAlias = Annotated[dict[Natural, Natural], msgspec.Meta(max_length=T
 
 
 class Bulletin(Message, frozen=True, tag=224):
-    """From the first broker of the way to the last. S1's broadcast.
+    """From the first broker of the path to the last. S1's broadcast.
 
-    `summary`: a Bloom filter of its clients' events. `address`: where it listens. `links`: what those of the way cost.
+    `summary`: a Bloom filter of its clients' events. `address`: where it listens. `links`: costs of the path's links.
     """
 
     summary: bytes
@@ -52,10 +52,10 @@ class Bulletin(Message, frozen=True, tag=224):
 
 
 class Motion(Message, frozen=True, tag=225):
-    """From the first broker of the way, which wants a link to the last one. S1's request.
+    """From the first broker of the path, which proposes a link to the last one. S1's request.
 
-    `links`: what those of the cycle cost, the new one last. `window`, `level`: of which events it speaks.
-    `touched`: those, each with the brokers that it touches (ledger.py): bit i stands for the i-th of the way.
+    `links`: costs of the cycle's links, the new one last. `window`, `level`: the sample of events that it covers.
+    `touched`: those events, each with the brokers that it visits (ledger.py): bit i stands for the i-th of the path.
     """
 
     way: BrokerPath

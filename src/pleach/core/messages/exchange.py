@@ -1,4 +1,4 @@
-"""Exchange of one link for another (S1 §4.4, S2; docs/protocols/)."""
+"""Messages of the link exchange protocols (S1 §4.4, S2; docs/protocols/)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LockCycle(Message, frozen=True, tag=80):
 
 
 class CycleRefused(Message, frozen=True, tag=81):
-    """A broker of the cycle does not take part; unwinds to B1. `is_busy`: it may later."""
+    """A broker of the cycle refuses; goes back to B1, and unlocks on its way. `is_busy`: it may accept later."""
 
     operation: str
     reason: str
@@ -39,7 +39,7 @@ class Begin(Message, frozen=True, tag=82):
 class RelayTables(Message, frozen=True, tag=83):
     """From an end of the old link to the end of the new one on its side (S1 Algorithm 3: the relayed subscriptions).
 
-    What it has of the other side, and the other side of it, as of now.
+    `received`: its entries from the other side; `told`: the other side's entries from it; both as of now.
     """
 
     operation: str
@@ -49,7 +49,7 @@ class RelayTables(Message, frozen=True, tag=83):
 
 
 class RelayRouting(Message, frozen=True, tag=84):
-    """As RelayTables, for what came over the old link later (S1 Algorithm 7, line 7)."""
+    """As RelayTables, for one message that came over the old link later (S1 Algorithm 7, line 7)."""
 
     operation: str
     message: Install | Withdraw
@@ -60,25 +60,25 @@ class Separator(Message, frozen=True, tag=85):
 
     operation: str
     origin: Node
-    is_relayed: bool = False  # on its way to the new link, before it turns anyone gray
+    is_relayed: bool = False  # on its way to the new link; turns no broker gray yet
 
 
 class EndOfRelay(Message, frozen=True, tag=86):
-    """Nothing more will be relayed (S1 Algorithm 5)."""
+    """The last relayed message has been sent (S1 Algorithm 5)."""
 
     operation: str
 
 
 class Unlock(Message, frozen=True, tag=87):
-    """The sender has no more to do with the exchange (S1 Algorithm 6); only the printed variant needs it."""
+    """The sender has finished its part (S1 Algorithm 6); only the printed variant needs it."""
 
     operation: str
 
 
 class Activate(Message, frozen=True, tag=88):
-    """The first of B1 on the new link: from now on routing goes over it.
+    """B1's first message on the new link: from now on routing messages use it.
 
-    `told`: what B1 takes Bn to have told it. `is_settled`: that is in effect on all of B1's side.
+    `told`: the entries that B1 takes for Bn's. `is_settled`: they are in effect on all of B1's side.
     """
 
     operation: str
@@ -87,14 +87,14 @@ class Activate(Message, frozen=True, tag=88):
 
 
 class Flush(Message, frozen=True, tag=89):
-    """Behind the subscriptions of one end of the new link, to everyone on the other side (S1 §4.4.1)."""
+    """Follows the subscriptions of one end of the new link to every broker on the other side (S1 §4.4.1)."""
 
     operation: str
     origin: Node
 
 
 class Begun(Message, frozen=True, tag=90):
-    """From the second end of the old link to the first: nothing more is told over it."""
+    """From the second end of the old link to the first: its last routing message over it."""
 
     operation: str
 
@@ -102,8 +102,8 @@ class Begun(Message, frozen=True, tag=90):
 class Reconfigure(Message, frozen=True, tag=91):
     """RECMSG (S2 §4.3.1), from the first end of the old link by way of the new one to the second.
 
-    `add`: P_add, what leads to the other side from now on. `changes`: what the sender tells the receiver beside it,
-    P_del included. `is_settled`: nothing was unanswered on the old link.
+    `add`: P_add, the entries that lead to the other side from now on. `changes`: further routing messages of the
+    sender, P_del included. `is_settled`: nothing was unanswered on the old link.
     """
 
     operation: str
@@ -113,13 +113,13 @@ class Reconfigure(Message, frozen=True, tag=91):
 
 
 class Reconfigured(Message, frozen=True, tag=92):
-    """RECMSG has come (S2 §4.3.2): what the sender tells from now on takes it into account."""
+    """RECMSG has arrived (S2 §4.3.2): later routing messages of the sender take it into account."""
 
     operation: str
 
 
 class Removed(Message, frozen=True, tag=93):
-    """The last that an end of the old link sends over it."""
+    """The last message of an end of the old link over it."""
 
     operation: str
 
@@ -132,9 +132,9 @@ class Done(Message, frozen=True, tag=94):
 
 
 class CycleForgotten(Message, frozen=True, tag=95):
-    """A broker of the cycle, `broker`, has lost its memory: what becomes of the exchange? To the ends of the old link.
+    """Asks the ends of the old link for the outcome of an exchange: `broker`, of the cycle, has lost its state.
 
-    `address`: B1's. `is_blank`: the end of the old link that passes it on to the other one knows of no exchange.
+    `address`: B1's. `is_blank`: the end of the old link that forwards this to the other end knows of no exchange.
     """
 
     operation: str
@@ -147,9 +147,9 @@ class CycleForgotten(Message, frozen=True, tag=95):
 
 
 class CycleEnded(Message, frozen=True, tag=96):
-    """The answer, all along the cycle: the new link is there (`is_done`), or still the old one.
+    """The answer, along the whole cycle: the new link is in place (`is_done`), or still the old one.
 
-    The link that it comes over starts over behind it. `is_answer`: to the same from the receiver.
+    The link that it crosses is reset behind it. `is_answer`: it answers the receiver's own `CycleEnded`.
     """
 
     operation: str

@@ -1,4 +1,4 @@
-"""A broker that is dead for good gets a stand-in (docs/protocols/healing.md).
+"""Messages by which a stand-in replaces a broker that has failed for good (docs/protocols/healing.md).
 
 driver ── StandFor ──▶ stand-in ◀── Testimony ── neighbours of the dead broker ◀── Bereaved ── driver
                           ▲ └── Pooled ──▶ stand-ins next to it
@@ -19,13 +19,13 @@ from pleach.core.messages.swaplink import TableEntries
 
 
 class Got(msgspec.Struct, frozen=True, tag=1, array_like=True, gc=False):
-    """The event came over the link from the broker that is dead now."""
+    """The event was received from the broker that is dead now."""
 
     event: EventId
 
 
 class Sent(msgspec.Struct, frozen=True, tag=2, array_like=True):
-    """The event was sent to that broker, which has not confirmed it."""
+    """The event was sent to that broker, and not confirmed."""
 
     event: Event
 
@@ -45,7 +45,7 @@ class StandFor(Message, frozen=True, tag=144):
 
 
 class Bereaved(Message, frozen=True, tag=145):
-    """A neighbour is dead for good and has a stand-in; `marks` and `entries` are the journal of the link to it.
+    """From the driver: a neighbour is dead and has a stand-in. `marks`, `entries`: the journal of the link to it.
 
     `heard`: see `Testimony`.
     """
@@ -61,14 +61,14 @@ class Bereaved(Message, frozen=True, tag=145):
 
 
 class Testimony(Message, frozen=True, tag=146):
-    """All that the neighbour `witness` knows of the dead broker `about`.
+    """Everything that the neighbour `witness` knows of the dead broker `about`.
 
-    told, has   what the dead broker had in its tables from the witness, and the witness from it
-    marks       per publisher the highest event that came from it before all entries
-    entries     what went to it unconfirmed, and what came from it meanwhile, in order
-    heard       per publisher the highest event that the witness has got, or has been told of beside what it got
-    is_linked   else the tree was changing, and they are no neighbours, or not any more: only the journal counts
-    beyond      the broker between them then
+    told, has   the dead broker's table entries from the witness, and the witness's from it
+    marks       per publisher the last event that came from it before all entries
+    entries     events sent to it and not confirmed, and events received from it meanwhile, in order
+    heard       per publisher the last event that the witness has received, or knows of by other messages
+    is_linked   false while a reconfiguration had parted the two: then only the journal counts, and
+    beyond      is the broker that was between them
     """
 
     witness: Node
@@ -87,11 +87,11 @@ class Testimony(Message, frozen=True, tag=146):
 
 
 class Served(Message, frozen=True, tag=147):
-    """To a witness: the stand-in serves, and has taken over what the testimony said."""
+    """To a witness: the stand-in is in service, and has used the testimony."""
 
 
 class Pooled(Message, frozen=True, tag=148):
-    """What a stand-in has gathered, for one next to it: the dead brokers, their neighbours, and the testimonies."""
+    """To an adjacent stand-in: the dead brokers, their neighbours, and the testimonies collected so far."""
 
     members: list[tuple[Node, list[Node]]]
     testimonies: list[Testimony]
@@ -102,7 +102,7 @@ class Pooled(Message, frozen=True, tag=148):
 
 
 class Returning(Message, frozen=True, tag=9):
-    """A client of the dead broker is there: what it has, and per publisher the highest event that it got.
+    """A client of the dead broker returns: its requests, and per publisher the last event that it received.
 
     `heard`: see `Testimony`.
     """

@@ -1,4 +1,4 @@
-"""Components that a broker hosts (hosting/): what an operator wants of them. They move as any client (movement.py)."""
+"""Operators' requests about components that a broker hosts (hosting/). They move as any client (movement.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pleach.core.messages.base import Message, Node
 
 
 class RequestHost(Message, frozen=True, tag=60):
-    """Have a component begin here. `incarnation`: sets its events apart from those of another one that had its name."""
+    """Start a component here. `incarnation`: tells its events from those of an earlier one of its name."""
 
     operation: str
     component: Node
@@ -22,7 +22,7 @@ class RequestHost(Message, frozen=True, tag=60):
 
 
 class RequestUnhost(Message, frozen=True, tag=61):
-    """Have a component end here, with all that it has."""
+    """End a component here, with all its subscriptions and advertisements."""
 
     operation: str
     component: Node

@@ -1,4 +1,4 @@
-"""Sets of message types that more than one module asks about."""
+"""Sets of message types."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pleach.core.messages.routing import Forward, Marked, PubSub
 
 CLIENT_REQUESTS: frozenset[type[Message]] = frozenset(get_args(ClientRequest))
 PUB_SUB: frozenset[type[Message]] = frozenset(get_args(PubSub))
-PUB_SUB_OR_MARKED: frozenset[type[Message]] = PUB_SUB | {Marked}  # what brokers say to each other in every tree
+PUB_SUB_OR_MARKED: frozenset[type[Message]] = PUB_SUB | {Marked}  # between brokers of every overlay
 
 EVENTS_BETWEEN_BROKERS: frozenset[type[Message]] = frozenset((Forward, Marked))
 EVENTS_TO_BROKERS: frozenset[type[Message]] = EVENTS_BETWEEN_BROKERS | {Publish}
-UNMARKED_EVENTS: frozenset[type[Message]] = EVENTS_TO_BROKERS - {Marked}  # nothing but an event
-EVENT_TRAFFIC: frozenset[type[Message]] = EVENTS_TO_BROKERS | {Deliver, Published}  # all that an event leads to
+UNMARKED_EVENTS: frozenset[type[Message]] = EVENTS_TO_BROKERS - {Marked}  # without a wrapper
+EVENT_TRAFFIC: frozenset[type[Message]] = EVENTS_TO_BROKERS | {Deliver, Published}  # an event and its confirmation

@@ -1,4 +1,4 @@
-"""AddBroker and RemoveBroker (S0 §IV-B, §IV-C; docs/protocols/membership.md)."""
+"""Messages of AddBroker and RemoveBroker (S0 §IV-B, §IV-C; docs/protocols/membership.md)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Connect(Message, frozen=True, tag=112):
 
 
 class ConnectAck(Message, frozen=True, tag=113):
-    """a has taken b on; with all that b has to know."""
+    """a has accepted b. `told`: the entries that b has to know."""
 
     operation: str
     told: list[TableEntries] = msgspec.field(default_factory=list)
@@ -45,7 +45,7 @@ class RemoveAck(Message, frozen=True, tag=116):
 
 
 class RemoveNack(Message, frozen=True, tag=117):
-    """`is_busy`: it may be asked again later."""
+    """`is_busy`: b may ask again later."""
 
     operation: str
     reason: str
@@ -53,7 +53,7 @@ class RemoveNack(Message, frozen=True, tag=117):
 
 
 class HandedClient(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A client as its broker hands it over: all that it asked for, and what of that still waits for confirmation."""
+    """A client as its broker hands it over. `confirmed`, `waiting`: its requests that are, and are not, confirmed."""
 
     name: Node
     own_events: bool
@@ -64,16 +64,16 @@ class HandedClient(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Handover(Message, frozen=True, tag=118):
-    """b → a: b's clients. From now on b passes to a whatever they still send to it."""
+    """b → a: b's clients. From now on b relays to a what they still send to it."""
 
     operation: str
     clients: list[HandedClient]
 
 
 class CloseAB(Message, frozen=True, tag=119):
-    """a → b, close(ab): a serves the clients itself, at `address`; nothing more for them comes by way of b.
+    """a → b, close(ab): a serves the clients itself, at `address`; a sends nothing more for them through b.
 
-    `life`: that of a; a later one does not know them.
+    `life`: a's epoch; in a later one it does not know them.
     """
 
     operation: str
@@ -82,9 +82,9 @@ class CloseAB(Message, frozen=True, tag=119):
 
 
 class Redirect(Message, frozen=True, tag=120):
-    """b → client, close(ab): the last that b has for it. The client goes to `broker`, which listens at `address`.
+    """b → client, close(ab): b's last message to it. The client connects to `broker`, which listens at `address`.
 
-    `life`: that of `broker` which knows it.
+    `life`: the epoch in which `broker` knows the client.
     """
 
     broker: Node
@@ -93,11 +93,11 @@ class Redirect(Message, frozen=True, tag=120):
 
 
 class Farewell(Message, frozen=True, tag=121):
-    """client → b, close(ba): the last that the client sends to b."""
+    """client → b, close(ba): the client's last message to b."""
 
 
 class Said(Message, frozen=True, tag=122):
-    """b → a: what a client still sent to b."""
+    """b → a: a request that a client still sent to b."""
 
     client: Node
     request: ClientRequest
@@ -108,14 +108,14 @@ class Said(Message, frozen=True, tag=122):
 
 
 class ClientLeft(Message, frozen=True, tag=123):
-    """b → a, close(ba) for one client: nothing more of it comes by way of b."""
+    """b → a, close(ba) for one client: b relays nothing more of it."""
 
     operation: str
     client: Node
 
 
 class Left(Message, frozen=True, tag=124):
-    """b → a: b has no clients any more, and is gone."""
+    """b → a: b has no clients any more, and has left."""
 
     operation: str
 

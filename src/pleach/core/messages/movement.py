@@ -1,4 +1,4 @@
-"""A client moves to another broker, as a transaction (S4 §4; docs/protocols/movement.md).
+"""Messages of client movement, a transaction between two brokers (S4 §4; docs/protocols/movement.md).
 
 Between brokers these go hop by hop along the path: towards the target `Negotiate`, `MoveState`, `MoveCommit` and
 `MoveAbort`, towards the source `Approve`, `Reject` and `MoveAck`.
@@ -19,10 +19,10 @@ from pleach.core.messages.requests import NodePath, RequestMove
 
 
 class Negotiate(Message, frozen=True, tag=128):
-    """May this client come? Again with the same operation: it has changed its mind meanwhile about what it wants.
+    """Asks the target to accept a client; sent again where the client changes its requests meanwhile.
 
-    `path`: from its broker to the one that is asked. `delay_ms_max`: as in `RequestMove`. `component`: of which kind it
-    is, if its broker hosts it.
+    `path`: from its broker to the target. `delay_ms_max`: as in `RequestMove`. `component`: its kind, if its broker
+    hosts it.
     """
 
     operation: str
@@ -33,9 +33,9 @@ class Negotiate(Message, frozen=True, tag=128):
 
 
 class Approve(Message, frozen=True, tag=129):
-    """It may: what it wants is installed all the way beside what its own broker has. `address`: where it shall go.
+    """The target accepts: the client's entries are installed along the path, beside those of its own broker.
 
-    `life`: that of the target; a later one does not know the client.
+    `address`, `life`: the target's address for clients, and its epoch; in a later one it does not know the client.
     """
 
     operation: str
@@ -44,7 +44,7 @@ class Approve(Message, frozen=True, tag=129):
 
 
 class Reject(Message, frozen=True, tag=130):
-    """It stays where it is, and nothing of it is left on the way. `is_busy`: ask again later."""
+    """The client stays, and no entry of it is left on the path. `is_busy`: ask again later."""
 
     operation: str
     reason: str
@@ -52,9 +52,9 @@ class Reject(Message, frozen=True, tag=130):
 
 
 class MoveState(Message, frozen=True, tag=131):
-    """The client as it is now that it has halted. `delivered`: what it has got since the negotiation began.
+    """The client's state after it has halted. `delivered`: events delivered to it since the negotiation began.
 
-    `component`: all that it is, if it lives in its broker.
+    `component`: its packed state, if its broker hosts it.
     """
 
     operation: str
@@ -64,16 +64,16 @@ class MoveState(Message, frozen=True, tag=131):
 
 
 class MoveAck(Message, frozen=True, tag=132):
-    """The client is the target's."""
+    """The target has taken the client over."""
 
     operation: str
 
 
 class MoveCommit(Message, frozen=True, tag=133):
-    """The source has taken back what it had told for the client; everyone on the way is free again.
+    """The source has withdrawn its entries for the client; brokers on the path are unlocked.
 
-    `is_sure`: else a broker on the way says it, since the one before it has lost its memory. The source may still say
-    `MoveAbort`.
+    `is_sure`: false where a broker on the path sends it because the one before it has lost its state; the source may
+    still send `MoveAbort`.
     """
 
     operation: str
@@ -81,9 +81,9 @@ class MoveCommit(Message, frozen=True, tag=133):
 
 
 class MoveAbort(Message, frozen=True, tag=134):
-    """The source has given up: take back what is installed beside, and say so (`Reject`).
+    """The source has given up: withdraw the entries of the movement, and answer `Reject`.
 
-    `path`: given where a broker on the way has lost its memory, and passes this on without knowing of the movement.
+    `path`: set where a broker on the path has lost its state, and forwards this without knowing of the movement.
     """
 
     operation: str
@@ -94,7 +94,7 @@ class MoveAbort(Message, frozen=True, tag=134):
 
 
 class Halt(Message, frozen=True, tag=135):
-    """Say nothing more (but `Halted`), until `Resume`."""
+    """Send nothing more (but `Halted`) until `Resume`."""
 
     operation: str
 
@@ -104,9 +104,9 @@ class Halted(Message, frozen=True, tag=136):
 
 
 class Resume(Message, frozen=True, tag=137):
-    """Go on: at `broker`, which listens at `address`, or (if it is the sender itself) where you are.
+    """Go on at `broker`, which listens at `address`, or at the sender if `broker` is the sender.
 
-    `life`: that of `broker` which knows you.
+    `life`: the epoch in which `broker` knows the client.
     """
 
     operation: str

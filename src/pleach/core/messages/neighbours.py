@@ -1,7 +1,7 @@
-"""What brokers of a network that heals tell their neighbours, so that these can take care of their place (live/).
+"""Reports of brokers in a network that heals: what neighbours and clients need when the broker fails (server/healing/).
 
-broker ── Kin ──▶ each of its neighbours
-broker ── Refuge ──▶ each of its clients
+broker ── NeighbourReport ──▶ each of its neighbours
+broker ── FallbackBrokers ──▶ each of its clients
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pleach.core.messages.base import Message, Node
 
 
 class NeighbourAddress(msgspec.Struct, frozen=True, array_like=True):
-    """Where clients, other brokers and operators find a broker."""
+    """A broker's addresses for clients, other brokers and operators."""
 
     client: str = ""
     peer: str = ""
@@ -20,17 +20,17 @@ class NeighbourAddress(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StandInAddress(msgspec.Struct, frozen=True, array_like=True):
-    """A broker is a stand-in, in this life, and clients find it here."""
+    """A broker that is a stand-in: its epoch, and its address for clients."""
 
     epoch: int
     client: str
 
 
 class NeighbourReport(Message, frozen=True, tag=152):
-    """Who the sender's neighbours are, with where each is found, and which of them is towards the root, if any.
+    """The sender's addresses and its neighbours'. `parent`: the neighbour towards the root, if any.
 
-    `beyond`: per neighbour, where the operators of those behind it go, as they know of its stand-in, should it die too.
-    `stands`: all stand-ins that the sender has heard of, so that every broker can tell their clients where they are.
+    `beyond`: per neighbour, the operators' addresses of the brokers behind it, which know its stand-in if it fails too.
+    `stands`: all stand-ins that the sender knows, so that every broker can send their clients there.
     """
 
     own: NeighbourAddress
@@ -41,11 +41,11 @@ class NeighbourReport(Message, frozen=True, tag=152):
 
     @property
     def is_complete(self) -> bool:
-        """Of every neighbour it is known where it is: without that a stand-in could not call them together."""
+        """Whether every neighbour's address is known: a stand-in needs all of them."""
         return bool(self.neighbours) and all(place.peer for place in self.neighbours.values())
 
 
 class FallbackBrokers(Message, frozen=True, tag=153):
-    """Where a client may ask for its broker, should that one die: at the broker's neighbours."""
+    """Addresses of the broker's neighbours, where its clients ask for it after it has failed."""
 
     addresses: list[str]

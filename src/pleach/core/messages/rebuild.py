@@ -1,4 +1,4 @@
-"""Between brokers whose tables are rebuilt in turn (S1 §3.4): rounds, and to which of two tables something belongs."""
+"""Messages of brokers that rebuild their two routing tables in turn (S1 §3.4)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Parity(IntEnum):
 
 
 class Switch(Message, frozen=True, tag=160):
-    """The sender has emptied this table and builds it anew. From the neighbour towards the root: do so too."""
+    """The sender has emptied this table and rebuilds it. From the neighbour towards the root: do the same."""
 
     parity: Parity
 
 
 class Anew(Message, frozen=True, tag=161):
-    """What follows is all that the sender has to say for this table, in this round."""
+    """Begins the sender's entries for this table in this round; entries before it are void."""
 
     parity: Parity
 
 
 class InTable(Message, frozen=True, tag=162):
-    """What one table says to the same table of a neighbour. `tree`: whose, where there is one for each broker."""
+    """A routing message for one table. `tree`: the root of its tree, where there is one for each broker."""
 
     tree: Node
     parity: Parity
@@ -54,9 +54,9 @@ class Along(Message, frozen=True, tag=163):
 
 
 class Muster(Message, frozen=True, tag=164):
-    """From the neighbour towards the root, where rounds wait for evidence: say when all is said again for this table.
+    """From the neighbour towards the root, where rounds end on evidence: report when this table is complete.
 
-    `wave`: with advertisements it is asked twice in a round. `root`: who asks, by way of the sender.
+    `wave`: with advertisements there are two in a round. `root`: the broker that asks, through the sender.
     """
 
     parity: Parity
@@ -65,7 +65,7 @@ class Muster(Message, frozen=True, tag=164):
 
 
 class Whole(Message, frozen=True, tag=165):
-    """The answer, and said without being asked for the first wave: this table has all, at the sender and below it."""
+    """The answer, unasked for the first wave: this table is complete at the sender and below it."""
 
     parity: Parity
     wave: int

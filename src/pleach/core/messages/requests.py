@@ -1,4 +1,4 @@
-"""Requests of an operator for a reconfiguration, to any broker."""
+"""Operators' requests for reconfigurations, to any broker."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NAME_CHARACTERS_MAX = 255
 
 Name: TypeAlias = Annotated[Node, msgspec.Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-NodePath: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=1)]  # at the first broker it begins
+NodePath: TypeAlias = Annotated[list[Name], msgspec.Meta(min_length=1)]  # begins at the first broker
 
 
 class RequestSwap(Message, frozen=True, tag=48):
     """Turn a–b–c into a–c–b. `protocol`: one of `overlay.registry.SWAPS`; from operators any, or empty: the broker's.
 
-    `is_patient`: where brokers are busy, they are asked again later. Else the request is refused then.
+    `is_patient`: retry where brokers are busy; else refuse the request.
     """
 
     operation: str
@@ -68,7 +68,7 @@ class RequestAdd(Message, frozen=True, tag=50):
 class RequestRemove(Message, frozen=True, tag=51):
     """Take a broker that is a leaf out of the tree; its clients go to its neighbour.
 
-    `absent`: clients that are not connected, and need not be waited for if they still are not when it leaves.
+    `absent`: clients that are not connected; the broker does not wait for those that still are not when it leaves.
     """
 
     operation: str
@@ -81,10 +81,10 @@ class RequestRemove(Message, frozen=True, tag=51):
 
 
 class RequestMove(Message, frozen=True, tag=52):
-    """Have a client go to another broker. `path`: from its broker to that one, in the tree as it is.
+    """Move a client to another broker. `path`: from its broker to that one, in the tree as it is.
 
-    `delay_ms_max`: how long a message takes at most from one end to the other; 0: nobody knows. Where it is known, no
-    end waits for ever for the other one.
+    `delay_ms_max`: a bound on the delay of a message along the path; 0: unknown. Where it is known, no end waits for
+    the other without a bound.
     """
 
     operation: str
@@ -97,28 +97,26 @@ class RequestMove(Message, frozen=True, tag=52):
         return self.path[0]
 
 
-SoughtRequest: TypeAlias = (
-    RequestSwap | RequestExchange | RequestRemove | RequestMove
-)  # begins at a certain broker, and finds it
+SoughtRequest: TypeAlias = RequestSwap | RequestExchange | RequestRemove | RequestMove  # begins at a certain broker
 
 
 class Seek(Message, frozen=True, tag=53):
-    """Pass a request on to the broker where it begins, wherever in the tree that is."""
+    """A request on its way through the tree to the broker where it begins."""
 
     request: SoughtRequest
 
 
 class Sought(Message, frozen=True, tag=54):
-    """The answer to `Seek`: whether the broker is in this direction, and has the request."""
+    """The answer to `Seek`: whether the broker was found in this direction, and has the request."""
 
     operation: str
     is_found: bool
 
 
 class Presence(Message, frozen=True, tag=55):
-    """From the driver of a broker whose links may be down: who of its peers cannot be reached now, and who can again.
+    """From a broker's driver: peers whose links are down (`away`), and peers whose links are up again (`back`).
 
-    Where state is leased (stabilise/), nothing runs out of those who are away, and nothing is renewed to them.
+    Where state is leased (stabilise/), entries of peers that are away do not expire, and nothing is renewed to them.
     """
 
     away: list[Node]

@@ -1,7 +1,7 @@
-"""The ring of brokers (Chord), and the tree that it keeps (S3); see docs/protocols/ring.md.
+"""Messages of the ring of brokers (Chord) and the tree that it maintains (S3); see docs/protocols/ring.md.
 
-Ring messages go between any two hosts, not only between neighbours of the tree, and may be lost: whoever asks waits
-for an answer by its ticket, and asks again.
+They go between any two hosts, not only between neighbours in the tree, and may be lost: a request is repeated until an
+answer with its ticket arrives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pleach.core.messages.base import Message, Node
 
 
 class Peer(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A host of the ring: its place, its name, and where it listens."""
+    """A host of the ring: its key, name and address."""
 
     key: int
     name: Node
@@ -22,9 +22,9 @@ class Peer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class FindOwner(Message, frozen=True, tag=192):
-    """Passed on from host to host until it is at the owner of `key`, who answers `origin`.
+    """Forwarded from host to host to the owner of `key`, which answers `origin`.
 
-    `is_last`: the sender takes the receiver for the owner; if it is not, it is one further back.
+    `is_last`: the sender takes the receiver for the owner; if it is not, the owner is one of its predecessors.
     """
 
     key: int
@@ -35,7 +35,7 @@ class FindOwner(Message, frozen=True, tag=192):
 
 
 class AskHop(Message, frozen=True, tag=193):
-    """Who is next on the way to the owner of `key`, other than those in `avoid`, who did not answer?"""
+    """Asks for the next hop towards the owner of `key`, other than those in `avoid`, which did not answer."""
 
     key: int
     ticket: int
@@ -51,7 +51,7 @@ class NextHop(Message, frozen=True, tag=194):
 
 
 class KeyOwner(Message, frozen=True, tag=195):
-    """From the owner itself. It has the keys behind `low`, up to its own."""
+    """From the owner itself: it owns the keys after `low`, up to its own."""
 
     ticket: int
     owner: Peer
@@ -60,7 +60,7 @@ class KeyOwner(Message, frozen=True, tag=195):
 
 
 class FindPlace(Message, frozen=True, tag=196):
-    """A host that joins: passed on until it is at the one behind which `origin` belongs."""
+    """From a host that joins: forwarded to the host that becomes the predecessor of `origin`."""
 
     ticket: int
     origin: Peer
@@ -68,7 +68,7 @@ class FindPlace(Message, frozen=True, tag=196):
 
 
 class RingPlace(Message, frozen=True, tag=197):
-    """`predecessor` is the one before you; these were its own successors, and hosts that it knows farther away."""
+    """The answer: the receiver's predecessor, with that host's successors and fingers."""
 
     ticket: int
     predecessor: Peer
@@ -101,13 +101,13 @@ class Notify(Message, frozen=True, tag=201):
 
 
 class RingLeave(Message, frozen=True, tag=202):
-    """The sender is gone once this is read: what a failure is, without the wait. This was the host before it."""
+    """The sender has left: treat it as failed, without a time-out. `predecessor`: the host before it."""
 
     predecessor: Peer
 
 
 class TreeLink(Message, frozen=True, tag=203):
-    """The sender takes the receiver for its parent in the tree, or for a child; answered."""
+    """The sender takes the receiver for its parent in the tree (`is_parent`), or for a child; answered."""
 
     ticket: int
     origin: Peer
@@ -115,25 +115,25 @@ class TreeLink(Message, frozen=True, tag=203):
 
 
 class TreeLinkAnswer(Message, frozen=True, tag=204):
-    """Whether the other side takes it for the same."""
+    """Whether the other side agrees."""
 
     ticket: int
     agrees: bool
 
 
 class TreeUnlink(Message, frozen=True, tag=205):
-    """The sender does not take the receiver for a neighbour in the tree any more."""
+    """The sender no longer takes the receiver for a neighbour in the tree."""
 
 
 class Knock(Message, frozen=True, tag=206):
-    """From a driver, not a host: who is there, and can one join the tree of brokers at you? Answered by members."""
+    """From a driver, not a host: asks who is there, and whether one can join the tree there. Members answer."""
 
     ticket: int
     origin: Peer
 
 
 class Greeting(Message, frozen=True, tag=207):
-    """`is_open`: it is in the tree, and others may join it there. `terms`: what all brokers must have in common."""
+    """The answer. `is_open`: brokers may join the tree there. `terms`: settings that all brokers must share."""
 
     ticket: int
     peer: Peer

@@ -1,4 +1,4 @@
-"""Between brokers, in every tree: events, and what each wants of the others."""
+"""Messages between neighbouring brokers in every overlay: events, subscriptions, advertisements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Forward(EventMessage, frozen=True, tag=32):
 
 
 class Install(Message, frozen=True, tag=33):
-    """Add an entry to what the sender wants (or advertises). `number` counts the sender's installs on this link."""
+    """Add a routing entry of the sender. `number` counts the sender's installs on this link."""
 
     layer: Layer
     number: int
@@ -27,7 +27,7 @@ class Install(Message, frozen=True, tag=33):
 
 
 class Withdraw(Message, frozen=True, tag=34):
-    """Take back an entry that was installed before."""
+    """Remove an entry that was installed before."""
 
     layer: Layer
     owner: str
@@ -35,17 +35,17 @@ class Withdraw(Message, frozen=True, tag=34):
 
 
 class Installed(Message, frozen=True, tag=35):
-    """The entry with this number is in effect at the sender of this message and everywhere behind it."""
+    """The entry with this number is in effect at the sender of this message and at all brokers behind it."""
 
     layer: Layer
     number: int
 
 
 class Settle(Message, frozen=True, tag=36):
-    """Answer with `Installed(number)` once all that the sender has told is in effect, at the receiver and behind it.
+    """Answer `Installed(number)` once all entries of the sender are in effect, at the receiver and behind it.
 
-    `beyond`: the way to brokers for which the receiver cannot vouch, since links on it are new: it asks the first of
-    them, a neighbour of its own, to ask the rest.
+    `beyond`: a path of brokers over new links, whose entries the receiver does not know: it sends `Settle` on to the
+    first of them, its own neighbour.
     """
 
     layer: Layer
@@ -54,19 +54,19 @@ class Settle(Message, frozen=True, tag=36):
 
 
 class Round(Message, frozen=True, tag=37):
-    """A broker says again all that it wants of a neighbour: what is said between two of these (stabilise/)."""
+    """Begins or ends (`ends`) a round in which a broker renews all its entries at a neighbour (stabilise/)."""
 
     ends: bool
 
 
 class Mark(IntEnum):
-    FLOOD = 0  # sent to both others of a swap: not to be sent on among the three (S0 §IV-A, state 2)
-    RELAY = 1  # sent on for another of the three: waits until the old path is closed (S0 §IV-A, ChangePath)
-    GRAY = 2  # came onto the cycle at a broker that knows the way over the new link (S1 §4.4.2); unmarked is black
+    FLOOD = 0  # sent to both others of a swap: not forwarded among the three (S0 §IV-A, state 2)
+    RELAY = 1  # forwarded for another of the three: waits until the old path is closed (S0 §IV-A, ChangePath)
+    GRAY = 2  # entered the cycle at a broker that routes over the new link (S1 §4.4.2); unmarked is black
 
 
 class Marked(Message, frozen=True, tag=38):
-    """An event that carries a mark of a reconfiguration, and by which of its brokers it came among them."""
+    """An event with the mark of a reconfiguration. `origin`: its broker at which the event came among them."""
 
     operation: str
     mark: Mark

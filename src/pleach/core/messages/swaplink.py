@@ -1,4 +1,4 @@
-"""SwapLink (S0 §IV-A); the numbers are those of docs/protocols/swaplink.md."""
+"""Messages of SwapLink (S0 §IV-A); the numbers are those of docs/protocols/swaplink.md."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Lock(Message, frozen=True, tag=64):
 
 
 class LockAck(Message, frozen=True, tag=65):
-    """3, 4: c → b → a. Also close(c→b→a): the last that c sends to a by way of b."""
+    """3, 4: c → b → a. Also close(c→b→a): c's last message to a through b."""
 
     operation: str
 
 
 class LockNack(Message, frozen=True, tag=66):
-    """b or c does not take part. `is_busy`: it may later."""
+    """b or c refuses. `is_busy`: it may accept later."""
 
     operation: str
     reason: str
@@ -44,13 +44,13 @@ class LockNack(Message, frozen=True, tag=66):
 
 
 class Abort(Message, frozen=True, tag=67):
-    """b has given the swap up, before it passed on `Swap`: back to the old tree."""
+    """b has given the swap up before it forwarded `Swap`: the old tree stays."""
 
     operation: str
 
 
 class Aborted(Message, frozen=True, tag=68):
-    """c → b → a, after `Abort`: nothing that was flooded follows."""
+    """c → b → a, after `Abort`: no flooded event follows."""
 
     operation: str
 
@@ -58,9 +58,9 @@ class Aborted(Message, frozen=True, tag=68):
 class Swap(Message, frozen=True, tag=69):
     """5, 6: a → b → c. Also close(a→b→c). 7: c → a, on the new link.
 
-    From b to c it carries what c cannot know: the sides of a and b apart, and how a's table differs from what c
-    would compute for it (empty but where reductions do not compose). `is_settled`: nothing is unanswered between a
-    and b; else c has to have both confirm what they were told.
+    From b to c it carries what c does not know: the entries of a's and b's sides apart, and how a's table differs from
+    the one that c would compute (empty unless reductions do not compose). `is_settled`: nothing is unanswered between
+    a and b; else c asks both to confirm their entries.
     """
 
     operation: str
@@ -85,7 +85,7 @@ class Close(Message, frozen=True, tag=71):
 
 
 class Forgot(Message, frozen=True, tag=72):
-    """b → a or c: the third of them, `broker`, has lost its memory. If they had not met before they cannot tell."""
+    """b → a or c: the third of them, `broker`, has lost its state, which the receiver may not notice itself."""
 
     operation: str
     broker: Node
