@@ -10,17 +10,17 @@ import msgspec
 import pytest
 
 from pleach.bench import BENCHES, WITH_PEERS, forward
-from pleach.bench.peers.processes import free_ports, read_line, server, wait_for_port
-from pleach.bench.peers.registry import OURS, PEERS, SYSTEMS
-from pleach.bench.peers.system import EVENT_BYTES, SUBSCRIBERS, Case, Meter, Outcome, Task, payload
+from pleach.bench.systems.processes import free_ports, read_line, server, wait_for_port
+from pleach.bench.systems.registry import OURS, PEERS, SYSTEMS
+from pleach.bench.systems.system import EVENT_BYTES, SUBSCRIBERS, Case, ReceiveMeter, WorkerResult, WorkerTask, payload
 from pleach.errors import LiveError
 
-TINY = forward.Effort(dict.fromkeys(Case, 100), 2, 100)
+TINY = forward.ForwardSize(dict.fromkeys(Case, 100), 2, 100)
 CHATTY = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(60)"]
 
 
 def meter(events=4, warm_up=1, rate=0, case=Case.ONE):
-    return Meter(Task(OURS.name, case, "nowhere", events, warm_up, rate), lambda: None, lambda: None)
+    return ReceiveMeter(WorkerTask(OURS.name, case, "nowhere", events, warm_up, rate), lambda: None, lambda: None)
 
 
 @pytest.mark.parametrize("case", [Case.ONE, Case.CHAIN, Case.FILTERS])
@@ -89,16 +89,16 @@ def test_latency_is_since_the_payload_was_made():
 
 def test_it_is_said_when_the_warm_up_is_there():
     said = []
-    task = Task(OURS.name, Case.FAN_OUT, "nowhere", 5, 2)
-    counted = Meter(task, lambda: None, lambda: said.append(counted.count))
+    task = WorkerTask(OURS.name, Case.FAN_OUT, "nowhere", 5, 2)
+    counted = ReceiveMeter(task, lambda: None, lambda: said.append(counted.count))
     for _ in range(7 * SUBSCRIBERS[Case.FAN_OUT]):
         counted.note(b"")
     assert said == [2 * SUBSCRIBERS[Case.FAN_OUT]]
 
 
 def test_nothing_received_is_a_rate_of_nothing():
-    assert meter().outcome() == Outcome(0, 0.0)
-    assert Outcome(0, 0.0).rate == 0
+    assert meter().outcome() == WorkerResult(0, 0.0)
+    assert WorkerResult(0, 0.0).rate == 0
 
 
 def test_a_server_is_stopped_when_the_block_fails(tmp_path):
@@ -125,8 +125,8 @@ def test_a_server_that_ends_at_once_is_an_error(tmp_path):
 
 
 def test_tasks_travel_to_the_workers_as_json():
-    task = Task(OURS.name, Case.FILTERS, "127.0.0.1:1", 10, 2)
-    assert msgspec.json.decode(msgspec.json.encode(task), type=Task) == task
+    task = WorkerTask(OURS.name, Case.FILTERS, "127.0.0.1:1", 10, 2)
+    assert msgspec.json.decode(msgspec.json.encode(task), type=WorkerTask) == task
 
 
 def test_it_is_registered_with_and_without_peers():

@@ -8,8 +8,8 @@ import pytest
 from pleach.bench import BENCHES, cover, match
 from pleach.bench.report import Measurement, line
 
-MATCH = match.Effort((50, 100), 40, 100, 60, 80, 100, 3, 1, 5)
-COVER = cover.Effort((60,), 8, 2, 30, 4, 1)
+MATCH = match.MatchSize((50, 100), 40, 100, 60, 80, 100, 3, 1, 5)
+COVER = cover.CoverSize((60,), 8, 2, 30, 4, 1)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from pleach.bench import BENCHES, plan
 from pleach.core.optimise.tasks import searched
 
-EFFORT = plan.Effort(brokers=12, starts=5, rounds=2)
+EFFORT = plan.PlanSize(brokers=12, starts=5, rounds=2)
 SECONDS = {1: 12.0, 2: 8.0}
 
 

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from pleach.bench.peers.moving import Plan, Topic, moved
-from pleach.bench.peers.registry import MOVING
+from pleach.bench.systems.moving import MovingLoad, Topic, moved
+from pleach.bench.systems.registry import MOVING
 
-PLAN = Plan(servers=2, clients=4, publishers=2, events_per_second=400.0, seconds=0.5, pause=0.05, seed=1)
+PLAN = MovingLoad(servers=2, clients=4, publishers=2, events_per_second=400.0, seconds=0.5, pause=0.05, seed=1)
 SECONDS_MAX = 60.0
 
 

@@ -12,7 +12,7 @@ from pleach.core.optimise.search import Problem
 from pleach.core.overlay.choice import Circumstances
 from pleach.core.overlay.plans import Topology, decode_plan
 from pleach.errors import InvalidInputError, PriceError
-from pleach.spark.planner.wish import Wish
+from pleach.spark.planner.options import PlannerOptions
 
 
 def run(*arguments):
@@ -63,7 +63,7 @@ def found():
     tree = Topology.of([("a", "b"), ("b", "c")])
     problem = Problem((Flow("a", frozenset({"c"}), 10.0), Flow("b", frozenset({"c"}))), Prices().costs("abc"), 2)
     task = starts.Task(problem, tree, 1)
-    return job.concluded(task, [starts.searched(task, number) for number in range(4)], Wish())
+    return job.concluded(task, [starts.searched(task, number) for number in range(4)], PlannerOptions())
 
 
 def test_people_see_what_is_saved_and_the_plan_goes_to_stdout(found, capsys):

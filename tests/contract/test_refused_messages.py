@@ -21,7 +21,7 @@ from pleach.core.messages import (
     encode,
 )
 from pleach.errors import ProtocolError
-from pleach.scenario.assemble import make_machine, tree_of
+from pleach.scenario.machines import make_machine, tree_of
 from pleach.scenario.steps import Exchange, MoveClient
 from pleach.sim.run import ScenarioRun
 from support.overlay.small_networks import ADD, BEGINS_AT, REMOVE, SWAP, station

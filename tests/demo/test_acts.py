@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from pleach.demo.acts import ACTS, ZONES, Act, story, zone_of, zones
+from pleach.demo.acts import ACTS, ZONES, DemoAct, story, zone_of, zones
 from pleach.scenario import steps
-from pleach.scenario.locate import FlawError
+from pleach.scenario.positions import FlawError
 from pleach.scenario.timeline import check_steps
 from pleach.sim.run import run_scenario
 from pleach.trace import explain, judge
@@ -22,7 +22,7 @@ def test_the_steps_make_sense_one_after_the_other():
 
 def test_an_act_that_cannot_be_played_is_found_out():
     with pytest.raises(FlawError, match="fra9"):
-        check_steps(story([*ACTS, Act("bad", "", "", (steps.RemoveBroker(at=0.0, broker="fra9"),))]))
+        check_steps(story([*ACTS, DemoAct("bad", "", "", (steps.RemoveBroker(at=0.0, broker="fra9"),))]))
 
 
 def test_names_of_acts_are_different():

@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pleach.demo.judgement import Engine, judgement
 from pleach.demo.report import write_report
+from pleach.demo.verdict import Engine, judgement
 from pleach.errors import MissingPartError
 from support.demo.made_up_demo import performance
 

@@ -13,7 +13,7 @@ from pleach.errors import LivenessError, ScenarioError
 from pleach.explore import search
 from pleach.explore.search import ExploreOutcome, explore
 from pleach.scenario import load_scenario
-from pleach.scenario.plants import PlantedBroker
+from pleach.scenario.planted_bugs import PlantedBroker
 from pleach.scenario.schedule import Act, HandOver
 from support.explore.chains import (
     ADVERTISING,
@@ -99,7 +99,7 @@ def test_a_bug_that_no_client_has_seen_yet_shows_in_the_tables():
 
 
 def planted(monkeypatch, spoil):
-    monkeypatch.setattr("pleach.scenario.plants.PLANTS", {"test": partial(PlantedBroker, spoil=spoil)})
+    monkeypatch.setattr("pleach.scenario.planted_bugs.PLANTS", {"test": partial(PlantedBroker, spoil=spoil)})
 
 
 def test_a_machine_that_raises_is_a_finding(monkeypatch):

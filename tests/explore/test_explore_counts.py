@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pleach.explore.search import FAR, Search
 from pleach.explore.world import World
-from pleach.scenario.plants import PLANTS
+from pleach.scenario.planted_bugs import PLANTS
 from pleach.scenario.script import script_of
 from support.explore.brute_force import complaints_of, walk_everything
 from support.explore.chains import (
@@ -50,7 +50,7 @@ def schedules_by_verdict(world, complaints, state, known):
     if state not in known:
         moves = world.moves(state)
         if not moves:
-            known[state] = Counter({complaints[world.past(state)]: 1})
+            known[state] = Counter({complaints[world.history(state)]: 1})
         else:
             behind = [schedules_by_verdict(world, complaints, world.take(state, m), known) for m in moves]
             known[state] = sum(behind, Counter())

@@ -10,8 +10,8 @@ from pleach.core.overlay.registry import CYCLES, SWAPS, WAITING
 from pleach.errors import ScenarioError, ScheduleError
 from pleach.explore.search import ExploreOutcome, explore
 from pleach.scenario.load import load_scenario
-from pleach.scenario.schedule import Schedule, Step
-from pleach.scenario.script import ExploreOptions, ScriptedRequests, describe, script_of
+from pleach.scenario.schedule import ExploreOptions, Schedule, ScheduleStep
+from pleach.scenario.script import ScriptedRequests, describe, script_of
 from pleach.sim.replay import replay
 from pleach.trace import judge
 from support.explore.chains import Chain, advertise, client, crash, publish, restart, unsubscribe
@@ -74,7 +74,7 @@ def test_protocols_that_wait_for_timers_are_explored_with_timers(protocol):
 
 
 def test_a_schedule_that_asks_for_a_step_of_a_plan_too_early_is_an_error():
-    schedule = Schedule("a chain", "", (Step(act="1"),))
+    schedule = Schedule("a chain", "", (ScheduleStep(act="1"),))
     with pytest.raises(ScheduleError, match=r"step 1: '1' is asked only when operation 1\.1 is done"):
         replay(cycle(exchange="swaplink"), schedule)
 

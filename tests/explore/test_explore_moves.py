@@ -6,7 +6,8 @@ from pleach.core.messages import RequestMove
 from pleach.core.mobility.target import MovementTarget
 from pleach.errors import ScenarioError
 from pleach.explore.search import ExploreOutcome, explore
-from pleach.scenario.script import ExploreOptions, ScriptedRequests, describe, script_of
+from pleach.scenario.schedule import ExploreOptions
+from pleach.scenario.script import ScriptedRequests, describe, script_of
 from support.explore.chains import Chain, client, crash, publish, restart, subscribe, unsubscribe
 
 TIMERS = ExploreOptions(timers=True)

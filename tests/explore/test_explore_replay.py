@@ -2,7 +2,7 @@
 
 import pytest
 
-from pleach.explore.history import records_of, steps_of
+from pleach.explore.counterexample import records_of, steps_of
 from pleach.explore.invariants import check
 from pleach.explore.search import explore
 from pleach.explore.world import World

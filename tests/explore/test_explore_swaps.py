@@ -6,11 +6,11 @@ import pytest
 from pleach.core.messages import RequestAdd, RequestRemove, RequestSwap
 from pleach.errors import ScenarioError
 from pleach.explore.invariants import NEVER_ENDED, STILL_LOCKED, check
-from pleach.explore.reactions import BrokenError
 from pleach.explore.search import ExploreOutcome, explore
+from pleach.explore.transitions import BrokenError
 from pleach.explore.world import World
-from pleach.scenario.schedule import Ring, load_schedule, schedule_text
-from pleach.scenario.script import ExploreOptions, ScriptedRequests, describe, script_of
+from pleach.scenario.schedule import ExploreOptions, FireTimer, load_schedule, schedule_text
+from pleach.scenario.script import ScriptedRequests, describe, script_of
 from pleach.sim.replay import replay
 from pleach.trace import judge
 from support.explore.chains import Chain, client, crash, publish, restart
@@ -136,7 +136,7 @@ def test_a_timer_fires_only_if_it_may_and_only_once():
         state = world.start
         for _ in range(2):  # the request, and Lock from a to b, who sets its lease
             state = world.take(state, world.moves(state)[0])
-        rings = [name for name in moves_named(world, state) if name.startswith("RingAt")]
+        rings = [name for name in moves_named(world, state) if name.startswith("FireTimerAt")]
         assert bool(rings) == may_ring
         for name in rings:
             number = moves_named(world, state)[name]
@@ -151,7 +151,7 @@ def test_a_crash_forgets_timers_and_a_restart_sets_them_again():
     state = world.start
     for wanted in ("Act(actor='a')", "HandOver(sender='a', receiver='b')"):
         state = world.take(state, moves_named(world, state)[wanted])
-    ring = "RingAt(node='b', place=0)"
+    ring = "FireTimerAt(node='b', place=0)"
     assert ring in moves_named(world, state)
     state = world.take(state, moves_named(world, state)["Act(actor='b')"])
     assert ring not in moves_named(world, state)
@@ -168,7 +168,7 @@ def test_a_schedule_with_a_timer_is_written_read_and_replayed(tmp_path):
     path = tmp_path / "schedule.json"
     path.write_text(text)
     schedule = load_schedule(path)
-    assert schedule.steps[-1].move == Ring("b", "swaplink:lease")
+    assert schedule.steps[-1].move == FireTimer("b", "swaplink:lease")
     assert load_schedule(path) == schedule
     result = replay(scenario, schedule)
     assert result.quiet
@@ -197,6 +197,6 @@ def test_a_broker_that_is_locked_for_what_has_ended_is_a_finding():
 
 def test_a_machine_that_sends_where_no_link_can_be_is_a_finding():
     world = World(script_of(Chain(brokers="abcd", steps=(SWAP,)).scenario()))
-    world._queue_of.pop(("a", "b"))
+    world._layout.queue.pop(("a", "b"))
     with pytest.raises(BrokenError, match="a has no link to b"):
         world.take(world.start, world.moves(world.start)[0])

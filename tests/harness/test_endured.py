@@ -7,7 +7,7 @@ import pytest
 from pleach.harness.network import LiveNetwork
 from pleach.harness.run import LiveRun
 from pleach.scenario.load import parse_scenario
-from pleach.scenario.stabilising import fault_detail, flight_of, stabilisation_of
+from pleach.scenario.stabilise_settings import fault_detail, flight_of, stabilisation_of
 from pleach.trace import Record, RecordKind
 from support.live.recovery_bounds import as_it_was, judged_as, with_delays
 

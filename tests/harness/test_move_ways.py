@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pleach.lab.movers import Workload
+from pleach.lab.s4.movers import CoveringWorkload
 from support.live.move_ways import Plan, compared
 
 PLAN = Plan(clients=6, family=6, seconds=2.0, pause=0.4, links=(("a", "b"), ("c", "b")), routes=(("a", "c"),))
@@ -11,7 +11,7 @@ PATH_LINKS = 2
 
 
 async def cells(place):
-    return [cell async for cell in compared(place, PLAN, [Workload.COVERED])]
+    return [cell async for cell in compared(place, PLAN, [CoveringWorkload.COVERED])]
 
 
 def test_each_way_is_measured_and_a_transaction_costs_eight_messages_per_link(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pleach.core.overlay.registry import EXCHANGES
-from pleach.lab.consequences import run_exchange
+from pleach.lab.exchanges.consequences import run_exchange
 from pleach.scenario.load import parse_scenario
 from pleach.trace import RecordKind
 

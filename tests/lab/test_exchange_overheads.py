@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pleach.lab.consequences import run_exchange
-from pleach.lab.dispatchers import Dispatchers, overheads
-from pleach.lab.exchanges import Workload, workload_scenario
+from pleach.lab.exchanges.consequences import run_exchange
+from pleach.lab.exchanges.workload import ExchangeWorkload, workload_scenario
+from pleach.lab.s2.dispatchers import Dispatchers, overheads
 from pleach.scenario.model import Ordering
 from support.thorough import FACTOR
 
@@ -36,7 +36,7 @@ def test_under_load_the_path_protocol_is_better_than_a_delay():
 @pytest.mark.parametrize("cycle", range(3, 13))
 def test_advanced_coordinated_is_below_the_strawman_at_every_length(cycle):
     """S1 Fig. 4.14."""
-    workload = Workload(cycle, is_lively=False)
+    workload = ExchangeWorkload(cycle, is_lively=False)
     coordinated, strawman = (
         run_exchange(workload_scenario(workload, 1, exchange, Ordering.CAUSAL), 1).witness
         for exchange in ("advanced-coordinated", "strawman")

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 
 from pleach.core.overlay.plans import Topology
 from pleach.core.overlay.registry import EXCHANGES
-from pleach.lab.dispatchers import DEGREE_MAX, Dispatchers, dispatchers_scenario
-from pleach.lab.exchanges import (
+from pleach.lab.exchanges.workload import (
     EXCHANGE_AT,
     LATENCY_RATIO,
-    Workload,
+    ExchangeWorkload,
     cycle_of,
     exchange_of,
     workload_scenario,
 )
+from pleach.lab.s2.dispatchers import DEGREE_MAX, Dispatchers, dispatchers_scenario
 from pleach.scenario.model import Ordering
 from pleach.scenario.steps import Drain, Exchange
 
-WORKLOADS = st.builds(Workload, cycle=st.integers(3, 12), is_lively=st.booleans())
+WORKLOADS = st.builds(ExchangeWorkload, cycle=st.integers(3, 12), is_lively=st.booleans())
 SEEDS = st.integers(0, 10_000)
 
 
@@ -52,14 +52,14 @@ def test_the_cycle_has_its_length_and_a_tree_is_left(workload, seed):
 
 
 def test_latencies_differ_by_25_times():
-    scenario = workload_scenario(Workload(6), 1, "path", Ordering.CAUSAL)
+    scenario = workload_scenario(ExchangeWorkload(6), 1, "path", Ordering.CAUSAL)
     seconds = [span.low for a, b, span in scenario.latency.links if {a, b} <= set(scenario.brokers)]
     assert max(seconds) / min(seconds) == LATENCY_RATIO
     assert len(set(seconds)) > len(seconds) / 4
 
 
 def test_listeners_share_their_filters_with_nobody():
-    scenario = workload_scenario(Workload(6), 1, "path", Ordering.CAUSAL)
+    scenario = workload_scenario(ExchangeWorkload(6), 1, "path", Ordering.CAUSAL)
     wanted = [client.subscribe[0] for client in scenario.clients if client.id.startswith("listener")]
     assert len(set(wanted)) == len(wanted)
     others = [text for client in scenario.clients if not client.id.startswith("listener") for text in client.subscribe]
@@ -68,7 +68,7 @@ def test_listeners_share_their_filters_with_nobody():
 
 def test_who_sees_an_event_and_its_answer_is_somebody_else():
     """Else causal order could not break."""
-    scenario = workload_scenario(Workload(6), 1, "path", Ordering.CAUSAL)
+    scenario = workload_scenario(ExchangeWorkload(6), 1, "path", Ordering.CAUSAL)
     for topic in range(4):
         assert f"re = {topic}" in scenario.client(f"observer{topic}").subscribe
         assert f"of = {topic}" in scenario.client(f"observer{topic}").subscribe
@@ -76,7 +76,9 @@ def test_who_sees_an_event_and_its_answer_is_somebody_else():
 
 
 def test_clients_change_their_minds_during_a_lively_exchange_only():
-    lively, steady = (workload_scenario(Workload(6, is_lively=x), 1, "path", Ordering.CAUSAL) for x in (True, False))
+    lively, steady = (
+        workload_scenario(ExchangeWorkload(6, is_lively=x), 1, "path", Ordering.CAUSAL) for x in (True, False)
+    )
     assert sum(EXCHANGE_AT - 0.1 < step.at < EXCHANGE_AT + 0.5 for step in lively.steps) > 10
     assert {type(step) for step in steady.steps} == {Exchange, Drain}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pleach.errors import ExperimentError
-from pleach.lab import code
+from pleach.lab import code_digest
 from pleach.lab.campaigns import tasks_of
 from pleach.lab.experiment import Size, case_key
 from pleach.lab.registry import EXPERIMENTS, experiment_named
@@ -49,8 +49,8 @@ TOGETHER = {"hops"}  # one small file, for newcomers to start from
 @pytest.mark.parametrize("name", sorted(EXPERIMENTS.keys() - TOGETHER))
 def test_another_sentence_does_not_make_a_measurement_look_outdated(name):
     measure = getattr(EXPERIMENTS[name].measure, "func", EXPERIMENTS[name].measure)
-    reached = code._reached_from(measure.__module__)
-    judging = {module for module in reached if "pleach.lab.findings" in code._imported_by(module)}
+    reached = code_digest._reached_from(measure.__module__)
+    judging = {module for module in reached if "pleach.lab.findings" in code_digest._imported_by(module)}
     assert judging == {"pleach.lab.experiment"}, "findings are a field of its figures"
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import Forward, Install, Withdraw
-from pleach.core.stabilise.clocks import phase_of
-from pleach.core.stabilise.lease import Renewal
+from pleach.core.stabilise.lease_settings import Renewal
+from pleach.core.timing import phase_of
 from pleach.errors import InvalidInputError
-from pleach.lab.filtering import (
+from pleach.lab.s1.chapter3.class_filtering import (
     HOP,
-    Setting,
+    CompleteTree,
     Window,
     carried,
     changes,
@@ -25,14 +25,14 @@ from pleach.lab.filtering import (
     renewals,
     told,
 )
-from pleach.lab.relayed_renewals import Lease, relayed
-from pleach.lab.spans import SECOND, places_of, times_of
+from pleach.lab.s1.chapter3.relayed_renewals import RenewalPeriods, relayed
+from pleach.lab.s1.chapter3.spans import SECOND, places_of, times_of
 from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, ScenarioClient, Stabilise, Stabiliser
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun
 from support.thorough import FACTOR
 
-SETTING = Setting(fanout=2, levels=4, classes=3)
+SETTING = CompleteTree(fanout=2, levels=4, classes=3)
 SEEN = Window(1 * SECOND, 13 * SECOND)
 UNTIL = 15 * SECOND
 REFRESH, PERIOD = 2 * SECOND, 2_300_000_000  # π > ρ + d·δ
@@ -156,7 +156,7 @@ def test_relayed_renewals_are_those_that_brokers_send(seed):
     phases = [phase_of(f"{NAME}/s{i}", REFRESH / SECOND) for i in range(subscriptions.leaf.size)]
     since = np.array([round(phase * SECOND) - REFRESH for phase in phases])  # clients renew by clocks of their own
     as_they_renew = subscriptions._replace(since=since)
-    lease = Lease(REFRESH, PERIOD, tick=PERIOD)
+    lease = RenewalPeriods(REFRESH, PERIOD, tick=PERIOD)
     assert relayed(SETTING, as_they_renew, told(SETTING, subscriptions), lease, seen) == len(found) > 30
 
 
@@ -217,11 +217,11 @@ def test_nobody_there_costs_nothing_but_the_way_to_the_root():
     levels = told(SETTING, nobody)
     events = published.at.size
     assert carried(SETTING, levels, published) == (3 * events, 3 * events)
-    assert relayed(SETTING, nobody, levels, Lease(REFRESH, PERIOD, tick=PERIOD), SEEN) == 0
+    assert relayed(SETTING, nobody, levels, RenewalPeriods(REFRESH, PERIOD, tick=PERIOD), SEEN) == 0
     assert entries(levels, SEEN) == 0
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 5), (3, 1, 5), (3, 3, 0), (3, 10, 1000)])
 def test_a_setting_that_makes_no_sense_or_does_not_fit_is_refused(shape):
     with pytest.raises(InvalidInputError):
-        Setting(*shape)
+        CompleteTree(*shape)

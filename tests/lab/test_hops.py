@@ -2,9 +2,9 @@
 
 import pytest
 
+from pleach.lab.beyond.hops import CONTROL, HOPS, cases, judge, measure
 from pleach.lab.experiment import Size, Summary
 from pleach.lab.findings import Status
-from pleach.lab.hops import CONTROL, HOPS, cases, judge, measure
 from pleach.scenario.model import Routing
 
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from pleach.core.optimise.cost import tree_cost
 from pleach.core.optimise.search import best_of
-from pleach.lab import look, planner, planner_figures
+from pleach.lab import figure_style
+from pleach.lab.beyond import planner, planner_figures
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
 from pleach.lab.improve.contenders import Ground, final_trees, named_tree, numbered_tree
@@ -84,5 +85,5 @@ def test_one_seed_with_a_dearer_tree_is_one_too_many():
 def test_the_table_has_a_line_for_each_tree_and_the_figure_can_be_drawn(tmp_path):
     summaries = made_up(1.0)
     assert len(planner_figures.write_table(summaries).splitlines()) == 2 + len(planner.ROWS)
-    paths = look.save(planner_figures.PLANNER.figures[0], summaries, tmp_path)
+    paths = figure_style.save(planner_figures.PLANNER.figures[0], summaries, tmp_path)
     assert all(path.stat().st_size > 1_000 for path in paths)

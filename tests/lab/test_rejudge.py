@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from pleach.cli.main import app
 from pleach.errors import ExperimentError
-from pleach.lab import hops
+from pleach.lab.beyond import hops
 from pleach.lab.experiment import Size
 from pleach.lab.rejudge import judge_again, read_numbers
 from pleach.lab.report import Measured, page, read_index, write_report

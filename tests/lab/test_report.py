@@ -8,9 +8,9 @@ from math import nan
 import pytest
 
 from pleach.errors import ExperimentError
-from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table, select
+from pleach.lab.experiment import Experiment, Figure, ResultTable, Size, Summary, select
+from pleach.lab.figure_style import bars, curve
 from pleach.lab.findings import NEGATIVE, Finding, Status
-from pleach.lab.look import bars, curve
 from pleach.lab.report import Measured, numbers_of, write_report
 
 SUMMARIES = [
@@ -35,7 +35,9 @@ def toy(name, status=Status.REPRODUCED):
         seeds=dict.fromkeys(Size, 1),
         measure=lambda _case, _seed: [],
         figures=(Figure(f"{name}-fig1", "S9 Fig. 1", "Delay", "It grows.", draw, judge, panels=2),),
-        tables=(Table(f"{name}-table1", "S9 Table I", "All", "All is well.", lambda _: "| a |\n|---|\n| 1 |", judge),),
+        tables=(
+            ResultTable(f"{name}-table1", "S9 Table I", "All", "All is well.", lambda _: "| a |\n|---|\n| 1 |", judge),
+        ),
     )
 
 

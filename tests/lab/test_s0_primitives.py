@@ -10,9 +10,7 @@ from pleach.core.events.language import parse_filter
 from pleach.core.messages import Forward, Install, Layer, encode
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
-from pleach.lab.s0_figures import PRIMITIVES, judge_brokers, judge_gaps, judge_removal, judge_subscriptions, judge_types
-from pleach.lab.s0_primitives import DEFAULT, measure
-from pleach.lab.s0_scenario import (
+from pleach.lab.s0.default_scenario import (
     JOINING_ELSEWHERE,
     JOINING_MESSAGES,
     KB,
@@ -23,6 +21,8 @@ from pleach.lab.s0_scenario import (
     scenario_of,
     wanted_text,
 )
+from pleach.lab.s0.figures import PRIMITIVES, judge_brokers, judge_gaps, judge_removal, judge_subscriptions, judge_types
+from pleach.lab.s0.primitives import DEFAULT, measure
 from support.lab.made_up_summaries import summarised
 
 SMALL = {**DEFAULT, "brokers": 10, "swaps": 4}

@@ -4,15 +4,16 @@ from math import nan
 
 import pytest
 
-from pleach.lab import look, settling
-from pleach.lab import s1_adaptivity_figures as adaptivity
-from pleach.lab import s1_performance_figures as performing
-from pleach.lab import s1_tuning_figures as tuning
-from pleach.lab import s1_variations_figures as variations
-from pleach.lab import settling_figures as resting
+from pleach.lab import figure_style
+from pleach.lab.beyond import settling
+from pleach.lab.beyond import settling_figures as resting
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
 from pleach.lab.improve.course import HEURISTICS
+from pleach.lab.s1.chapter5 import adaptivity_figures as adaptivity
+from pleach.lab.s1.chapter5 import performance_figures as performing
+from pleach.lab.s1.chapter5 import tuning_figures as tuning
+from pleach.lab.s1.chapter5 import variations_figures as variations
 from support.lab.made_up_summaries import summarised, summary
 
 LEVELS = {"lmit": 0.8, "lmst": 0.6, "ci": 0.5, "settling": 0.3}
@@ -258,4 +259,4 @@ def test_no_tree_of_eight_brokers_is_cheaper_than_the_optimum():
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_figures_can_be_drawn(figure, summaries, tmp_path):
-    assert all(path.stat().st_size > 1_000 for path in look.save(figure, summaries, tmp_path))
+    assert all(path.stat().st_size > 1_000 for path in figure_style.save(figure, summaries, tmp_path))

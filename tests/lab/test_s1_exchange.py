@@ -6,8 +6,7 @@ import pytest
 
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
-from pleach.lab.queues import Queues
-from pleach.lab.s1_exchange import (
+from pleach.lab.s1.chapter4.exchange import (
     ADVANCED,
     CONTROL,
     DUPLICATE,
@@ -20,7 +19,8 @@ from pleach.lab.s1_exchange import (
     measure,
     scenario_of,
 )
-from pleach.lab.s1_exchange_figures import EXCHANGE_ON_A_CYCLE, judge_broken, judge_control, judge_delay
+from pleach.lab.s1.chapter4.figures import EXCHANGE_ON_A_CYCLE, judge_broken, judge_control, judge_delay
+from pleach.lab.s1.chapter4.queues import Queues
 from pleach.sim.run import ScenarioRun
 from support.lab.made_up_summaries import summarised
 

@@ -8,7 +8,11 @@ from statistics import mean, stdev
 import pytest
 
 from pleach.lab.experiment import Size, select
-from pleach.lab.filtering_runs import (
+from pleach.lab.figure_style import load_matplotlib
+from pleach.lab.findings import Status
+from pleach.lab.s1.chapter3.break_even import break_evens, crossing, write_evens
+from pleach.lab.s1.chapter3.experiment import FILTERING
+from pleach.lab.s1.chapter3.filtering_runs import (
     CROWD_MAX,
     RATES,
     REFRESHES,
@@ -22,11 +26,7 @@ from pleach.lab.filtering_runs import (
     saved,
     saved_from_root,
 )
-from pleach.lab.findings import Status
-from pleach.lab.look import load_matplotlib
-from pleach.lab.modelled import ANSWERS, Agreement, agreement, expected, peak
-from pleach.lab.s1_break_even import break_evens, crossing, write_evens
-from pleach.lab.s1_filtering import FILTERING
+from pleach.lab.s1.chapter3.model_agreement import ANSWERS, Agreement, agreement, expected, peak
 from support.lab.made_up_summaries import summary
 
 SEEDS = 6

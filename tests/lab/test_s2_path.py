@@ -6,8 +6,8 @@ import pytest
 
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
-from pleach.lab.s2_path import COUNTED, measure
-from pleach.lab.s2_path_figures import RECONFIGURATION_PATH, judge_improvement, judge_load, saved
+from pleach.lab.s2.figures import RECONFIGURATION_PATH, judge_improvement, judge_load, saved
+from pleach.lab.s2.path import COUNTED, measure
 from support.lab.made_up_summaries import summarised, summary
 
 SMALL = {"dispatchers": 30, "density": 0.2, "load": 5, "exchanges": 3}

@@ -9,12 +9,12 @@ import pytest
 from pleach.core.ring.keys import circle
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
-from pleach.lab.s3_figures import S3_TREE, judge_area, judge_churn, judge_degrees, judge_hops, judge_scale, write_churn
-from pleach.lab.s3_overlays import (
-    Change,
+from pleach.lab.s3.figures import S3_TREE, judge_area, judge_churn, judge_degrees, judge_hops, judge_scale, write_churn
+from pleach.lab.s3.overlays import (
+    ChangeReach,
     ReferenceOverlay,
     RendezvousOverlay,
-    Ring,
+    SettledRing,
     change,
     changed_links,
     degrees,
@@ -22,7 +22,7 @@ from pleach.lab.s3_overlays import (
     joined,
     path_up,
 )
-from pleach.lab.s3_tree import measure
+from pleach.lab.s3.tree import measure
 from support.lab.made_up_summaries import summarised
 
 #        1
@@ -35,26 +35,26 @@ TREES = [{"part": "tree", "scheme": s, "bits": 8, "hosts": 40, "changes": 30} fo
 
 
 def ring(count, bits=8, seed=1):
-    return Ring(circle(bits), Random(seed).sample(range(1 << bits), count))
+    return SettledRing(circle(bits), Random(seed).sample(range(1 << bits), count))
 
 
 # Counting -------------------------------------------------------------------------------------------------------
 
 
 def test_a_leaf_that_comes_concerns_itself_and_its_parent():
-    assert change(TREE, TREE | {6: 3}) == Change(ends=2, area=2)
+    assert change(TREE, TREE | {6: 3}) == ChangeReach(ends=2, area=2)
 
 
 def test_the_area_has_the_ways_between_the_ends():
     after = {2: 1, 3: 1, 4: 3, 5: 2}
     assert changed_links(TREE, after) == [frozenset((2, 4)), frozenset((3, 4))]
-    assert change(TREE, after) == Change(ends=3, area=4)  # 4–3–1–2
+    assert change(TREE, after) == ChangeReach(ends=3, area=4)  # 4–3–1–2
     assert joined(TREE, {4, 5}) == {4, 2, 5}
     assert joined(TREE, set()) == set()
 
 
 def test_nothing_changed_is_no_area():
-    assert change(TREE, dict(TREE)) == Change(0, 0)
+    assert change(TREE, dict(TREE)) == ChangeReach(0, 0)
 
 
 def test_a_link_that_changes_its_direction_stays():

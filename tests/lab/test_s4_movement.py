@@ -12,13 +12,13 @@ from pleach.core.events.language import parse_filter
 from pleach.core.mobility.resettling import MoveProtocol
 from pleach.core.overlay.plans import Topology
 from pleach.lab.experiment import Size
+from pleach.lab.figure_style import save
 from pleach.lab.findings import Status
-from pleach.lab.look import save
-from pleach.lab.mover_runs import MESSAGES, Course, measure
-from pleach.lab.movers import Movers, Workload, movers_scenario, order, shapes_of
-from pleach.lab.s4_figures import FIGURES, judge_workloads
-from pleach.lab.s4_movement import MOVEMENT, cases
-from pleach.lab.s4_ways import spread
+from pleach.lab.s4.figures import FIGURES, judge_workloads
+from pleach.lab.s4.movement import MOVEMENT, cases
+from pleach.lab.s4.mover_runs import MESSAGES, Course, measure
+from pleach.lab.s4.movers import CoveringWorkload, Movers, movers_scenario, order, shapes_of
+from pleach.lab.s4.ways import spread
 from support.lab.made_up_summaries import summarised
 
 FIGURE = {figure.name: figure for figure in FIGURES}
@@ -38,10 +38,10 @@ def wanted(setting):
 @pytest.mark.parametrize(
     ("workload", "covered"),
     [
-        (Workload.DISTINCT, [0] * 10),
-        (Workload.CHAINED, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]),
-        (Workload.TREE, [9, 5, 2, 2, 1, 0, 0, 0, 0, 0]),
-        (Workload.COVERED, [9, *[0] * 9]),
+        (CoveringWorkload.DISTINCT, [0] * 10),
+        (CoveringWorkload.CHAINED, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]),
+        (CoveringWorkload.TREE, [9, 5, 2, 2, 1, 0, 0, 0, 0, 0]),
+        (CoveringWorkload.COVERED, [9, *[0] * 9]),
     ],
 )
 def test_fig_7_who_covers_how_many_of_the_others(workload, covered):
@@ -50,13 +50,13 @@ def test_fig_7_who_covers_how_many_of_the_others(workload, covered):
 
 
 def test_families_have_nothing_in_common():
-    filters = wanted(movers(Workload.COVERED, clients=30))
+    filters = wanted(movers(CoveringWorkload.COVERED, clients=30))
     assert Counter(sum(covers(one, other) for other in filters) for one in filters) == {10: 3, 1: 27}
 
 
 @pytest.mark.parametrize("brokers", [14, 26])
 def test_fig_6_and_13_ways_are_of_five_links_in_any_tree(brokers):
-    scenario = movers_scenario(movers(Workload.COVERED, brokers=brokers), 1, 20.0)
+    scenario = movers_scenario(movers(CoveringWorkload.COVERED, brokers=brokers), 1, 20.0)
     tree = Topology.of(scenario.links)
     assert len(tree.brokers) == brokers
     assert tree.path("1", "13") == ("1", "3", "4", "8", "12", "13")
@@ -64,15 +64,15 @@ def test_fig_6_and_13_ways_are_of_five_links_in_any_tree(brokers):
 
 
 def test_fig_12_roots_move_first_then_some_that_are_covered_then_distinct_ones():
-    setting = movers(Workload.MIXED, clients=400)
+    setting = movers(CoveringWorkload.MIXED, clients=400)
     shapes = shapes_of(setting, 1)
     numbers = [int(client[1:]) for client in order(setting, 1)]
     assert sorted(numbers) == list(range(400))
     moving = [(shapes[number // 10], number % 10 == 0) for number in numbers[:50]]
-    for first, shape in ((0, Workload.COVERED), (10, Workload.TREE), (20, Workload.CHAINED)):
+    for first, shape in ((0, CoveringWorkload.COVERED), (10, CoveringWorkload.TREE), (20, CoveringWorkload.CHAINED)):
         assert moving[first : first + 10] == [(shape, True)] * 10
-    assert all(shape is not Workload.DISTINCT and not is_root for shape, is_root in moving[30:40])
-    assert all(shape is Workload.DISTINCT for shape, _ in moving[40:])
+    assert all(shape is not CoveringWorkload.DISTINCT and not is_root for shape, is_root in moving[30:40])
+    assert all(shape is CoveringWorkload.DISTINCT for shape, _ in moving[40:])
 
 
 # Measuring ----------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def samples(setting, seconds=20.0):
 
 @pytest.mark.parametrize("protocol", list(MoveProtocol))
 def test_everyone_moves_each_ten_seconds_and_nobody_is_refused(protocol):
-    found = samples(movers(Workload.RANDOM, protocol, clients=20))
+    found = samples(movers(CoveringWorkload.RANDOM, protocol, clients=20))
     assert found["refused"] == [0]
     assert 36 <= len(found["latency"]) <= 40
     assert found["moves per second"][0] == pytest.approx(2.0, rel=0.1)
@@ -95,13 +95,15 @@ def test_everyone_moves_each_ten_seconds_and_nobody_is_refused(protocol):
 
 
 def test_a_transaction_costs_eight_messages_per_link_whatever_is_covered():
-    for workload in (Workload.DISTINCT, Workload.COVERED):
+    for workload in (CoveringWorkload.DISTINCT, CoveringWorkload.COVERED):
         found = samples(movers(workload, MoveProtocol.TRANSACTION, moving=1))
         assert found["messages per move"] == [40.0]
 
 
 def test_a_root_that_moves_floods_the_path_with_what_it_covers():
-    few, many = (samples(movers(Workload.COVERED, clients=count, family=count, moving=1), 40.0) for count in (10, 40))
+    few, many = (
+        samples(movers(CoveringWorkload.COVERED, clients=count, family=count, moving=1), 40.0) for count in (10, 40)
+    )
     assert many["messages per move"][0] > 3 * few["messages per move"][0] > 300
     assert min(many["latency"]) > 2 * max(few["latency"]), "they wait in line"
 
@@ -109,7 +111,7 @@ def test_a_root_that_moves_floods_the_path_with_what_it_covers():
 @pytest.mark.parametrize(("protocol", "is_slower"), [(MoveProtocol.COVERING, True), (MoveProtocol.TRANSACTION, False)])
 def test_brokers_that_go_through_their_tables_slow_down_who_needs_covering(protocol, is_slower):
     found = [
-        samples(movers(Workload.COVERED, protocol, clients=40, family=40, moving=1, scan_us=scan_us), 40.0)
+        samples(movers(CoveringWorkload.COVERED, protocol, clients=40, family=40, moving=1, scan_us=scan_us), 40.0)
         for scan_us in (0.0, 100.0)
     ]
     assert (min(found[1]["latency"]) > 1.5 * max(found[0]["latency"])) == is_slower

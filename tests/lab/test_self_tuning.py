@@ -1,6 +1,6 @@
 """The table of what tunes itself: judged by its costs and by its rest."""
 
-from pleach.lab import self_tuning, self_tuning_table
+from pleach.lab.beyond import self_tuning, self_tuning_table
 from pleach.lab.experiment import Size
 from pleach.lab.findings import Status
 from support.lab.made_up_summaries import summarised

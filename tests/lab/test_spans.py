@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleach.lab.spans import (
+from pleach.lab.s1.chapter3.spans import (
     PLACES_MAX,
     SECOND,
     TIME,

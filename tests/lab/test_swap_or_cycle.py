@@ -5,11 +5,11 @@ from statistics import fmean
 import pytest
 
 from pleach.core.overlay import choice
+from pleach.lab.exchanges.swap_or_cycle import COORDINATED, PROTOCOLS, SWAPS, cases, measure
+from pleach.lab.exchanges.swap_or_cycle_choice import WAITS, judge_choice
+from pleach.lab.exchanges.swap_or_cycle_figures import SHOWN, SWAP_OR_CYCLE, judge, page
 from pleach.lab.experiment import Size, Summary, case_key, select
 from pleach.lab.findings import Status
-from pleach.lab.swap_or_cycle import COORDINATED, PROTOCOLS, SWAPS, cases, measure
-from pleach.lab.swap_or_cycle_choice import WAITS, judge_choice
-from pleach.lab.swap_or_cycle_figures import SHOWN, SWAP_OR_CYCLE, judge, page
 from support.lab.made_up_summaries import summarised as made_up
 
 SEEDS = range(2)

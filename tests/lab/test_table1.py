@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pleach.core.overlay.registry import EXCHANGES
+from pleach.lab.exchanges.promises import Promise, promised, said
+from pleach.lab.exchanges.table1 import ProtocolRow, cases, measure, rows
+from pleach.lab.exchanges.table1_figures import TABLE1, judge_broken, judge_cost, judge_promises
+from pleach.lab.exchanges.table1_page import page
 from pleach.lab.experiment import Size, Summary
 from pleach.lab.findings import Status
-from pleach.lab.promises import Promise, promised, said
-from pleach.lab.table1 import Row, cases, measure, rows
-from pleach.lab.table1_figures import TABLE1, judge_broken, judge_cost, judge_promises
-from pleach.lab.table1_page import page
 from pleach.scenario.model import Ordering
 
 METRICS = (
@@ -27,14 +27,14 @@ METRICS = (
     *("control", "control_bytes", "entries", "confirmations", "protocol_messages"),
     *("dead_ends", "second_copies", "misrouted", "overhead", "outside"),
 )
-CAUSAL = Row("advanced-coordinated", Ordering.CAUSAL)
+CAUSAL = ProtocolRow("advanced-coordinated", Ordering.CAUSAL)
 
 
 def summaries(value_of=lambda _row, _metric, _cycle: 0.0):
     """Of every case of the usual size; all zero but the overhead, if nothing else is said."""
     found = []
     for case in cases(Size.USUAL):
-        row = Row(str(case["protocol"]), Ordering(case["ordering"]))
+        row = ProtocolRow(str(case["protocol"]), Ordering(case["ordering"]))
         for metric in METRICS:
             mean = value_of(row, metric, int(case["cycle"])) or (100.0 if metric == "overhead" else 0.0)
             found.append(Summary(case, metric, 8, 8, mean, mean, mean, mean, mean, mean, mean, mean))
@@ -64,11 +64,11 @@ def test_one_case_gives_all_metrics_and_the_same_again():
         (CAUSAL, "lost", "✗"),
         (CAUSAL, "causal", "✗"),
         (CAUSAL, "outside", "✗"),
-        (Row("path", Ordering.CAUSAL), "outside", "✗"),
-        (Row("advanced-coordinated", Ordering.FIFO), "causal", ""),
-        (Row("strawman", Ordering.CAUSAL), "lost", ""),
+        (ProtocolRow("path", Ordering.CAUSAL), "outside", "✗"),
+        (ProtocolRow("advanced-coordinated", Ordering.FIFO), "causal", ""),
+        (ProtocolRow("strawman", Ordering.CAUSAL), "lost", ""),
         (CAUSAL, "held_back_ms_max", ""),
-        (Row("swaplink-published", Ordering.CAUSAL), "held_back_ms_max", "✗"),
+        (ProtocolRow("swaplink-published", Ordering.CAUSAL), "held_back_ms_max", "✗"),
     ],
 )
 def test_only_what_is_promised_is_marked(row, metric, mark):
@@ -110,7 +110,7 @@ def test_all_promises_kept_is_as_said():
 EVERY, WHOLE = "every protocol keeps what it promises", "advanced coordinated keeps all in causal order"
 IN_FIFO = "it loses, doubles and reorders nothing in FIFO order"
 AS_PRINTED = "the algorithms keep what they promise as printed, too"
-KEEPS_FIFO, PATH = Row("advanced-coordinated", Ordering.FIFO), Row("path", Ordering.CAUSAL)
+KEEPS_FIFO, PATH = ProtocolRow("advanced-coordinated", Ordering.FIFO), ProtocolRow("path", Ordering.CAUSAL)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ KEEPS_FIFO, PATH = Row("advanced-coordinated", Ordering.FIFO), Row("path", Order
         (KEEPS_FIFO, "fifo", (EVERY, IN_FIFO)),
         (KEEPS_FIFO, "lost", (EVERY, IN_FIFO)),
         (PATH, "outside", (EVERY,)),
-        (Row("swaplink", Ordering.CAUSAL), "causal", (EVERY,)),
+        (ProtocolRow("swaplink", Ordering.CAUSAL), "causal", (EVERY,)),
     ],
 )
 def test_a_promise_broken_on_one_length_is_found(row, metric, names):
@@ -136,7 +136,7 @@ def test_a_promise_broken_on_one_length_is_found(row, metric, names):
 
 @pytest.mark.parametrize("metric", ["lost", "stuck"])
 def test_what_only_the_printed_form_breaks_does_not_refute_the_mended_one(metric):
-    printed = Row("advanced-coordinated-printed", Ordering.CAUSAL)
+    printed = ProtocolRow("advanced-coordinated-printed", Ordering.CAUSAL)
     finding = judge_promises(summaries(but(printed, metric)))
     assert (finding.status, finding.names) == (Status.DIFFERS, (AS_PRINTED,))
     assert printed.name in finding.measured
@@ -219,7 +219,7 @@ def test_the_strawman_must_cost_more_at_every_length():
     assert dearer.status is Status.REFUTED
     assert "120%, at 9" in dearer.measured
     alike = judge_cost(
-        summaries(lambda row, metric, cycle: value_of(Row(row.protocol, CAUSAL.ordering), metric, cycle))
+        summaries(lambda row, metric, cycle: value_of(ProtocolRow(row.protocol, CAUSAL.ordering), metric, cycle))
     )
     assert alike.names == ("delays of causal order grow faster",)
 

@@ -16,8 +16,8 @@ from pleach.lab.waxman import (
     LATENCY_MAX_SECONDS,
     TABLE_A1,
     Edge,
-    Network,
     Waxman,
+    WaxmanNetwork,
     _placed,
     brokers_of,
     distances,
@@ -91,7 +91,7 @@ def test_distances_are_those_of_a_search_of_all_paths(domains, size, data):
     """Also where the shortest path between two nodes of a domain leads through others, and where there is none."""
     pairs = combinations(range(domains * size), 2)
     edges = [Edge(a, b, float(data.draw(st.integers(1, 9)))) for a, b in pairs if data.draw(st.booleans())]
-    found = Network(domains * size, size, tuple(edges))
+    found = WaxmanNetwork(domains * size, size, tuple(edges))
     chosen = data.draw(st.permutations(range(found.nodes)))[: data.draw(st.integers(1, found.nodes))]
     wanted = brute_force(found)
     assert distances(found, chosen).tolist() == [[wanted[a][b] for b in chosen] for a in chosen]

@@ -7,9 +7,9 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from pleach.lab.consequences import costs, extra_delays, guarantees, run_exchange, times, trees_on_the_way
-from pleach.lab.exchanges import EXCHANGE_AT, Workload, cycle_of, workload_scenario
-from pleach.lab.witness import Journey, Misrouted, Witness
+from pleach.lab.exchanges.consequences import costs, extra_delays, guarantees, run_exchange, times, trees_on_the_way
+from pleach.lab.exchanges.witness import EventRoute, Misrouted, RunWitness
+from pleach.lab.exchanges.workload import EXCHANGE_AT, ExchangeWorkload, cycle_of, workload_scenario
 from pleach.scenario.model import Ordering, Routing
 from pleach.scenario.steps import Exchange
 from pleach.sim.run import ScenarioRun
@@ -19,7 +19,7 @@ HIGH = 50.0
 
 def journey(*hops, served):
     """Hops one after the other, each arriving at once; the first broker has the event from its publisher."""
-    found = Journey(came_from={hops[0][0]: None}, served=dict.fromkeys(served))
+    found = EventRoute(came_from={hops[0][0]: None}, served=dict.fromkeys(served))
     for at, (sender, to) in enumerate(hops):
         found.hops.append((float(at), sender, to))
         found.came_from.setdefault(to, sender)
@@ -51,14 +51,14 @@ class TestMisrouted:
 
 
 def scenario_of(exchange, seed=3, cycle=6, *, is_lively=False, ordering=Ordering.CAUSAL):
-    return workload_scenario(Workload(cycle, HIGH, is_lively=is_lively), seed, exchange, ordering)
+    return workload_scenario(ExchangeWorkload(cycle, HIGH, is_lively=is_lively), seed, exchange, ordering)
 
 
 def test_without_an_exchange_nothing_is_counted():
     scenario = scenario_of("path")
     cycle = cycle_of(scenario)
     still = msgspec.structs.replace(scenario, steps=tuple(s for s in scenario.steps if not isinstance(s, Exchange)))
-    witness = Witness(ScenarioRun(still, 3), since=EXCHANGE_AT, cycle=cycle)
+    witness = RunWitness(ScenarioRun(still, 3), since=EXCHANGE_AT, cycle=cycle)
     assert witness.finish().quiet
     assert witness.overhead == witness.traffic.control == witness.outside == 0
     assert not witness.locked_brokers
@@ -68,7 +68,7 @@ def test_without_an_exchange_nothing_is_counted():
 def test_the_witness_changes_nothing():
     scenario = scenario_of("strawman", is_lively=True)
     alone, watched = ScenarioRun(scenario, 3), ScenarioRun(scenario, 3)
-    witness = Witness(watched, since=EXCHANGE_AT, cycle=cycle_of(scenario))
+    witness = RunWitness(watched, since=EXCHANGE_AT, cycle=cycle_of(scenario))
     assert alone.finish().records == witness.finish().records
 
 

@@ -4,14 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from pleach.errors import LakeError
-from pleach.lake import Mode, Table, code_version, open_run
-from pleach.lake.manifest import load_manifest, run_named_by
+from pleach.lake import Table, WriteMode, code_version, open_run
+from pleach.lake.manifest import FOLDER_PREFIX, load_manifest
 
 COLUMNS = {"seed": "int64", "metric": "string", "values": "list<double>"}
 FROM = {"scenario": "small", "code": "1"}
@@ -62,7 +63,7 @@ class TestWriting:
 
     def test_appending_goes_on_where_it_was(self, table):
         written(table)
-        with open_run(table, "a", FROM, Mode.APPEND) as writer:
+        with open_run(table, "a", FROM, WriteMode.APPEND) as writer:
             writer.append(rows(3))
             assert seeds_in(table) == []
             writer.finish()
@@ -72,14 +73,14 @@ class TestWriting:
         with open_run(table, "a", FROM) as writer:
             writer.append(rows(1))
         pq.write_table(rows(9), table.folder / "run=a" / "part-00001.parquet")
-        with open_run(table, "a", FROM, Mode.APPEND) as writer:
+        with open_run(table, "a", FROM, WriteMode.APPEND) as writer:
             writer.append(rows(2))
             writer.finish()
         assert seeds_in(table) == [1, 2]
 
     def test_replacing_keeps_the_old_run_readable_until_the_new_one_is_finished(self, table):
         folder = written(table)
-        with open_run(table, "a", {"code": "2"}, Mode.REPLACE) as writer:
+        with open_run(table, "a", {"code": "2"}, WriteMode.REPLACE) as writer:
             writer.append(rows(7))
             assert seeds_in(table) == [1, 2]
             writer.finish()
@@ -88,7 +89,7 @@ class TestWriting:
 
     def test_a_replacement_that_is_given_up_changes_nothing(self, table):
         written(table)
-        with open_run(table, "a", {"code": "2"}, Mode.REPLACE) as writer:
+        with open_run(table, "a", {"code": "2"}, WriteMode.REPLACE) as writer:
             writer.append(rows(7))
         assert seeds_in(table) == [1, 2]
 
@@ -129,7 +130,7 @@ class TestWriting:
         with open_run(table, run, FROM) as writer:
             writer.finish()
         (folder,) = table.folder.iterdir()
-        assert run_named_by(folder) == run
+        assert unquote(folder.name.removeprefix(FOLDER_PREFIX)) == run
         assert [manifest.run for manifest in table.runs()] == [run]
 
 
@@ -149,7 +150,7 @@ class TestRefused:
         with (
             open_run(table, "a", FROM),
             pytest.raises(LakeError, match="another process is writing this run"),
-            open_run(table, "a", FROM, Mode.APPEND),
+            open_run(table, "a", FROM, WriteMode.APPEND),
         ):
             pass
 
@@ -157,7 +158,7 @@ class TestRefused:
         written(table)
         with (
             pytest.raises(LakeError, match="comes from code '1', not '2'; the two must not be mixed"),
-            open_run(table, "a", {**FROM, "code": "2"}, Mode.APPEND),
+            open_run(table, "a", {**FROM, "code": "2"}, WriteMode.APPEND),
         ):
             pass
 
@@ -270,7 +271,7 @@ def test_a_killed_writer_leaves_whole_parts_and_no_lock(tmp_path):
     assert table.files() == []
     found = seeds_in(table, unfinished=True)
     assert found[: len(said)] == said
-    with open_run(table, "a", {}, Mode.APPEND) as writer:
+    with open_run(table, "a", {}, WriteMode.APPEND) as writer:
         writer.append(pa.table({"seed": [-1]}))
         writer.finish()
     assert seeds_in(table) == [-1, *found]

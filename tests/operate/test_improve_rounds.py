@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pleach.core.optimise.conduct import Conduct
+from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.optimise.prices import Prices
 from pleach.operate.improving import ImproveOptions
 from support.live.improve_rounds import FALL_MIN, FAR, NEAR_SECONDS, Stage, improve_rounds, told
@@ -37,7 +37,7 @@ def test_the_tree_follows_its_traffic_and_nothing_is_lost_doubled_or_reordered(t
 
 def test_brokers_follow_their_traffic_among_themselves(tmp_path):
     """The same without a loop: they measure, move and decide; nobody else looks but to see what became of it."""
-    conduct = Conduct(every=0.5, window=4.0, saving_min=0.2, actions_per_minute_max=20)
+    conduct = CouncilSettings(every=0.5, window=4.0, saving_min=0.2, actions_per_minute_max=20)
     stage = Stage(SECONDS_MAX, CHANGE_AT, brokers_per_zone=2, window=1.0, conduct=conduct, is_chain=False, goes_on=2.5)
     followed(tmp_path, stage)
     assert "exchange" in "".join(log.read_text() for log in tmp_path.glob("*.log"))

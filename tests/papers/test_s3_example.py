@@ -8,7 +8,7 @@ from pleach.core.messages import Peer
 from pleach.core.ring.config import RingConfig
 from pleach.core.ring.keys import circle
 from pleach.core.ring.reference_tree import reference_tree
-from pleach.sim.rings import RingNetwork
+from pleach.sim.ring_network import RingNetwork
 
 HOSTS = (5, 9, 11, 13, 15)
 CONFIG = RingConfig(bits=4, successors=4)

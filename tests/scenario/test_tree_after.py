@@ -6,7 +6,7 @@ import pytest
 
 from pleach.core.overlay.plans import Topology
 from pleach.scenario import load_scenario
-from pleach.scenario.outline import outline, read_outline, tree_after
+from pleach.scenario.initial_tree import initial_tree, read_initial_tree, tree_after
 from pleach.sim.run import run_scenario
 from pleach.trace import RecordKind
 
@@ -25,12 +25,12 @@ def test_operations_that_are_done_change_the_tree(name):
             Topology.of(((a, b) for a in brokers for b in brokers[a].router.neighbours if a < b), brokers)
         ),
     )
-    begun = read_outline(outline(scenario))
+    begun = read_initial_tree(initial_tree(scenario))
     assert tree_after(begun, [(record.node, record.detail) for record in run.records]) == trees[-1]
 
 
 def test_what_was_refused_or_never_ended_changes_nothing():
-    begun = read_outline('{"brokers": ["a", "b", "c"], "links": [["a", "b"], ["b", "c"]], "homes": {}}')
+    begun = read_initial_tree('{"brokers": ["a", "b", "c"], "links": [["a", "b"], ["b", "c"]], "homes": {}}')
     notes = [
         ("a", "operation 1: swap a b c"),
         ("a", "operation 1: busy"),

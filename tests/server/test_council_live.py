@@ -8,7 +8,7 @@ import pytest
 import pleach
 from pleach.core.links.frames import Aside
 from pleach.core.messages import Attach, encode
-from pleach.core.optimise.conduct import Conduct
+from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.optimise.distances import PROCESSING_MILLISECONDS
 from pleach.server.council import LOAD_MAX, Load
 from pleach.server.http.status import metrics
@@ -16,7 +16,7 @@ from pleach.server.metrics import render
 from support.live.daemons import chain
 from support.live.tiny_broker import until
 
-QUICK = Conduct(every=0.2, window=3.0, saving_min=0.0)
+QUICK = CouncilSettings(every=0.2, window=3.0, saving_min=0.0)
 PATIENT = 1.0  # seconds between signs of life: a link that must stay is not to end because the machine is busy
 STORY_SECONDS_MAX = 200.0
 
@@ -54,7 +54,7 @@ def test_a_relay_that_wants_nothing_is_passed_by(tmp_path, is_dry):
     """a–b–c, events from a to c. Measured costs are given here: what else runs beside the test must not decide it."""
 
     async def story():
-        conduct = Conduct(every=0.2, window=3.0, saving_min=0.0, dry_run=is_dry)
+        conduct = CouncilSettings(every=0.2, window=3.0, saving_min=0.0, dry_run=is_dry)
         async with chain(tmp_path, improve=conduct) as running:
             for name in "abc":
                 running.daemons[name]._council.reach = lambda _broker, *, is_linked: 10.0

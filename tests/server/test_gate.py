@@ -38,8 +38,8 @@ from pleach.core.messages import (
     encode,
 )
 from pleach.core.routing.router import RoutingConfig
-from pleach.core.stabilise.lease import Lease
-from pleach.core.stabilise.machine import RENEWAL, TICK, Leases
+from pleach.core.stabilise.lease_settings import Lease
+from pleach.core.stabilise.leases import RENEWAL, TICK, Leases
 from pleach.errors import EventError, ProtocolError
 from pleach.server.gate import Gate
 from pleach.server.lease_metrics import LeaseMetrics

@@ -5,7 +5,7 @@ import pytest
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.model import Routing, Scenario
 from pleach.scenario.steps import AddBroker, Exchange, RemoveBroker, Swap
-from pleach.sim.operations import SimOperations, Surroundings
+from pleach.sim.operations import OperationContext, SimOperations
 from pleach.sim.run import run_scenario
 from pleach.sim.simulator import Simulator
 from pleach.trace import judge
@@ -35,11 +35,11 @@ class World:
             self.sim.add(name, broker)
         for a, b in CHAIN:
             self.sim.link(a, b)
-        around = Surroundings(
+        around = OperationContext(
             self.sim,
             self.brokers,
             make_broker=self.make,
-            seated=lambda broker: broker,
+            wrapped=lambda broker: broker,
             is_down=self.down.__contains__,
             scenario=SCENARIO,
             refuse=lambda step, reason: self.refusals.append((step, reason)),

@@ -4,7 +4,7 @@ import pytest
 
 from pleach.errors import ScheduleError
 from pleach.scenario import parse_scenario
-from pleach.scenario.schedule import Act, Answer, HandOver, Schedule, Step, schedule_text
+from pleach.scenario.schedule import Act, Answer, HandOver, Schedule, ScheduleStep, schedule_text
 from pleach.sim.replay import load_schedule, replay
 from pleach.trace import judge
 
@@ -44,11 +44,11 @@ broker = "b"
 
 
 def act(actor):
-    return Step(act=actor)
+    return ScheduleStep(act=actor)
 
 
 def deliver(sender, receiver):
-    return Step(deliver=(sender, receiver))
+    return ScheduleStep(deliver=(sender, receiver))
 
 
 def replayed(*steps):
@@ -75,7 +75,7 @@ def test_the_kth_step_happens_at_time_k_and_the_rest_follows_at_the_end():
 def test_an_answer_waits_for_its_turn():
     steps = (act("p"), deliver("p", "a"), deliver("a", "b"), deliver("b", "s"), deliver("a", "p"))
     assert sum(r.kind == "publish" for r in replayed(*steps).records) == 1
-    answered = replayed(*steps, Step(answer="s"))
+    answered = replayed(*steps, ScheduleStep(answer="s"))
     assert [(r.at, r.attributes) for r in answered.records if r.kind == "publish"][-1] == (6.0, '{"answer":1}')
 
 
@@ -102,8 +102,8 @@ def test_what_waits_for_a_broker_that_is_down_is_not_quiet():
         ([act("p"), deliver("p", "b")], "step 2: there is no link from 'p' to 'b'"),
         ([act("p"), act("p")], "step 2: 'p' has nothing left to do after 1 actions"),
         ([act("x")], "step 1: 'x' has nothing left to do after 0 actions"),
-        ([Step(answer="s")], "step 1: 's' has nothing to answer"),
-        ([Step(answer="a")], "step 1: 'a' has nothing to answer"),
+        ([ScheduleStep(answer="s")], "step 1: 's' has nothing to answer"),
+        ([ScheduleStep(answer="a")], "step 1: 'a' has nothing to answer"),
         ([act("p"), deliver("p", "a"), act("b"), deliver("a", "b")], "step 4: broker 'b' is down"),
     ],
 )
@@ -118,7 +118,11 @@ def test_a_schedule_of_another_scenario_is_refused():
 
 
 def test_a_schedule_is_read_as_it_was_written(tmp_path):
-    steps = (Step(act="p", does='publish "x"'), Step(deliver=("a", "b"), message="Forward"), Step(answer="s"))
+    steps = (
+        ScheduleStep(act="p", does='publish "x"'),
+        ScheduleStep(deliver=("a", "b"), message="Forward"),
+        ScheduleStep(answer="s"),
+    )
     schedule = Schedule("two brokers", "hasty-ack", steps)
     path = tmp_path / "schedule.json"
     path.write_text(schedule_text(schedule))

@@ -9,7 +9,7 @@ import pytest
 from pleach.lake.arrow import arrow_type
 from pleach.spark.audit.job import audit
 from pleach.trace import Rule, VerdictOutcome, judge, read_traces
-from pleach.trace.departed import GIVEN_UP
+from pleach.trace.broker_losses import GIVEN_UP
 from pleach.trace.parquet import COLUMNS
 from support.spark.traces_with_errors import spoilt
 from support.thorough import FACTOR

@@ -6,7 +6,7 @@ import pytest
 from pleach.sim.run import run_scenario
 from pleach.spark.audit.job import audit
 from pleach.trace import Rule, judge, write_trace
-from pleach.trace.departed import DIED
+from pleach.trace.broker_losses import DIED
 from support.overlay.dying_brokers import afflicted, setting_of
 
 SEED = 37  # a network that loses some events with its dead brokers

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from pleach.bench.long_traces import PER_ERROR, write_long_traces
 from pleach.cli.main import app
 from pleach.errors import LakeError, MissingPartError, TraceError
-from pleach.spark.audit.around import explain_on_spark, violations_table
 from pleach.spark.audit.inspection import Chunk, look_at
 from pleach.spark.audit.job import audit
+from pleach.spark.audit.violation_context import explain_on_spark
 from pleach.trace import Rule, explain, judge, read_traces, write_trace
 from support.trace.tiny_network import clean_story
 from support.trace.written_traces import SUBSCRIBED, T1, script
@@ -62,14 +62,6 @@ class TestInput:
         done = audit(spark, tmp_path, "fifo")
         assert done.verdicts == [judge(records, "fifo")]
         assert explain_on_spark(done.records, done.verdicts[0], 3) == explain(judge(records, "fifo"), records, 3)
-        (row,) = violations_table(done.records, done.verdicts).collect()
-        assert (row.rule, row.client, row.event, row["index"]) == ("lost", "c", "p/0/1", 2)
-        assert [(one.kind, one["index"]) for one in row.around] == [
-            ("subscribe", 0),
-            ("subscribe_ack", 1),
-            ("publish", 2),
-            ("publish_ack", 3),
-        ]
 
     def test_nothing_to_judge(self, spark, tmp_path):
         with pytest.raises(TraceError, match="no such file or folder"):

@@ -7,11 +7,11 @@ import pytest
 
 from pleach.errors import SparkError
 from pleach.spark.campaign import Campaign, outcome_of, run_campaign
-from pleach.spark.portions import Task
+from pleach.spark.task_partitions import CampaignTask
 
 pytestmark = pytest.mark.spark
 
-TASKS = [Task(case, seed) for case in "ab" for seed in range(10)]
+TASKS = [CampaignTask(case, seed) for case in "ab" for seed in range(10)]
 
 
 def outcomes(spark, measure, tasks=TASKS, partitions=0):
@@ -105,5 +105,5 @@ def test_progress_counts_up_to_all(spark):
 
 
 def test_an_outcome_in_this_process():
-    outcome = outcome_of(lambda case, seed: [("x", seed * 2)], Task("a", 21))
+    outcome = outcome_of(lambda case, seed: [("x", seed * 2)], CampaignTask("a", 21))
     assert (outcome.metrics, outcome.values, outcome.error) == (["x"], [42.0], "")

@@ -8,7 +8,7 @@ import pytest
 
 from pleach.core.optimise.improvement import ImproveVerdict, Rules, proposed
 from pleach.core.optimise.prices import Prices
-from pleach.core.optimise.sightings import Notebook, Pick, Seen, Sighting
+from pleach.core.optimise.sightings import Pick, Seen, Sighting, SightingLog
 from pleach.core.optimise.tasks import Task
 from pleach.core.overlay.plans import Topology
 from pleach.operate.improving import PlainEngine
@@ -24,7 +24,7 @@ GROUPS = ("ad", "be", "cf", "abf")
 def looks(notes_max):
     """What brokers told in some looks: events of groups of brokers, each delivered a little later."""
     draw = Random(notes_max)
-    books = {name: Notebook(notes_max) for name in BROKERS}
+    books = {name: SightingLog(notes_max) for name in BROKERS}
     after = dict.fromkeys(BROKERS, 0)
     seen = []  # when, broker, event, what
     for number in range(1, 601):

@@ -8,7 +8,7 @@ from pleach.core.optimise.search import Problem
 from pleach.core.overlay.plans import Topology
 from pleach.errors import TraceError
 from pleach.scenario import load_scenario
-from pleach.scenario.outline import OUTLINE, outline
+from pleach.scenario.initial_tree import OUTLINE, initial_tree
 from pleach.sim.run import run_scenario
 from pleach.trace import RecordKind
 from pleach.trace.store import write_trace
@@ -25,7 +25,7 @@ def recorded(lake, about_of, scenario, *, kinds=None):
 
 
 def with_outline(scenario):
-    return {OUTLINE: outline(scenario)}
+    return {OUTLINE: initial_tree(scenario)}
 
 
 def without(_scenario):

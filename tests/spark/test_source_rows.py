@@ -8,9 +8,9 @@ from pleach.client.reader import ReadPosition
 from pleach.core.events.event import Event, EventId
 from pleach.errors import EventError, SettingsError
 from pleach.spark.source import offsets
-from pleach.spark.source.drafts import Draft, Drafts
 from pleach.spark.source.options import stream_options
-from pleach.spark.source.rows import ROWS_PER_BATCH, Seen, Table
+from pleach.spark.source.row_events import Drafts, RowEvent
+from pleach.spark.source.rows import ROWS_PER_BATCH, RowSchema, SourceEvent
 
 EVENT = Event(EventId("p/q", 3, 9), {"s": "t", "i": 5, "f": 2.5, "b": True, "raw": b"\x01"}, b"load")
 SHARES = stream_options({"brokers": "h:1", "name": "n", "split": "x = 1"}).shares
@@ -21,7 +21,7 @@ def schema(**columns):
 
 
 def rows(asked, *seen):
-    return [row for batch in Table(asked).batches(seen) for row in batch.to_pylist()]
+    return [row for batch in RowSchema(asked).batches(seen) for row in batch.to_pylist()]
 
 
 def test_the_columns_of_an_event():
@@ -35,7 +35,7 @@ def test_the_columns_of_an_event():
         run=sql.StringType(),
         at=sql.DoubleType(),
     )
-    assert rows(asked, Seen(EVENT, "r", 1.5)) == [
+    assert rows(asked, SourceEvent(EVENT, "r", 1.5)) == [
         {
             "id": "p/q/3/9",
             "publisher": "p/q",
@@ -73,17 +73,19 @@ def test_a_column_takes_attributes_of_its_kind(kind, value, wanted):
     asked = schema(id=kind) if not isinstance(kind, sql.StringType) else schema(x=kind)
     if "x" in asked.fieldNames():
         attributes = {"x": value}
-    assert [next(iter(row.values())) for row in rows(asked, Seen(Event(EventId("p", 0, 1), attributes)))] == [wanted]
+    assert [next(iter(row.values())) for row in rows(asked, SourceEvent(Event(EventId("p", 0, 1), attributes)))] == [
+        wanted
+    ]
 
 
 def test_many_events_come_in_several_batches():
-    batches = list(Table(schema(n=sql.LongType())).batches([Seen(EVENT)] * (ROWS_PER_BATCH + 1)))
+    batches = list(RowSchema(schema(n=sql.LongType())).batches([SourceEvent(EVENT)] * (ROWS_PER_BATCH + 1)))
     assert [len(batch) for batch in batches] == [ROWS_PER_BATCH, 1]
 
 
 def test_a_column_that_no_attribute_fills_is_named():
     with pytest.raises(SettingsError, match="column 'x' has type array<string>"):
-        Table(schema(x=sql.ArrayType(sql.StringType())))
+        RowSchema(schema(x=sql.ArrayType(sql.StringType())))
 
 
 # Rows as events ------------------------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ def drafts(*given_rows, order_by=(), asked=SINK):
 
 def test_columns_become_attributes_and_nulls_none():
     assert drafts({"n": 1, "payload": "ä", "attributes": [("a", "x"), ("n", "no"), ("b", None)]}) == [
-        Draft({"a": "x", "n": 1}, "ä".encode())
+        RowEvent({"a": "x", "n": 1}, "ä".encode())
     ]
 
 

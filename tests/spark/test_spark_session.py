@@ -10,8 +10,8 @@ import pytest
 
 import pleach
 from pleach.errors import MissingPartError, SettingsError
+from pleach.spark.package_zip import package_zip
 from pleach.spark.session import default_settings, is_local, load_spark, spark_session
-from pleach.spark.shipping import package_zip, require_installed
 
 
 @pytest.mark.spark
@@ -83,12 +83,3 @@ def test_the_shipped_package_can_be_imported_by_itself(tmp_path, monkeypatch):
         check=True,
     )
     assert "pleach-sources.zip" in said.stdout
-
-
-def test_streams_are_refused_where_the_package_is_not_installed(tmp_path):
-    require_installed()
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nexit 1\n")
-    python.chmod(0o755)
-    with pytest.raises(MissingPartError, match="pip install pleach"):
-        require_installed(str(python))

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
+from pleach.scenario.initial_tree import OUTLINE, initial_tree
 from pleach.scenario.load import load_scenario
-from pleach.scenario.outline import OUTLINE, outline
 from pleach.sim.run import run_scenario
 from pleach.trace import write_trace
 from support.live.broker_process import ENVIRONMENT, PLEACH, eventually
@@ -49,7 +49,7 @@ def lake(tmp_path_factory):
     scenario = load_scenario("examples/reweave.toml")
     records = run_scenario(scenario, 1).records
     place = tmp_path_factory.mktemp("lake")
-    write_trace(records, place, records[0].run, about={OUTLINE: outline(scenario)})
+    write_trace(records, place, records[0].run, about={OUTLINE: initial_tree(scenario)})
     return place
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pleach.errors import PleachError, TraceError
+from pleach.scenario.initial_tree import OUTLINE, initial_tree, read_initial_tree
 from pleach.scenario.load import load_scenario
-from pleach.scenario.outline import OUTLINE, outline, read_outline
 from pleach.sim.run import run_scenario
 from pleach.trace import Record, RecordKind, write_trace
 from pleach.web import tape
@@ -39,7 +39,7 @@ def links_of(picture):
 @cache
 def film_of_example(name):
     scenario, records = recorded(name)
-    return film_of("run", records, read_outline(outline(scenario)))
+    return film_of("run", records, read_initial_tree(initial_tree(scenario)))
 
 
 def test_the_tree_changes_as_operations_are_done():
@@ -96,14 +96,14 @@ def test_faults_are_seen():
 def test_without_an_outline_the_tree_is_that_of_what_was_sent():
     scenario, records = recorded("reweave")
     found = inferred(records)
-    wanted = read_outline(outline(scenario))
+    wanted = read_initial_tree(initial_tree(scenario))
     assert {frozenset(link) for link in found.links} == {frozenset(link) for link in wanted.links}
     assert found.homes == wanted.homes
 
 
 def test_without_sends_the_outline_is_enough():
     scenario, records = recorded("reweave", frozenset(RecordKind) - {RecordKind.SEND})
-    _, last = list(pictures(film_of("run", records, read_outline(outline(scenario)))))[-1]
+    _, last = list(pictures(film_of("run", records, read_initial_tree(initial_tree(scenario)))))[-1]
     assert len(last["links"]) == len(last["brokers"]) - 1
     assert "flooded" not in last["operations"]["1"]  # nobody knows
 
@@ -114,8 +114,8 @@ def test_a_run_of_one_moment():
 
 
 def test_other_texts_are_no_outline():
-    assert read_outline("") is None
-    assert read_outline("[1]") is None
+    assert read_initial_tree("") is None
+    assert read_initial_tree("[1]") is None
 
 
 # The lake --------------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_other_texts_are_no_outline():
 @pytest.fixture
 def lake(tmp_path):
     scenario, records = recorded("swap")
-    write_trace(records, tmp_path, records[0].run, about={OUTLINE: outline(scenario)})
+    write_trace(records, tmp_path, records[0].run, about={OUTLINE: initial_tree(scenario)})
     return tmp_path, records[0].run
 
 

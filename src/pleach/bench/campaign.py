@@ -20,9 +20,9 @@ from pleach.scenario.model import PublishLoad, Routing, Scenario, ScenarioClient
 from pleach.scenario.values import Span
 from pleach.sim.run import run_scenario
 from pleach.spark.campaign import LIGHT_JVM, Campaign, run_campaign
-from pleach.spark.portions import Task
 from pleach.spark.results import Results
 from pleach.spark.session import spark_session
+from pleach.spark.task_partitions import CampaignTask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +78,7 @@ def network(seed: int) -> Scenario:
 
 
 def _campaign_seconds(spark: SparkSession, seeds: range) -> float:
-    campaign = Campaign("bench", [Task(CASE, seed) for seed in seeds], measure)
+    campaign = Campaign("bench", [CampaignTask(CASE, seed) for seed in seeds], measure)
     with tempfile.TemporaryDirectory(prefix="pleach-bench-") as lake:
         start = perf_counter()
         with Results(Path(lake), "main", "bench").opened("bench") as append:

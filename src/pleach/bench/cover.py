@@ -27,7 +27,7 @@ BARS = {10_000: 40.0, 100_000: 100.0}  # times the scan, by members
 ADDS_LIMIT = 1_000  # per second: no bar, a yardstick
 
 
-class Effort(NamedTuple):
+class CoverSize(NamedTuple):
     sizes: tuple[int, ...]
     questions: int
     scanned_questions: int
@@ -36,15 +36,15 @@ class Effort(NamedTuple):
     rounds: int
 
 
-QUICK = Effort((10_000, 100_000), 60, 6, 2_000, 2, 3)
-FULL = Effort((10_000, 100_000), 400, 20, 5_000, 6, 5)
+QUICK = CoverSize((10_000, 100_000), 60, 6, 2_000, 2, 3)
+FULL = CoverSize((10_000, 100_000), 400, 20, 5_000, 6, 5)
 
 
 def run(*, quick: bool, seed: int) -> Iterator[Measurement]:
     yield from measure(QUICK if quick else FULL, seed)
 
 
-def measure(effort: Effort, seed: int) -> Iterator[Measurement]:
+def measure(effort: CoverSize, seed: int) -> Iterator[Measurement]:
     for size in effort.sizes:
         with collector_paused():
             members = list(islice(W1.filters(Random(seed)), size))
@@ -66,7 +66,7 @@ def _adding(index: CoverIndex, size: int, fresh: list[Filter]) -> Measurement:
 
 
 class _Bench:
-    def __init__(self, members: list[Filter], effort: Effort) -> None:
+    def __init__(self, members: list[Filter], effort: CoverSize) -> None:
         self._members = members
         self._effort = effort
 

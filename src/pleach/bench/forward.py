@@ -27,10 +27,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from pleach.bench.peers.processes import read_line, stop
-from pleach.bench.peers.registry import DURABLE, OURS, PEERS
-from pleach.bench.peers.system import Addresses, Case, Outcome, System, Task
 from pleach.bench.report import Measurement
+from pleach.bench.systems.processes import read_line, stop
+from pleach.bench.systems.registry import DURABLE, OURS, PEERS
+from pleach.bench.systems.system import Addresses, Case, System, WorkerResult, WorkerTask
 from pleach.errors import LiveError
 
 BARS = {
@@ -44,14 +44,14 @@ SETTLE_SECONDS = 0.3  # for subscriptions to reach servers that do not say when 
 ALONE = "alone"
 
 
-class Effort(NamedTuple):
+class ForwardSize(NamedTuple):
     events: dict[Case, int]  # per round
     rounds: int
     latency_events: int  # per round
 
 
-QUICK = Effort({Case.ONE: 20_000, Case.CHAIN: 15_000, Case.FAN_OUT: 200, Case.FILTERS: 10_000}, 1, 1_000)
-FULL = Effort({Case.ONE: 150_000, Case.CHAIN: 100_000, Case.FAN_OUT: 1_500, Case.FILTERS: 40_000}, 5, 2_500)
+QUICK = ForwardSize({Case.ONE: 20_000, Case.CHAIN: 15_000, Case.FAN_OUT: 200, Case.FILTERS: 10_000}, 1, 1_000)
+FULL = ForwardSize({Case.ONE: 150_000, Case.CHAIN: 100_000, Case.FAN_OUT: 1_500, Case.FILTERS: 40_000}, 5, 2_500)
 WARM_UP_SHARE = 5  # a fifth of the measured events, before them
 
 
@@ -90,7 +90,7 @@ def _skipped(peer: System) -> bool:
     return bool(missing)
 
 
-def measure(case: Case, systems: Sequence[System], effort: Effort) -> Iterator[Measurement]:
+def measure(case: Case, systems: Sequence[System], effort: ForwardSize) -> Iterator[Measurement]:
     """Throughput of one case, in all systems that have it."""
     rates: dict[str, list[float]] = {system.name: [] for system in systems}
     with _served(case, systems) as running:
@@ -113,9 +113,9 @@ def _compared(case: Case, peer: System, ours: list[float], theirs: list[float]) 
     return Measurement("forward", f"{case}, {OURS.name}", median(ours), "events/s", peer.name, ratio, bar, ok)
 
 
-def latencies(systems: Sequence[System], effort: Effort) -> Iterator[Measurement]:
+def latencies(systems: Sequence[System], effort: ForwardSize) -> Iterator[Measurement]:
     """p50 and p99 from the publisher's call to the subscriber's, at a steady rate."""
-    outcomes: dict[str, list[Outcome]] = {system.name: [] for system in systems}
+    outcomes: dict[str, list[WorkerResult]] = {system.name: [] for system in systems}
     with _served(Case.ONE, systems) as running:
         for _ in range(effort.rounds):
             for each in running:
@@ -147,10 +147,10 @@ def _served(case: Case, systems: Sequence[System]) -> Iterator[list[Running]]:
         yield running
 
 
-def _round(running: Running, case: Case, events: int, rate: int) -> Outcome:
+def _round(running: Running, case: Case, events: int, rate: int) -> WorkerResult:
     name = running.system.name
     with ExitStack() as stack:
-        task = Task(name, case, running.addresses.subscriber, events, max(1, events // WARM_UP_SHARE), rate)
+        task = WorkerTask(name, case, running.addresses.subscriber, events, max(1, events // WARM_UP_SHARE), rate)
         subscriber = stack.enter_context(_worker("subscribe", task))
         read_line(subscriber, f"the subscriber of {name}")
         task = msgspec.structs.replace(task, address=running.addresses.publisher)
@@ -163,7 +163,7 @@ def _round(running: Running, case: Case, events: int, rate: int) -> Outcome:
         _let_go(publisher)
         assert subscriber.stdout is not None
         line = subscriber.stdout.readline()  # the worker bounds its own time
-    outcome = msgspec.json.decode(line, type=Outcome) if line else Outcome(0, 0.0)
+    outcome = msgspec.json.decode(line, type=WorkerResult) if line else WorkerResult(0, 0.0)
     if not outcome.received:
         raise LiveError(f"{name}, {case}: the subscriber got nothing")
     return outcome
@@ -176,8 +176,8 @@ def _let_go(publisher: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _worker(role: str, task: Task) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "pleach.bench.peers.worker", role, msgspec.json.encode(task).decode()]
+def _worker(role: str, task: WorkerTask) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "pleach.bench.systems.worker", role, msgspec.json.encode(task).decode()]
     process = subprocess.Popen(  # noqa: S603 - ourselves
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     )

@@ -20,7 +20,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from pleach.lake import Mode, code_version, open_run
+from pleach.lake import WriteMode, code_version, open_run
 from pleach.trace.parquet import COLUMNS
 from pleach.trace.store import About, traces_in
 from pleach.trace.verdict import Rule
@@ -67,7 +67,7 @@ def write_long_traces(spark: SparkSession, lake: Path, *, deliveries: int, runs:
         try:
             records_of(spark, trace).write.mode("overwrite").parquet(str(scratch))
             about: About = {"scenario": "long trace", "seed": number, "code": code_version()}
-            with open_run(traces_in(lake), trace.run, about, Mode.REPLACE) as writer:
+            with open_run(traces_in(lake), trace.run, about, WriteMode.REPLACE) as writer:
                 writer.adopt(sorted(scratch.glob("*.parquet")))
                 writer.finish()
         finally:

@@ -16,7 +16,7 @@ from random import Random
 from statistics import median
 from typing import Any, NamedTuple
 
-from pleach.bench.naive import GroupedLoop, NaiveLoop
+from pleach.bench.linear_matching import GroupedLoop, NaiveLoop
 from pleach.bench.report import Measurement
 from pleach.bench.stopwatch import collector_paused, compare, seconds_per_item
 from pleach.bench.workloads import DESTINATIONS, W1, W2, W3, W4, Workload
@@ -29,7 +29,7 @@ UPDATES_LIMIT = 15_000  # per second; an add and a remove are two
 SAMPLE = 300  # events from which the loop learns selectivities
 
 
-class Effort(NamedTuple):
+class MatchSize(NamedTuple):
     """How much work goes into a measurement."""
 
     sizes: tuple[int, ...]
@@ -43,15 +43,15 @@ class Effort(NamedTuple):
     updates: int
 
 
-QUICK = Effort((1_000, 10_000, 100_000), 3_000, 10_000, 300, 20_000, 200_000, 2, 3, 3_000)
-FULL = Effort((1_000, 10_000, 100_000), 20_000, 100_000, 1_000, 100_000, 1_000_000, 10, 9, 20_000)
+QUICK = MatchSize((1_000, 10_000, 100_000), 3_000, 10_000, 300, 20_000, 200_000, 2, 3, 3_000)
+FULL = MatchSize((1_000, 10_000, 100_000), 20_000, 100_000, 1_000, 100_000, 1_000_000, 10, 9, 20_000)
 
 
 def run(*, quick: bool, seed: int) -> Iterator[Measurement]:
     yield from measure(QUICK if quick else FULL, seed)
 
 
-def measure(effort: Effort, seed: int) -> Iterator[Measurement]:
+def measure(effort: MatchSize, seed: int) -> Iterator[Measurement]:
     for size in effort.sizes:
         yield from _all_of_w1(size, effort, seed)
     for workload in (W2, W3, W4):
@@ -59,7 +59,7 @@ def measure(effort: Effort, seed: int) -> Iterator[Measurement]:
     yield from memory(effort.memory_size, seed)
 
 
-def _all_of_w1(size: int, effort: Effort, seed: int) -> Iterator[Measurement]:
+def _all_of_w1(size: int, effort: MatchSize, seed: int) -> Iterator[Measurement]:
     with collector_paused():
         bench = _Bench(W1, size, effort, seed)
     yield bench.against_loop(BARS.get(size))
@@ -73,7 +73,7 @@ def _all_of_w1(size: int, effort: Effort, seed: int) -> Iterator[Measurement]:
 class _Bench:
     """One workload at one size: the index, the loop, and the events for both."""
 
-    def __init__(self, workload: Workload, size: int, effort: Effort, seed: int) -> None:
+    def __init__(self, workload: Workload, size: int, effort: MatchSize, seed: int) -> None:
         self._case = f"{workload.name}, {size:,} subscriptions"
         self._effort = effort
         self._spare = islice(workload.filters(Random(seed + 1)), effort.updates)

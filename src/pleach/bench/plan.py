@@ -19,7 +19,7 @@ from pleach.core.optimise.search import Problem, random_tree
 from pleach.core.optimise.tasks import End, Task
 from pleach.core.overlay.plans.topology import link
 from pleach.spark.campaign import LIGHT_JVM
-from pleach.spark.planner.wish import DEGREE_MAX
+from pleach.spark.planner.options import DEGREE_MAX
 from pleach.spark.session import load_spark, spark_session
 
 BAR = 1.6  # times one core, on two
@@ -27,14 +27,14 @@ LINK_MAX, PROCESSING_MAX = 10.0, 10.0  # as S1 Table 5.1
 MEMBERS_MAX, EVENTS_MAX = 10, 100
 
 
-class Effort(NamedTuple):
+class PlanSize(NamedTuple):
     brokers: int
     starts: int
     rounds: int
 
 
-USUAL = Effort(brokers=60, starts=64, rounds=2)
-QUICK = Effort(brokers=30, starts=16, rounds=1)
+USUAL = PlanSize(brokers=60, starts=64, rounds=2)
+QUICK = PlanSize(brokers=30, starts=16, rounds=1)
 
 
 class Timed(NamedTuple):
@@ -46,7 +46,7 @@ def run(*, quick: bool, seed: int) -> Iterator[Measurement]:
     yield from measure(QUICK if quick else USUAL, seed, timed)
 
 
-def measure(effort: Effort, seed: int, timed: Callable[[Task, int, int], Timed]) -> Iterator[Measurement]:
+def measure(effort: PlanSize, seed: int, timed: Callable[[Task, int, int], Timed]) -> Iterator[Measurement]:
     """`timed`: how a task's first so many starts go on so many cores."""
     task = Task(network(seed, effort.brokers), random_tree(_names(effort.brokers), draws(f"bench/{seed}")), seed)
     pairs = [(timed(task, effort.starts, 1), timed(task, effort.starts, 2)) for _ in range(effort.rounds)]

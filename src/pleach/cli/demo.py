@@ -16,9 +16,9 @@ from pleach.cli.demo_show import Show, show_judgement
 from pleach.cli.interrupt import run_until_interrupted
 from pleach.cli.show import explaining, progress_of_run, show_result, show_tree, show_verdict
 from pleach.demo.acts import ACTS
-from pleach.demo.judgement import Engine, Judgement, judgement
 from pleach.demo.report import write_report
-from pleach.demo.stage import Performance, perform
+from pleach.demo.run import Performance, perform
+from pleach.demo.verdict import Engine, Judgement, judgement
 from pleach.scenario.load import parse_scenario
 from pleach.sim.run import run_scenario
 from pleach.trace import VerdictOutcome, judge

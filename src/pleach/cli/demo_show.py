@@ -16,10 +16,10 @@ from rich.table import Table
 
 from pleach.cli.dashboard import opened
 from pleach.cli.show import explaining, show_verdict
-from pleach.demo.acts import Act
+from pleach.demo.acts import DemoAct
 from pleach.demo.gaps import spoken
-from pleach.demo.judgement import Engine, Judgement
-from pleach.demo.stage import TICK_SECONDS, Performance, Scene
+from pleach.demo.run import TICK_SECONDS, Performance, Scene
+from pleach.demo.verdict import Engine, Judgement
 from pleach.harness.network import LiveNetwork
 from pleach.web.walk import LiveSource
 
@@ -27,7 +27,7 @@ AUDIT_STEPS = 8  # that Spark's audit names; the reference has one
 
 
 class Show:
-    """An audience (demo/stage.py) that tells people. `quiet`: nothing on stdout, no bar."""
+    """An audience (demo/run.py) that tells people. `quiet`: nothing on stdout, no bar."""
 
     def __init__(self, listen: str, acts: int, seconds_per_act: float, *, quiet: bool) -> None:
         self.quiet = quiet
@@ -64,7 +64,7 @@ class Show:
         self._say(f"watch it:  [bold]{self._url}[/]   (or at any broker: http://{self._admins()[0]}/dashboard/)\n")
         self._progress.update(self._bar, total=self._acts * self._seconds)
 
-    def begins(self, act: Act) -> None:
+    def begins(self, act: DemoAct) -> None:
         self._number += 1
         self._say(f"[bold]{self._number}/{self._acts} {escape(act.title)}[/]\n    {escape(act.says)}")
 

@@ -16,12 +16,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from pleach.core.overlay.registry import EXCHANGES
 from pleach.errors import InvalidInputError, ScheduleError
 from pleach.explore import search
-from pleach.explore.search import KINDS, STATES_MAX, Exploration, ExploreOutcome, Finding
+from pleach.explore.search import KINDS, STATES_MAX, Counterexample, Exploration, ExploreOutcome
 from pleach.scenario.load import load_scenario
-from pleach.scenario.plants import PLANTS
+from pleach.scenario.planted_bugs import PLANTS
 from pleach.scenario.read import instead
-from pleach.scenario.schedule import schedule_text
-from pleach.scenario.script import ExploreOptions
+from pleach.scenario.schedule import ExploreOptions, schedule_text
 from pleach.trace import explain
 
 EXIT_CODES = {ExploreOutcome.CLEAN: 0, ExploreOutcome.FAILING: 1, ExploreOutcome.UNKNOWN: 2}
@@ -113,7 +112,7 @@ def _show(console: Console, result: Exploration, file: Path, out: Path | None) -
         _show_replay(console, result.finding, file, out)
 
 
-def _show_finding(console: Console, finding: Finding, *, complete: bool) -> None:
+def _show_finding(console: Console, finding: Counterexample, *, complete: bool) -> None:
     steps = finding.schedule.steps
     console.print(f"\n[bold]{'A shortest' if complete else 'A'} failing schedule[/], {len(steps)} steps:")
     width = len(str(len(steps)))
@@ -123,7 +122,7 @@ def _show_finding(console: Console, finding: Finding, *, complete: bool) -> None
     console.print(f"\n{escape(shown)}", soft_wrap=True, highlight=False)
 
 
-def _show_replay(console: Console, finding: Finding, file: Path, out: Path | None) -> None:
+def _show_replay(console: Console, finding: Counterexample, file: Path, out: Path | None) -> None:
     if out is None:
         console.print("\nwrite it with --out to replay it:", end=" ")
     else:

@@ -24,7 +24,7 @@ from pleach.cli.lab_show import (
 from pleach.errors import LakeError
 from pleach.lab.campaigns import Ended, case_from, check_code, measured_in, replay_command, run_experiment, tasks_of
 from pleach.lab.experiment import Experiment, Size
-from pleach.lab.look import load_matplotlib
+from pleach.lab.figure_style import load_matplotlib
 from pleach.lab.report import PAGE, write_report
 from pleach.spark.campaign import LIGHT_JVM
 from pleach.spark.results import CAMPAIGN_DEFAULT, Results

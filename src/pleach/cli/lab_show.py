@@ -18,8 +18,8 @@ from rich.table import Table
 from pleach.lab.campaigns import Ended, replay_command, tasks_of
 from pleach.lab.experiment import Experiment, Sample, Size
 from pleach.lab.findings import Status
-from pleach.lab.report import Entry
-from pleach.spark.campaign import Progress as Course
+from pleach.lab.report import IndexEntry
+from pleach.spark.campaign import CampaignProgress as Course
 from pleach.spark.results import Results
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def show_ended(console: Console, ended: Ended, results: Results) -> None:
     console.print(f"results: {escape(str(results.folder))}", soft_wrap=True, highlight=False)
 
 
-def show_entries(console: Console, entries: Sequence[Entry]) -> None:
+def show_entries(console: Console, entries: Sequence[IndexEntry]) -> None:
     for entry in entries:
         status = f"[{COLOURS[entry.status]}]{entry.status}[/]"
         console.print(f"[bold]{entry.figure}[/] {escape(entry.title)} ({escape(entry.paper)}): {status}")

@@ -20,7 +20,7 @@ from pleach.core.overlay.choice import AUTO, Circumstances, check_fits, planned_
 from pleach.core.overlay.plans import Plan, Topology, encode_plan
 from pleach.errors import InvalidInputError
 from pleach.operate.survey import settled_survey
-from pleach.spark.planner.wish import DEGREE_MAX, EXCHANGES_MAX, STARTS, STARTS_MAX, Wish
+from pleach.spark.planner.options import DEGREE_MAX, EXCHANGES_MAX, STARTS, STARTS_MAX, PlannerOptions
 
 if TYPE_CHECKING:
     from pleach.spark.planner.job import Planned
@@ -60,7 +60,7 @@ def plan(
     prices = prices_in(costs) if costs else Prices()
     current, circumstances = _as_it_is(via, tree)
     check_fits(protocol, circumstances)  # before Spark is started
-    wish = Wish(degree_max, starts, seed, steps_max)
+    wish = PlannerOptions(degree_max, starts, seed, steps_max)
     found = _planned(lake, runs or [], current, prices, wish, master, quiet=as_json)
     _show(found, found.journey.plan(protocol or AUTO, circumstances), as_json=as_json)
 
@@ -109,7 +109,14 @@ def _named(tree: str) -> Topology:
 
 
 def _planned(
-    lake: Path, runs: list[str], current: Topology | None, prices: Prices, wish: Wish, master: str, *, quiet: bool
+    lake: Path,
+    runs: list[str],
+    current: Topology | None,
+    prices: Prices,
+    wish: PlannerOptions,
+    master: str,
+    *,
+    quiet: bool,
 ) -> Planned:
     from pleach.spark.session import load_spark, spark_session  # noqa: PLC0415 an optional part, and slow to load
 

@@ -15,10 +15,10 @@ from rich.tree import Tree
 
 from pleach.core.overlay.coloured import bounds
 from pleach.core.overlay.coloured.bounds import ColouredConfig
-from pleach.scenario.assemble import tree_of
-from pleach.scenario.colouring import colouring_of, is_coloured
+from pleach.scenario.coloured_settings import colouring_of, is_coloured
+from pleach.scenario.machines import tree_of
 from pleach.scenario.model import Scenario, Stabiliser
-from pleach.scenario.stabilising import delays_of, period_min_of, stabilisation_of
+from pleach.scenario.stabilise_settings import delays_of, period_min_of, stabilisation_of
 from pleach.sim.run import SimResult
 from pleach.trace import Record, Rule, Verdict, explain
 

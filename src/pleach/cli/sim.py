@@ -11,9 +11,9 @@ from rich.console import Console
 
 from pleach.cli.show import explaining, progress_of_run, show_leases, show_result, show_tree, show_verdict
 from pleach.lake.arrow import load_arrow
+from pleach.scenario.initial_tree import OUTLINE, initial_tree
 from pleach.scenario.load import load_scenario
-from pleach.scenario.outline import OUTLINE, outline
-from pleach.scenario.stabilising import stabilisation_of
+from pleach.scenario.stabilise_settings import stabilisation_of
 from pleach.sim.replay import load_schedule, replay
 from pleach.sim.run import SimResult, run_scenario
 from pleach.trace import RecordKind, Verdict, judge, write_trace
@@ -48,7 +48,7 @@ def sim(
         with progress_of_run(scenario.duration, quiet=as_json) as on_progress:
             result = run_scenario(scenario, seed, kinds=kinds, on_progress=on_progress)
     verdict = judge(result.records)
-    about: About = {"scenario": scenario.name, "seed": result.seed, OUTLINE: outline(scenario)}
+    about: About = {"scenario": scenario.name, "seed": result.seed, OUTLINE: initial_tree(scenario)}
     path = write_trace(result.records, trace, result.records[0].run, about=about) if trace else None
     if as_json:
         typer.echo(msgspec.json.encode(_summary(result, verdict, path)).decode())

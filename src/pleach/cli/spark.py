@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from pleach.spark.source.demo import Row
+    from pleach.spark.source.demo import QuoteRow
 
 EXIT_INCOMPLETE = 1
 ROWS_SHOWN_MAX = 3  # of each batch
@@ -37,17 +37,17 @@ def source_demo(
     from pleach.spark.session import load_spark  # noqa: PLC0415 an optional part, and slow to load
 
     load_spark()
-    from pleach.spark.source.demo import Audience, run_demo  # noqa: PLC0415
+    from pleach.spark.source.demo import DemoReporter, run_demo  # noqa: PLC0415
 
     console, status = Console(), Console(stderr=True).status("", spinner="dots")
 
-    def show(number: int, rows: Sequence[Row]) -> None:
+    def show(number: int, rows: Sequence[QuoteRow]) -> None:
         if rows and not as_json:
             some = ", ".join(f"{row.symbol} {row.price}" for row in rows[:ROWS_SHOWN_MAX])
             console.print(f"batch {number}: {len(rows)} events: {some}{', …' if len(rows) > ROWS_SHOWN_MAX else ''}")
 
     with status:
-        outcome = run_demo(seconds, master, Audience(status.update, show))
+        outcome = run_demo(seconds, master, DemoReporter(status.update, show))
     if as_json:
         typer.echo(msgspec.json.encode({**msgspec.to_builtins(outcome), "once": outcome.is_good}).decode())
     else:

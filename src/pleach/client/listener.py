@@ -19,7 +19,7 @@ from pleach.core.messages import Deliver, FallbackBrokers, Message, Node
 from pleach.core.messages.runs import Run
 from pleach.errors import ClientError
 from pleach.net.addresses import Address
-from pleach.trace.departed import HELD
+from pleach.trace.broker_losses import HELD
 
 log = logging.getLogger(__name__)
 

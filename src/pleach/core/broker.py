@@ -40,10 +40,10 @@ from pleach.core.messages.runs import Run
 from pleach.core.overlay.context import BrokerContext, RouterMaker
 from pleach.core.overlay.remote_requests import RemoteRequests
 from pleach.core.overlay.seam import Drop, HeldState, Pass, Passing, ProtocolMachine, Reaction, Seam, join
-from pleach.core.routing.captured import RouterState
 from pleach.core.routing.clients import ClientState, ClientTable
-from pleach.core.routing.passage import Passage
 from pleach.core.routing.router import Router, RoutingConfig
+from pleach.core.routing.run_forwarding import RunForwarding
+from pleach.core.routing.snapshot import RouterState
 from pleach.errors import ProtocolError
 
 NO_COMPONENTS: Mapping[str, Factory] = MappingProxyType({})
@@ -83,7 +83,7 @@ class Broker:
         self.seam = Seam()
         router = make_router(config, parent=parent)
         self._context = BrokerContext(name, address, router, ClientTable(router), self._locked_for, make_router)
-        self._passage = Passage(self.sessions)
+        self._passage = RunForwarding(self.sessions)
         self._remote_requests = RemoteRequests(self._context)
         self.hosting = self._context.component_host = Hosting(self._context, components)
         self._residents = self.hosting.here
@@ -245,7 +245,7 @@ class Broker:
         return effects
 
     def _join_seam(self) -> None:
-        self._passage = Passage(self.sessions)  # a protocol may have changed all that it rests on
+        self._passage = RunForwarding(self.sessions)  # a protocol may have changed all that it rests on
         under_way = [each for m in self._machines.values() if (each := m.under_way) is not None]
         assert len(under_way) <= 1, "a broker takes part in one reconfiguration at a time"
         self.seam.join(under_way[0] if under_way else None)
@@ -296,7 +296,7 @@ class Broker:
         state = unpack(data, BrokerState)
         self._context.reset()
         self._context.addresses = dict(state.addresses)
-        self._passage = Passage(self.sessions)
+        self._passage = RunForwarding(self.sessions)
         self.router.restore(state.router)
         self.sessions.restore(state.clients)
         self.seam.restore(state.held)

@@ -31,7 +31,7 @@ DOWN_SECONDS = 0.8  # between `kill -9` and the restart: a supervisor's pause
 
 
 @dataclass(frozen=True)
-class Act:
+class DemoAct:
     """`steps`: `at` is in seconds after the act begins. Those of one moment go together; later ones wait for them."""
 
     name: str
@@ -41,38 +41,38 @@ class Act:
     looks: int = 0  # of the loop that improves the tree by its own traffic, after the steps
 
 
-ACTS: tuple[Act, ...] = (
-    Act(
+ACTS: tuple[DemoAct, ...] = (
+    DemoAct(
         "calm",
         "Load, and one more reader that subscribes to it",
         "Shops, sensors and tickers publish; whoever wants that sits in other zones, an ocean away or two.",
         (steps.SubscribeStep(at=0.0, client="reader-science", filter="news = 'science'"),),
     ),
-    Act(
+    DemoAct(
         "swap",
         "Swap a link: iad3 hangs on iad1, and shall hang on iad2",
         "SwapLink moves one end of a link by one hop. Twelve messages; events go on, in order.",
         (steps.Swap(at=0.0, brokers=("iad3", "iad1", "iad2")),),
     ),
-    Act(
+    DemoAct(
         "add",
         "Add a broker: iad4 starts, and joins at iad1",
         "A new process, and a new leaf of the tree. It learns who wants what before it takes part.",
         (steps.AddBroker(at=0.0, broker="iad4", to="iad1"),),
     ),
-    Act(
+    DemoAct(
         "remove",
         "Remove iad2, which carries iad3 and five clients",
         "Its links go to others first; its clients are sent to a neighbour, with what was not delivered yet.",
         (steps.RemoveBroker(at=0.0, broker="iad2"),),
     ),
-    Act(
+    DemoAct(
         "kill",
         "kill -9 fra1, which carries all of Frankfurt, and restart it",
         "It has lost its memory, not its data directory. What its neighbours could not hand over, they have kept.",
         (steps.Crash(at=0.0, broker="fra1"), steps.Restart(at=DOWN_SECONDS, broker="fra1")),
     ),
-    Act(
+    DemoAct(
         "move",
         "Move three clients over an ocean, a publisher among them",
         "By a transaction along the path between their brokers; whoever publishes meanwhile does not notice.",
@@ -82,7 +82,7 @@ ACTS: tuple[Act, ...] = (
             steps.MoveClient(at=0.0, client="ticker-fra", to="nrt2"),
         ),
     ),
-    Act(
+    DemoAct(
         "exchange",
         "Exchange a distant link for one more distant: fra1-iad1 goes, fra2-nrt2 comes",
         "Advanced coordinated reconfiguration: all brokers along the cycle change over at once. Not a good idea.",
@@ -90,7 +90,7 @@ ACTS: tuple[Act, ...] = (
             steps.Exchange(at=0.0, remove=("fra1", "iad1"), add=("fra2", "nrt2"), protocol="advanced-coordinated"),
         ),
     ),
-    Act(
+    DemoAct(
         "improve",
         "The tree improves itself",
         "Brokers measure how far they are from each other, and which of them share events; links follow the traffic.",
@@ -99,7 +99,7 @@ ACTS: tuple[Act, ...] = (
 )  # fmt: skip
 
 
-def story(acts: Sequence[Act] = ACTS) -> Scenario:
+def story(acts: Sequence[DemoAct] = ACTS) -> Scenario:
     """What the acts are played on. Its steps are those of the acts, in order; when they happen, the stage decides."""
     text = files("pleach.scenario").joinpath("demo.toml").read_text()
     ground = parse_scenario(text, file="demo.toml")

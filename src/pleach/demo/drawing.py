@@ -10,7 +10,7 @@ from math import atan2, cos, pi, sin
 from pleach.core.messages import Node
 from pleach.demo.acts import ZONES, zone_of
 from pleach.demo.gaps import Gap, spoken
-from pleach.demo.stage import Scene, Tree
+from pleach.demo.run import Scene, TreeSnapshot
 from pleach.scenario import steps
 from pleach.trace import Record, RecordKind
 
@@ -50,7 +50,9 @@ def places(brokers: Iterable[Node]) -> dict[Node, Point]:
 # Trees --------------------------------------------------------------------------------------------------------
 
 
-def tree_svg(tree: Tree, other: Tree, where: Mapping[Node, Point], *, mark: str, struck: frozenset[Node]) -> str:
+def tree_svg(
+    tree: TreeSnapshot, other: TreeSnapshot, where: Mapping[Node, Point], *, mark: str, struck: frozenset[Node]
+) -> str:
     """`mark`: the class of what `other`, the tree before or after, has not. `struck`: brokers that were killed."""
     parts = [*_zones()]
     for a, b in sorted(tree.topology.links):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pleach.demo.drawing import places, struck_in, timeline_svg, tree_svg
 from pleach.demo.gaps import spoken
-from pleach.demo.judgement import LAKE, Engine, Judgement
-from pleach.demo.stage import Performance, Scene
+from pleach.demo.run import Performance, Scene
+from pleach.demo.verdict import LAKE, Engine, Judgement
 from pleach.trace import Rule
 
 FILE = "report.html"

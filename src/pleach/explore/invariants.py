@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pleach.core.messages import Layer, Node
-from pleach.scenario.plants import BrokerMachine
+from pleach.scenario.planted_bugs import BrokerMachine
 
 TABLES_DISAGREE = "tables disagree"
 NEVER_ANSWERED = "never answered"

@@ -19,12 +19,12 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from pleach.errors import LivenessError
-from pleach.explore.history import records_of, steps_of
+from pleach.explore.counterexample import records_of, steps_of
 from pleach.explore.invariants import FLAWS, check
 from pleach.explore.world import BrokenError, State, World
 from pleach.scenario.model import Scenario
-from pleach.scenario.schedule import Schedule
-from pleach.scenario.script import ExploreOptions, script_of
+from pleach.scenario.schedule import ExploreOptions, Schedule
+from pleach.scenario.script import script_of
 from pleach.trace import Record, Rule, Verdict, judge
 
 STATES_MAX = 2_000_000
@@ -44,7 +44,7 @@ class ExploreOutcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Counterexample:
     """A failure and a schedule that leads to it: the shortest one, if the search came to its end."""
 
     kinds: tuple[str, ...]
@@ -69,7 +69,7 @@ class Exploration:
     schedules: int = 0  # these three are known only if `complete`
     shortest: int = 0
     longest: int = 0
-    finding: Finding | None = None
+    finding: Counterexample | None = None
 
     @property
     def outcome(self) -> ExploreOutcome:
@@ -78,7 +78,7 @@ class Exploration:
         return ExploreOutcome.CLEAN if self.complete else ExploreOutcome.UNKNOWN
 
 
-class Tally(NamedTuple):
+class Continuations(NamedTuple):
     """What lies behind a state; lengths and distances in moves."""
 
     schedules: int
@@ -125,7 +125,7 @@ class _Frame:
         self.to_violation = FAR
         self.to_flaw = FAR
 
-    def add(self, behind: Tally) -> None:
+    def add(self, behind: Continuations) -> None:
         """Count what lies behind the move that is being tried."""
         self.schedules += behind.schedules
         self.shortest = min(self.shortest, behind.shortest + 1)
@@ -133,8 +133,8 @@ class _Frame:
         self.to_violation = min(self.to_violation, behind.to_violation + 1)
         self.to_flaw = min(self.to_flaw, behind.to_flaw + 1)
 
-    def tally(self) -> Tally:
-        return Tally(self.schedules, self.shortest, self.longest, self.to_violation, self.to_flaw)
+    def tally(self) -> Continuations:
+        return Continuations(self.schedules, self.shortest, self.longest, self.to_violation, self.to_flaw)
 
 
 class Search:
@@ -148,7 +148,7 @@ class Search:
         only: str = "",
         on_progress: OnProgress | None = None,
     ) -> None:
-        self.verdicts: dict[int, Verdict] = {}  # by past: equal pasts have equal verdicts
+        self.verdicts: dict[int, Verdict] = {}  # by history: equal histories have equal verdicts
         self._flaws: dict[State, dict[str, str]] = {}  # by the states of the brokers
         self._world = world
         self._scenario = scenario
@@ -156,7 +156,7 @@ class Search:
         self._states_max = states_max
         self._counted = frozenset((only,) if only else KINDS)
         self._on_progress = on_progress
-        self._known: dict[bytes, Tally | None] = {}  # None: being searched
+        self._known: dict[bytes, Continuations | None] = {}  # None: being searched
         self._stack: list[_Frame] = []
         self._transitions = 0
         self._quiet = 0
@@ -229,10 +229,10 @@ class Search:
             self._note_failure({*violations, *flaws})
 
     def _verdict(self, state: State) -> Verdict:
-        past = self._world.past(state)
-        if past not in self.verdicts:
-            self.verdicts[past] = judge(records_of(self._world, self._path()))
-        return self.verdicts[past]
+        history = self._world.history(state)
+        if history not in self.verdicts:
+            self.verdicts[history] = judge(records_of(self._world, self._path()))
+        return self.verdicts[history]
 
     def _flaws_in(self, state: State) -> dict[str, str]:
         tables = self._world.tables(state)
@@ -270,20 +270,20 @@ class Search:
             finding=self._finding(total) if self._failing else None,
         )
 
-    def _finding(self, total: Tally | None) -> Finding:
+    def _finding(self, total: Continuations | None) -> Counterexample:
         moves = self._shortest_failure(total) if total else self._first_failure
-        schedule = Schedule(self._scenario, self._plant, steps_of(self._world, moves), self._world.options)
+        schedule = Schedule(self._scenario, self._plant, steps_of(self._world, moves), self._world.script.options)
         try:
             state = self._walk(moves)
         except BrokenError as error:
-            return Finding((RAISED,), str(error), schedule, records_of(self._world, moves[:-1]), None)
+            return Counterexample((RAISED,), str(error), schedule, records_of(self._world, moves[:-1]), None)
         records = records_of(self._world, moves)
         verdict = judge(records)
         flaws = self._looked_into(state)
         kinds = (*kinds_of(verdict), *flaws)
         if not self._counted.intersection(kinds_of(verdict)):
-            return Finding(kinds, "; ".join(flaws.values()), schedule, records, None)
-        return Finding(kinds, str((*verdict.violations, verdict.unusable)[0]), schedule, records, verdict)
+            return Counterexample(kinds, "; ".join(flaws.values()), schedule, records, None)
+        return Counterexample(kinds, str((*verdict.violations, verdict.unusable)[0]), schedule, records, verdict)
 
     def _walk(self, moves: list[int]) -> State:
         state = self._world.start
@@ -291,7 +291,7 @@ class Search:
             state = self._world.take(state, number)
         return state
 
-    def _shortest_failure(self, total: Tally) -> list[int]:
+    def _shortest_failure(self, total: Continuations) -> list[int]:
         """Always to a neighbour from which the nearest failure is one move less away."""
         distance_of = _to_violation if total.to_violation < FAR else _to_flaw
         moves: list[int] = []
@@ -301,7 +301,7 @@ class Search:
             moves.append(number)
         return moves
 
-    def _nearer(self, state: State, distance_of: Callable[[Tally], int], distance: int) -> tuple[int, State]:
+    def _nearer(self, state: State, distance_of: Callable[[Continuations], int], distance: int) -> tuple[int, State]:
         for number in self._world.moves(state):
             try:
                 after = self._world.take(state, number)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pleach.core.messages import Node, ParentChange, pack, unpack
 from pleach.core.overlay.coloured.broker import ColouredState
-from pleach.core.overlay.coloured.guests import TURNS_MAX, GuestsState
+from pleach.core.overlay.coloured.client_handover import TURNS_MAX, HandoverState
 from pleach.core.overlay.coloured.holding import HoldingState
 from pleach.core.overlay.coloured.keeper import ChildState, ColouredPhase, KeeperState
 from pleach.core.overlay.coloured.planes import COLOURS, PlaneState
@@ -87,7 +87,7 @@ def duties(state: ColouredState, hand: Hand) -> ColouredState:
     )
     held = [item for item in state.holding.published if not hand.strikes]
     holding = HoldingState(hand.strikes, held, [item for item in state.holding.sends if not hand.strikes])
-    guests = GuestsState(state.guests.relay, {client: TURNS_MAX for client in hand.clients if hand.strikes})
+    guests = HandoverState(state.guests.relay, {client: TURNS_MAX for client in hand.clients if hand.strikes})
     early = [item for item in state.early if not hand.strikes]
     return replace(state, keeper=keeper, holding=holding, guests=guests, early=early)
 

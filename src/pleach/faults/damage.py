@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from pleach.core.broker import BrokerState
 from pleach.core.events.filter import Filter
 from pleach.core.messages import Layer, Node, Parity, pack, unpack
-from pleach.core.routing.captured import PropagationState, RouterState
 from pleach.core.routing.clients import ClientState
 from pleach.core.routing.entries import Entry
-from pleach.core.routing.waits import Need, Ticket
-from pleach.core.stabilise.machine import Leases, LeasesState
+from pleach.core.routing.pending_acks import Need, Ticket
+from pleach.core.routing.snapshot import PropagationState, RouterState
+from pleach.core.stabilise.leases import Leases, LeasesState
 from pleach.core.stabilise.paced import FIRST_WAVE, PacedState
 from pleach.core.stabilise.rebuild import Rebuild
 

@@ -25,7 +25,7 @@ from pleach.net.addresses import Address, one_address
 from pleach.net.http_client import ask
 from pleach.operate.apply import Directory
 from pleach.scenario import steps
-from pleach.scenario.assemble import Tree, tree_of
+from pleach.scenario.machines import BrokerTree, tree_of
 from pleach.scenario.model import Scenario
 from pleach.server.settings import TABLES
 from pleach.server.stabilise_settings import StabiliseKind
@@ -54,7 +54,7 @@ class LiveNetwork:
         self.scenario = scenario
         self._zones = zones
         self._directory = directory
-        self._tree: Tree = tree_of(scenario)
+        self._tree: BrokerTree = tree_of(scenario)
         self._processes: dict[Node, asyncio.subprocess.Process] = {}
         self._ready: dict[Node, Ready] = {}
         self._proxies: dict[tuple[Node, Node], LinkProxy] = {}  # by (dialler, target)

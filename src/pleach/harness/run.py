@@ -27,9 +27,9 @@ from pleach.harness.quiet import Quiet
 from pleach.harness.scenario_faults import LiveStateFaults, lived
 from pleach.harness.timeline import LiveOperations
 from pleach.scenario import model, steps
-from pleach.scenario.acting import act
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
-from pleach.scenario.behaviour import Publication, Replies, publications
+from pleach.scenario.client_load import PlannedEvent, Replies, publications
+from pleach.scenario.client_steps import perform_client_step
 from pleach.trace import NETWORK, Record, Recorder, RecordKind
 
 DRAIN_SECONDS_MAX = 60.0
@@ -163,7 +163,7 @@ class LiveRun:
             await self.may_act.wait()
             self.publish(client.id, publication)
 
-    def publish(self, client: Node, publication: Publication) -> None:
+    def publish(self, client: Node, publication: PlannedEvent) -> None:
         self._spawn(self.clients[client].publish(publication.attributes, publication.payload))
 
     def subscribe(self, client: Node, text: str) -> None:
@@ -188,7 +188,7 @@ class LiveRun:
         for publication in self.replies[client].to(event):
             self._spawn(self._publish_later(client, publication))
 
-    async def _publish_later(self, client: Node, publication: Publication) -> None:
+    async def _publish_later(self, client: Node, publication: PlannedEvent) -> None:
         await asyncio.sleep(publication.at)
         await self.clients[client].publish(publication.attributes, publication.payload)
 
@@ -240,7 +240,7 @@ class LiveRun:
             case steps.Corrupt() | steps.Garble():
                 await self.faults.strike(step)
             case _:
-                act(self, step, now=self.now)
+                perform_client_step(self, step, now=self.now)
 
     def _note(self, broker: Node, detail: str) -> None:
         self.record(RecordKind.STATE, broker, detail=detail)

@@ -13,15 +13,15 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from pleach.core.messages import Node
-from pleach.core.stabilise.bounds import Delays, check
-from pleach.core.stabilise.lease import Renewal
-from pleach.core.stabilise.rounds import check_rounds
+from pleach.core.stabilise.lease_bounds import Delays, check
+from pleach.core.stabilise.lease_settings import Renewal
+from pleach.core.stabilise.rebuild_bounds import check_rounds
 from pleach.errors import InvalidInputError, LeaseError
 from pleach.harness.network import LiveNetwork
 from pleach.net.http_client import Answer, ask
 from pleach.scenario import steps
 from pleach.scenario.model import Scenario, Stabiliser
-from pleach.scenario.stabilising import delays_of, fault_detail, rounds_of
+from pleach.scenario.stabilise_settings import delays_of, fault_detail, rounds_of
 from pleach.scenario.values import Span
 from pleach.server.stabilise_settings import PROCESS_SECONDS
 from pleach.trace import NETWORK, RecordKind

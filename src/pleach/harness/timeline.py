@@ -18,7 +18,7 @@ from pleach.operate.moves import ClientMove
 from pleach.operate.operation import OperationState
 from pleach.operate.survey import settled_survey
 from pleach.scenario import steps
-from pleach.scenario.reweaving import TreeStep, planned, single
+from pleach.scenario.overlay_steps import TreeStep, planned, single
 
 STEP_SECONDS_MAX = 60.0
 

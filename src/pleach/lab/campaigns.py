@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pleach.errors import ExperimentError, LakeError
-from pleach.lab.code import code_version
+from pleach.lab.code_digest import code_version
 from pleach.lab.experiment import Case, Experiment, Sample, Size, Summary, case_key
 from pleach.lab.report import Measured
-from pleach.spark.campaign import Campaign, Outcome, Progress, run_campaign
-from pleach.spark.portions import Task
+from pleach.spark.campaign import Campaign, CampaignProgress, TaskResult, run_campaign
 from pleach.spark.results import Append, Results
 from pleach.spark.summaries import summarise
+from pleach.spark.task_partitions import CampaignTask
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,13 +35,15 @@ class Ended:
     size: Size
     tasks: int
     already: int  # were there from an earlier time
-    failures: tuple[Outcome, ...]
+    failures: tuple[TaskResult, ...]
 
 
-def tasks_of(experiment: Experiment, size: Size, seeds: int = 0) -> list[Task]:
+def tasks_of(experiment: Experiment, size: Size, seeds: int = 0) -> list[CampaignTask]:
     """Every case with every seed, once each. `seeds`: so many instead of the size's own number."""
     costs = {case_key(case): experiment.cost(case) for case in experiment.cases(size)}
-    return [Task(key, seed, cost) for key, cost in costs.items() for seed in range(seeds or experiment.seeds[size])]
+    return [
+        CampaignTask(key, seed, cost) for key, cost in costs.items() for seed in range(seeds or experiment.seeds[size])
+    ]
 
 
 def check_code(experiment: Experiment, results: Results, *, force: bool) -> None:
@@ -56,7 +58,7 @@ def run_experiment(
     experiment: Experiment,
     size: Size,
     results: Results,
-    on_progress: Callable[[Progress], None] = lambda _progress: None,
+    on_progress: Callable[[CampaignProgress], None] = lambda _progress: None,
     *,
     partitions: int = 0,
     seeds: int = 0,

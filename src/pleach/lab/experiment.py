@@ -61,7 +61,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A table of an experiment's own making; it stands in the page and the index beside the figures."""
 
     name: str  # of its file, and its key in the index: "table1"
@@ -80,11 +80,11 @@ class Experiment:
     seeds: Mapping[Size, int]  # each case is run with the seeds 0 … n-1
     measure: Callable[[Case, int], Iterable[Sample]]  # pure: the same samples for the same case and seed, anywhere
     figures: tuple[Figure, ...]
-    tables: tuple[Table, ...] = ()
+    tables: tuple[ResultTable, ...] = ()
     cost: Callable[[Case], float] = lambda _case: 1.0  # how long a run takes beside the others; only sets the order
 
     @property
-    def shown(self) -> tuple[Figure | Table, ...]:
+    def shown(self) -> tuple[Figure | ResultTable, ...]:
         """What stands in the report."""
         return (*self.figures, *self.tables)
 

@@ -5,25 +5,19 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from pleach.errors import ExperimentError
-from pleach.lab import (
-    hops,
-    planner_figures,
-    s0_figures,
-    s1_adaptivity_figures,
-    s1_exchange_figures,
-    s1_filtering,
-    s1_performance_figures,
-    s1_tuning_figures,
-    s1_variations_figures,
-    s2_path_figures,
-    s3_figures,
-    s4_movement,
-    self_tuning_table,
-    settling_figures,
-    swap_or_cycle_figures,
-    table1_figures,
-)
+from pleach.lab.beyond import hops, planner_figures, self_tuning_table, settling_figures
+from pleach.lab.exchanges import swap_or_cycle_figures, table1_figures
 from pleach.lab.experiment import Experiment
+from pleach.lab.s0 import figures as s0_figures
+from pleach.lab.s1.chapter3 import experiment as s1_filtering
+from pleach.lab.s1.chapter4 import figures as s1_exchange_figures
+from pleach.lab.s1.chapter5 import adaptivity_figures as s1_adaptivity_figures
+from pleach.lab.s1.chapter5 import performance_figures as s1_performance_figures
+from pleach.lab.s1.chapter5 import tuning_figures as s1_tuning_figures
+from pleach.lab.s1.chapter5 import variations_figures as s1_variations_figures
+from pleach.lab.s2 import figures as s2_path_figures
+from pleach.lab.s3 import figures as s3_figures
+from pleach.lab.s4 import movement as s4_movement
 
 ALL = (
     hops.HOPS_BY_POLICY,

@@ -15,12 +15,12 @@ import msgspec
 from pleach.errors import ExperimentError
 from pleach.lab.experiment import Case, Experiment, Size, Summary
 from pleach.lab.registry import experiment_named
-from pleach.lab.report import NUMBERS, Entry, numbers_file, read_index, said_of, write_index
+from pleach.lab.report import NUMBERS, IndexEntry, numbers_file, read_index, said_of, write_index
 
 COUNTS = NUMBERS[:2]  # seeds, samples
 
 
-def judge_again(folder: Path) -> list[Entry]:
+def judge_again(folder: Path) -> list[IndexEntry]:
     """Write index and page of a report anew, from its own numbers. Returns the entries that have changed."""
     before = read_index(folder)
     if not before:
@@ -32,7 +32,7 @@ def judge_again(folder: Path) -> list[Entry]:
     return [new for old, new in zip(before, after, strict=True) if old != new]
 
 
-def _again(entry: Entry, experiment: Experiment, summaries: Sequence[Summary]) -> Entry:
+def _again(entry: IndexEntry, experiment: Experiment, summaries: Sequence[Summary]) -> IndexEntry:
     shown = next((each for each in experiment.shown if each.name == entry.figure), None)
     if shown is None:
         raise ExperimentError(f"{experiment.name} has no figure {entry.figure} any more: report it anew")

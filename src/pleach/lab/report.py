@@ -19,8 +19,8 @@ from pathlib import Path
 import msgspec
 
 from pleach.errors import ExperimentError
-from pleach.lab import look
-from pleach.lab.experiment import Experiment, Figure, Size, Summary, Table
+from pleach.lab import figure_style
+from pleach.lab.experiment import Experiment, Figure, ResultTable, Size, Summary
 from pleach.lab.findings import Finding, Status
 
 INDEX = "index.json"
@@ -44,7 +44,7 @@ STATUS_MEANS = {
 }
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One figure or table, in the index."""
 
     figure: str
@@ -78,7 +78,7 @@ class Measured:
         return f"--size {self.size}" + (f" --seeds {self.seeds}" if self.seeds else "")
 
 
-def write_report(measured: Iterable[Measured], folder: Path) -> list[Entry]:
+def write_report(measured: Iterable[Measured], folder: Path) -> list[IndexEntry]:
     """Write all files of these experiments, then index and page. Returns the entries that are new."""
     earlier = read_index(folder)  # what is wrong with it is said before anything is written
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,29 +88,29 @@ def write_report(measured: Iterable[Measured], folder: Path) -> list[Entry]:
     return new
 
 
-def write_index(found: Iterable[Entry], folder: Path) -> None:
+def write_index(found: Iterable[IndexEntry], folder: Path) -> None:
     """The index, and the page that is made of it."""
     entries = sorted(found, key=_place)
     (folder / INDEX).write_bytes(msgspec.json.format(msgspec.json.encode(entries), indent=2) + b"\n")
     (folder / PAGE).write_text(page(entries))
 
 
-def _place(entry: Entry) -> tuple[str, list[tuple[str, int]]]:
+def _place(entry: IndexEntry) -> tuple[str, list[tuple[str, int]]]:
     """By paper, then as people count: 3-2 before 3-10."""
     return paper_of(entry), [(word, int(number or 0)) for word, number in WORD_AND_NUMBER.findall(entry.figure)]
 
 
-def paper_of(entry: Entry) -> str:
+def paper_of(entry: IndexEntry) -> str:
     """The one that a figure names first."""
     return entry.paper.split()[0]
 
 
-def read_index(folder: Path) -> list[Entry]:
+def read_index(folder: Path) -> list[IndexEntry]:
     path = folder / INDEX
     if not path.exists():
         return []
     try:
-        return msgspec.json.decode(path.read_bytes(), type=list[Entry])
+        return msgspec.json.decode(path.read_bytes(), type=list[IndexEntry])
     except (OSError, msgspec.DecodeError) as error:
         raise ExperimentError(f"{path}: {error}; delete it, and report all experiments anew") from None
 
@@ -118,12 +118,12 @@ def read_index(folder: Path) -> list[Entry]:
 # The files of one experiment -----------------------------------------------------------------------------------
 
 
-def _written(measured: Measured, folder: Path) -> list[Entry]:
+def _written(measured: Measured, folder: Path) -> list[IndexEntry]:
     numbers = numbers_file(folder, measured.experiment)
     numbers.write_text(numbers_of(measured.summaries))
     entries = []
     for figure in measured.experiment.figures:
-        paths = look.save(figure, measured.summaries, folder)
+        paths = figure_style.save(figure, measured.summaries, folder)
         entries.append(_entry(measured, figure, [*paths, numbers]))
     for table in measured.experiment.tables:
         path = folder / f"{table.name}.md"
@@ -132,10 +132,10 @@ def _written(measured: Measured, folder: Path) -> list[Entry]:
     return entries
 
 
-def _entry(measured: Measured, shown: Figure | Table, paths: Sequence[Path]) -> Entry:
+def _entry(measured: Measured, shown: Figure | ResultTable, paths: Sequence[Path]) -> IndexEntry:
     finding = shown.judge(measured.summaries)
     name, options = measured.experiment.name, measured.options
-    return Entry(
+    return IndexEntry(
         figure=shown.name,
         paper=shown.paper,
         status=finding.status,
@@ -180,7 +180,7 @@ def _spelled(number: float) -> str:
 # The page ----------------------------------------------------------------------------------------------------
 
 
-def page(entries: Sequence[Entry]) -> str:
+def page(entries: Sequence[IndexEntry]) -> str:
     overview = "\n".join(
         f"| [{entry.figure}](#{entry.figure}) | {entry.paper} | {entry.title} | {entry.status} |" for entry in entries
     )
@@ -211,7 +211,7 @@ def _heading(paper: str) -> str:
     return f"## {paper}: {PAPERS[paper]}" if paper in PAPERS else f"## {paper}"
 
 
-def _section(entry: Entry) -> str:
+def _section(entry: IndexEntry) -> str:
     picture = next((file for file in entry.files if file.endswith(".png")), None)
     shown = f"![{entry.title}]({picture})" if picture else f"[The table]({entry.files[0]})"
     others = ", ".join(f"[{file}]({file})" for file in entry.files if file != picture)

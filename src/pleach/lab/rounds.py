@@ -16,7 +16,7 @@ from pleach.core.messages import EVENTS_BETWEEN_BROKERS, Message, Node
 from pleach.core.overlay.plans import Topology
 from pleach.errors import LivenessError
 from pleach.scenario.model import PerLink, Scenario
-from pleach.scenario.reweaving import TreeStep
+from pleach.scenario.overlay_steps import TreeStep
 from pleach.scenario.steps import Exchange
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun, SimResult

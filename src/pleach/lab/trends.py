@@ -101,30 +101,30 @@ def _error(point: Summary) -> float:
     return (point.high - point.low) / 2
 
 
-class Growth(NamedTuple):
+class GrowthConditions(NamedTuple):
     """What is said of a curve that is to grow in a line. Where it falls it is not linear either."""
 
     grows: Condition
     linear: Condition
 
 
-def linear_growth(name: str, points: Sequence[Summary], x: str) -> Growth:
+def linear_growth(name: str, points: Sequence[Summary], x: str) -> GrowthConditions:
     """Not told where neither the slope is told apart from none nor enough points lie on a line."""
     grows, linear = f"{name} grow", f"{name} grow in a line"
     line = trend(points, x)
     is_linear = line.rises and line.fit >= LINEAR
     if is_linear and len(points) >= LINEAR_POINTS_MIN:
-        return Growth(Condition(grows, holds=True), Condition(linear, holds=True))
+        return GrowthConditions(Condition(grows, holds=True), Condition(linear, holds=True))
     if all(point.minimum == point.maximum == points[0].mean for point in points):
-        return Growth(Condition(grows, holds=False), Condition(linear, holds=False))
+        return GrowthConditions(Condition(grows, holds=False), Condition(linear, holds=False))
     told = slope(points, x).is_above_zero(grows)
     match told.holds:
         case None:
-            return Growth(told, told)
+            return GrowthConditions(told, told)
         case True if not is_linear and not _is_off(line, points, x):
-            return Growth(told, _untold(linear))
+            return GrowthConditions(told, _untold(linear))
         case rises:
-            return Growth(told, Condition(linear, rises and is_linear))
+            return GrowthConditions(told, Condition(linear, rises and is_linear))
 
 
 def _is_off(line: Trend, points: Sequence[Summary], x: str) -> bool:

@@ -58,7 +58,7 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Network:
+class WaxmanNetwork:
     """Nodes 0 … n-1; those of domain i follow those of domain i-1."""
 
     nodes: int
@@ -71,7 +71,7 @@ class Network:
         return [edge for edge in self.edges if edge.a // self.domain_size != edge.b // self.domain_size]
 
 
-def network(seed: int, parameters: Waxman = TABLE_A1) -> Network:
+def network(seed: int, parameters: Waxman = TABLE_A1) -> WaxmanNetwork:
     stream = Random(f"waxman/{seed}")
     size = parameters.nodes_per_domain
     edges: list[Edge] = []
@@ -81,7 +81,7 @@ def network(seed: int, parameters: Waxman = TABLE_A1) -> Network:
     for a, b, length in _grown(stream, parameters.domains, parameters):
         gate, other = a * size + stream.randrange(size), b * size + stream.randrange(size)
         edges.append(Edge(gate, other, length))
-    return Network(parameters.nodes, size, tuple(edges))
+    return WaxmanNetwork(parameters.nodes, size, tuple(edges))
 
 
 def _grown(stream: Random, count: int, parameters: Waxman) -> list[Edge]:
@@ -114,7 +114,7 @@ def _placed(stream: Random, count: int, parameters: Waxman) -> list[Point]:
 # Distances ------------------------------------------------------------------------------------------------------
 
 
-def distances(found: Network, chosen: Sequence[int]) -> NDArray[np.float64]:
+def distances(found: WaxmanNetwork, chosen: Sequence[int]) -> NDArray[np.float64]:
     """The lengths of the shortest paths between every two of the chosen nodes.
 
     A path enters and leaves a domain at one of its few gates. So it is enough to know all distances within each domain,
@@ -135,7 +135,7 @@ def distances(found: Network, chosen: Sequence[int]) -> NDArray[np.float64]:
     return far[np.ix_(picked, picked)]
 
 
-def _within_domains(found: Network) -> NDArray[np.float64]:
+def _within_domains(found: WaxmanNetwork) -> NDArray[np.float64]:
     """Domain by domain, the distances that do not lead through others."""
     size = found.domain_size
     far = np.full((found.nodes // size, size, size), np.inf)

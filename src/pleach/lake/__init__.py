@@ -20,6 +20,6 @@ version.py    which code wrote it
 from pleach.lake.manifest import Manifest, Part
 from pleach.lake.table import Table, check_run
 from pleach.lake.version import code_version
-from pleach.lake.writer import Mode, RunWriter, open_run
+from pleach.lake.writer import RunWriter, WriteMode, open_run
 
-__all__ = ["Manifest", "Mode", "Part", "RunWriter", "Table", "check_run", "code_version", "open_run"]
+__all__ = ["Manifest", "Part", "RunWriter", "Table", "WriteMode", "check_run", "code_version", "open_run"]

@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import msgspec
 
@@ -46,10 +46,6 @@ def run_folder(table: Path, run: str) -> Path:
     if not run:
         raise LakeError(f"{table}: a run needs a name")
     return table / (FOLDER_PREFIX + quote(run, safe=" +,-.@_~()!"))
-
-
-def run_named_by(folder: Path) -> str:
-    return unquote(folder.name.removeprefix(FOLDER_PREFIX))
 
 
 def load_manifest(folder: Path) -> Manifest | None:

@@ -28,7 +28,7 @@ COMPRESSION, COMPRESSION_LEVEL = "zstd", 3
 PARTS_MAX = 99_999  # of one run: their names sort as their numbers do
 
 
-class Mode(StrEnum):
+class WriteMode(StrEnum):
     NEW = "new"  # the run must not be there
     APPEND = "append"  # goes on with what is there, if it comes from the same source
     REPLACE = "replace"  # what is there stays readable until the new run is finished
@@ -36,7 +36,7 @@ class Mode(StrEnum):
 
 @contextmanager
 def open_run(
-    table: Table, run: str, about: Mapping[str, str | int | float | bool], mode: Mode = Mode.NEW
+    table: Table, run: str, about: Mapping[str, str | int | float | bool], mode: WriteMode = WriteMode.NEW
 ) -> Iterator[RunWriter]:
     """A writer for a run. Whoever leaves without `finish` can go on later with APPEND."""
     folder = run_folder(table.folder, run)
@@ -129,11 +129,11 @@ def _number(name: str) -> int:
     return int(digits) if digits.isdecimal() else -1
 
 
-def _start(folder: Path, before: Manifest | None, fresh: Manifest, mode: Mode) -> Manifest:
+def _start(folder: Path, before: Manifest | None, fresh: Manifest, mode: WriteMode) -> Manifest:
     """The manifest to go on from, given what is there."""
-    if before is None or mode is Mode.REPLACE:
+    if before is None or mode is WriteMode.REPLACE:
         return fresh
-    if mode is Mode.NEW:
+    if mode is WriteMode.NEW:
         state = "there already" if before.complete else "begun and not finished"
         raise LakeError(f"{folder}: is {state}; append to it, replace it, or remove it")
     if before.columns != fresh.columns:

@@ -96,30 +96,27 @@ async def apply_plan(
     """`name`: of the run, else a fresh one. `seconds_max`: for each step."""
     watch = watch or Watch()
     run = PlanRun(plan, name or fresh_name())
-    clock = asyncio.get_running_loop().time
     tasks: set[asyncio.Task[StepEnd]] = set()
     while not run.is_over:
-        for operation in run.startable(clock()):
+        for operation in run.startable():
             run.started(operation.name)
             watch.started(operation)
             carried = carry_out(operation, directory, detach_absent=detach_absent, seconds_max=seconds_max)
             tasks.add(asyncio.create_task(carried))
-        due = run.next_start()
-        pause = None if due is None else max(0.0, due - clock())
-        ended, tasks = await asyncio.wait(tasks, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+        ended, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in ended:
-            _tell(run, task.result(), clock())
+            _tell(run, task.result())
             watch.ended(task.result())
     return run.outcome()
 
 
-def _tell(run: PlanRun, end: StepEnd, now: float) -> None:
+def _tell(run: PlanRun, end: StepEnd) -> None:
     name = end.operation.name
     match end.state:
         case OperationState.DONE:
             run.done(name)
         case OperationState.REFUSED:
-            run.refused(name, end.reason, retry=False, now=now)  # the broker has tried again by itself
+            run.refused(name, end.reason)
         case OperationState.RUNNING:
             run.unanswered(name, end.reason)
 

@@ -12,11 +12,11 @@ import msgspec
 
 from pleach.core.events.event import INTEGER_MAX, INTEGER_MIN
 from pleach.errors import ScenarioError
-from pleach.scenario.linktables import read_latency, read_loss
-from pleach.scenario.locate import FlawError, Locator, Path
+from pleach.scenario.link_tables import read_latency, read_loss
 from pleach.scenario.model import Scenario
+from pleach.scenario.positions import FlawError, Locator, Path
 from pleach.scenario.read import read_scenario, spelled
-from pleach.scenario.stabilising import check_stabilising
+from pleach.scenario.stabilise_settings import check_stabilising
 from pleach.scenario.timeline import check_steps, in_order
 from pleach.scenario.validate import check_clients, check_settings, check_tree, with_brokers
 

@@ -12,8 +12,8 @@ from typing import Annotated, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from pleach.core.optimise.conduct import Conduct
-from pleach.core.stabilise.lease import Lease, Renewal
+from pleach.core.optimise.council_settings import CouncilSettings
+from pleach.core.stabilise.lease_settings import Lease, Renewal
 from pleach.scenario.steps import Step
 from pleach.scenario.values import (
     Attributes,
@@ -152,8 +152,8 @@ class PerLink(msgspec.Struct, Generic[T], frozen=True):
 LATENCY_DEFAULT = Span(0.001, 0.005)  # S0's default scenario
 
 
-class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """`brokers` are in the order in which they appear; `steps` are in the order in which they happen."""
+class RoutedScenario(msgspec.Struct, frozen=True, kw_only=True):
+    """How brokers route events, and what they promise of their order."""
 
     name: str
     routing: Routing
@@ -163,6 +163,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     merge_bound: Fraction = 0.0  # imperfect merging: the share of a merger that nobody asked for
     ordering: Ordering = Ordering.CAUSAL
     exchange: Name = "swaplink"
+
+
+class NetworkScenario(RoutedScenario, frozen=True, kw_only=True):
+    """The tree, its links, and the time that brokers take; `brokers` are in the order in which they appear."""
+
     links: Links = ()
     brokers: Names = ()  # filled in
     duration: PositiveSeconds
@@ -170,9 +175,17 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     loss: PerLink[float] = PerLink(0.0)
     service: Seconds = 0.0  # of a broker, for each message, one after the other; in `sim` only
     service_per_entry: Seconds = 0.0  # and for each subscription that one is compared with (covering, merging)
+
+
+class Scenario(NetworkScenario, frozen=True, kw_only=True):
+    """All that a file says; `steps` are in the order in which they happen.
+
+    Fields are inherited in three groups, since msgspec knows one line of bases; their order is part of the digest.
+    """
+
     stabilise: Stabilise | None = None
     heal: HealTable | None = None
-    improve: Conduct | None = None  # brokers improve their tree among themselves (core/optimise/council.py)
+    improve: CouncilSettings | None = None  # brokers improve their tree among themselves (core/optimise/council.py)
     clients: tuple[ScenarioClient, ...] = ()
     steps: tuple[Step, ...] = ()
 

@@ -15,11 +15,10 @@ import msgspec
 
 from pleach.core.events.event import EVENT_BYTES_MAX, check_attributes
 from pleach.core.events.language import parse_filter
-from pleach.core.optimise.conduct import Conduct
-from pleach.core.stabilise.lease import Renewal
+from pleach.core.optimise.council_settings import CouncilSettings
+from pleach.core.stabilise.lease_settings import Renewal
 from pleach.errors import EventError, FilterError
 from pleach.scenario import values
-from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import (
     HealTable,
     Ordering,
@@ -33,6 +32,7 @@ from pleach.scenario.model import (
     Stabilise,
     Stabiliser,
 )
+from pleach.scenario.positions import FlawError, Path
 from pleach.scenario.steps import STEP_KINDS, Step
 from pleach.scenario.values import Choice, Sequence, Span, Uniform
 
@@ -340,7 +340,7 @@ READERS: dict[Any, Reader] = {
     Renewal: one_of(Renewal),
     Stabilise | None: struct(Stabilise),
     HealTable | None: struct(HealTable),
-    Conduct | None: struct(Conduct),
+    CouncilSettings | None: struct(CouncilSettings),
     float: number,
     int: whole(0, 10**9),
     Span | None: span,

@@ -19,7 +19,6 @@ import msgspec
 
 from pleach.core.messages import Node
 from pleach.errors import ScheduleError
-from pleach.scenario.script import ExploreOptions
 
 SCHEDULE_BYTES_MAX = 16 * 1_048_576
 
@@ -37,15 +36,15 @@ class HandOver(NamedTuple):
     receiver: Node
 
 
-class Ring(NamedTuple):
+class FireTimer(NamedTuple):
     node: Node
     timer: str
 
 
-Move: TypeAlias = Act | Answer | HandOver | Ring
+Move: TypeAlias = Act | Answer | HandOver | FireTimer
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class ScheduleStep(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     act: str = ""
     answer: str = ""
     deliver: tuple[str, str] | None = None
@@ -62,7 +61,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         if self.deliver:
             return HandOver(*self.deliver)
         if self.ring:
-            return Ring(*self.ring)
+            return FireTimer(*self.ring)
         return Act(self.act) if self.act else Answer(self.answer)
 
     def __str__(self) -> str:
@@ -73,12 +72,23 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
         return f"{self.act or self.answer}: {self.does}" + (" (in answer)" if self.answer else "")
 
 
+class ExploreOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How the search treats clients and timers; a schedule repeats them, since its steps depend on them.
+
+    `instant_clients`: what a client or its broker sends to the other arrives in the same move. `timers`: a timer that
+    is set may fire at any later moment; else none ever does.
+    """
+
+    instant_clients: bool = False
+    timers: bool = False
+
+
 class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`plant`: the planted bug (`plants.py`) with which it was found; empty for the system as it is."""
+    """`plant`: the planted bug (`planted_bugs.py`) with which it was found; empty for the system as it is."""
 
     scenario: str
     plant: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ScheduleStep, ...] = ()
     options: ExploreOptions = ExploreOptions()
 
 

@@ -41,8 +41,9 @@ from pleach.core.overlay.registry import WAITING
 from pleach.errors import ScenarioError
 from pleach.scenario import model, steps
 from pleach.scenario.advertisements import initial_advertisements, subscription_names
-from pleach.scenario.asked import asked_by_step, described
-from pleach.scenario.behaviour import draw_attributes, publications
+from pleach.scenario.client_load import draw_attributes, publications
+from pleach.scenario.schedule import ExploreOptions
+from pleach.scenario.step_requests import described, requests_by_step
 from pleach.scenario.values import Choice, Uniform
 
 ACTIONS_MAX = 200  # of all actors; orders grow exponentially with them
@@ -123,17 +124,6 @@ def describe(action: Action) -> str:
 # Scripts -----------------------------------------------------------------------------------------------------
 
 
-class ExploreOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What else is left out or let in.
-
-    `instant_clients`: what a client or its broker sends to the other arrives in the same move. `timers`: a timer that
-    is set may fire at any later moment; else none ever does.
-    """
-
-    instant_clients: bool = False
-    timers: bool = False
-
-
 @dataclass(frozen=True)
 class Script:
     """`links` has both directions of every link that may ever be, in the order in which a prologue looks for messages.
@@ -188,7 +178,7 @@ def _all_actions(scenario: model.Scenario) -> list[tuple[float, Node, Action]]:
 def _actions(scenario: model.Scenario) -> Iterator[tuple[float, Node, Action]]:
     """Steps before loads: where their times are equal, the simulator has the same order."""
     names = {c.id: subscription_names(scenario, c) for c in scenario.clients}
-    asked = asked_by_step(scenario)
+    asked = requests_by_step(scenario)
     for index, step in enumerate(scenario.steps):
         if index in asked:
             yield from ((step.at, broker, ScriptedRequests(request, after)) for broker, request, after in asked[index])
@@ -246,7 +236,7 @@ def _links(scenario: model.Scenario) -> tuple[tuple[Node, Node], ...]:
     """Those of the beginning, and those that the steps may lead to, each once; those of clients come last."""
     tree = list(scenario.links)
     attached = [(c.id, c.broker) for c in scenario.clients]
-    for broker, request, _ in chain.from_iterable(asked_by_step(scenario).values()):
+    for broker, request, _ in chain.from_iterable(requests_by_step(scenario).values()):
         match request:
             case RequestSwap(_, a, b, c):
                 tree += combinations((a, b, c), 2)

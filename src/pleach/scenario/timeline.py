@@ -15,11 +15,11 @@ from pleach.core.events.language import parse_filter
 from pleach.core.mobility.resettling import MoveProtocol
 from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.scenario.advertisements import initial_advertisements
-from pleach.scenario.colouring import is_coloured
-from pleach.scenario.locate import FlawError, Path
+from pleach.scenario.coloured_settings import is_coloured
 from pleach.scenario.model import Scenario
+from pleach.scenario.overlay_steps import circumstances_of
+from pleach.scenario.positions import FlawError, Path
 from pleach.scenario.read import all_known, instead
-from pleach.scenario.reweaving import circumstances_of
 from pleach.scenario.steps import (
     AddBroker,
     AdvertiseStep,

@@ -11,14 +11,14 @@ from itertools import chain
 import msgspec
 
 from pleach.core.events.language import parse_filter
-from pleach.core.optimise.conduct import conduct_complaints
+from pleach.core.optimise.council_settings import council_complaints
 from pleach.core.overlay.choice import CHOICES, INSTEAD, why_not
 from pleach.errors import FilterError
 from pleach.scenario.advertisements import initial_advertisements
-from pleach.scenario.locate import FlawError, Path
 from pleach.scenario.model import Ordering, PublishLoad, Routing, Scenario, ScenarioClient, Stabiliser
+from pleach.scenario.overlay_steps import circumstances_of
+from pleach.scenario.positions import FlawError, Path
 from pleach.scenario.read import instead
-from pleach.scenario.reweaving import circumstances_of
 
 LOAD_EVENTS_MAX = 10_000_000  # of one `publish`: more is a slip of the pen
 PARTS_SHOWN_MAX = 5
@@ -121,7 +121,7 @@ def check_settings(scenario: Scenario) -> None:
 def _check_improve(scenario: Scenario) -> None:
     if scenario.improve is None:
         return
-    for key, reason, remedy in conduct_complaints(scenario.improve):
+    for key, reason, remedy in council_complaints(scenario.improve):
         raise FlawError(("improve", key), f"`improve.{key}`: {reason}; {remedy}")
     if scenario.hierarchical:
         raise FlawError(("improve",), "hierarchical routing goes by the root, not by costs; leave `hierarchical` out")

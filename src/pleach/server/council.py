@@ -22,11 +22,11 @@ import msgspec
 from pleach.core.effects import Send
 from pleach.core.links.frames import Aside
 from pleach.core.messages import CouncilMessage, Node, encode
-from pleach.core.optimise.conduct import Conduct
 from pleach.core.optimise.council import Councillor, CouncilTurn
+from pleach.core.optimise.council_observer import CouncilObserver
+from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.optimise.distances import KEPT, PROCESSING_MILLISECONDS, milliseconds
 from pleach.core.optimise.improvement import ImproveVerdict
-from pleach.core.optimise.seat import Seat
 from pleach.errors import ProtocolError
 from pleach.operate.operation import fresh_name
 from pleach.server.bugs import watched
@@ -67,7 +67,7 @@ class Load:
 class Council:
     """The place of one broker in it; as its councillor sees the broker (`Ground`), and as the daemon sees it."""
 
-    def __init__(self, node: BrokerNode, conduct: Conduct) -> None:
+    def __init__(self, node: BrokerNode, conduct: CouncilSettings) -> None:
         self._node = node
         self._load = Load()
         self._rounds: dict[Node, deque[float]] = {}  # the last measurements, in seconds there and back
@@ -76,7 +76,7 @@ class Council:
         self.councillor = Councillor(
             node.name, self, conduct, now=node.now, where=node.settings.circumstances, fresh_name=fresh_name
         )
-        node.council, node.gate.seat = self, Seat(self.councillor, self)
+        node.council, node.gate.seat = self, CouncilObserver(self.councillor, self)
 
     # As the councillor sees the broker -------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ from pleach.core.messages import (
 )
 from pleach.core.messages.runs import Run
 from pleach.core.mobility.machine import Mobility
-from pleach.core.optimise.seat import Seat
+from pleach.core.optimise.council_observer import CouncilObserver
 from pleach.core.overlay.membership.machine import Membership
 from pleach.core.routing.clients import owner, refusal
 from pleach.core.routing.entries import Entry
@@ -86,7 +86,7 @@ class Gate:
         self.garblers: dict[Node, Spoiler] = {}  # by neighbour: faults on purpose (http/faults.py)
         self.witness: DeathWitness | None = None  # notes what comes from neighbours, where the network heals
         self.traffic_notes = TrafficNotes()
-        self.seat: Seat | None = None  # of a councillor, where brokers improve their tree among themselves
+        self.seat: CouncilObserver | None = None  # of a councillor, where brokers improve their tree among themselves
 
     @property
     def departing(self) -> Sequence[Node]:

@@ -14,8 +14,8 @@ from pleach.core.effects import Effect, Send
 from pleach.core.messages import Advertise, Install, Layer, Message, Node, Subscribe
 from pleach.core.routing.clients import owner
 from pleach.core.routing.entries import Entry
-from pleach.core.routing.relays import UNANSWERED
-from pleach.core.stabilise.machine import Leases
+from pleach.core.routing.renewal_relay import UNANSWERED
+from pleach.core.stabilise.leases import Leases
 from pleach.core.stabilise.paced import PacedRebuild
 from pleach.server.metrics import Counters
 

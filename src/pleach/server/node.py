@@ -23,7 +23,7 @@ from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import Bye, ByeReason, Data, Frame, Hello
 from pleach.core.links.session import SessionConfig, SessionPhase
 from pleach.core.messages import HostingRequest, Node, OperatorRequest, Presence
-from pleach.core.stabilise.machine import Leases
+from pleach.core.stabilise.leases import Leases
 from pleach.core.stabilise.paced import PacedRebuild
 from pleach.net.alarm import Alarm
 from pleach.server.absence import Absence

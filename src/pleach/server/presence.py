@@ -18,7 +18,7 @@ from pleach.core.broker import Broker
 from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.session import SessionPhase
 from pleach.core.messages import Node, Presence
-from pleach.core.stabilise.machine import Leases
+from pleach.core.stabilise.leases import Leases
 from pleach.core.stabilise.paced import PacedRebuild
 
 

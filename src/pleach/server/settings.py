@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pleach.core.messages import Node
-from pleach.core.optimise.conduct import Conduct, conduct_complaints
+from pleach.core.optimise.council_settings import CouncilSettings, council_complaints
 from pleach.core.overlay.choice import CHOICES, INSTEAD, Circumstances, why_not
 from pleach.core.routing.policies import POLICIES
 from pleach.core.routing.router import RoutingConfig
@@ -87,7 +87,7 @@ class BrokerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stabilise: LeaseSettings | None = None  # None: nothing runs out, and nothing mends by itself
     heal: HealSettings | None = None  # None: a broker that is dead for good is missed for good
     stand_in: StandInSettings | None = None  # this broker stands in for a dead one of its name
-    improve: Conduct | None = None  # None: links change only if somebody asks; else brokers improve their tree
+    improve: CouncilSettings | None = None  # None: links change only if somebody asks; else brokers improve their tree
     ring: RingSettings | None = None  # None: neighbours are named; else the ring names them
     ordering: str = "causal"
     exchange: str = "swaplink"  # the protocol of reconfigurations that name none
@@ -128,7 +128,7 @@ TABLES: Mapping[str, tuple[str, type[msgspec.Struct]]] = MappingProxyType(
         "stabilise": ("PLEACH_STABILISE_", LeaseSettings),
         "heal": ("PLEACH_HEAL_", HealSettings),
         "stand_in": ("PLEACH_STAND_IN_", StandInSettings),
-        "improve": ("PLEACH_IMPROVE_", Conduct),
+        "improve": ("PLEACH_IMPROVE_", CouncilSettings),
         "ring": ("PLEACH_RING_", RingSettings),
     }
 )
@@ -333,8 +333,8 @@ def _table_complaints(settings: BrokerSettings) -> Iterator[tuple[str, str, str]
     yield from _limit_complaints(settings.limits)
 
 
-def _improve_complaints(settings: BrokerSettings, improve: Conduct) -> Iterator[tuple[str, str, str]]:
-    for key, reason, remedy in conduct_complaints(improve):
+def _improve_complaints(settings: BrokerSettings, improve: CouncilSettings) -> Iterator[tuple[str, str, str]]:
+    for key, reason, remedy in council_complaints(improve):
         yield f"improve.{key}", reason, remedy
     if settings.hierarchical:
         yield "improve", "hierarchical routing goes by the root, not by costs", "leave hierarchical out"

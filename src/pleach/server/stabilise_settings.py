@@ -1,8 +1,8 @@
 """[stabilise] of a broker's settings: leases, or tables that are rebuilt in turn (stabilise/), among real processes.
 
-Nothing runs out but on the evidence of a whole round of renewals (routing/rounds.py), and no table is emptied before
-the other one is known to be complete (stabilise/paced.py): no delay, however long, takes away what is still wanted. How
-long messages take says only how long mending does.
+Nothing runs out but on the evidence of a whole round of renewals (routing/renewal_rounds.py), and no table is emptied
+before the other one is known to be complete (stabilise/paced.py): no delay, however long, takes away what is still
+wanted. How long messages take says only how long mending does.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pleach.core.broker import MachineMaker
 from pleach.core.messages import Node
 from pleach.core.overlay.context import RouterMaker
 from pleach.core.routing.router import Router, RoutingConfig
-from pleach.core.stabilise.bounds import Delays, check, stabilisation
-from pleach.core.stabilise.lease import Lease
-from pleach.core.stabilise.machine import Leases
+from pleach.core.stabilise.lease_bounds import Delays, check, stabilisation
+from pleach.core.stabilise.lease_settings import Lease
+from pleach.core.stabilise.leases import Leases
 from pleach.core.stabilise.paced import PacedRebuild
 from pleach.core.stabilise.paced_twin import PacedTwin
-from pleach.core.stabilise.rounds import RebuildPeriods, check_rounds, rebuilt_within
+from pleach.core.stabilise.rebuild_bounds import RebuildPeriods, check_rounds, rebuilt_within
 from pleach.errors import LeaseError
 
 PROCESS_SECONDS = 0.25  # that a message takes on a link, at most, besides what the network adds; on a busy machine

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pleach.core.effects import Effect, Passed, Send
 from pleach.core.messages import Deliver, Message, Node, Publish, PublishRefused
 from pleach.core.messages.runs import Run
-from pleach.core.optimise.sightings import NOTE_SECONDS_MAX, EventKey, Notebook, Report, Seen
+from pleach.core.optimise.sightings import NOTE_SECONDS_MAX, EventKey, Report, Seen, SightingLog
 
 WATCHED_SECONDS = NOTE_SECONDS_MAX  # after somebody has asked
 
@@ -19,7 +19,7 @@ WATCHED_SECONDS = NOTE_SECONDS_MAX  # after somebody has asked
 class TrafficNotes:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._book = Notebook()
+        self._book = SightingLog()
         self._until = 0.0
         self.is_on = False
 

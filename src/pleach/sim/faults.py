@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from pleach.core.client.machine import ClientMachine
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import Node
@@ -15,31 +14,17 @@ from pleach.faults.coloured_damage import COLOURED_PARTS, damaged_coloured
 from pleach.faults.damage import GHOST_FILTERS, PARTS, Hand, damaged, layers_of
 from pleach.faults.garbling import coloured_ghost, garbled, ghost
 from pleach.scenario import steps
-from pleach.scenario.colouring import is_coloured
+from pleach.scenario.coloured_settings import is_coloured
 from pleach.scenario.model import Scenario, Stabiliser
-from pleach.scenario.plants import BrokerMachine
-from pleach.scenario.stabilising import fault_detail
-from pleach.sim.simulator import Simulator
+from pleach.scenario.stabilise_settings import fault_detail
 from pleach.trace import NETWORK, RecordKind
 
-
-class Struck(Protocol):
-    """The run that faults happen to."""
-
-    scenario: Scenario
-    stream: str
-    sim: Simulator
-    brokers: dict[Node, BrokerMachine]
-    clients: dict[Node, ClientMachine]
-    disks: dict[Node, bytes]
-
-    def refuse(self, step: steps.Step, reason: str) -> None: ...
-
-    def record(self, kind: RecordKind, node: Node, *, detail: str = "", peer: str = "") -> None: ...
+if TYPE_CHECKING:
+    from pleach.sim.run import ScenarioRun
 
 
 class SimStateFaults:
-    def __init__(self, run: Struck) -> None:
+    def __init__(self, run: ScenarioRun) -> None:
         self._run = run
         self._draws = Random(f"{run.stream}/faults")
         self._filters = _filters(run.scenario)

@@ -6,7 +6,7 @@ its receiver is dead by then. So a broker may hold what the dead one has passed 
 
 What dies with a broker is all that it had sent and nobody has got: of what was under way on each link, some first part
 still arrives. Each copy that dies is in the trace (`died with it`), and each event that somebody still has for the dead
-broker (`still has it`): from these trace/departed.py tells what was lost with brokers from what was lost by us.
+broker (`still has it`): from these trace/broker_losses.py tells what was lost with brokers from what was lost by us.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pleach.core.broker import Broker
 from pleach.core.client.machine import ClientMachine
@@ -41,14 +41,14 @@ from pleach.core.messages import (
 from pleach.core.overlay.healing.journal import Journal
 from pleach.core.overlay.healing.stand_in import StandIn
 from pleach.scenario import model
-from pleach.scenario.assemble import Tree, make_broker
-from pleach.scenario.plants import BrokerMachine
-from pleach.sim.hearsay import Hearsay
-from pleach.sim.operations import SimOperations
-from pleach.sim.places import Places, is_gathering
-from pleach.sim.simulator import Simulator
-from pleach.trace import NETWORK, Recorder, RecordKind
-from pleach.trace.departed import DIED, GIVEN_UP, HELD, linked_when_died
+from pleach.scenario.machines import BrokerTree, make_broker
+from pleach.sim.dead_positions import DeadPositions, is_gathering
+from pleach.sim.heard_events import HeardEvents
+from pleach.trace import NETWORK, RecordKind
+from pleach.trace.broker_losses import DIED, GIVEN_UP, HELD, linked_when_died
+
+if TYPE_CHECKING:
+    from pleach.sim.run import ScenarioRun
 
 CONFIRMED_WITHIN = 5.0  # latencies: a confirmation may come late, but the next one says as much
 Direction = tuple[Node, Node]
@@ -59,26 +59,13 @@ def successor_of(broker: Node, living: Sequence[Node]) -> Node:
     return next((node for node in sorted(living) if node > broker), min(living))
 
 
-class HeldAtDeath(Protocol):
-    """The run in which brokers die."""
-
-    scenario: model.Scenario
-    stream: str
-    sim: Simulator
-    brokers: dict[Node, BrokerMachine]
-    clients: dict[Node, ClientMachine]
-    disks: dict[Node, bytes]
-    operations: SimOperations
-    recorder: Recorder
-
-
 @dataclass(frozen=True)
 class Witnessed:
     """A broker of which the journals know what it takes in."""
 
     broker: Broker
     on_taken: Callable[[Node, Broker, Forward | Marked], None]
-    hearsay: Hearsay
+    hearsay: HeardEvents
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         effects = self.broker.handle(sender, message, now=now)
@@ -96,7 +83,7 @@ class Attentive:
     """A client that hears what comes beside the messages of its broker."""
 
     client: ReturningClient
-    hearsay: Hearsay
+    hearsay: HeardEvents
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
         self.client.hear(self.hearsay.came_beside(sender, self.client.name, message).values())
@@ -107,20 +94,20 @@ class Attentive:
 
 
 class Healing:
-    def __init__(self, run: HeldAtDeath, config: model.HealTable) -> None:
+    def __init__(self, run: ScenarioRun, config: model.HealTable) -> None:
         self._run = run
         self._config = config
         self._draws = Random(f"{run.stream}/healing")
         self._journals: dict[Direction, Journal] = defaultdict(Journal)
         self._taken: Counter[Direction] = Counter()  # events from the first, that the second has
-        self._hearsay = Hearsay()
+        self._hearsay = HeardEvents()
         self._known: dict[Node, None] = {}  # all brokers that ever were
         self._lives: Counter[Node] = Counter()
         self._kin: dict[Node, StandFor] = {}  # of the dead that have no stand-in yet
-        self._places = Places(run.brokers)
+        self._places = DeadPositions(run.brokers)
         self._unaware: dict[Node, dict[Node, None]] = defaultdict(dict)  # who was down when a neighbour got a stand-in
 
-    def seated(self, broker: Broker) -> Witnessed:
+    def wrapped(self, broker: Broker) -> Witnessed:
         """The broker as the simulator shall have it."""
         self._known[broker.name] = None
         return Witnessed(broker, self._taken_in, self._hearsay)
@@ -288,9 +275,9 @@ class Healing:
         self._record(RecordKind.STATE, broker, detail=f"stand-in at {host}, life {self._lives[broker]}")
         self._forget_links(broker)
         self._hearsay.forget(broker)
-        fresh = run.brokers[broker] = make_broker(run.scenario, Tree({}, {}), broker)
-        sim.restart(broker, self.seated(fresh))
-        sim.perform(broker, [*fresh.resume(now=sim.now), *self.seated(fresh).handle(OPERATOR, kin, now=sim.now)])
+        fresh = run.brokers[broker] = make_broker(run.scenario, BrokerTree({}, {}), broker)
+        sim.restart(broker, self.wrapped(fresh))
+        sim.perform(broker, [*fresh.resume(now=sim.now), *self.wrapped(fresh).handle(OPERATOR, kin, now=sim.now)])
         for neighbour in kin.neighbours:
             self._tell(neighbour, broker)
         for waiting in self._places.forsaken_by(broker):
@@ -358,7 +345,7 @@ class Healing:
     def _perform(self, node: Node, sender: Node, message: Message) -> None:
         broker, sim = self._run.brokers[node], self._run.sim
         assert isinstance(broker, Broker), "coloured networks mend otherwise"
-        sim.perform(node, self.seated(broker).handle(sender, message, now=sim.now))
+        sim.perform(node, self.wrapped(broker).handle(sender, message, now=sim.now))
 
     def _bring_back(self, name: Node, client: ClientMachine) -> None:
         assert isinstance(client, ReturningClient)

@@ -20,22 +20,22 @@ from pleach.core.mobility.ways import way
 from pleach.core.overlay.plans import Plan, PlannedOperation, PlanRun, Topology, asked, request_of
 from pleach.errors import PlanError, ProtocolError, TopologyError
 from pleach.scenario import model, steps
-from pleach.scenario.asked import described
-from pleach.scenario.colouring import is_coloured
-from pleach.scenario.plants import BrokerMachine
-from pleach.scenario.reweaving import TreeStep, in_colours, planned, single
-from pleach.sim.service import service_of
+from pleach.scenario.coloured_settings import is_coloured
+from pleach.scenario.overlay_steps import TreeStep, in_colours, planned, single
+from pleach.scenario.planted_bugs import BrokerMachine
+from pleach.scenario.step_requests import described
+from pleach.sim.service_time import service_of
 from pleach.sim.simulator import Machine, Simulator
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class OperationContext:
     """What operations work on, and whom they tell."""
 
     sim: Simulator
     brokers: dict[Node, BrokerMachine]  # those of the tree: operations add and remove some
     make_broker: Callable[[Node], BrokerMachine]
-    seated: Callable[[BrokerMachine], Machine]  # as the simulator shall have it
+    wrapped: Callable[[BrokerMachine], Machine]  # as the simulator shall have it
     is_down: Callable[[Node], bool]
     scenario: model.Scenario
     refuse: Callable[[steps.Step, str], None]
@@ -56,7 +56,7 @@ class SimOperation(NamedTuple):
 
 
 class SimOperations:
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: OperationContext) -> None:
         self._around = surroundings
         self._count = 0
         self._under_way: dict[str, SimOperation] = {}
@@ -118,7 +118,7 @@ class SimOperations:
     def _bring_in(self, broker: Node) -> None:
         fresh = self._around.brokers[broker] = self._around.make_broker(broker)
         service = service_of(self._around.scenario, broker, self._around.brokers)
-        self._around.sim.add(broker, self._around.seated(fresh), service=service)
+        self._around.sim.add(broker, self._around.wrapped(fresh), service=service)
         self._around.sim.perform(broker, fresh.resume(now=self._around.sim.now))
 
     def _ask(self, operation: SimOperation) -> None:
@@ -156,7 +156,7 @@ class SimOperations:
 
     def _go_on(self, step: TreeStep | steps.MoveClient, run: PlanRun) -> None:
         """Start what may start now. Brokers that are busy are asked again by the protocol itself, so nothing waits."""
-        for startable in run.startable(self._around.sim.now):
+        for startable in run.startable():
             run.started(startable.name)
             self._ask(self._operation(step, startable, run))
         if run.is_over and not run.outcome().complete:
@@ -196,14 +196,14 @@ class SimOperations:
             case RequestAdd() if end.refusal:
                 del around.brokers[operation.broker]
         if operation.plan is not None:
-            self._go_on(operation.step, _told(operation.plan, end, around.sim.now))
+            self._go_on(operation.step, _told(operation.plan, end))
         elif end.refusal:
             around.refuse(operation.step, end.refusal)
 
 
-def _told(run: PlanRun, end: Concluded, now: float) -> PlanRun:
+def _told(run: PlanRun, end: Concluded) -> PlanRun:
     if end.refusal:
-        run.refused(end.operation, end.refusal, retry=False, now=now)
+        run.refused(end.operation, end.refusal)
     else:
         run.done(end.operation)
     return run

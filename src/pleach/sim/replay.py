@@ -13,10 +13,10 @@ from functools import partial
 from pleach.core.effects import Concluded
 from pleach.core.messages import OPERATOR, Node
 from pleach.errors import LivenessError, ScheduleError
-from pleach.scenario.assemble import make_broker, tree_of
+from pleach.scenario.machines import make_broker, tree_of
 from pleach.scenario.model import Scenario
-from pleach.scenario.plants import BrokerMachine, plant
-from pleach.scenario.schedule import Act, Answer, HandOver, Move, Ring, Schedule, load_schedule
+from pleach.scenario.planted_bugs import BrokerMachine, plant
+from pleach.scenario.schedule import Act, Answer, FireTimer, HandOver, Move, Schedule, load_schedule
 from pleach.scenario.script import Action, Crashes, Restarts, Script, ScriptedRequests, describe, script_of
 from pleach.sim.run import SimResult, run_name
 from pleach.sim.simulator import Simulator
@@ -100,7 +100,7 @@ class _Replay:
                 self._act(number, actor)
             case Answer(client):
                 self._answer(number, client)
-            case Ring(node, timer):
+            case FireTimer(node, timer):
                 self._ring(number, node, timer)
         if self._script.options.instant_clients:
             self._pass_all([link for link in self._script.links if self._clients.keys() & link])

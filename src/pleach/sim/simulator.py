@@ -17,8 +17,8 @@ from typing import Protocol, TypeAlias, assert_never
 from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Observe, Send, SetTimer
 from pleach.core.messages import Message, Node
 from pleach.errors import LinkError, LivenessError
-from pleach.sim.desks import Desk
 from pleach.sim.links import LinkListener, Links, SimLink
+from pleach.sim.service_queue import ServiceQueue
 
 STEPS_MAX = 50_000_000
 FOREVER = float("inf")
@@ -51,7 +51,7 @@ class Simulator:
         self._steps_left = steps_max
         self._serial = 0
         self._machines: dict[Node, Machine] = {}
-        self._desks: dict[Node, Desk] = {}
+        self._desks: dict[Node, ServiceQueue] = {}
         self._links = Links(seed)
         self._network: list[tuple[float, int, SimLink | Node | Callable[[], None], Message | str]] = []
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
@@ -64,7 +64,7 @@ class Simulator:
         """Also while running: a node that joins later. `service`: seconds for a message, one after the other."""
         self._machines[name] = machine
         if service:
-            self._desks[name] = Desk(service, self._later, self.hand_over)
+            self._desks[name] = ServiceQueue(service, self._later, self.hand_over)
         self._links.add(name)
 
     def link(self, a: Node, b: Node, latency: tuple[float, float] | None = None) -> None:

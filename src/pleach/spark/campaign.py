@@ -21,7 +21,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pleach.errors import ExperimentError, SparkError
-from pleach.spark.portions import PORTIONS_PER_CORE, Task, Waiting
+from pleach.spark.task_partitions import PORTIONS_PER_CORE, CampaignTask, Waiting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,13 +35,13 @@ LIGHT_JVM = {"spark.driver.defaultJavaOptions": "-XX:+UseSerialGC -XX:TieredStop
 SIGNS_OF_DEATH = ("Python worker exited unexpectedly", "ExecutorLostFailure")  # in what Spark says of a failed job
 
 Measure: TypeAlias = Callable[[str, int], Iterable[tuple[str, float]]]  # (case, seed) → (metric, value), …
-Portions: TypeAlias = list[list[Task]]
+Portions: TypeAlias = list[list[CampaignTask]]
 
 # One row per task. `error` is empty where all went well; samples are in two lists of the same length.
 OUTCOME_SCHEMA = "case string, seed long, error string, seconds double, metrics array<string>, values array<double>"
 
 
-class Outcome(NamedTuple):
+class TaskResult(NamedTuple):
     case: str
     seed: int
     error: str
@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
     values: list[float]
 
 
-class Progress(NamedTuple):
+class CampaignProgress(NamedTuple):
     """Tasks, and seconds of the clock. `done` counts those that are about to be kept, too."""
 
     done: int
@@ -63,7 +63,7 @@ class Progress(NamedTuple):
 @dataclass(frozen=True)
 class Campaign:
     name: str
-    tasks: Sequence[Task]
+    tasks: Sequence[CampaignTask]
     measure: Measure  # travels to executors: a function of an installed module
 
 
@@ -71,10 +71,10 @@ def run_campaign(
     spark: SparkSession,
     campaign: Campaign,
     keep: Callable[[pa.Table], None],
-    on_progress: Callable[[Progress], None] = lambda _progress: None,
+    on_progress: Callable[[CampaignProgress], None] = lambda _progress: None,
     *,
     partitions: int = 0,
-) -> list[Outcome]:
+) -> list[TaskResult]:
     """Run all tasks; `keep` gets the outcomes of each job. Returns the outcomes that failed.
 
     A job has at most so many `partitions`; 0 means as many as keep the cores busy.
@@ -94,7 +94,7 @@ class _Run:
     """A campaign on its way: what waits, what is under way, what has been learned."""
 
     def __init__(
-        self, spark: SparkSession, campaign: Campaign, on_progress: Callable[[Progress], None], partitions: int
+        self, spark: SparkSession, campaign: Campaign, on_progress: Callable[[CampaignProgress], None], partitions: int
     ) -> None:
         self._spark = spark
         self._campaign = campaign
@@ -106,7 +106,7 @@ class _Run:
         self._done = 0
         self._on_progress = on_progress
         self._since = perf_counter()
-        self.failures: list[Outcome] = []
+        self.failures: list[TaskResult] = []
 
     def jobs(self, threads: ThreadPoolExecutor) -> Iterator[pa.Table]:
         while self._waiting or self._under_way:
@@ -142,14 +142,14 @@ class _Run:
         for row in outcomes.select(["case", "seed", "error", "seconds"]).to_pylist():
             self._done += 1
             if row["error"]:
-                self.failures.append(Outcome(**row, metrics=[], values=[]))
+                self.failures.append(TaskResult(**row, metrics=[], values=[]))
             self._waiting.forecast.learn(self._tasks[row["case"], row["seed"]], row["seconds"])
 
-    def _progress(self) -> Progress:
+    def _progress(self) -> CampaignProgress:
         done = self._done + sum(job.tasks_done() for job in self._under_way.values())
         elapsed = perf_counter() - self._since
         work = self._waiting.seconds() + sum(job.seconds_left(self._waiting) for job in self._under_way.values())
-        return Progress(
+        return CampaignProgress(
             done=done,
             failed=len(self.failures),
             total=len(self._tasks),
@@ -216,8 +216,8 @@ def _halves(portions: Portions) -> tuple[Portions, Portions]:
     return [tasks[:middle]], [tasks[middle:]]
 
 
-def _lost(task: Task) -> Outcome:
-    return Outcome(task.case, task.seed, "its worker process died (out of memory, or a crash)", 0.0, [], [])
+def _lost(task: CampaignTask) -> TaskResult:
+    return TaskResult(task.case, task.seed, "its worker process died (out of memory, or a crash)", 0.0, [], [])
 
 
 def _first_line(error: Exception) -> str:
@@ -236,7 +236,7 @@ def _carry_out(batches: Iterator[pa.RecordBatch], portions: Portions, measure: M
                 yield from _table([outcome_of(measure, task)]).to_batches()
 
 
-def outcome_of(measure: Measure, task: Task) -> Outcome:
+def outcome_of(measure: Measure, task: CampaignTask) -> TaskResult:
     """Carry out one task; what it raises is part of the outcome."""
     start = perf_counter()
     metrics: list[str] = []
@@ -248,7 +248,7 @@ def outcome_of(measure: Measure, task: Task) -> Outcome:
             metrics.append(metric)
     except Exception as raised:  # noqa: BLE001 - one seed must not sink the rest
         error, metrics, values = _described(raised), [], []
-    return Outcome(task.case, task.seed, error, perf_counter() - start, metrics, values)
+    return TaskResult(task.case, task.seed, error, perf_counter() - start, metrics, values)
 
 
 def _checked(metric: str, value: float) -> float:
@@ -266,7 +266,7 @@ def _described(raised: Exception) -> str:
     return said[:ERROR_CHARACTERS_MAX] + place
 
 
-def _table(outcomes: list[Outcome]) -> pa.Table:
+def _table(outcomes: list[TaskResult]) -> pa.Table:
     import pyarrow as pa  # noqa: PLC0415
 
     schema = pa.schema(

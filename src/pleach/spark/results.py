@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pleach.errors import ExperimentError, LakeError
-from pleach.lake import Mode, Table, open_run
+from pleach.lake import Table, WriteMode, open_run
 from pleach.lake.arrow import load_arrow
 from pleach.lake.manifest import remedy, run_folder
 from pleach.spark.lake import read_table
@@ -45,7 +45,7 @@ STATUS_COLUMNS = ["case", "seed", "error", "seconds"]
 Append: TypeAlias = Callable[["pa.Table", Sequence[str]], None]  # outcomes of a job, and the commands that replay them
 
 
-class Done(NamedTuple):
+class KnownTasks(NamedTuple):
     """Tasks as (case, seed)."""
 
     measured: frozenset[tuple[str, int]]
@@ -86,7 +86,7 @@ class Results:
         """For writing, by this version of the code and by no other process. What is appended is on disk."""
         self.check(code)
         about = {"campaign": self._campaign, "experiment": self.experiment, "code": code}
-        with open_run(self._table, self._run, about, Mode.APPEND) as writer:
+        with open_run(self._table, self._run, about, WriteMode.APPEND) as writer:
 
             def append(outcomes: pa.Table, replays: Sequence[str]) -> None:
                 writer.append(outcomes.append_column("replay", [list(replays)]))
@@ -96,13 +96,13 @@ class Results:
 
     # For readers ---------------------------------------------------------------------------------------------
 
-    def done(self) -> Done:
+    def done(self) -> KnownTasks:
         ok: set[tuple[str, int]] = set()
         tried: set[tuple[str, int]] = set()
         for part in self._parts():
             for row in self._statuses_in(part):
                 (tried if row["error"] else ok).add((row["case"], row["seed"]))
-        return Done(frozenset(ok), frozenset(tried - ok))
+        return KnownTasks(frozenset(ok), frozenset(tried - ok))
 
     def outcomes(self, spark: SparkSession) -> DataFrame:
         """Every attempt of every task. The lake must be where executors can read it, too."""

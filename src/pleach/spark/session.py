@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pleach.errors import MissingPartError, SettingsError, SparkError
 from pleach.spark.java import find_java, java_home_for_spark
-from pleach.spark.shipping import package_zip
+from pleach.spark.package_zip import package_zip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

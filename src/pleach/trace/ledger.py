@@ -42,7 +42,7 @@ class SubscriptionSpan:
 
 
 @dataclass(slots=True, eq=False)
-class Publication:
+class PublishedEvent:
     event: str
     publisher: str
     mark: Mark
@@ -84,7 +84,7 @@ class LedgerEntry(Protocol):
 class ClientHistory:
     name: str
     open: dict[str, list[SubscriptionSpan]] = field(default_factory=dict)  # by filter, until their unsubscribe_ack
-    last: dict[str, Publication] = field(default_factory=dict)  # per publisher the highest event that it got
+    last: dict[str, PublishedEvent] = field(default_factory=dict)  # per publisher the highest event that it got
     past: Past = field(default_factory=dict)
     learnt_from: dict[str, str] = field(default_factory=dict)  # per publisher the event that told of `past`
     merged: dict[str, Past] = field(default_factory=dict)  # per publisher the past that was merged last
@@ -110,7 +110,7 @@ class ClientHistory:
         self.snapshot = None
 
 
-class Clients:
+class ClientStates:
     """All clients, and all subscriptions by where they are in their life."""
 
     def __init__(self) -> None:

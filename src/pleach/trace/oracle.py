@@ -46,11 +46,11 @@ from collections.abc import Callable, Sequence
 
 from pleach.core.events.event import EventId
 from pleach.errors import InvalidInputError, TraceError
+from pleach.trace.broker_losses import without_departed
 from pleach.trace.candidates import Candidates
-from pleach.trace.departed import without_departed
-from pleach.trace.ledger import NEVER, ClientHistory, Clients, Past, Publication, SubscriptionSpan
+from pleach.trace.first_pass import FirstPass, survey
+from pleach.trace.ledger import NEVER, ClientHistory, ClientStates, Past, PublishedEvent, SubscriptionSpan
 from pleach.trace.records import Record, RecordKind, attributes_from
-from pleach.trace.survey import Survey, survey
 from pleach.trace.verdict import Counts, Ordering, Rule, Verdict, Violation
 
 NO_PAST: Past = {}
@@ -73,13 +73,13 @@ def judge(records: Sequence[Record], ordering: Ordering | str | None = None) -> 
 class _Oracle:
     """One pass over the records. `_found` is in the order in which the violations show."""
 
-    def __init__(self, known: Survey, ordering: Ordering) -> None:
+    def __init__(self, known: FirstPass, ordering: Ordering) -> None:
         self._known = known
         self._ordering = ordering
         self._candidates = Candidates(known.filters)
-        self._clients = Clients()
-        self._events: dict[str, Publication] = {}  # the latest attempt of each
-        self._attempts: list[Publication] = []
+        self._clients = ClientStates()
+        self._events: dict[str, PublishedEvent] = {}  # the latest attempt of each
+        self._attempts: list[PublishedEvent] = []
         self._drains: list[int] = []
         self._found: list[Violation] = []
         self._set_aside = 0
@@ -142,7 +142,7 @@ class _Oracle:
             raise TraceError(f"record {index}: {record.event} is published twice; was a file read twice?")
         matching = self._candidates.matching(record.attributes)
         awaited = self._known.deliveries[record.event]
-        publication = Publication(
+        publication = PublishedEvent(
             record.event,
             publisher,
             (incarnation, sequence),
@@ -213,7 +213,7 @@ class _Oracle:
             return "its publication had failed"
         return "it was published only later" if event in self._known.published else "it was never published"
 
-    def _judge_delivery(self, index: int, record: Record, client: ClientHistory, publication: Publication) -> None:
+    def _judge_delivery(self, index: int, record: Record, client: ClientHistory, publication: PublishedEvent) -> None:
         self._judge_right(index, record, client, publication)
         if client.name in publication.got:
             self._report(Rule.DUPLICATE, index, record, "the client got it before")
@@ -225,7 +225,7 @@ class _Oracle:
         if not publication.deliveries_left:
             publication.past = NO_PAST
 
-    def _judge_right(self, index: int, record: Record, client: ClientHistory, publication: Publication) -> None:
+    def _judge_right(self, index: int, record: Record, client: ClientHistory, publication: PublishedEvent) -> None:
         """Spurious: did the client want it, and is it what was published?"""
         publisher, mark = publication.publisher, publication.mark
         wanted = False
@@ -241,7 +241,7 @@ class _Oracle:
         elif altered(publication.attributes, record.attributes):
             self._report(Rule.SPURIOUS, index, record, "its attributes are not those that were published")
 
-    def _judge_order(self, index: int, record: Record, client: ClientHistory, publication: Publication) -> None:
+    def _judge_order(self, index: int, record: Record, client: ClientHistory, publication: PublishedEvent) -> None:
         publisher, mark = publication.publisher, publication.mark
         last = client.last.get(publisher)
         if last is not None and mark < last.mark:
@@ -258,7 +258,7 @@ class _Oracle:
     def _report(self, rule: Rule, index: int, record: Record, reason: str, other: str = "") -> None:
         self._found.append(Violation(rule, record.who, record.event, reason, index, record.at, other))
 
-    def _suspended(self, record: Record, publication: Publication | None) -> bool:
+    def _suspended(self, record: Record, publication: PublishedEvent | None) -> bool:
         times = [record.at] if publication is None else [record.at, publication.at]
         return any(suspension.covers(at) for suspension in self._known.suspensions for at in times)
 
@@ -270,7 +270,7 @@ class _Oracle:
             for publication in self._attempts:
                 self._find_lost(publication)
 
-    def _find_lost(self, publication: Publication) -> None:
+    def _find_lost(self, publication: PublishedEvent) -> None:
         if publication.accepted is None or not publication.owed:
             return
         missed: dict[str, str] = {}
@@ -287,7 +287,7 @@ class _Oracle:
         else:
             self._found.extend(lost)
 
-    def _why_lost(self, publication: Publication, taken: SubscriptionSpan) -> str:
+    def _why_lost(self, publication: PublishedEvent, taken: SubscriptionSpan) -> str:
         """Why the event is owed to this subscription, or the empty string if it is not."""
         name = taken.name or taken.filter
         assert publication.accepted is not None
@@ -300,7 +300,7 @@ class _Oracle:
         return f"subscription {name!r} was ended only after a later event of the publisher had come"
 
 
-def why_unusable(known: Survey) -> str:
+def why_unusable(known: FirstPass) -> str:
     """Why losses cannot be judged, or the empty string."""
     if known.final_drain < 0:
         return "the trace has no drain: what was under way at its end cannot be told from what was lost"

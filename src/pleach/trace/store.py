@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from pleach.errors import TraceError
-from pleach.lake import Mode, Table, code_version, open_run
+from pleach.lake import Table, WriteMode, code_version, open_run
 from pleach.lake.arrow import load_arrow
 from pleach.lake.manifest import FILE_NAME as MANIFEST
 from pleach.lake.manifest import load_manifest
@@ -45,7 +45,7 @@ def write_trace(records: Sequence[Record], lake: Path | str, run: str, *, about:
     if stranger is not None:
         raise TraceError(f"a record of run {stranger!r} among those of run {run!r}: write each run by itself")
     columns = {name: [getattr(record, name) for record in records] for name in COLUMNS}
-    with open_run(traces_in(lake), run, {**about, "code": code_version()}, Mode.REPLACE) as writer:
+    with open_run(traces_in(lake), run, {**about, "code": code_version()}, WriteMode.REPLACE) as writer:
         path = writer.append_columns(columns)
         writer.finish()
     return path

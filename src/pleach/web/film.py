@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pleach.scenario.outline import Outline
+from pleach.scenario.initial_tree import InitialTree
 from pleach.trace import Record, RecordKind, judge
 from pleach.web.patch import difference, plain
 from pleach.web.picture import Kind, Source
@@ -22,7 +22,7 @@ SECONDS_MIN = 1e-9  # of a step: a run may be over at once
 EVENTFUL = frozenset({RecordKind.STATE, RecordKind.FAULT})
 
 
-def film_of(run: str, records: Sequence[Record], outline: Outline | None) -> dict[str, Any]:
+def film_of(run: str, records: Sequence[Record], outline: InitialTree | None) -> dict[str, Any]:
     """What page/replay.js plays. `records` are in total order."""
     began, ended = records[0].at, records[-1].at
     tree = outline or inferred(records)

@@ -138,7 +138,7 @@ class SimulatedSource:
         """One step after another: it is only for show."""
         run = PlanRun(plan, fresh_name())
         while not run.is_over:
-            operation = next(iter(run.startable(time.time())))
+            operation = next(iter(run.startable()))
             run.started(operation.name)
             watch.started(operation)
             await self._carried(operation.name, operation.step, operation.brokers)

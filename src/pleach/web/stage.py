@@ -15,8 +15,8 @@ from pleach.core.messages import Node
 from pleach.core.overlay.plans import Link
 from pleach.core.overlay.plans.topology import link
 from pleach.operate.operation import asked_name
-from pleach.scenario.asked import ASKED, added, removed
-from pleach.scenario.outline import Outline
+from pleach.scenario.initial_tree import InitialTree
+from pleach.scenario.step_requests import ASKED, added, removed
 from pleach.trace import Record, RecordKind
 from pleach.web.picture import (
     Broker,
@@ -39,7 +39,7 @@ FROM_CLIENTS = frozenset({"Attach", "Publish", "Subscribe", "Unsubscribe"})
 BETWEEN_BROKERS = frozenset({"Forward", "Install", "Installed", "Withdraw", MARKED})
 
 
-def inferred(records: Iterable[Record]) -> Outline:
+def inferred(records: Iterable[Record]) -> InitialTree:
     """The tree that a run began with, as far as records tell: links that carried something, and were not made later."""
     links: dict[Link, None] = {}
     made: set[Link] = set()
@@ -53,7 +53,7 @@ def inferred(records: Iterable[Record]) -> Outline:
         elif (asked := ASKED.fullmatch(record.detail)) and (new := added(record.node, asked[2])):
             made.add(link(*new))
     brokers = sorted({name for link in links for name in link} | {*homes.values()})
-    return Outline(tuple(brokers), tuple(links), homes)
+    return InitialTree(tuple(brokers), tuple(links), homes)
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Story:
 
 
 class Stage:
-    def __init__(self, outline: Outline, *, has_sends: bool) -> None:
+    def __init__(self, outline: InitialTree, *, has_sends: bool) -> None:
         self.brokers = dict.fromkeys(outline.brokers)
         self.links = {link_key(a, b): link(a, b) for a, b in outline.links}
         self.homes = dict(outline.homes)

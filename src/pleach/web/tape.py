@@ -12,7 +12,7 @@ from pleach.core.events.language import parse_internal
 from pleach.core.messages import Node
 from pleach.errors import InvalidInputError, TraceError
 from pleach.lake.manifest import load_manifest
-from pleach.scenario.outline import OUTLINE, Outline, read_outline
+from pleach.scenario.initial_tree import OUTLINE, InitialTree, read_initial_tree
 from pleach.trace import Record, RecordKind, total_order
 from pleach.trace.parquet import count_rows, records_in, runs_in
 from pleach.trace.store import trace_files
@@ -72,6 +72,6 @@ class TraceSource:
         return film_of(run, total_order(records), _outline(files[0]))
 
 
-def _outline(file: Path) -> Outline | None:
+def _outline(file: Path) -> InitialTree | None:
     manifest = load_manifest(file.parent)
-    return read_outline(str(manifest.about.get(OUTLINE, ""))) if manifest else None
+    return read_initial_tree(str(manifest.about.get(OUTLINE, ""))) if manifest else None

@@ -7,8 +7,8 @@ import pytest
 
 from pleach.core.effects import Send
 from pleach.core.messages import BrokerOnPath, Bulletin, Motion, RequestExchange, RequestSwap, decode, encode
-from pleach.core.optimise.conduct import Conduct
 from pleach.core.optimise.cost import Costs, Flow
+from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.optimise.improvement import ImproveVerdict
 from pleach.core.optimise.settling import INTERVAL_MAX
 from pleach.core.overlay.choice import Circumstances
@@ -17,7 +17,7 @@ from support.optimise.councils import CAUSAL, EVERY, Assembly
 
 LINE = ["a", "b", "c", "d", "e"]
 LATER = 10.0  # old enough ledgers, and events that are everywhere
-CONDUCT = Conduct(every=EVERY, window=10 * EVERY, radius=3)
+CONDUCT = CouncilSettings(every=EVERY, window=10 * EVERY, radius=3)
 
 
 def assembly(conduct=CONDUCT, brokers=LINE, where=CAUSAL):

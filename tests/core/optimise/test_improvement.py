@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from pleach.core.optimise.cost import Costs, Flow, tree_cost
+from pleach.core.optimise.exchange_order import Journey
 from pleach.core.optimise.improvement import ImproveVerdict, Rules, cost_of_change, deviation, proposed, trimmed
-from pleach.core.optimise.journey import Journey
 from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.search import Problem
 from pleach.core.optimise.sightings import Pick

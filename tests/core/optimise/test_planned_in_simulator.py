@@ -3,7 +3,7 @@
 import pytest
 
 from pleach.core.optimise.cost import delivery_tree, tree_cost
-from pleach.core.optimise.journey import Journey
+from pleach.core.optimise.exchange_order import Journey
 from pleach.core.optimise.search import Problem, best_of, found_from
 from pleach.core.optimise.starts import start_tree
 from pleach.core.overlay.plans import Topology

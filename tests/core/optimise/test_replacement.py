@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pleach.core.optimise.gains import Growth, Priced, TreeView
+from pleach.core.optimise.gains import IndexedFlows, IndexedTree, TreeView
 from pleach.core.optimise.replacement import Demand, Weights, best_replacement
 from pleach.core.overlay.plans.topology import link
 from support.optimise.priced_networks import drawn_costs, drawn_flows, drawn_tree
@@ -18,8 +18,8 @@ NO_LIMIT = 99
 
 def network(seed, count, flows=12):
     draw = Random(seed)
-    priced = Priced.of(drawn_flows(draw, count, flows), drawn_costs(draw, count))
-    return Growth(drawn_tree(draw, count), priced.names), priced
+    priced = IndexedFlows.of(drawn_flows(draw, count, flows), drawn_costs(draw, count))
+    return IndexedTree(drawn_tree(draw, count), priced.names), priced
 
 
 def by_cycles(growth, priced, degree_max):

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from pleach.core.optimise.cost import Flow
 from pleach.core.optimise.sightings import (
     NOTE_SECONDS_MAX,
-    Notebook,
     Seen,
     Sighting,
+    SightingLog,
     in_order,
     level_of,
     picked,
@@ -50,7 +50,7 @@ def test_a_level_halves_what_there_is_also_of_periodic_traffic(publisher, period
 @settings(max_examples=100 * FACTOR)
 def test_a_notebook_is_bounded_and_complete_at_the_level_that_it_tells(seen, size, looks_at):
     """Two ask, each with numbers of its own: what one is told must not depend on the other."""
-    book, after, other_after = Notebook(size), 0, 0
+    book, after, other_after = SightingLog(size), 0, 0
     since: list = []
     for place, (number, what) in enumerate(seen):
         event = ("p", 1, number)
@@ -69,7 +69,7 @@ def test_a_notebook_is_bounded_and_complete_at_the_level_that_it_tells(seen, siz
 
 
 def test_a_level_goes_down_again_when_there_is_room():
-    book = Notebook(16)
+    book = SightingLog(16)
     book.note([("p", 1, number) for number in range(1, 200)], Seen.PUBLISH, 0.0)
     high = book.level
     assert high > 0
@@ -81,7 +81,7 @@ def test_a_level_goes_down_again_when_there_is_room():
 
 
 def test_numbers_of_a_former_life_are_answered_with_all_there_is():
-    book = Notebook()
+    book = SightingLog()
     book.note([("p", 1, 1)], Seen.DELIVER, 0.0)
     report, after = book.told("b", 900, 2.0)
     assert [(note.event, note.seen, note.at) for note in report.notes] == [("p/1/1", Seen.DELIVER, 2.0)]
@@ -97,7 +97,7 @@ events_seen = st.lists(
 @settings(max_examples=100 * FACTOR)
 def test_notes_of_all_brokers_tell_the_flows_of_a_sample_exactly(events, sizes):
     """Brokers have different room, so that they keep different levels."""
-    books = {name: Notebook(size) for name, size in zip(BROKERS, sizes, strict=True)}
+    books = {name: SightingLog(size) for name, size in zip(BROKERS, sizes, strict=True)}
     for number, (publisher, others, at) in enumerate(sorted(events, key=lambda each: each[2]), start=1):
         event = (f"client-{publisher}", 1, number)
         books[publisher].note([event], Seen.PUBLISH, at)

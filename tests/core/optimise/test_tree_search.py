@@ -9,11 +9,11 @@ from pleach.core.optimise.cost import Flow, tree_cost
 from pleach.core.optimise.search import Problem, Rank, best_of, found_from, random_tree
 from pleach.core.optimise.starts import STARTS, settled, start_tree
 from pleach.core.overlay.plans import Topology
+from pleach.lab.beyond.settling import SMALL
 from pleach.lab.improve.optimum import all_trees, cheapest_tree
 from pleach.lab.improve.rounds import STATIC, Tuning, simulate
 from pleach.lab.improve.single_events import costs_of, name_of
 from pleach.lab.improve.traffic import traffic_of
-from pleach.lab.settling import SMALL
 from support.optimise.priced_networks import drawn_costs, drawn_flows, drawn_tree, draws
 from support.thorough import FACTOR
 

@@ -5,14 +5,7 @@ from random import Random
 import pytest
 
 from pleach.core.overlay.plans import Plan, PlanPhase, PlanRun, SwapStep, Topology, transform
-from pleach.core.overlay.plans.run import (
-    ATTEMPTS_MAX,
-    DELAY_SECONDS_MAX,
-    DELAY_SECONDS_MIN,
-    TRANSITIONS,
-    StepAnswer,
-    delay_seconds,
-)
+from pleach.core.overlay.plans.run import TRANSITIONS, StepAnswer
 from pleach.errors import PlanError, PlanRunError
 from support.overlay.labelled_trees import names_of, random_tree, replayed
 from support.thorough import FACTOR
@@ -20,11 +13,10 @@ from support.thorough import FACTOR
 # a–b–c and d–e–f swap side by side, then c–d–e over both
 CHAIN = Topology.of([("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "f")])
 PLAN = Plan.of(CHAIN, [SwapStep("a", "b", "c"), SwapStep("f", "e", "d"), SwapStep("b", "c", "d")])
-NOW = 100.0
 
 
-def start_all(run, now=NOW):
-    names = [operation.name for operation in run.startable(now)]
+def start_all(run):
+    names = [operation.name for operation in run.startable()]
     for name in names:
         run.started(name)
     return names
@@ -33,47 +25,41 @@ def start_all(run, now=NOW):
 class Network:
     """Brokers that answer as a seed says, one at a time, each after a while; they check what they are asked."""
 
-    def __init__(self, plan, seed, *, attempts_max=ATTEMPTS_MAX):
+    def __init__(self, plan, seed):
         self.random = Random(seed)
-        self.run = PlanRun(plan, "p", attempts_max=attempts_max)
+        self.run = PlanRun(plan, "p")
         self.brokers, self.links = frozenset(plan.start.brokers), frozenset(plan.start.links)
-        self.now = 0.0
         self.running = {}
-        self.attempts = {}
+        self.started = set()
 
-    def go(self, *, steps_max=10_000, refusals=0.3, final=0.0, silent=0.0):
+    def go(self, *, steps_max=10_000, refusals=0.0, silent=0.0):
         for _ in range(steps_max):
             if self.run.is_over:
                 assert not self.running
                 return self.run.outcome()
             self.start()
             if self.running:
-                self.answer(refusals, final, silent)
-            else:
-                self.now = max(self.now, self.run.next_start())
+                self.answer(refusals, silent)
         raise AssertionError("a run without an end")
 
     def start(self):
-        for operation in self.run.startable(self.now):
+        for operation in self.run.startable():
             if self.random.random() < 0.2:  # a driver may be slow to start
                 continue
             busy = {broker for other in self.running.values() for broker in other.brokers}
             assert busy.isdisjoint(operation.brokers)
             self.run.started(operation.name)
             self.running[operation.name] = operation
-            self.attempts[operation.name] = self.attempts.get(operation.name, 0) + 1
+            self.started.add(operation.name)
 
-    def answer(self, refusals, final, silent):
+    def answer(self, refusals, silent):
         name = self.random.choice(sorted(self.running))
         operation = self.running.pop(name)
-        self.now += self.random.random()
         draw = self.random.random()
-        if draw < final:
-            self.run.refused(name, "never", retry=False, now=self.now)
-        elif draw < final + silent:
+        if draw < refusals:
+            self.run.refused(name, "never")
+        elif draw < refusals + silent:
             self.run.unanswered(name, "no answer")
-        elif draw < final + silent + refusals:
-            self.run.refused(name, "busy", retry=True, now=self.now)
         else:
             self.brokers, self.links = replayed(self.brokers, self.links, operation.step)
             self.run.done(name)
@@ -87,13 +73,12 @@ def random_plan(seed):
 
 def test_steps_start_in_parallel_and_in_order():
     run = PlanRun(PLAN, "p")
-    assert [operation.name for operation in run.startable(NOW)] == ["p.1", "p.2"]
-    assert run.startable(NOW)[0].step == SwapStep("a", "b", "c")
-    assert run.startable(NOW)[1].brokers == ("f", "e", "d")
+    assert [operation.name for operation in run.startable()] == ["p.1", "p.2"]
+    assert run.startable()[0].step == SwapStep("a", "b", "c")
+    assert run.startable()[1].brokers == ("f", "e", "d")
     assert start_all(run) == ["p.1", "p.2"]
     run.done("p.2")
-    assert run.startable(NOW) == []
-    assert run.next_start() is None
+    assert run.startable() == []
     assert not run.is_over
     run.done("p.1")
     assert start_all(run) == ["p.3"]
@@ -105,9 +90,9 @@ def test_steps_start_in_parallel_and_in_order():
     assert run.outcome().brokers_not_as_planned == ()
 
 
-def test_with_patience_every_plan_is_carried_out():
+def test_every_plan_is_carried_out():
     for seed in range(20 * FACTOR):
-        network = Network(random_plan(seed), seed, attempts_max=1_000)
+        network = Network(random_plan(seed), seed)
         outcome = network.go()
         assert outcome.complete
         assert (frozenset(outcome.reached.brokers), frozenset(outcome.reached.links)) == (
@@ -120,14 +105,13 @@ def test_with_patience_every_plan_is_carried_out():
 def test_whatever_fails_the_outcome_tells_the_truth():
     failed = 0
     for seed in range(40 * FACTOR):
-        network = Network(random_plan(seed), seed, attempts_max=3)
-        outcome = network.go(final=0.03, silent=0.02)  # a step without an answer has not happened, here
+        network = Network(random_plan(seed), seed)
+        outcome = network.go(refusals=0.05, silent=0.02)  # a step without an answer has not happened, here
         failed += not outcome.complete
         assert (frozenset(outcome.reached.brokers), frozenset(outcome.reached.links)) == (
             network.brokers,
             network.links,
         )
-        assert max(network.attempts.values()) <= 3
         assert outcome.rest.start == outcome.reached
         assert outcome.rest.result == network.run.plan.result
         check_brokers(outcome, network)
@@ -151,14 +135,14 @@ def check_that_only_dependents_wait(outcome, network):
         assert unfinished.phase in {PlanPhase.WAITING, PlanPhase.REFUSED, PlanPhase.UNKNOWN}
         if unfinished.phase is PlanPhase.WAITING:
             assert any(other in left for other in outcome.plan.dependencies[index])
-            assert unfinished.operation not in network.attempts
+            assert unfinished.operation not in network.started
 
 
 def test_the_rest_of_a_plan_can_be_carried_out_later():
     run = PlanRun(PLAN, "p")
     start_all(run)
     run.done("p.2")
-    run.refused("p.1", "a is being moved", retry=False, now=NOW)
+    run.refused("p.1", "a is being moved")
     assert run.is_over
     outcome = run.outcome()
     assert outcome.lines() == [
@@ -173,34 +157,6 @@ def test_the_rest_of_a_plan_can_be_carried_out_later():
         assert start_all(again) == [name]
         again.done(name)
     assert again.outcome().reached == PLAN.result
-
-
-def test_a_step_refused_for_now_starts_again_later_and_not_for_ever():
-    run = PlanRun(PLAN, "p", attempts_max=3)
-    run.started("p.1")
-    now = NOW
-    for attempt in (1, 2):
-        run.refused("p.1", "b is busy", retry=True, now=now)
-        assert [operation.name for operation in run.startable(now)] == ["p.2"]
-        now += delay_seconds("p.1", attempt)
-        assert [operation.name for operation in run.startable(now)] == ["p.1", "p.2"]
-        run.started("p.1")
-    run.refused("p.1", "b is busy", retry=True, now=now)
-    assert [operation.name for operation in run.startable(now + 3_600)] == ["p.2"]
-    start_all(run, now)
-    run.done("p.2")
-    assert run.is_over
-    assert str(run.outcome().unfinished[0]) == "p.1 (swap a, b, c) is refused: b is busy (3 attempts)"
-
-
-def test_delays_grow_are_bounded_and_differ():
-    for attempt in range(1, 30):
-        longest = min(DELAY_SECONDS_MAX, DELAY_SECONDS_MIN * 2**attempt)
-        delays = [delay_seconds(f"p.{i}", attempt) for i in range(100)]
-        assert all(longest / 2 <= delay <= longest for delay in delays)
-        assert len(set(delays)) > 90
-        assert max(delays) - min(delays) > 0.4 * longest
-    assert delay_seconds("p.1", 1) == delay_seconds("p.1", 1)
 
 
 def test_a_late_answer_is_welcome():
@@ -225,29 +181,14 @@ def test_brokers_of_a_step_that_runs_are_not_as_planned_even_if_their_links_look
     assert run.outcome().difference.links_missing == ()
 
 
-def test_a_run_that_is_stopped_starts_nothing_more():
-    run = PlanRun(PLAN, "p")
-    run.started("p.1")
-    run.stop("interrupted")
-    assert run.startable(NOW) == []
-    assert not run.is_over
-    run.refused("p.1", "busy", retry=True, now=NOW)
-    assert run.is_over
-    assert [(left.phase, left.reason) for left in run.outcome().unfinished] == [
-        (PlanPhase.REFUSED, "busy"),
-        (PlanPhase.WAITING, "interrupted"),
-        (PlanPhase.WAITING, "waits for p.1, p.2"),
-    ]
-
-
 def tell(run, told):
     match told:
         case StepAnswer.STARTED:
             run.started("p.1")
         case StepAnswer.DONE:
             run.done("p.1")
-        case StepAnswer.RETRY | StepAnswer.REFUSED:
-            run.refused("p.1", "why", retry=told is StepAnswer.RETRY, now=NOW)
+        case StepAnswer.REFUSED:
+            run.refused("p.1", "why")
         case StepAnswer.UNANSWERED:
             run.unanswered("p.1", "why")
 
@@ -292,13 +233,7 @@ def test_names_of_runs_are_short_and_plain(name):
         PlanRun(PLAN, name)
 
 
-def test_at_least_one_attempt():
-    with pytest.raises(PlanError, match="0 attempts"):
-        PlanRun(PLAN, "p", attempts_max=0)
-
-
 def test_an_empty_plan_is_over_at_once():
     run = PlanRun(Plan.of(CHAIN, []), "p")
     assert run.is_over
     assert run.outcome().complete
-    assert run.next_start() is None

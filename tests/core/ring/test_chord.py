@@ -8,8 +8,8 @@ from pleach.core.ring.chord import JOIN_ATTEMPTS_MAX, RingPhase
 from pleach.core.ring.config import RingConfig
 from pleach.core.ring.effects import Cast, JoinEnded
 from pleach.core.ring.host import RingHost
-from pleach.core.ring.requests import ANSWERS
-from pleach.sim.rings import RingNetwork
+from pleach.core.ring.pending_answers import ANSWERS
+from pleach.sim.ring_network import RingNetwork
 from support.ring.rings import STEP, flaws, peer, settle
 
 CONFIG = RingConfig(bits=6, successors=3)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pleach.core.ring.config import RingConfig
-from pleach.core.ring.requests import ANSWERS
+from pleach.core.ring.pending_answers import ANSWERS
 from support.ring.unordered_hosts import Disorder
 from support.thorough import FACTOR
 

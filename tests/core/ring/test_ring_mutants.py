@@ -5,7 +5,7 @@ import pytest
 from pleach.core.ring import view as views
 from pleach.core.ring.chord import Chord, Reason
 from pleach.core.ring.config import RingConfig
-from pleach.core.ring.tree import TreeKeeper
+from pleach.core.ring.tree_keeper import TreeKeeper
 from support.ring.rings import Churn, settle
 from support.ring.unordered_hosts import Disorder
 

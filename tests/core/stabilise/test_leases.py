@@ -12,13 +12,13 @@ from pleach.core.broker import BrokerState
 from pleach.core.client.state import ClientMachineState
 from pleach.core.messages import Advertise, Installed, Layer, pack, unpack
 from pleach.core.routing.exports import NUMBER_MAX
+from pleach.core.routing.pending_acks import Need, Ticket
 from pleach.core.routing.propagation import Propagation
-from pleach.core.routing.rounds import RenewalRounds
-from pleach.core.routing.waits import Need, Ticket
-from pleach.core.stabilise import bounds
-from pleach.core.stabilise.lease import Renewal
-from pleach.core.stabilise.machine import Leases
-from pleach.scenario.stabilising import stabilisation_of
+from pleach.core.routing.renewal_rounds import RenewalRounds
+from pleach.core.stabilise import lease_bounds
+from pleach.core.stabilise.lease_settings import Renewal
+from pleach.core.stabilise.leases import Leases
+from pleach.scenario.stabilise_settings import stabilisation_of
 from pleach.sim.run import ScenarioRun
 from support.stabilise import damaged_networks
 from support.stabilise.damaged_networks import (
@@ -123,7 +123,7 @@ def test_a_network_in_which_nothing_runs_out_is_seen(monkeypatch):
 @pytest.fixture
 def _too_short(monkeypatch):
     monkeypatch.setattr(damaged_networks, "TIGHT", 0.9)
-    monkeypatch.setattr(bounds, "check", lambda *_: None)
+    monkeypatch.setattr(lease_bounds, "check", lambda *_: None)
     monkeypatch.setattr(damaged_networks, "check_stabilising", lambda _: None)
 
 

@@ -7,8 +7,8 @@ from pleach.core.effects import Send
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import OPERATOR, Attach, Attached, Install, Layer, Presence, Renewed, Round, Subscribe
 from pleach.core.routing.router import RoutingConfig
-from pleach.core.stabilise.lease import Lease
-from pleach.core.stabilise.machine import RENEWAL, TICK, Leases
+from pleach.core.stabilise.lease_settings import Lease
+from pleach.core.stabilise.leases import RENEWAL, TICK, Leases
 from pleach.errors import ProtocolError
 
 WANTED = parse_filter("x > 0")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pytest
 
 from pleach.core.effects import SetTimer
-from pleach.core.stabilise.machine import RENEWAL, TICK
+from pleach.core.stabilise.leases import RENEWAL, TICK
 from pleach.scenario.load import parse_scenario
 from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind, Rule, judge

@@ -16,7 +16,7 @@ from pleach.core.stabilise.rebuild import SWITCH, Rebuild, RebuildState
 from pleach.core.stabilise.twin import TwinRouter
 from pleach.errors import ProtocolError
 from pleach.scenario.load import parse_scenario
-from pleach.scenario.stabilising import delays_of, stabilisation_of
+from pleach.scenario.stabilise_settings import delays_of, stabilisation_of
 from pleach.sim.run import ScenarioRun
 from pleach.trace import judge
 from support.stabilise import damaged_networks

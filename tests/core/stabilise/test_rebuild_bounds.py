@@ -13,12 +13,12 @@ from pleach.core.effects import SetTimer
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import Layer, Parity
 from pleach.core.routing.entries import Entry
-from pleach.core.stabilise.bounds import Delays
+from pleach.core.stabilise.lease_bounds import Delays
 from pleach.core.stabilise.rebuild import SWITCH, Rebuild
-from pleach.core.stabilise.rounds import RebuildPeriods, check_rounds, rebuilt_within, round_min
+from pleach.core.stabilise.rebuild_bounds import RebuildPeriods, check_rounds, rebuilt_within, round_min
 from pleach.errors import LeaseError, ScenarioError
 from pleach.scenario.load import parse_scenario
-from pleach.scenario.stabilising import CYCLIC_BROKERS_MAX, delays_of, period_min_of, stabilisation_of
+from pleach.scenario.stabilise_settings import CYCLIC_BROKERS_MAX, delays_of, period_min_of, stabilisation_of
 from pleach.sim.run import ScenarioRun
 from pleach.trace import Rule, judge
 from support.stabilise.damaged_networks import KINDS

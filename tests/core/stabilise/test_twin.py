@@ -12,8 +12,8 @@ from pleach.core.events.language import parse_filter
 from pleach.core.messages import Installed, InTable, Layer, Parity
 from pleach.core.messages.routing import Install
 from pleach.core.routing.entries import Entry
+from pleach.core.routing.pending_acks import Ticket
 from pleach.core.routing.router import RoutingConfig
-from pleach.core.routing.waits import Ticket
 from pleach.core.stabilise.twin import ONLY_TREE, TreePosition, TwinRouter, Wiring
 from support.thorough import FACTOR
 

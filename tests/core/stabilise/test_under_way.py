@@ -10,7 +10,7 @@ import pytest
 
 from pleach.core.messages import Forward
 from pleach.scenario.load import parse_scenario
-from pleach.scenario.stabilising import stabilisation_of
+from pleach.scenario.stabilise_settings import stabilisation_of
 from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind, Rule, judge
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pleach.core.overlay.plans import Topology
 from pleach.demo.acts import ACTS, story
-from pleach.demo.stage import Performance, Scene, Tree
+from pleach.demo.run import Performance, Scene, TreeSnapshot
 from pleach.harness.run import LiveResult
 from pleach.scenario.load import load_scenario
 from pleach.sim.run import run_scenario
@@ -13,7 +13,7 @@ CHURN = Path(__file__).parents[3] / "examples" / "churn.toml"
 
 
 def tree(links, homes):
-    return Tree(Topology.of(links), homes, frozenset())
+    return TreeSnapshot(Topology.of(links), homes, frozenset())
 
 
 def performance(*, refusals=()):

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from pleach.core.effects import Observe, Send
 from pleach.scenario import Scenario
-from pleach.scenario.assemble import make_brokers
-from pleach.scenario.plants import plant
+from pleach.scenario.machines import make_broker, tree_of
+from pleach.scenario.planted_bugs import plant
 from pleach.scenario.script import Crashes, Restarts, script_of
 from pleach.trace import Record, RecordKind, attributes_text, judge
 
@@ -43,7 +43,7 @@ class _Path:
 
     def __init__(self, scenario: Scenario, planted: str) -> None:
         self.script = script_of(scenario)
-        brokers = {name: plant(planted, broker) for name, broker in make_brokers(scenario).items()}
+        brokers = {n: plant(planted, make_broker(scenario, tree_of(scenario), n)) for n in scenario.brokers}
         self.machines = {**brokers, **self.script.clients()}
         self.queues = {link: [] for link in self.script.links}
         self.left = {actor: list(actions) for actor, actions in self.script.actions.items()}

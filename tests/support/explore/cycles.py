@@ -7,7 +7,7 @@ import msgspec
 from pleach.core.overlay.registry import WAITING
 from pleach.explore.search import Exploration, explore
 from pleach.scenario import Scenario
-from pleach.scenario.script import ExploreOptions
+from pleach.scenario.schedule import ExploreOptions
 from support.explore.chains import Chain, client, publish, subscribe, unsubscribe
 
 EXCHANGE = "do = 'exchange'\nremove = ['2', '3']\nadd = ['1', '4']"

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from pleach.harness.network import LiveNetwork
 from pleach.harness.run import LiveResult, LiveRun, run_live
 from pleach.scenario.model import PerLink, PublishLoad, Routing, Scenario, ScenarioClient, Stabilise, Stabiliser
-from pleach.scenario.stabilising import flight_of, stabilisation_of
+from pleach.scenario.stabilise_settings import flight_of, stabilisation_of
 from pleach.scenario.steps import Corrupt, Step
 from pleach.scenario.values import Choice, Span
 from pleach.trace import RecordKind, Verdict, judge

@@ -28,7 +28,7 @@ from pleach.core.overlay.plans import Topology
 from pleach.operate.survey import survey
 from pleach.server.store import Store
 from pleach.trace import RecordKind, Verdict, explain, judge
-from pleach.trace.departed import DIED, GIVEN_UP, HELD, linked_when_died
+from pleach.trace.broker_losses import DIED, GIVEN_UP, HELD, linked_when_died
 from support.live.fleet import Fleet, Witness
 
 LINKS = (("a", "b"), ("b", "c"), ("c", "d"), ("b", "e"), ("c", "f"), ("f", "g"), ("a", "h"), ("d", "i"))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pleach.core.optimise.conduct import Conduct
+from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.overlay.plans import Topology
 from pleach.errors import SurveyError, TopologyError
 from pleach.harness.run import LiveRun, run_live
@@ -54,7 +54,7 @@ class Stage:
     per_second: float = 20.0
     window: float = WINDOW_SECONDS
     wish: ImproveOptions = field(default_factory=lambda: ImproveOptions(every=EVERY_SECONDS, actions_per_minute_max=20))
-    conduct: Conduct | None = None  # of brokers that improve their tree among themselves; None: the loop does it
+    conduct: CouncilSettings | None = None  # of brokers that improve their tree themselves; None: the loop does it
     is_chain: bool = True  # else it begins with a tree that suits the first half
     goes_on: float | None = None  # seconds after the first exchange after the change; None: to the end
 

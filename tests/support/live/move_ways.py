@@ -23,7 +23,7 @@ import msgspec
 import pleach
 from pleach.core.mobility.resettling import MoveProtocol
 from pleach.core.overlay.plans import Topology
-from pleach.lab.movers import FAMILY, SHAPES, Movers, Workload, interval, shapes_of
+from pleach.lab.s4.movers import FAMILY, SHAPES, CoveringWorkload, Movers, interval, shapes_of
 from pleach.net.http_client import ask
 from pleach.operate.moves import ClientMove
 from pleach.operate.operation import OperationState, fresh_name
@@ -31,7 +31,7 @@ from support.live.fleet import Fleet
 
 LINKS = (("1", "3"), ("2", "3"), ("4", "3"), ("4", "5"), ("4", "8"), ("8", "9"), ("8", "12"), ("12", "13"))
 ROUTES = (("1", "12"), ("2", "12"))
-WORKLOADS = (*SHAPES, Workload.RANDOM)
+WORKLOADS = (*SHAPES, CoveringWorkload.RANDOM)
 WAYS = (
     ("simple", MoveProtocol.TRANSACTION),
     ("covering", MoveProtocol.TRANSACTION),
@@ -65,7 +65,7 @@ class Plan:
     routes: Sequence[tuple[str, str]] = ROUTES
     seed: int = 1
 
-    def wanted(self, workload: Workload) -> list[str]:
+    def wanted(self, workload: CoveringWorkload) -> list[str]:
         """The subscription of each client, as in the simulated experiment."""
         setting = Movers(workload, MoveProtocol.COVERING, clients=self.clients, family=self.family, moving=0)
         shapes = shapes_of(setting, self.seed)
@@ -125,7 +125,7 @@ class Mover:
         self.here, self.there, self.path = self.there, self.here, self.path[::-1]
 
 
-async def compared(place: Path, plan: Plan, workloads: Sequence[Workload] = WORKLOADS) -> AsyncIterator[Cell]:
+async def compared(place: Path, plan: Plan, workloads: Sequence[CoveringWorkload] = WORKLOADS) -> AsyncIterator[Cell]:
     """Every way with every workload, one after the other: they would disturb each other."""
     for routing in sorted({routing for routing, _ in WAYS}):
         home = place / routing
@@ -137,7 +137,7 @@ async def compared(place: Path, plan: Plan, workloads: Sequence[Workload] = WORK
                     yield await measured(fleet, plan, workload, routing, way)
 
 
-async def measured(fleet: Fleet, plan: Plan, workload: Workload, routing: str, way: MoveProtocol) -> Cell:
+async def measured(fleet: Fleet, plan: Plan, workload: CoveringWorkload, routing: str, way: MoveProtocol) -> Cell:
     rng, tree = Random(plan.seed), Topology.of(plan.links)
     movers = []
     for number, wanted in enumerate(plan.wanted(workload)):

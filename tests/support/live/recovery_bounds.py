@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from pleach.scenario.model import Scenario
-from pleach.scenario.stabilising import delays_of, flight_of, period_min_of, stabilisation_of
+from pleach.scenario.stabilise_settings import delays_of, flight_of, period_min_of, stabilisation_of
 from pleach.trace import Record, RecordKind
 
 PROMISED = re.compile(r"stabilises=(\S+) flight=\S+")

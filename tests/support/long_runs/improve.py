@@ -11,7 +11,7 @@ import asyncio
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from pleach.core.optimise.conduct import Conduct
+from pleach.core.optimise.council_settings import CouncilSettings
 from support.live.improve_rounds import Stage, improve_rounds, told, told_round
 from support.long_runs.output import say
 
@@ -25,7 +25,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    conduct = Conduct(actions_per_minute_max=20) if options.among_themselves else None
+    conduct = CouncilSettings(actions_per_minute_max=20) if options.among_themselves else None
     stage = Stage(options.seconds, options.seconds / 2, options.brokers_per_zone, options.events, conduct=conduct)
     engine = _spark_engine(options.place / "telemetry") if options.engine == "spark" else None
     result = asyncio.run(improve_rounds(options.place, stage, lambda each: say(told_round(each)), engine))

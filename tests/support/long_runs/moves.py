@@ -12,8 +12,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from pleach.bench.peers.moving import Plan, moved
-from pleach.bench.peers.registry import MOVING
+from pleach.bench.systems.moving import MovingLoad, moved
+from pleach.bench.systems.registry import MOVING
 from support.live.move_rounds import CLIENTS, EVENTS_PER_SECOND, PAUSE_SECONDS, PUBLISHERS, Rounds, move_rounds
 from support.long_runs.output import say
 
@@ -34,7 +34,7 @@ def run(options: Namespace) -> int:
     rounds = asyncio.run(asked)
     say("\n".join(_told(rounds)))
     if options.peers:
-        plan = Plan(
+        plan = MovingLoad(
             PEER_SERVERS, options.clients, PUBLISHERS, options.events, options.seconds, PAUSE_SECONDS, options.seed
         )
         for line in _told_of_peers(plan):
@@ -42,7 +42,7 @@ def run(options: Namespace) -> int:
     return 0 if rounds.verdict and rounds.verdict.clean else 1
 
 
-def _told_of_peers(plan: Plan) -> Iterator[str]:
+def _told_of_peers(plan: MovingLoad) -> Iterator[str]:
     """One after the other: they would disturb each other."""
     for system in MOVING:
         if missing := system.missing():

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from pleach.core.optimise.conduct import Conduct
 from pleach.core.optimise.cost import Costs, DeliveryTree, Flow, delivery_tree
 from pleach.core.optimise.council import Councillor
+from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.optimise.ledger import LOCAL
 from pleach.core.overlay.choice import Circumstances
 from pleach.core.overlay.plans.topology import Topology
@@ -35,7 +35,7 @@ class FixedGround:
 class Assembly:
     def __init__(self, tree: Topology, costs: Costs, conduct=None, where=CAUSAL):
         self.tree = tree
-        conduct = conduct or Conduct(every=EVERY, window=10 * EVERY)
+        conduct = conduct or CouncilSettings(every=EVERY, window=10 * EVERY)
         self.grounds = {b: FixedGround(b, {*tree.around[b]}, costs) for b in tree.brokers}
         self.councillors = {
             b: Councillor(b, self.grounds[b], conduct, now=0.0, where=where, fresh_name=lambda: "op")

@@ -149,12 +149,12 @@ class Journey:
     def _crash(self, name: Node, seconds: float) -> None:
         if name not in self.run.brokers or name in self.run.disks:  # it has left with this message, or is down
             return
-        self.run._crash(name)
+        self.run.outages.crash(name)
         self.run.sim.at(self.run.sim.now + seconds, partial(self._restart, name))
 
     def _restart(self, name: Node) -> None:
         if name in self.run.brokers:  # else it had just left the tree: nobody starts it again
-            self.run._restart(Restart(broker=name, at=self.run.sim.now))
+            self.run.outages.restart(Restart(broker=name, at=self.run.sim.now))
 
 
 def links_of(brokers: dict[Node, Broker]) -> set[frozenset[Node]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pleach.scenario.model import Ordering, Scenario
 from pleach.scenario.steps import Crash, Restart
 from pleach.trace import Record, RecordKind
-from pleach.trace.departed import GIVEN_UP
+from pleach.trace.broker_losses import GIVEN_UP
 from support.contract.judgement import FLAWS_SHOWN_MAX
 from support.long_runs.output import explained, replay_command
 from support.overlay.changing_trees import Setting

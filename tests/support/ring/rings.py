@@ -7,7 +7,7 @@ from functools import lru_cache
 from random import Random
 
 from pleach.core.messages import Peer
-from pleach.sim.rings import RingNetwork
+from pleach.sim.ring_network import RingNetwork
 
 STEP = 0.5  # seconds between two looks at a ring that is settling
 SETTLE_MAX = 90.0

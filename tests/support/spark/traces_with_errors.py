@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from pleach.trace import Record, RecordKind, attributes_text
-from pleach.trace.departed import DIED, GIVEN_UP, HELD, linked_when_died
+from pleach.trace.broker_losses import DIED, GIVEN_UP, HELD, linked_when_died
 from support.trace.planted_errors import AT_ONE_RECORD, EXACT, inserted, postponed, renumbered, without
 from support.trace.tiny_network import clean_story
 

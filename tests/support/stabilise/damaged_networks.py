@@ -19,14 +19,14 @@ from pleach.core.effects import SetTimer
 from pleach.core.messages import Layer, Node
 from pleach.core.routing.clients import owner
 from pleach.core.routing.entries import Entry
-from pleach.core.routing.relays import Relaying
-from pleach.core.stabilise.lease import Renewal
+from pleach.core.routing.renewal_relay import Relaying
+from pleach.core.stabilise.lease_settings import Renewal
 from pleach.core.stabilise.rebuild import SWITCH
 from pleach.core.stabilise.twin import TwinRouter
 from pleach.scenario.advertisements import initial_advertisements
 from pleach.scenario.model import Ordering, PerLink, Routing, Scenario, Stabilise, Stabiliser
 from pleach.scenario.model import ScenarioClient as ClientModel
-from pleach.scenario.stabilising import check_stabilising, delays_of, period_min_of, stabilisation_of
+from pleach.scenario.stabilise_settings import check_stabilising, delays_of, period_min_of, stabilisation_of
 from pleach.scenario.steps import AdvertiseStep, Corrupt, Crash, Garble, Restart, Step, UnadvertiseStep
 from pleach.scenario.values import Span
 from pleach.sim.run import ScenarioRun

@@ -54,7 +54,7 @@ from pleach.core.messages import (
 from pleach.core.messages.runs import Run
 from pleach.core.mobility.phases import ClientPhase
 from pleach.core.mobility.resettling import Resettling, taken_back
-from pleach.core.stabilise.clocks import phase_of
+from pleach.core.timing import phase_of
 from pleach.errors import ProtocolError
 
 FROM_BROKERS: frozenset[type] = frozenset((*get_args(ClientReply), Redirect, Halt, Resume))
@@ -373,7 +373,7 @@ class ClientMachine:
         return [*self._send_all(self._state.renewals(own_events=self.own_events)), self._lease.next()]
 
     def put_off(self) -> Sequence[Effect]:
-        """Nothing can be renewed now, since the broker cannot be reached; nor has it to be (core/routing/rounds.py)."""
+        """Skip a renewal: the broker cannot be reached, and expires nothing meanwhile (routing/renewal_rounds.py)."""
         return [self._lease.next()] if self._lease else []
 
     def reconnected(self) -> Sequence[Effect]:

@@ -26,8 +26,8 @@ from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp
 from pleach.core.events.event import Event
 from pleach.core.links.batch import Batch, Journalled, Progress, Queued, Saved
 from pleach.core.links.frames import Ack, Bye, ByeReason, Data, Frame
-from pleach.core.links.joining import RunJoiner
 from pleach.core.links.machine import LinkedMachine
+from pleach.core.links.run_joiner import RunJoiner
 from pleach.core.links.session import (
     Arrived,
     Fenced,

@@ -25,26 +25,26 @@ from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from operator import and_
 from typing import NamedTuple, Protocol
-from zlib import crc32
 
 from pleach.core.effects import Send
 from pleach.core.messages import BrokerOnPath, Bulletin, CouncilMessage, Motion, Node, RequestExchange, RequestSwap
 from pleach.core.optimise.bloom import Bloom
-from pleach.core.optimise.book import LAG_SECONDS, Book
-from pleach.core.optimise.conduct import Conduct
 from pleach.core.optimise.cost import Costs
+from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.optimise.heuristics import LOCAL_MST, CostAndInterest
 from pleach.core.optimise.improvement import ImproveVerdict
 from pleach.core.optimise.motions import MotionJudgement, costs_of, judged, path_of, request_for
 from pleach.core.optimise.settling import INTERVAL_MAX, PATIENCE_MAX
+from pleach.core.optimise.traffic_log import LAG_SECONDS, Book
 from pleach.core.overlay.choice import Circumstances
+from pleach.core.timing import jitter
 
 HEARD_MAX = 1_000  # brokers that bulletins are kept of
 MINUTE = 60.0
 EVALUATIONS = (CostAndInterest(), LOCAL_MST)  # one must be of hope: ledgers decide, asking is cheap
 
 
-class CouncilGround(Protocol):
+class CouncilBroker(Protocol):
     """What a councillor has to know of its broker."""
 
     @property
@@ -88,7 +88,7 @@ class HeardBulletin(NamedTuple):
     at: float
 
 
-class CouncilPatience(NamedTuple):
+class MotionBackoff(NamedTuple):
     rounds: int
     until: float
 
@@ -99,8 +99,8 @@ class Councillor:
     def __init__(
         self,
         name: Node,
-        ground: CouncilGround,
-        conduct: Conduct,
+        ground: CouncilBroker,
+        conduct: CouncilSettings,
         *,
         now: float,
         where: Circumstances,
@@ -112,7 +112,7 @@ class Councillor:
         self._ground, self._conduct = ground, conduct
         self._where, self._fresh_name = where, fresh_name
         self._heard: dict[Node, HeardBulletin] = {}
-        self._patience: dict[Node, CouncilPatience] = {}
+        self._patience: dict[Node, MotionBackoff] = {}
         self._changes: deque[float] = deque(maxlen=conduct.actions_per_minute_max)
         self._rounds = 1  # until the next bulletin
         self._due = now
@@ -141,13 +141,9 @@ class Councillor:
         if self.book.age(now) >= self._conduct.window:
             self._rounds = min(2 * self._rounds, INTERVAL_MAX)
         self.tally["bulletins"] += 1
-        self._due = now + self._rounds * self._conduct.every * self._spread()
+        self._due = now + self._rounds * self._conduct.every * jitter(f"{self.name}/{self.tally['bulletins']}")
         summary = self.book.summary().bits
         return self._passed_on(Bulletin(summary, self._ground.address, [self._standing(now)], []))
-
-    def _spread(self) -> float:
-        """Of a round, from half of it to one and a half: by rule 6, and the same in every run."""
-        return 0.5 + crc32(f"{self.name}/{self.tally['bulletins']}".encode()) / 2**32
 
     def _passed_on(self, bulletin: Bulletin) -> list[Send]:
         if len(bulletin.way) > self._conduct.radius:
@@ -219,7 +215,7 @@ class Councillor:
 
     def _wait_for(self, there: Node, now: float) -> None:
         rounds = min(2 * self._patience[there].rounds, PATIENCE_MAX) if there in self._patience else 1
-        self._patience[there] = CouncilPatience(rounds, now + rounds * self._conduct.every)
+        self._patience[there] = MotionBackoff(rounds, now + rounds * self._conduct.every)
 
     def _on_motion(self, sender: Node, message: Motion, now: float) -> CouncilTurn:
         """Algorithm 18. At the first broker of the way `sender` is itself."""

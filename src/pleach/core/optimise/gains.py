@@ -24,7 +24,7 @@ Place: TypeAlias = int  # on a path, from 0
 Link: TypeAlias = tuple[int, int]
 
 
-class Priced(NamedTuple):
+class IndexedFlows(NamedTuple):
     """Flows and costs by the index of brokers in `names`. Who of a flow's brokers publishes does not matter."""
 
     names: tuple[str, ...]
@@ -34,7 +34,7 @@ class Priced(NamedTuple):
     communication: tuple[tuple[float, ...], ...]
 
     @classmethod
-    def of(cls, flows: Iterable[Flow], costs: Costs) -> Priced:
+    def of(cls, flows: Iterable[Flow], costs: Costs) -> IndexedFlows:
         names = costs.brokers
         index = {name: i for i, name in enumerate(names)}
         together: dict[tuple[int, ...], list[float]] = {}
@@ -58,7 +58,7 @@ class LinkMove(NamedTuple):
     place: Place
 
 
-class Growth:
+class IndexedTree:
     """A tree that changes: neighbours by index."""
 
     def __init__(self, tree: Topology, names: Sequence[str]) -> None:
@@ -108,7 +108,7 @@ class Growth:
         return parent, order
 
 
-def gains_on(path: Sequence[int], kinds: Iterable[tuple[int, float]], priced: Priced) -> list[float]:
+def gains_on(path: Sequence[int], kinds: Iterable[tuple[int, float]], priced: IndexedFlows) -> list[float]:
     """What it saves to exchange each link of the path for the new one. A kind: touched places as bits, and events."""
     links = [*(priced.communication[a][b] for a, b in pairwise(path)), priced.communication[path[-1]][path[0]]]
     reach = list(accumulate(links, initial=0.0))  # along links only, to each place, and around
@@ -129,7 +129,7 @@ def gains_on(path: Sequence[int], kinds: Iterable[tuple[int, float]], priced: Pr
 class TreeView:
     """The tree as seen from one broker: the paths to all others, and what touches them."""
 
-    def __init__(self, growth: Growth, root: int, priced: Priced) -> None:
+    def __init__(self, growth: IndexedTree, root: int, priced: IndexedFlows) -> None:
         self._priced = priced
         self._parent, self._order = growth.rooted(root)
         self._root = root

@@ -22,7 +22,7 @@ from itertools import pairwise
 from math import fsum, sqrt
 
 from pleach.core.optimise.cost import Costs, Flow, flow_cost
-from pleach.core.optimise.journey import Journey, Leg
+from pleach.core.optimise.exchange_order import Journey, Leg
 from pleach.core.optimise.search import Problem, best_of
 from pleach.core.optimise.settling import DEVIATIONS, EXCHANGE_PASSES
 from pleach.core.optimise.sightings import Pick

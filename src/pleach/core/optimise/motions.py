@@ -10,8 +10,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from pleach.core.messages import Motion, Node, RequestExchange, RequestSwap
-from pleach.core.optimise.conduct import Conduct
 from pleach.core.optimise.cost import Costs
+from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.optimise.heuristics import cycle_links
 from pleach.core.optimise.improvement import ImproveVerdict
 from pleach.core.optimise.ledger import Stretch, costs_without
@@ -77,7 +77,7 @@ def places_for(motion: Motion, degree_max: int) -> list[int]:
     return [place for place in range(last + 1) if (not is_full[0] or place == 0) and (not is_full[1] or place == last)]
 
 
-def judged(motion: Motion, conduct: Conduct) -> MotionJudgement:
+def judged(motion: Motion, conduct: CouncilSettings) -> MotionJudgement:
     path, costs, found = path_of(motion), costs_of(motion), stretches_of(motion)
     places = places_for(motion, conduct.degree_max)
     if not any(len(stretch.touched) > 1 for stretch in found):

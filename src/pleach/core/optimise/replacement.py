@@ -21,7 +21,7 @@ from math import inf
 from operator import getitem
 from typing import NamedTuple, TypeAlias
 
-from pleach.core.optimise.gains import Growth, Link, Priced
+from pleach.core.optimise.gains import IndexedFlows, IndexedTree, Link
 
 Mask: TypeAlias = int  # a set of flows: bit i is flow i
 BITS = 8  # of a mask that are weighed at a time
@@ -49,12 +49,12 @@ def _sums(events: Sequence[float]) -> array[float]:
 class Demand:
     """Who takes part in which flows, and what that costs; the same for all trees."""
 
-    priced: Priced
+    priced: IndexedFlows
     own: tuple[Mask, ...]  # of each broker
     weights: Weights
 
     @classmethod
-    def of(cls, priced: Priced) -> Demand:
+    def of(cls, priced: IndexedFlows) -> Demand:
         own = [0] * len(priced.names)
         for number, members in enumerate(priced.members):
             for member in members:
@@ -70,7 +70,9 @@ class Replacement(NamedTuple):
     new: Link
 
 
-def best_replacement(growth: Growth, gone: Link, demand: Demand, degree_max: int, least: float) -> Replacement | None:
+def best_replacement(
+    growth: IndexedTree, gone: Link, demand: Demand, degree_max: int, least: float
+) -> Replacement | None:
     """The link that is best put in the place of another; None where nothing is better by `least`.
 
     Neighbours above the limit come first: a place that has none too many then, whatever it costs.
@@ -102,7 +104,7 @@ class _Cut(NamedTuple):
     parts: tuple[_Part, _Part]
 
     @classmethod
-    def of(cls, growth: Growth, gone: Link, demand: Demand) -> _Cut:
+    def of(cls, growth: IndexedTree, gone: Link, demand: Demand) -> _Cut:
         a, b = gone
         walks = [_Walk(growth, a, b, demand), _Walk(growth, b, a, demand)]
         flows = walks[0].beyond[a] & walks[1].beyond[b]
@@ -114,7 +116,7 @@ class _Cut(NamedTuple):
 class _Walk:
     """From one end of the removed link through its part, away from the link."""
 
-    def __init__(self, growth: Growth, end: int, without: int, demand: Demand) -> None:
+    def __init__(self, growth: IndexedTree, end: int, without: int, demand: Demand) -> None:
         self._above = [-1] * len(growth.around)
         self._above[end] = without
         self._order = [end]

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 
 from pleach.core.optimise.cost import Costs, Flow, tree_cost
 from pleach.core.optimise.draws import Draws
-from pleach.core.optimise.gains import Growth, LinkMove, Priced, TreeView
+from pleach.core.optimise.gains import IndexedFlows, IndexedTree, LinkMove, TreeView
 from pleach.core.optimise.replacement import Demand, best_replacement
 from pleach.core.overlay.plans.topology import Topology
 
@@ -81,13 +81,13 @@ def _order(found: SearchResult) -> tuple[Rank, tuple[tuple[str, str], ...]]:
 class _Search:
     def __init__(self, problem: Problem, draws: Draws) -> None:
         self._problem, self._draws = problem, draws
-        self._priced = Priced.of(problem.flows, problem.costs)
+        self._priced = IndexedFlows.of(problem.flows, problem.costs)
         self._demand = Demand.of(self._priced)
         self._names = self._priced.names
 
     def descended(self, start: Topology) -> Topology:
         """Link after link, in an order that is drawn; until none of them has a better one."""
-        tree = Growth(start, self._names)
+        tree = IndexedTree(start, self._names)
         least = RELATIVE_GAIN_MIN * tree_cost(self._problem.flows, start, self._problem.costs)
         waiting = deque(shuffled(tree.links, self._draws))
         content = 0
@@ -107,7 +107,7 @@ class _Search:
 
     def kicked(self, start: Topology) -> Topology:
         """Some exchanges at random; the descent that follows takes care of the limit."""
-        tree = Growth(start, self._names)
+        tree = IndexedTree(start, self._names)
         for _ in range(EXCHANGES_PER_KICK):
             root, end = shuffled(range(len(self._names)), self._draws)[:2]
             if end in tree.around[root]:

@@ -91,7 +91,7 @@ def level_of_hash(hashed: int) -> int:
 # At a broker ---------------------------------------------------------------------------------------------------------
 
 
-class Notebook:
+class SightingLog:
     """The notes of one broker: the latest, and never more than there is room for."""
 
     def __init__(self, notes_max: int = NOTES_MAX) -> None:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from pleach.core.optimise.draws import Draws
-from pleach.core.optimise.gains import Growth, LinkMove, Priced, TreeView, gains_on
+from pleach.core.optimise.gains import IndexedFlows, IndexedTree, LinkMove, TreeView, gains_on
 from pleach.core.optimise.heuristics import LinkExchangeChoice
 from pleach.core.optimise.ledger import Stretch
 from pleach.core.optimise.reference import maximum_interest_tree, minimum_spanning_tree
@@ -23,8 +23,8 @@ Start: TypeAlias = Callable[[Topology, Problem], Topology]
 
 def settled(tree: Topology, problem: Problem) -> Topology:
     """Where brokers that settle come to rest, if each knows its neighbourhood: see `settling.py`. No limit is kept."""
-    priced = Priced.of(problem.flows, problem.costs)
-    growth = Growth(tree, priced.names)
+    priced = IndexedFlows.of(problem.flows, problem.costs)
+    growth = IndexedTree(tree, priced.names)
     root, content = 0, 0
     while content < len(priced.names):
         move = next(_worthwhile(growth, root, priced, problem), None)
@@ -36,7 +36,7 @@ def settled(tree: Topology, problem: Problem) -> Topology:
     return growth.topology(priced.names)
 
 
-def _worthwhile(growth: Growth, root: int, priced: Priced, problem: Problem) -> Iterator[LinkMove]:
+def _worthwhile(growth: IndexedTree, root: int, priced: IndexedFlows, problem: Problem) -> Iterator[LinkMove]:
     view, names = TreeView(growth, root, priced), priced.names
     for end in range(root):  # the others ask for the same links
         path = view.path(end)

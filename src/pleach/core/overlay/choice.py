@@ -1,7 +1,7 @@
 """Which protocol to exchange a link with, where nobody says: the rule behind `auto`.
 
 Only two lose, double and reorder nothing: SwapLinks, and advanced coordinated reconfiguration. What each costs is
-measured by `lab/swap_or_cycle.py`, whose report has the table and says whether it bears out the rule;
+measured by `lab/exchanges/swap_or_cycle.py`, whose report has the table and says whether it bears out the rule;
 docs/how-to/reweave.md has what follows. In short, at once is two to three times as fast and sends no event twice. But
 where causal order is kept, events wait meanwhile, and wait longer the longer the cycle is; swaps delay hardly any.
 Events come first.

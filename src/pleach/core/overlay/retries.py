@@ -7,12 +7,12 @@ long each waits depends on its name and on how often it was put off, which is no
 from __future__ import annotations
 
 from typing import TypeAlias
-from zlib import crc32
 
 import msgspec
 
 from pleach.core.effects import Concluded, Effect, SetTimer
 from pleach.core.messages import RequestExchange, RequestMove, RequestRemove, RequestSwap
+from pleach.core.timing import jitter
 
 RETRIES_MAX = 8
 RETRY_SECONDS = 0.05  # doubles with each attempt, times something between 0.5 and 1.5
@@ -51,5 +51,4 @@ class Retries(msgspec.Struct):
 
     def _timer(self, operation: str) -> SetTimer:
         attempts = self.waiting[operation].attempts
-        spread = 0.5 + crc32(f"{operation}/{attempts}".encode()) / 2**32
-        return SetTimer(self.prefix + operation, RETRY_SECONDS * 2**attempts * spread)
+        return SetTimer(self.prefix + operation, RETRY_SECONDS * 2**attempts * jitter(f"{operation}/{attempts}"))

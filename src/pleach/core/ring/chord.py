@@ -29,7 +29,7 @@ from pleach.core.messages import AskRing, FindPlace, Notify, Peer, RingLeave, Ri
 from pleach.core.ring.config import RingConfig, phase_of
 from pleach.core.ring.effects import Asker, Cast, JoinEnded, OwnerFound, OwnerNotFound, Purpose, RingEffect
 from pleach.core.ring.lookups import HOPS_MAX, Lookups, Mode
-from pleach.core.ring.requests import PendingAnswers
+from pleach.core.ring.pending_answers import PendingAnswers
 from pleach.core.ring.view import RingView
 
 STABILISE: Final = "ring:stabilise"

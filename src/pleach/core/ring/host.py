@@ -44,9 +44,9 @@ from pleach.core.ring.config import RingConfig
 from pleach.core.ring.effects import Asker, OwnerFound, OwnerNotFound, Purpose, RingEffect
 from pleach.core.ring.keys import Arc
 from pleach.core.ring.lookups import Lookup, Lookups, Mode
-from pleach.core.ring.requests import ANSWERS, PendingAnswers
+from pleach.core.ring.pending_answers import ANSWERS, PendingAnswers
 from pleach.core.ring.survey import Neighbourhood
-from pleach.core.ring.tree import CHECK, Linked, TreeKeeper
+from pleach.core.ring.tree_keeper import CHECK, Linked, TreeKeeper
 from pleach.core.ring.view import RingView
 
 

@@ -21,7 +21,7 @@ from pleach.core.messages import AskHop, FindOwner, KeyOwner, NextHop, Peer
 from pleach.core.ring.config import RingConfig
 from pleach.core.ring.effects import Cast, OwnerFound, OwnerNotFound, Purpose, RingEffect
 from pleach.core.ring.keys import Arc
-from pleach.core.ring.requests import PendingAnswers
+from pleach.core.ring.pending_answers import PendingAnswers
 from pleach.core.ring.view import Hop, RingView
 
 HOPS_MAX: Final = 200

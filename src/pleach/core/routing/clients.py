@@ -43,8 +43,8 @@ from pleach.core.messages import (
     Unsubscribed,
 )
 from pleach.core.routing.entries import Entry
+from pleach.core.routing.pending_acks import Ticket
 from pleach.core.routing.router import Router
-from pleach.core.routing.waits import Ticket
 from pleach.errors import EventError
 
 NAMES_PER_CLIENT_MAX = 10_000  # subscriptions, and advertisements, of one client

@@ -21,14 +21,14 @@ from collections.abc import Set as AbstractSet
 
 from pleach.core.effects import Send
 from pleach.core.messages import Install, Layer, Node, Settle, Withdraw
-from pleach.core.routing.captured import PropagationState
 from pleach.core.routing.entries import Change, Entry, Gate, gated
 from pleach.core.routing.exports import Export
+from pleach.core.routing.pending_acks import WITH_THE_REST, Need, PendingAcks, Ticket
 from pleach.core.routing.received import Received
-from pleach.core.routing.relays import UNANSWERED, Relaying, Relays, once
+from pleach.core.routing.renewal_relay import UNANSWERED, Relaying, RenewalRelay, once
 from pleach.core.routing.rewiring import LayerLink, asked
+from pleach.core.routing.snapshot import PropagationState
 from pleach.core.routing.stages import Stage
-from pleach.core.routing.waits import WITH_THE_REST, Need, Ticket, Waits
 
 
 class Propagation:
@@ -43,9 +43,9 @@ class Propagation:
         self._make_stages = make_stages
         self._gate = gate
         self._received = Received()
-        self._relays = Relays(layer, relaying, make_stages) if relaying is not Relaying.NEVER else None
+        self._relays = RenewalRelay(layer, relaying, make_stages) if relaying is not Relaying.NEVER else None
         self._exports: dict[Node, Export] = {}  # sorted: the order of messages must not tell who came first
-        self._waits = Waits()
+        self._waits = PendingAcks()
 
     # Neighbours ----------------------------------------------------------------------------------------------
 

@@ -22,17 +22,17 @@ from pleach.core.effects import Send
 from pleach.core.events.filter import Filter
 from pleach.core.events.index import MatchingIndex
 from pleach.core.messages import Install, Installed, Layer, Node, Round, Settle, Withdraw
-from pleach.core.routing.captured import RouterState
 from pleach.core.routing.entries import Change, Entry
 from pleach.core.routing.exports import Export
-from pleach.core.routing.interests import FilterMap
+from pleach.core.routing.filter_map import FilterMap
+from pleach.core.routing.pending_acks import Ticket
 from pleach.core.routing.policies import POLICIES
 from pleach.core.routing.propagation import Propagation
-from pleach.core.routing.relays import UNANSWERED, Relaying
+from pleach.core.routing.renewal_relay import UNANSWERED, Relaying
+from pleach.core.routing.renewal_rounds import RenewalRounds
 from pleach.core.routing.rewiring import LayerLink, Rewiring
-from pleach.core.routing.rounds import RenewalRounds
+from pleach.core.routing.snapshot import RouterState
 from pleach.core.routing.stages import Stage
-from pleach.core.routing.waits import Ticket
 
 
 @dataclass(frozen=True)

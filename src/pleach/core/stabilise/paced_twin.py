@@ -13,10 +13,10 @@ from itertools import product
 
 from pleach.core.effects import Send
 from pleach.core.messages import Layer, Node, Parity
-from pleach.core.routing.captured import RouterState
 from pleach.core.routing.entries import Entry
+from pleach.core.routing.pending_acks import Ticket
 from pleach.core.routing.router import RoutingConfig, RoutingOutcome
-from pleach.core.routing.waits import Ticket
+from pleach.core.routing.snapshot import RouterState
 from pleach.core.stabilise.twin import ONLY_TREE, TreePosition, TwinRouter, Wiring
 
 NOTHING: tuple[Send, ...] = ()

@@ -36,9 +36,9 @@ from pleach.core.messages import (
 )
 from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.seam import Drop, Pass, Passing, Reaction, Reconfiguration, Verdict
-from pleach.core.routing.captured import RouterState
-from pleach.core.stabilise.clocks import phase_of, within
+from pleach.core.routing.snapshot import RouterState
 from pleach.core.stabilise.twin import TwinRouter
+from pleach.core.timing import phase_of, within
 from pleach.errors import ProtocolError
 
 SWITCH: Final = "rebuild:switch"

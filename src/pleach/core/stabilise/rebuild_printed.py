@@ -18,8 +18,8 @@ from itertools import product
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import InTable, Layer, Node, Parity, Withdraw
 from pleach.core.routing.entries import Entry
+from pleach.core.routing.pending_acks import Ticket
 from pleach.core.routing.router import RoutingOutcome
-from pleach.core.routing.waits import Ticket
 from pleach.core.stabilise.rebuild import Rebuild
 from pleach.core.stabilise.twin import Key, TwinRouter
 

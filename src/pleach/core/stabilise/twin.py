@@ -22,10 +22,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pleach.core.effects import Send
 from pleach.core.messages import Install, Installed, InTable, Layer, Node, Parity, Round, Settle, Withdraw
-from pleach.core.routing.captured import RouterState
 from pleach.core.routing.entries import Entry
+from pleach.core.routing.pending_acks import Ticket
 from pleach.core.routing.router import Router, RoutingConfig, RoutingOutcome
-from pleach.core.routing.waits import Ticket
+from pleach.core.routing.snapshot import RouterState
 
 Key: TypeAlias = tuple[Node, Parity]  # of a table: whose tree, and which of the two
 

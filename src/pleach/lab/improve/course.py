@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
+from pleach.lab.axis_scales import percent
 from pleach.lab.experiment import Case, Sample, Size, Summary, select
+from pleach.lab.figure_style import curve
 from pleach.lab.improve.rounds import STATIC, Run, Spent, Tuning, simulate
 from pleach.lab.improve.setting import TICKS_PER_SLOT, Setting
 from pleach.lab.improve.traffic import traffic_of
 from pleach.lab.improve.trees import spanning_tree
-from pleach.lab.look import curve
-from pleach.lab.scales import percent
 from pleach.lab.waxman import TABLE_A1, Waxman
 
 LMIT, LMST, CI, SETTLING = "lmit", "lmst", "ci", "settling"

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from pleach.errors import TraceError
 from pleach.lake.arrow import load_arrow
-from pleach.spark.audit.sources import Source
+from pleach.spark.audit.sources import TraceFile
 from pleach.trace.order import FOLLOWS_PUBLICATION
 from pleach.trace.parquet import runs_in
 from pleach.trace.records import RecordKind
@@ -31,7 +31,7 @@ LOOKED_AT = ["run", "at", "node", "n", "kind", "event"]
 KINDS = frozenset(RecordKind)
 
 
-class Extent(msgspec.Struct, frozen=True):
+class RunExtent(msgspec.Struct, frozen=True):
     """What a chunk says of a run: where its records lie, and how they begin and end."""
 
     run: str
@@ -62,7 +62,7 @@ class RunPlace(msgspec.Struct, frozen=True):
     orderly: bool
 
 
-def inspect(spark: SparkSession, sources: Sequence[Source]) -> list[RunPlace]:
+def inspect(spark: SparkSession, sources: Sequence[TraceFile]) -> list[RunPlace]:
     """All runs, in the order in which they begin."""
     chunks = [chunk for source in sources for chunk in _chunks(source)]
 
@@ -75,10 +75,10 @@ def inspect(spark: SparkSession, sources: Sequence[Source]) -> list[RunPlace]:
 
     tasks = min(len(chunks), 4 * spark.sparkContext.defaultParallelism)
     answers = spark.range(0, len(chunks), 1, tasks).mapInArrow(look, "said binary").collect()
-    return _merged(msgspec.msgpack.decode(bytes(answer.said), type=Extent) for answer in answers)
+    return _merged(msgspec.msgpack.decode(bytes(answer.said), type=RunExtent) for answer in answers)
 
 
-def _chunks(source: Source) -> Iterator[Chunk]:
+def _chunks(source: TraceFile) -> Iterator[Chunk]:
     if not source.plain:
         yield Chunk(str(source.path), source.first, tuple(range(len(source.row_groups))), plain=False)
         return
@@ -91,10 +91,10 @@ def _chunks(source: Source) -> Iterator[Chunk]:
             first, rows, groups = first + rows, 0, []
 
 
-def look_at(chunk: Chunk) -> list[Extent]:
+def look_at(chunk: Chunk) -> list[RunExtent]:
     """What a chunk says of each run in it."""
     if not chunk.plain:
-        return [Extent(run, chunk.first, chunk.first, 0, orderly=False) for run in sorted(_runs_of(chunk))]
+        return [RunExtent(run, chunk.first, chunk.first, 0, orderly=False) for run in sorted(_runs_of(chunk))]
     table = _read(chunk)
     if not table.num_rows:
         return []
@@ -129,15 +129,15 @@ def _one_array(column: Any) -> Any:
     return plain if not plain.null_count else plain.cast("string").fill_null("").dictionary_encode()
 
 
-def _part(chunk: Chunk, table: Any, rows: Any, run: str) -> Extent:
+def _part(chunk: Chunk, table: Any, rows: Any, run: str) -> RunExtent:
     """A run among others in one chunk, with the numbers of its rows; scattered, it is disorderly."""
     first, last = int(rows[0]), int(rows[-1])
     if last - first + 1 != len(rows):
-        return Extent(run, chunk.first + first, chunk.first + last, len(rows), orderly=False)
+        return RunExtent(run, chunk.first + first, chunk.first + last, len(rows), orderly=False)
     return _extent(run, chunk.first + first, table.slice(first, len(rows)))
 
 
-def _extent(run: str, first: int, table: Any) -> Extent:
+def _extent(run: str, first: int, table: Any) -> RunExtent:
     at = table["at"].to_numpy()
     rows = table.num_rows
     kinds, nodes = _one_array(table["kind"]), _one_array(table["node"])
@@ -145,12 +145,12 @@ def _extent(run: str, first: int, table: Any) -> Extent:
     rising = bool(np.isfinite(at).all() and (np.diff(at) >= 0).all())
     events = table["event"]
     if not (rising and said is not None and KINDS.issuperset(kinds.dictionary.to_pylist())):
-        return Extent(run, first, first + rows - 1, rows, orderly=False)
+        return RunExtent(run, first, first + rows - 1, rows, orderly=False)
     kind_of = np.array(kinds.dictionary.to_pylist(), dtype=object)[kinds.indices.to_numpy()]
     instants = _Instants(at, kind_of, events)
     head, tail = instants.published_at_head(), instants.outcomes_at_tail()
     orderly = not instants.tangled() and len(head) + len(tail) <= OPEN_EVENTS_MAX
-    return Extent(run, first, first + rows - 1, rows, orderly, float(at[0]), float(at[-1]), said, head, tail)
+    return RunExtent(run, first, first + rows - 1, rows, orderly, float(at[0]), float(at[-1]), said, head, tail)
 
 
 def _numbers_by_node(nodes: Any, n: Any) -> dict[str, tuple[int, int]] | None:
@@ -202,24 +202,24 @@ class _Instants:
         return frozenset(self._events.filter(chosen).to_pylist())
 
 
-def _merged(extents: Iterable[Extent]) -> list[RunPlace]:
-    by_run: dict[str, list[Extent]] = defaultdict(list)
+def _merged(extents: Iterable[RunExtent]) -> list[RunPlace]:
+    by_run: dict[str, list[RunExtent]] = defaultdict(list)
     for extent in sorted(extents, key=lambda one: one.first):
         by_run[extent.run].append(extent)
     return [_placed(run, parts) for run, parts in by_run.items()]
 
 
-def _placed(run: str, parts: Sequence[Extent]) -> RunPlace:
+def _placed(run: str, parts: Sequence[RunExtent]) -> RunPlace:
     rows = sum(part.rows for part in parts)
     orderly = all(part.orderly for part in parts) and _go_on(parts)
     return RunPlace(run, parts[0].first, rows, orderly)
 
 
-def _go_on(parts: Sequence[Extent]) -> bool:
+def _go_on(parts: Sequence[RunExtent]) -> bool:
     """Whether each chunk takes up where the one before it ended, in place, time and numbers."""
     last: dict[str, int] = {}
     open_outcomes: frozenset[str] = frozenset()
-    before: Extent | None = None
+    before: RunExtent | None = None
     for part in parts:
         if before is not None:
             if part.first != before.last + 1 or part.head < before.tail:

@@ -12,21 +12,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from pleach.errors import TraceError
+from pleach.spark.audit.altered_attributes import altered_deliveries, compared, refused_attributes
+from pleach.spark.audit.broker_losses import without_departures
 from pleach.spark.audit.causality import causal
 from pleach.spark.audit.checkpoints import kept
 from pleach.spark.audit.deliveries import deliveries, out_of_order, settle, suspects, unreal, unwanted
-from pleach.spark.audit.departures import without_departures
 from pleach.spark.audit.inspection import RunPlace, inspect
 from pleach.spark.audit.losses import losses
 from pleach.spark.audit.overview import RunOverview, overview
 from pleach.spark.audit.publications import Filters, attempts, publications, refused_publications
-from pleach.spark.audit.respelling import altered_deliveries, compared, refused_attributes
 from pleach.spark.audit.sequence import number_disorderly, number_orderly
-from pleach.spark.audit.sources import Source, read_records, sources_of
+from pleach.spark.audit.sources import TraceFile, read_records, sources_of
 from pleach.spark.audit.subscriptions import numbered, refused_subscriptions, subscriptions
 from pleach.spark.audit.suspensions import suspended
 from pleach.spark.audit.verdicts import counts_of, verdicts_of
-from pleach.spark.failures import explained
+from pleach.spark.job_errors import explained
 from pleach.trace.store import trace_files
 from pleach.trace.verdict import Ordering, Verdict
 
@@ -73,7 +73,7 @@ def audit(
         return Audit(_judged(spark, records, known, promised, on_step), records)
 
 
-def _numbered(spark: SparkSession, sources: Sequence[Source], places: Sequence[RunPlace]) -> DataFrame:
+def _numbered(spark: SparkSession, sources: Sequence[TraceFile], places: Sequence[RunPlace]) -> DataFrame:
     """All records with their indices."""
     orderly = [place for place in places if place.orderly]
     disorderly = [place.run for place in places if not place.orderly]

@@ -11,8 +11,8 @@ from pyspark.sql import functions as f
 
 from pleach.errors import TraceError
 from pleach.trace.candidates import Candidates
+from pleach.trace.first_pass import FirstPass, note
 from pleach.trace.records import Record, RecordKind
-from pleach.trace.survey import Survey, note
 from pleach.trace.verdict import Ordering
 
 SETTINGS = [RecordKind.DRAIN.value, RecordKind.FAULT.value]
@@ -22,7 +22,7 @@ SETTINGS = [RecordKind.DRAIN.value, RecordKind.FAULT.value]
 class RunOverview:
     """`survey` is the reference's own, without what it keeps per event; `refusal` says why nothing can be judged."""
 
-    survey: Survey
+    survey: FirstPass
     records: int
     drains: list[int]
     refusal: str = ""
@@ -38,7 +38,7 @@ class RunOverview:
 def overview(records: DataFrame, runs: Iterable[str]) -> dict[str, RunOverview]:
     """All runs, in the order given."""
     counts = {row.run: row for row in _tally(records).collect()}
-    known = {run: RunOverview(Survey(run), counts[run].records, []) for run in runs}
+    known = {run: RunOverview(FirstPass(run), counts[run].records, []) for run in runs}
     for run, of_run in _by_run(_telling(records).collect()).items():
         _read(known[run], of_run)
     for run, one in known.items():

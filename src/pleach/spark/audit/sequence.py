@@ -21,10 +21,10 @@ from pleach.spark.audit.batches import batches_of, rows_of
 from pleach.spark.audit.inspection import RunPlace
 from pleach.spark.audit.sources import PLACE
 from pleach.spark.lake import spark_schema
+from pleach.trace.first_pass import OrderCheck
 from pleach.trace.order import total_order
 from pleach.trace.parquet import COLUMNS
 from pleach.trace.records import Record
-from pleach.trace.survey import OrderCheck
 
 INDEX = "index"
 REFUSAL = "refusal"

@@ -30,7 +30,7 @@ RECORD_COLUMNS = {**COLUMNS, PLACE: "int64"}
 
 
 @dataclass(frozen=True)
-class Source:
+class TraceFile:
     """One file; `first` is the place of its first row."""
 
     path: Path
@@ -43,9 +43,9 @@ class Source:
         return sum(self.row_groups)
 
 
-def sources_of(files: Sequence[Path]) -> list[Source]:
+def sources_of(files: Sequence[Path]) -> list[TraceFile]:
     """What the footers of the files say; raises TraceError at one that cannot be read."""
-    found: list[Source] = []
+    found: list[TraceFile] = []
     first = 0
     for path in files:
         source = _source(path, first)
@@ -54,7 +54,7 @@ def sources_of(files: Sequence[Path]) -> list[Source]:
     return found
 
 
-def _source(path: Path, first: int) -> Source:
+def _source(path: Path, first: int) -> TraceFile:
     arrow = load_arrow()
     try:
         footer = arrow.parquet.read_metadata(path)
@@ -63,7 +63,7 @@ def _source(path: Path, first: int) -> Source:
         raise TraceError(f"{path}: cannot be read as Parquet: {error}") from None
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     plain = columns_of(schema) == COLUMNS and all(map(_has_no_holes, groups))
-    return Source(path, first, tuple(group.num_rows for group in groups), plain)
+    return TraceFile(path, first, tuple(group.num_rows for group in groups), plain)
 
 
 def _has_no_holes(group: Any) -> bool:
@@ -73,7 +73,7 @@ def _has_no_holes(group: Any) -> bool:
     return all(chunk.statistics is not None and chunk.statistics.null_count == 0 for chunk in needed)
 
 
-def read_records(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:
+def read_records(spark: SparkSession, sources: Sequence[TraceFile]) -> DataFrame:
     """All records, with their places."""
     plain = [source for source in sources if source.plain]
     foreign = [source for source in sources if not source.plain]
@@ -85,7 +85,7 @@ def read_records(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:
     return reduce(lambda one, other: one.unionByName(other), parts)
 
 
-def _read_plain(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:
+def _read_plain(spark: SparkSession, sources: Sequence[TraceFile]) -> DataFrame:
     rows = spark.read.schema(spark_schema(COLUMNS)).parquet(*(str(source.path) for source in sources))
     numbered = rows.withColumn(PLACE, f.col("_metadata.row_index"))
     if len(sources) > 1 or sources[0].first:
@@ -96,7 +96,7 @@ def _read_plain(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:
     return numbered.fillna("", subset=texts).fillna(0, subset=["bytes"])
 
 
-def _shifted(spark: SparkSession, rows: DataFrame, addresses: Sequence[str], sources: Sequence[Source]) -> DataFrame:
+def _shifted(spark: SparkSession, rows: DataFrame, addresses: Sequence[str], sources: Sequence[TraceFile]) -> DataFrame:
     """Places that count on from file to file. Spark spells paths as addresses, and knows which is which."""
     firsts = {source.path.resolve(): source.first for source in sources}
     table = [(address, firsts[Path(unquote(urlsplit(address).path)).resolve()]) for address in addresses]
@@ -108,7 +108,7 @@ def _shifted(spark: SparkSession, rows: DataFrame, addresses: Sequence[str], sou
     )
 
 
-def _read_foreign(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:
+def _read_foreign(spark: SparkSession, sources: Sequence[TraceFile]) -> DataFrame:
     def read(batches: Iterator[Any]) -> Iterator[Any]:
         numbers = (number for (number,) in rows_of(batches))
         return batches_of((row for number in numbers for row in _rows_of_file(sources[number])), RECORD_COLUMNS)
@@ -116,6 +116,6 @@ def _read_foreign(spark: SparkSession, sources: Sequence[Source]) -> DataFrame:
     return spark.range(0, len(sources), 1, len(sources)).mapInArrow(read, spark_schema(RECORD_COLUMNS))
 
 
-def _rows_of_file(source: Source) -> Iterator[tuple[Any, ...]]:
+def _rows_of_file(source: TraceFile) -> Iterator[tuple[Any, ...]]:
     for place, record in enumerate(records_in(source.path), source.first):
         yield (*msgspec.structs.astuple(record), place)

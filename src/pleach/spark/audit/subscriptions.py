@@ -19,7 +19,7 @@ from pleach.spark.audit.batches import batches_of, rows_of
 from pleach.spark.audit.publications import ALWAYS
 from pleach.spark.lake import spark_schema
 from pleach.trace.explain import OF_SUBSCRIPTIONS
-from pleach.trace.ledger import Clients, SubscriptionSpan
+from pleach.trace.ledger import ClientStates, SubscriptionSpan
 from pleach.trace.oracle import is_local
 from pleach.trace.records import Record, RecordKind
 
@@ -64,7 +64,7 @@ class _Name:
     """The records of one name of one client."""
 
     def __init__(self) -> None:
-        self._clients = Clients()
+        self._clients = ClientStates()
         self._taken: list[SubscriptionSpan] = []
         self._unpaired = 0
 

@@ -22,7 +22,7 @@ from pleach.core.optimise.tasks import End, Task
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import SparkError
 from pleach.spark.control.telemetry import SCHEMA, picked_on_spark, write_sightings
-from pleach.spark.failures import explained
+from pleach.spark.job_errors import explained
 from pleach.spark.planner.starts import searched_on_spark
 
 LOOKS = "looks"

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from pleach.core.messages import Node
 from pleach.core.optimise.cost import Flow
-from pleach.core.optimise.journey import Journey
+from pleach.core.optimise.exchange_order import Journey
 from pleach.core.optimise.prices import Prices
 from pleach.core.optimise.reference import lower_bound
 from pleach.core.optimise.search import Problem, best_of
@@ -19,14 +19,14 @@ from pleach.core.optimise.tasks import End, Task
 from pleach.core.overlay.plans.difference import TreeDifference
 from pleach.core.overlay.plans.topology import Topology
 from pleach.errors import TraceError
-from pleach.scenario.outline import OUTLINE, Outline, read_outline, tree_after
+from pleach.scenario.initial_tree import OUTLINE, InitialTree, read_initial_tree, tree_after
 from pleach.spark.audit.checkpoints import kept
 from pleach.spark.audit.job import partitioned
 from pleach.spark.audit.sources import read_records, sources_of
-from pleach.spark.failures import explained
+from pleach.spark.job_errors import explained
 from pleach.spark.planner.flows import HOMES_SCHEMA, at_brokers, flows_in
+from pleach.spark.planner.options import PlannerOptions
 from pleach.spark.planner.starts import searched_on_spark
-from pleach.spark.planner.wish import Wish
 from pleach.trace.records import RecordKind
 from pleach.trace.store import trace_files, traces_in
 
@@ -54,7 +54,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Traffic:
+class TracedTraffic:
     """`tree`: at the end of the runs."""
 
     flows: tuple[Flow, ...]
@@ -67,7 +67,7 @@ def traffic_of(
     runs: Collection[str] = (),
     tree: Topology | None = None,
     on_step: OnStep = lambda _name, _share: None,
-) -> Traffic:
+) -> TracedTraffic:
     """What the runs tell, all of them if none is named. Raises TraceError where they do not say enough.
 
     `tree`: where it is known better than from the runs.
@@ -82,11 +82,15 @@ def traffic_of(
         on_step(STEPS[1], 0.0)
         flows = flows_in(at_brokers(records, spark.createDataFrame(homes, HOMES_SCHEMA)))
     _refuse_unknown(flows, known)
-    return Traffic(flows, known)
+    return TracedTraffic(flows, known)
 
 
 def planned(
-    spark: SparkSession, traffic: Traffic, prices: Prices, wish: Wish, on_step: OnStep = lambda _name, _share: None
+    spark: SparkSession,
+    traffic: TracedTraffic,
+    prices: Prices,
+    wish: PlannerOptions,
+    on_step: OnStep = lambda _name, _share: None,
 ) -> Planned:
     """The best tree that many searches find, and the way to it."""
     problem = Problem(traffic.flows, prices.costs(traffic.tree.brokers), wish.degree_max)
@@ -96,7 +100,7 @@ def planned(
     return concluded(task, ends, wish)
 
 
-def concluded(task: Task, ends: Sequence[End], wish: Wish) -> Planned:
+def concluded(task: Task, ends: Sequence[End], wish: PlannerOptions) -> Planned:
     best = best_of(end.found for end in ends)
     journey = Journey.of(task.current, best.tree, task.problem, exchanges_max=wish.exchanges_max)
     return Planned(task.problem, tuple(ends), journey, lower_bound(task.problem.flows, task.problem.costs))
@@ -111,16 +115,16 @@ def _chosen(records: DataFrame, runs: Collection[str]) -> DataFrame:
     return needed.where(f.col("run").isin(*sorted(runs))) if runs else needed
 
 
-def _outlines(lake: Path, runs: Collection[str]) -> dict[str, Outline]:
+def _outlines(lake: Path, runs: Collection[str]) -> dict[str, InitialTree]:
     """By run; of those that have one."""
-    known = {each.run: read_outline(str(each.about.get(OUTLINE, ""))) for each in traces_in(lake).runs()}
+    known = {each.run: read_initial_tree(str(each.about.get(OUTLINE, ""))) for each in traces_in(lake).runs()}
     missing = sorted(set(runs) - known.keys())
     if missing:
         raise TraceError(f"{lake}: has no finished run {missing[0]!r}; it has {', '.join(sorted(known)) or 'none'}")
     return {run: begun for run, begun in known.items() if begun and (not runs or run in runs)}
 
 
-def _tree(outlines: dict[str, Outline], records: DataFrame) -> Topology:
+def _tree(outlines: dict[str, InitialTree], records: DataFrame) -> Topology:
     """The one tree that all runs have ended with."""
     if not outlines:
         raise TraceError("the runs do not tell which tree they ran on; give --via, or --tree")

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from pleach.core.events.event import Event, EventId
 from pleach.errors import EventError, TraceError
 from pleach.spark.source.options import BatchOptions
-from pleach.spark.source.rows import Seen, Table
+from pleach.spark.source.rows import RowSchema, SourceEvent
 from pleach.trace.parquet import records_in
 from pleach.trace.records import RecordKind, attributes_from
 from pleach.trace.store import trace_files
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 class BatchReader(DataSourceReader):
     def __init__(self, options: BatchOptions, schema: StructType) -> None:
-        Table(schema)  # so that a column that cannot be filled is named at once
+        RowSchema(schema)  # so that a column that cannot be filled is named at once
         self._options = options
         self._schema = schema
 
@@ -36,14 +36,14 @@ class BatchReader(DataSourceReader):
         return [InputPartition(str(file)) for file in trace_files(self._options.path)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return Table(self._schema).batches(self._matching(Path(partition.value)))
+        return RowSchema(self._schema).batches(self._matching(Path(partition.value)))
 
-    def _matching(self, file: Path) -> Iterator[Seen]:
+    def _matching(self, file: Path) -> Iterator[SourceEvent]:
         matches = self._options.filter.matches
         for record in records_in(file, kind=RecordKind.PUBLISH):
             attributes = attributes_from(record.attributes)
             if matches(attributes):
-                yield Seen(Event(_id(file, record.event), attributes), record.run, record.at)
+                yield SourceEvent(Event(_id(file, record.event), attributes), record.run, record.at)
 
 
 def _id(file: Path, text: str) -> EventId:

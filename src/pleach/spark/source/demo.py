@@ -37,13 +37,13 @@ ARRIVAL_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.1
 
 
-class Row(msgspec.Struct, frozen=True):
+class QuoteRow(msgspec.Struct, frozen=True):
     symbol: str
     price: int
     n: int
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class DemoOutcome(msgspec.Struct, frozen=True):
     published: int
     wanted: list[int]
     arrived: list[int]
@@ -54,14 +54,14 @@ class Outcome(msgspec.Struct, frozen=True):
         return bool(self.wanted) and sorted(self.arrived) == self.wanted
 
 
-class Audience(msgspec.Struct, frozen=True):
+class DemoReporter(msgspec.Struct, frozen=True):
     """Who is told how it goes."""
 
     stage: Callable[[str], None]
-    batch: Callable[[int, Sequence[Row]], None]
+    batch: Callable[[int, Sequence[QuoteRow]], None]
 
 
-def run_demo(seconds: float, master: str, audience: Audience) -> Outcome:
+def run_demo(seconds: float, master: str, audience: DemoReporter) -> DemoOutcome:
     with tempfile.TemporaryDirectory(prefix="pleach-demo-") as scratch:
         place = Path(scratch)
         audience.stage("starting three brokers")
@@ -75,7 +75,7 @@ def run_demo(seconds: float, master: str, audience: Audience) -> Outcome:
                 spark.stop()
 
 
-def _watch(stream: _Stream, a: Ready, seconds: float, audience: Audience) -> Outcome:
+def _watch(stream: _Stream, a: Ready, seconds: float, audience: DemoReporter) -> DemoOutcome:
     audience.stage("subscribing")
     with stream.running(), _Publisher(a.client) as publisher:
         audience.stage(f"reading {FILTER}")
@@ -86,11 +86,11 @@ def _watch(stream: _Stream, a: Ready, seconds: float, audience: Audience) -> Out
         publisher.stop()
         wanted = [row.n for row in map(_row, range(publisher.count)) if row.price >= 90]
         stream.wait_for(len(wanted))
-    return Outcome(publisher.count, wanted, [row.n for row in stream.rows], len(stream.batches))
+    return DemoOutcome(publisher.count, wanted, [row.n for row in stream.rows], len(stream.batches))
 
 
-def _row(number: int) -> Row:
-    return Row(SYMBOLS[number % len(SYMBOLS)], number * 37 % 100, number)
+def _row(number: int) -> QuoteRow:
+    return QuoteRow(SYMBOLS[number % len(SYMBOLS)], number * 37 % 100, number)
 
 
 class _Publisher:
@@ -121,9 +121,9 @@ class _Publisher:
 
 
 class _Stream:
-    def __init__(self, spark: SparkSession, place: Path, brokers: str, audience: Audience) -> None:
+    def __init__(self, spark: SparkSession, place: Path, brokers: str, audience: DemoReporter) -> None:
         register(spark)
-        self.batches: dict[int, list[Row]] = {}
+        self.batches: dict[int, list[QuoteRow]] = {}
         self._audience = audience
         options = {"brokers": brokers, "name": "demo", "filter": FILTER, "split": SPLIT}
         frame = spark.readStream.format(NAME).options(**options).schema("symbol string, price int, n bigint").load()
@@ -132,11 +132,11 @@ class _Stream:
         self._query: StreamingQuery | None = None
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[QuoteRow]:
         return [row for number in sorted(self.batches) for row in self.batches[number]]
 
     def _take(self, frame: DataFrame, number: int) -> None:
-        self.batches[number] = [Row(*row) for row in frame.collect()]
+        self.batches[number] = [QuoteRow(*row) for row in frame.collect()]
         self._audience.batch(number, self.batches[number])
 
     @contextmanager

@@ -24,7 +24,7 @@ BEGINNING: Mapping[str, Any] = {"version": VERSION}
 DIGEST_CHARACTERS = 16
 
 
-class Part(msgspec.Struct, frozen=True):
+class PartitionOffset(msgspec.Struct, frozen=True):
     filter: str
     place: ReadPosition
 
@@ -34,7 +34,7 @@ def digest(share: Share) -> str:
 
 
 def offset_of(shares: Sequence[Share], places: Sequence[ReadPosition]) -> dict[str, Any]:
-    parts = (Part(digest(share), place) for share, place in zip(shares, places, strict=True))
+    parts = (PartitionOffset(digest(share), place) for share, place in zip(shares, places, strict=True))
     return {**BEGINNING, **{str(number): msgspec.to_builtins(part) for number, part in enumerate(parts)}}
 
 
@@ -45,7 +45,7 @@ def places_in(offset: Mapping[str, Any], shares: Sequence[Share]) -> list[ReadPo
     if len(offset) == 1:
         return None
     try:
-        parts = [msgspec.convert(offset[str(number)], Part) for number in range(len(offset) - 1)]
+        parts = [msgspec.convert(offset[str(number)], PartitionOffset) for number in range(len(offset) - 1)]
     except (KeyError, msgspec.ValidationError) as error:
         raise _wrong(f"the checkpoint holds no offset of ours ({error})") from None
     if [part.filter for part in parts] != [digest(share) for share in shares]:

@@ -34,7 +34,7 @@ RECORDED_COLUMNS = (
 TEXTS = sql.MapType(sql.StringType(), sql.StringType())
 
 
-class Seen(NamedTuple):
+class SourceEvent(NamedTuple):
     """An event, and where and when it was recorded, if it was."""
 
     event: Event
@@ -42,7 +42,7 @@ class Seen(NamedTuple):
     at: float = 0.0
 
 
-Getter = Callable[[Seen], Any]
+Getter = Callable[[SourceEvent], Any]
 OWN: Mapping[str, tuple[sql.DataType, Getter]] = {
     "run": (sql.StringType(), lambda seen: seen.run),
     "at": (sql.DoubleType(), lambda seen: seen.at),
@@ -66,20 +66,20 @@ def text_of(value: Value) -> str:
             return str(value)
 
 
-class Table:
+class RowSchema:
     """What a schema asks for. Raises SettingsError at a column that no attribute can fill."""
 
     def __init__(self, schema: sql.StructType) -> None:
         self._getters = [_getter(field) for field in schema.fields]
         self._schema: pa.Schema = to_arrow_schema(schema)
 
-    def batches(self, seen: Iterable[Seen]) -> Iterator[pa.RecordBatch]:
+    def batches(self, seen: Iterable[SourceEvent]) -> Iterator[pa.RecordBatch]:
         """The same rows in the same order, some thousands at a time."""
         rows = iter(seen)
         while some := list(islice(rows, ROWS_PER_BATCH)):
             yield self._batch(some)
 
-    def _batch(self, seen: list[Seen]) -> pa.RecordBatch:
+    def _batch(self, seen: list[SourceEvent]) -> pa.RecordBatch:
         import pyarrow as pa  # noqa: PLC0415 not before a worker has rows for it
 
         columns = [
@@ -105,7 +105,7 @@ def _is_same(given: sql.DataType, own: sql.DataType) -> bool:
 
 
 def _attribute(name: str, kind: sql.DataType, accept: Callable[[Value, sql.DataType], Any]) -> Getter:
-    def get(seen: Seen) -> Any:
+    def get(seen: SourceEvent) -> Any:
         value = seen.event.attributes.get(name)
         return None if value is None else accept(value, kind)
 

@@ -23,8 +23,8 @@ from pleach.client.publish_once import publish_once
 from pleach.client.visit import Identity
 from pleach.core.events.event import Event, EventId
 from pleach.errors import SettingsError
-from pleach.spark.source.drafts import Draft, Drafts
 from pleach.spark.source.options import FORMAT, SinkOptions
+from pleach.spark.source.row_events import Drafts, RowEvent
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +76,7 @@ class BatchSink(DataSourceArrowWriter):
         return WriterCommitMessage()
 
 
-def _numbered(drafts: list[Draft], who: Identity) -> list[Event]:
+def _numbered(drafts: list[RowEvent], who: Identity) -> list[Event]:
     return [
         Event(EventId(who.name, who.epoch, number), draft.attributes, draft.payload)
         for number, draft in enumerate(drafts, 1)

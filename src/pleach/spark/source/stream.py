@@ -24,7 +24,7 @@ from pleach.client.reader import Reader, ReadPosition
 from pleach.errors import ConnectError
 from pleach.spark.source.offsets import BEGINNING, is_same_session, offset_of, places_in
 from pleach.spark.source.options import Share, StreamOptions
-from pleach.spark.source.rows import Seen, Table
+from pleach.spark.source.rows import RowSchema, SourceEvent
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,7 @@ class Range(InputPartition):
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: StreamOptions, schema: StructType) -> None:
-        Table(schema)  # so that a column that cannot be filled is named at once
+        RowSchema(schema)  # so that a column that cannot be filled is named at once
         self._options = options
         self._schema = schema
         self._begun: list[ReadPosition] | None = None
@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Range)
         place, reader = partition.place, self._reader(partition.share)
         events = (event for run in reader.events(place, partition.after, place.at) for event in run)
-        return Table(self._schema).batches(Seen(event) for event in events)
+        return RowSchema(self._schema).batches(SourceEvent(event) for event in events)
 
 
 def _after(before: ReadPosition | None, place: ReadPosition) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from pleach.core.overlay.coloured import broker, holding
 from pleach.core.overlay.coloured.holding import Holding, Released
-from pleach.scenario.stabilising import check_stabilising
+from pleach.scenario.stabilise_settings import check_stabilising
 from pleach.sim.run import ScenarioRun
 from pleach.trace import judge
 from support.overlay.coloured import coloured_networks

@@ -15,9 +15,9 @@ from pleach.core.overlay.coloured.bounds import (
     stabilisation,
 )
 from pleach.errors import ColouringError, ScenarioError
-from pleach.scenario.colouring import colouring_of
+from pleach.scenario.coloured_settings import colouring_of
 from pleach.scenario.load import parse_scenario
-from pleach.scenario.stabilising import flight_of, stabilisation_of
+from pleach.scenario.stabilise_settings import flight_of, stabilisation_of
 
 GIVEN = ColouredConfig(period=2.0, refresh=0.5, low=0.01, high=0.05, height=4, group=("a", "b"))
 

@@ -14,7 +14,7 @@ from pleach.core.overlay.coloured.keeper import ChildState, ColouredPhase, Keepe
 from pleach.core.overlay.coloured.planes import Plane
 from pleach.errors import ProtocolError
 from pleach.faults.coloured_damage import COLOURED_PARTS
-from pleach.scenario.colouring import colouring_of
+from pleach.scenario.coloured_settings import colouring_of
 from pleach.scenario.steps import Corrupt
 from pleach.sim.run import ScenarioRun
 from support.overlay.coloured import coloured_networks

@@ -15,7 +15,7 @@ from pleach.core.overlay.coloured.bounds import (
 )
 from pleach.core.overlay.coloured.broker import ColouredBroker
 from pleach.core.overlay.coloured.keeper import ChildState, Keeper
-from pleach.scenario.colouring import colouring_of
+from pleach.scenario.coloured_settings import colouring_of
 from pleach.sim.run import ScenarioRun
 from support.overlay.coloured.coloured_networks import flaws_of_tree, with_period
 from support.overlay.coloured.small_networks import client, directed, noted, violations

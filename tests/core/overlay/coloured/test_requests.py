@@ -15,7 +15,7 @@ from pleach.core.messages import (
     RequestRemove,
     RequestSwap,
 )
-from pleach.core.overlay.coloured.guests import TURNS_MAX, Guests
+from pleach.core.overlay.coloured.client_handover import TURNS_MAX, ClientHandover
 from pleach.core.overlay.coloured.requests import ROUNDS_MAX, RequestTurn, TreeRequests
 from pleach.sim.run import ScenarioRun
 from support.overlay.coloured.coloured_networks import flaws_of_tree
@@ -128,7 +128,7 @@ def test_clients_of_who_leaves_go_to_its_parent(ordering, slow):
 
 
 def test_nobody_waits_for_a_farewell_for_ever():
-    guests = Guests()
+    guests = ClientHandover()
     assert guests.announce("c")
     assert not guests.announce("c")
     assert guests.keeps("c", Attach())

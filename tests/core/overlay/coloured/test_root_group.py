@@ -7,7 +7,7 @@ import pytest
 from pleach.core.messages import ColourStage, JoinTree
 from pleach.core.overlay.coloured.bounds import stabilisation
 from pleach.core.overlay.coloured.keeper import ColouredPhase
-from pleach.scenario.colouring import colouring_of
+from pleach.scenario.coloured_settings import colouring_of
 from pleach.scenario.steps import Crash, Cut, Heal, Restart
 from pleach.sim.run import ScenarioRun
 from support.overlay.coloured.coloured_networks import SETTINGS, flaws_of_tree, judge_failing, network

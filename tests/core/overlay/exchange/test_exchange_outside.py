@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pleach.lab.exchanges import cycle_of
+from pleach.lab.exchanges.workload import cycle_of
 from pleach.scenario.model import Ordering, Routing
 from support.overlay.exchange.exchange_networks import COMPOSED, PROTOCOLS, Cycles, entries_outside, exchanged, steady
 from support.thorough import FACTOR

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from pleach.lab.exchanges import cycle_of, exchange_of
-from pleach.lab.table1 import Row
+from pleach.lab.exchanges.table1 import ProtocolRow
+from pleach.lab.exchanges.workload import cycle_of, exchange_of
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 from support.overlay.exchange.exchange_networks import FLAT, PROTOCOLS, Cycles, network
@@ -37,8 +37,8 @@ def test_a_promise_that_is_not_kept_is_seen(rule):
     once = Counter({rule: 1})
     forgiven = {Ordering.NONE: (Rule.FIFO, Rule.CAUSAL), Ordering.FIFO: (Rule.CAUSAL,), Ordering.CAUSAL: ()}
     for ordering, rules in forgiven.items():
-        assert bool(unkept(once, Row("advanced-coordinated", ordering))) == (rule not in rules)
-        assert not unkept(once, Row("strawman", ordering))
+        assert bool(unkept(once, ProtocolRow("advanced-coordinated", ordering))) == (rule not in rules)
+        assert not unkept(once, ProtocolRow("strawman", ordering))
 
 
 def test_seeds_in_a_row_go_through_everything():

@@ -16,10 +16,10 @@ from pleach.core.overlay.coloured.bounds import ColouredConfig, period_min, stab
 from pleach.core.overlay.coloured.broker import ColouredBroker
 from pleach.core.overlay.coloured.keeper import ColouredPhase
 from pleach.core.overlay.coloured.trees import NOBODY, height
-from pleach.scenario.assemble import tree_of
-from pleach.scenario.colouring import colouring_of
+from pleach.scenario.coloured_settings import colouring_of
+from pleach.scenario.machines import tree_of
 from pleach.scenario.model import Ordering, Routing, Scenario, Stabilise, Stabiliser
-from pleach.scenario.stabilising import check_stabilising
+from pleach.scenario.stabilise_settings import check_stabilising
 from pleach.scenario.steps import AddBroker, Corrupt, Exchange, Garble, RemoveBroker, Step, Swap
 from pleach.scenario.values import Span
 from pleach.sim.links import SimLink

@@ -19,7 +19,7 @@ import msgspec
 from pleach.core.broker import Broker
 from pleach.core.messages import Node
 from pleach.core.overlay.plans import Topology
-from pleach.lab.exchanges import cycle_of, exchange_of
+from pleach.lab.exchanges.workload import cycle_of, exchange_of
 from pleach.scenario.model import Ordering, Routing, Scenario, ScenarioClient
 from pleach.scenario.steps import Crash, Cut, Drain, Exchange, Heal, Restart, Step
 from pleach.trace import Record, RecordKind, Rule, Verdict

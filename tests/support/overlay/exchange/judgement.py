@@ -1,7 +1,8 @@
 """One seed of one exchange protocol, and everything that the protocol promises of it.
 
 Every protocol leaves a tree with tables that agree, in which everything reaches everyone. What it promises beyond that
-stands in `pleach.lab.promises`. Seeds in a row go through all ways to route but hierarchical ones, and all orders.
+stands in `pleach.lab.exchanges.promises`. Consecutive seeds go through all
+orders and all routing policies but hierarchical ones.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pleach.lab.promises import Promise, promised
-from pleach.lab.table1 import Row
+from pleach.lab.exchanges.promises import Promise, promised
+from pleach.lab.exchanges.table1 import ProtocolRow
 from pleach.scenario.model import Ordering
 from pleach.trace import Rule
 from support.contract.networks import BY_NAME, Combination
@@ -47,8 +48,8 @@ class Trial:
         return f"{self.protocol}/{self.ordering}"
 
     @property
-    def row(self) -> Row:
-        return Row(self.protocol, self.ordering)
+    def row(self) -> ProtocolRow:
+        return ProtocolRow(self.protocol, self.ordering)
 
 
 @dataclass
@@ -87,7 +88,7 @@ def judge_exchange(seed: int, trial: Trial) -> Judgement:
     return judgement
 
 
-def unkept(broken: Counter[Rule], row: Row) -> list[str]:
+def unkept(broken: Counter[Rule], row: ProtocolRow) -> list[str]:
     promises = [p for p in RULES if p in promised(row) and (row.protocol, p) not in REFUTED]
     return [f"promised: {p.name}; {RULES[p]}: {broken[RULES[p]]} times" for p in promises if broken[RULES[p]]]
 

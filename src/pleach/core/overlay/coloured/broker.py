@@ -51,7 +51,7 @@ from pleach.core.messages import (
     unpack,
 )
 from pleach.core.overlay.coloured.bounds import ColouredConfig
-from pleach.core.overlay.coloured.guests import Guests, GuestsState
+from pleach.core.overlay.coloured.client_handover import ClientHandover, HandoverState
 from pleach.core.overlay.coloured.holding import Holding, HoldingState, Order
 from pleach.core.overlay.coloured.keeper import ColouredPhase, Keeper, KeeperReaction, KeeperState
 from pleach.core.overlay.coloured.planes import Planes, PlanesState
@@ -71,7 +71,7 @@ class ColouredState(msgspec.Struct, frozen=True, array_like=True):
     planes: PlanesState
     keeper: KeeperState
     holding: HoldingState
-    guests: GuestsState
+    guests: HandoverState
     early: list[tuple[Node, Coloured]]
 
 
@@ -94,7 +94,7 @@ class ColouredBroker:
         phase = ColouredPhase.ROOT if is_first else ColouredPhase.OUTSIDE if parent is None else ColouredPhase.MEMBER
         self._keeper = Keeper(name, colouring, self._planes, phase)
         self._holding = Holding(order)
-        self._guests = Guests()
+        self._guests = ClientHandover()
         self._early: list[tuple[Node, Coloured]] = []
         self._links: set[Node] = set()  # to other brokers, open at this end
 

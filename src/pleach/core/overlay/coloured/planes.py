@@ -30,10 +30,10 @@ from pleach.core.messages import (
     PubSub,
     Settle,
 )
-from pleach.core.routing.captured import RouterState
 from pleach.core.routing.clients import ClientState, ClientTable
-from pleach.core.routing.relays import UNANSWERED
+from pleach.core.routing.renewal_relay import UNANSWERED
 from pleach.core.routing.router import Router, RoutingConfig
+from pleach.core.routing.snapshot import RouterState
 
 COLOURS: Final = 3
 

@@ -10,7 +10,7 @@ from pleach.core.effects import Send
 from pleach.core.messages import EVENTS_TO_BROKERS, Forward, Install, Mark, Marked, Node, RelayRouting, Withdraw
 from pleach.core.overlay.exchange.cycle import Cycle
 from pleach.core.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
-from pleach.core.routing.relays import UNANSWERED
+from pleach.core.routing.renewal_relay import UNANSWERED
 
 
 class CyclePlace(msgspec.Struct):

@@ -41,7 +41,7 @@ from pleach.core.overlay.retries import Retries
 from pleach.core.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
 from pleach.core.routing.clients import owner
 from pleach.core.routing.entries import Entry
-from pleach.core.routing.waits import Ticket
+from pleach.core.routing.pending_acks import Ticket
 
 RETRY: Final = "membership:retry:"
 

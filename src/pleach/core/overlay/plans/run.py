@@ -1,17 +1,15 @@
-"""Carrying a plan out: which steps may start now, and what came of it. A pure machine; a driver talks to the brokers.
+"""Execution of a plan: which steps may start now, and what came of each. A pure machine; a driver asks the brokers.
 
     WAITING ──started──▶ RUNNING ──done──▶ DONE
-       ▲                    │ ├──refused, for good, or once too often──▶ REFUSED
-       └──refused, for now──┘ └──unanswered──▶ UNKNOWN ──a late answer──▶ as if it had come in time
+                            ├──refused──▶ REFUSED
+                            └──unanswered──▶ UNKNOWN ──a late answer──▶ DONE or REFUSED
 
-Rule 1: a step starts only when all that it depends on are done. Steps that share a broker depend on each other, so that
-        no two of them ever run at the same time.
-Rule 2: after a step that is refused or unknown, what depends on it is not started; all else goes on.
-Rule 3: a step that was refused for now waits before it starts again, longer each time, and not as long as another one
-        that met the same obstacle (S1 §4.4.2: else both meet again). The delay follows from its name and the attempt.
+Rule 1: a step starts only when all steps that it depends on are done. Steps that share a broker depend on each other,
+        so no two of them ever run at the same time.
+Rule 2: after a step that is refused or unknown, the steps that depend on it are not started; all others are.
+Rule 3: a refused step is final. Brokers retry by themselves while another broker is busy (core/overlay/retries.py).
 
-The driver starts everything in `startable(now)` and says `started`, reports each answer, waits for an answer or until
-`next_start`, whichever is first, and ends when the run `is_over`.
+The driver starts every operation in `startable()`, reports `started` and each answer, and ends when the run `is_over`.
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
-from zlib import crc32
 
 from pleach.core.messages import Node
 from pleach.core.overlay.plans.outcome import PlanOutcome, PlanPhase, Unfinished
@@ -27,28 +24,22 @@ from pleach.core.overlay.plans.plan import Plan
 from pleach.core.overlay.plans.steps import Step, apply
 from pleach.errors import PlanError, PlanRunError
 
-NAME_CHARACTERS_MAX = 32  # it travels in every message of every operation
-ATTEMPTS_MAX = 10
-DELAY_SECONDS_MIN = 0.05
-DELAY_SECONDS_MAX = 5.0
+NAME_CHARACTERS_MAX = 32  # every message of every operation carries the name
 
 
 class StepAnswer(StrEnum):
     STARTED = "started"
     DONE = "done"
-    RETRY = "refused for now"
-    REFUSED = "refused for good"
+    REFUSED = "refused"
     UNANSWERED = "unanswered"
 
 
 TRANSITIONS = {
     (PlanPhase.WAITING, StepAnswer.STARTED): PlanPhase.RUNNING,
     (PlanPhase.RUNNING, StepAnswer.DONE): PlanPhase.DONE,
-    (PlanPhase.RUNNING, StepAnswer.RETRY): PlanPhase.WAITING,
     (PlanPhase.RUNNING, StepAnswer.REFUSED): PlanPhase.REFUSED,
     (PlanPhase.RUNNING, StepAnswer.UNANSWERED): PlanPhase.UNKNOWN,
     (PlanPhase.UNKNOWN, StepAnswer.DONE): PlanPhase.DONE,
-    (PlanPhase.UNKNOWN, StepAnswer.RETRY): PlanPhase.WAITING,
     (PlanPhase.UNKNOWN, StepAnswer.REFUSED): PlanPhase.REFUSED,
 }
 
@@ -61,55 +52,35 @@ class PlannedOperation(NamedTuple):
     brokers: tuple[Node, ...]
 
 
-def delay_seconds(operation: str, attempt: int) -> float:
-    """How long to wait after this many attempts: doubled each time, spread over half to all of it by name."""
-    longest = min(DELAY_SECONDS_MAX, DELAY_SECONDS_MIN * 2.0**attempt)
-    return longest * (0.5 + crc32(f"{operation}/{attempt}".encode()) / 2.0**33)
-
-
 class PlanRun:
-    def __init__(self, plan: Plan, name: str, *, attempts_max: int = ATTEMPTS_MAX) -> None:
+    def __init__(self, plan: Plan, name: str) -> None:
         if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable() or " " in name:
             wanted = f"1 to {NAME_CHARACTERS_MAX} printable characters without blanks"
             raise PlanError(f"{name[:40]!r} is no name for a run of a plan; {wanted}")
-        if attempts_max < 1:
-            raise PlanError(f"{attempts_max} attempts are none at all; allow at least one")
         self.plan = plan
         self.name = name
-        self._attempts_max = attempts_max
         self._phases = [PlanPhase.WAITING] * len(plan.steps)
-        self._attempts = [0] * len(plan.steps)
-        self._not_before = [0.0] * len(plan.steps)
         self._reasons = [""] * len(plan.steps)
-        self._stopped = ""
         self._index = {self.operation(index): index for index in range(len(plan.steps))}
 
     def operation(self, index: int) -> str:
         return f"{self.name}.{index + 1}"
 
-    # What to do ------------------------------------------------------------------------------------------------
+    # Steps that may start --------------------------------------------------------------------------------------
 
-    def startable(self, now: float) -> list[PlannedOperation]:
-        """What may start at this moment, all of it at once."""
+    def startable(self) -> list[PlannedOperation]:
+        """The steps that may start now, all at once."""
         return [
             PlannedOperation(self.operation(index), self.plan.steps[index], self.plan.touched[index])
             for index in self._free()
-            if self._not_before[index] <= now
         ]
-
-    def next_start(self) -> float | None:
-        """When the next step may start; None where that depends on answers, or nothing is left to start."""
-        return min((self._not_before[index] for index in self._free()), default=None)
 
     @property
     def is_over(self) -> bool:
-        """Nothing runs, and nothing can start any more."""
+        """No step runs, and none can start any more."""
         return PlanPhase.RUNNING not in self._phases and next(self._free(), None) is None
 
     def _free(self) -> Iterator[int]:
-        """Steps that wait for nothing but their time."""
-        if self._stopped:
-            return
         for index, phase in enumerate(self._phases):
             if phase is PlanPhase.WAITING and not self._waits_for(index):
                 yield index
@@ -117,52 +88,42 @@ class PlanRun:
     def _waits_for(self, index: int) -> list[int]:
         return [other for other in self.plan.dependencies[index] if self._phases[other] is not PlanPhase.DONE]
 
-    # What has happened -----------------------------------------------------------------------------------------
+    # Answers ---------------------------------------------------------------------------------------------------
 
     def started(self, operation: str) -> None:
         index = self._known(operation, StepAnswer.STARTED)
         if waits := self._waits_for(index):
             raise PlanRunError(operation, StepAnswer.STARTED, f"it waits for {self._named(waits)}")
-        self._tell(index, StepAnswer.STARTED)
-        self._attempts[index] += 1
+        self._tell(operation, StepAnswer.STARTED)
 
     def done(self, operation: str) -> None:
-        self._tell(self._known(operation, StepAnswer.DONE), StepAnswer.DONE)
+        self._tell(operation, StepAnswer.DONE)
 
-    def refused(self, operation: str, reason: str, *, retry: bool, now: float) -> None:
-        """Nothing has changed by it. `retry`: the obstacle may pass, such as a broker that was busy."""
-        index = self._known(operation, StepAnswer.REFUSED)
-        attempts = self._attempts[index]
-        again = retry and attempts < self._attempts_max and not self._stopped
-        self._tell(index, StepAnswer.RETRY if again else StepAnswer.REFUSED)
-        self._reasons[index] = f"{reason} ({attempts} attempts)" if attempts > 1 else reason
-        self._not_before[index] = now + delay_seconds(operation, attempts)
+    def refused(self, operation: str, reason: str) -> None:
+        """The step has changed nothing, and will not be tried again."""
+        self._tell(operation, StepAnswer.REFUSED, reason)
 
     def unanswered(self, operation: str, reason: str) -> None:
-        """Nobody knows whether it has happened. An answer that comes later is still welcome."""
-        index = self._known(operation, StepAnswer.UNANSWERED)
-        self._tell(index, StepAnswer.UNANSWERED)
-        self._reasons[index] = reason
+        """Nobody knows whether the step has happened. A later answer is still accepted."""
+        self._tell(operation, StepAnswer.UNANSWERED, reason)
 
-    def stop(self, reason: str) -> None:
-        """Start nothing more; what runs comes to its end."""
-        self._stopped = reason
-
-    def _known(self, operation: str, told: StepAnswer) -> int:
+    def _known(self, operation: str, answer: StepAnswer) -> int:
         if operation not in self._index:
-            raise PlanRunError(operation, told, f"operations of this run are {self.name}.1 to .{len(self._index)}")
+            raise PlanRunError(operation, answer, f"operations of this run are {self.name}.1 to .{len(self._index)}")
         return self._index[operation]
 
-    def _tell(self, index: int, told: StepAnswer) -> None:
+    def _tell(self, operation: str, answer: StepAnswer, reason: str = "") -> None:
+        index = self._known(operation, answer)
         phase = self._phases[index]
-        if (phase, told) not in TRANSITIONS:
-            raise PlanRunError(self.operation(index), told, f"it is {phase}")
-        self._phases[index] = TRANSITIONS[phase, told]
+        if (phase, answer) not in TRANSITIONS:
+            raise PlanRunError(operation, answer, f"it is {phase}")
+        self._phases[index] = TRANSITIONS[phase, answer]
+        self._reasons[index] = reason
 
-    # What came of it -------------------------------------------------------------------------------------------
+    # Outcome ---------------------------------------------------------------------------------------------------
 
     def outcome(self) -> PlanOutcome:
-        """How things stand; for good once the run is over."""
+        """The present state of the plan; final once the run is over."""
         reached = self.plan.start
         unfinished = []
         for index, step in enumerate(self.plan.steps):
@@ -174,11 +135,9 @@ class PlanRun:
         return PlanOutcome(self.plan, reached, tuple(unfinished))
 
     def _why(self, index: int) -> str:
-        if self._phases[index] is not PlanPhase.WAITING:
-            return self._reasons[index]
-        if waits := self._waits_for(index):
+        if self._phases[index] is PlanPhase.WAITING and (waits := self._waits_for(index)):
             return f"waits for {self._named(waits)}"
-        return self._stopped or self._reasons[index]
+        return self._reasons[index]
 
     def _named(self, indexes: list[int]) -> str:
         return ", ".join(map(self.operation, indexes))

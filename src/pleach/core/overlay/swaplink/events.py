@@ -23,7 +23,7 @@ import msgspec
 from pleach.core.effects import Send
 from pleach.core.messages import Forward, Install, Mark, Marked, Node, Publish, PublishRefused, Withdraw
 from pleach.core.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
-from pleach.core.routing.relays import UNANSWERED
+from pleach.core.routing.renewal_relay import UNANSWERED
 
 
 class SwapRole(IntEnum):

@@ -1,0 +1,115 @@
+"""Pleach itself: broker processes, and the client library."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from pleach.bench.systems.processes import LOOPBACK, read_line, server
+from pleach.bench.systems.system import (
+    FILTERS,
+    TOPIC,
+    Addresses,
+    Case,
+    ReceiveMeter,
+    SendSchedule,
+    Starter,
+    WorkerTask,
+    payload,
+)
+from pleach.client.client import Client
+from pleach.client.connect import connect
+from pleach.core.events.event import Event, EventId, Value
+from pleach.harness.network import Ready
+from pleach.net.loops import run_loop
+
+WINDOW = 1_024  # events that may wait for their confirmation: the publisher is measured, not its patience
+BROKERS = ("a", "b", "c")
+
+
+class Pleach:
+    def __init__(self, *, durable: bool = False) -> None:
+        self.name = "Pleach, durable" if durable else "Pleach, in memory"
+        self.cases = (Case.ONE, Case.CHAIN) if durable else tuple(Case)
+        self.pace = 0.5 if durable else 1.0
+        self._is_durable = durable
+
+    def missing(self) -> str:
+        return ""
+
+    @contextmanager
+    def serve(self, case: Case, directory: Path) -> Iterator[Addresses]:
+        names = BROKERS if case is Case.CHAIN else BROKERS[:1]
+        with ExitStack() as stack:
+            brokers: list[Ready] = []
+            for number, name in enumerate(names):
+                neighbours = ["--neighbour", names[number + 1]] if number + 1 < len(names) else []
+                neighbours += ["--peer", f"{brokers[-1].name}={brokers[-1].peer}"] if brokers else []
+                command = [*self._command(name, directory), *neighbours]
+                process = stack.enter_context(server(command, directory / f"{name}.log"))
+                brokers.append(msgspec.json.decode(read_line(process, f"broker {name}"), type=Ready))
+            yield Addresses(brokers[0].client, brokers[-1].client)
+
+    def _command(self, name: str, directory: Path) -> list[str]:
+        command = [sys.executable, "-m", "pleach", "broker", "--name", name]
+        for door in ("client", "peer", "admin"):
+            command += [f"--{door}-listen", f"{LOOPBACK}:0"]
+        return [*command, "--data-dir", str(directory / name)] if self._is_durable else command
+
+    def publish(self, task: WorkerTask, start: Starter) -> None:
+        run_loop(_publish(task, start))
+
+    def subscribe(self, task: WorkerTask, meter: ReceiveMeter) -> None:
+        run_loop(_subscribe(task, meter))
+
+
+async def _publish(task: WorkerTask, start: Starter) -> None:
+    async with connect(task.address, name="publisher", window=WINDOW) as client:
+        for events in task.phases:
+            start()
+            last = await (
+                _publish_at_rate(client, task.rate, events) if task.rate else _publish_all(client, task, events)
+            )
+            await last
+
+
+async def _publish_all(client: Client, task: WorkerTask, events: int) -> asyncio.Future[EventId]:
+    """Returns the last confirmation that is to come."""
+    body = payload()
+    for number in range(events):
+        attributes: dict[str, Value] = {"topic": TOPIC}
+        if task.case is Case.FILTERS:  # no two events alike: each is matched
+            attributes |= {"key": number % FILTERS, "number": number}
+        last = await client.publish_windowed(attributes, body)
+    return last
+
+
+async def _publish_at_rate(client: Client, rate: int, events: int) -> asyncio.Future[EventId]:
+    schedule = SendSchedule(rate)
+    for _ in range(events):
+        last = await client.publish_windowed({"topic": TOPIC}, payload())
+        await asyncio.sleep(schedule.seconds_left())
+    return last
+
+
+async def _subscribe(task: WorkerTask, meter: ReceiveMeter) -> None:
+    done = asyncio.Event()
+
+    def on_event(event: Event) -> None:
+        if meter.note(event.payload):
+            done.set()
+
+    filters = [f"topic = '{TOPIC}'"]
+    if task.case is Case.FILTERS:
+        filters = [f"topic = '{TOPIC}' AND key = {key}" for key in range(FILTERS)]
+    async with AsyncExitStack() as stack:
+        for number in range(task.subscribers):
+            client = await stack.enter_async_context(connect(task.address, name=f"subscriber{number}"))
+            await asyncio.gather(*(client.subscribe(wanted, callback=on_event) for wanted in filters))
+        meter.ready()
+        await done.wait()

@@ -1,0 +1,108 @@
+"""Events that only pass through a broker, a run at a time: where each goes, remembered by its encoded attributes.
+
+Events tend to come again with the attributes of former ones (a topic, a symbol); the answer is then the same as long as
+nobody subscribes, attaches or connects, and needs neither decoding, nor checking, nor matching. Whoever changes what
+the answers rest on calls `forget`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pleach.core.effects import Passed, Send
+from pleach.core.events.event import EVENT_BYTES_MAX, EventId, check_attributes, check_id
+from pleach.core.messages import Node, Published
+from pleach.core.messages.runs import Glimpse, Span
+from pleach.core.routing.clients import ClientTable, Receivers
+from pleach.errors import EventError
+
+ROUTES_MAX = 8_192  # remembered, over all senders
+KEY_BYTES_MAX = 256  # of attributes that are remembered
+
+_decode_attributes = msgspec.msgpack.Decoder(dict[str, Any]).decode
+
+
+class _Route(NamedTuple):
+    receivers: Receivers
+    payload_bytes_max: int  # what an event with these attributes has room for
+
+
+class RunForwarding:
+    def __init__(self, sessions: ClientTable) -> None:
+        self._sessions = sessions
+        self._routes: dict[Node, dict[bytes, _Route]] = {}  # by sender, then by attributes
+        self._count = 0
+        self._known: dict[Receivers, Receivers] = {}  # one object for all that are equal: `is` tells them apart
+
+    def forget(self) -> None:
+        if self._routes:
+            self._routes.clear()
+            self._known.clear()
+            self._count = 0
+
+    def forwarded(self, neighbour: Node, glimpses: Sequence[Glimpse]) -> Passed:
+        """Events from a neighbour; raises EventError where one is none."""
+        return Passed(self._spans(neighbour, glimpses), [])
+
+    def published(self, client: Node, glimpses: Sequence[Glimpse]) -> Passed | None:
+        """Events of a client that is attached; None where one of them may have to be refused."""
+        publisher, incarnation, first = glimpses[0].id
+        last = EventId(publisher, incarnation, first + len(glimpses) - 1)
+        if publisher != client:
+            return None
+        for sequence, glimpse in enumerate(glimpses, first):
+            if glimpse.id != (publisher, incarnation, sequence):
+                return None
+        try:
+            check_id(EventId(publisher, incarnation, first))
+            check_id(last)
+            spans = self._spans(client, glimpses)
+        except EventError:
+            return None
+        return Passed(spans, [Send(client, Published(last, len(glimpses)))])
+
+    def _spans(self, sender: Node, glimpses: Sequence[Glimpse]) -> list[Span]:
+        routes = self._routes.setdefault(sender, {})
+        spans: list[Span] = []
+        start, current = 0, None
+        for place, glimpse in enumerate(glimpses):
+            key = bytes(glimpse.attributes)
+            receivers, payload_bytes_max = routes.get(key) or self._learn(sender, key)
+            if len(glimpse.payload) > payload_bytes_max:
+                raise EventError(f"event {glimpse.id}: too large")
+            if receivers is not current:
+                if current is not None:
+                    spans += _split(start, place, current, glimpses)
+                start, current = place, receivers
+        if current is not None:
+            spans += _split(start, len(glimpses), current, glimpses)
+        return spans
+
+    def _learn(self, sender: Node, key: bytes) -> _Route:
+        attributes = _decode_attributes(key)
+        payload_bytes_max = EVENT_BYTES_MAX - check_attributes(attributes)
+        if self._count >= ROUTES_MAX or len(self._known) >= ROUTES_MAX:
+            self.forget()
+        receivers = self._sessions.receivers(attributes, sender)
+        route = _Route(self._known.setdefault(receivers, receivers), payload_bytes_max)
+        if len(key) <= KEY_BYTES_MAX:
+            self._routes.setdefault(sender, {})[key] = route
+            self._count += 1
+        return route
+
+
+def _split(start: int, end: int, receivers: Receivers, glimpses: Sequence[Glimpse]) -> Iterator[Span]:
+    """One span, or several where some of the events are of a client that would get them and does not want its own."""
+    neighbours, clients, not_own = receivers
+    if not not_own:
+        yield Span(start, end, neighbours, clients)
+        return
+    publishers = (glimpse.id[0] for glimpse in glimpses[start:end])
+    for unwilling, stretch in groupby(publisher if publisher in not_own else None for publisher in publishers):
+        count = len(list(stretch))
+        yield Span(start, start + count, neighbours, receivers.clients_but(unwilling))
+        start += count

@@ -1,0 +1,1 @@
+"""Measurements that the papers do not have."""

@@ -1,0 +1,1 @@
+"""One exchange of a link under load, for every protocol: the measured Table I, and SwapLink against the cycle."""

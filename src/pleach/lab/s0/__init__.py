@@ -1,0 +1,1 @@
+"""S0 §VI: what the overlay primitives cost."""

@@ -1,0 +1,1 @@
+"""S1: chapters 3 (filtering), 4 (exchanging a link) and 5 (improving the tree)."""

@@ -1,0 +1,1 @@
+"""S1 §4.4: advanced coordinated reconfiguration against the strawman."""

@@ -1,0 +1,1 @@
+"""S1 §5.6: heuristics that improve the tree, measured with `lab/improve`."""

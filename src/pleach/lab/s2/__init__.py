@@ -1,0 +1,1 @@
+"""S2 §5: the reconfiguration path."""

@@ -1,0 +1,1 @@
+"""S3 §4, §5: a tree kept by a ring."""

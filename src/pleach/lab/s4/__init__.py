@@ -1,0 +1,1 @@
+"""S4 §5: client movement."""

@@ -1,0 +1,122 @@
+"""Crashes and restarts of brokers in a simulated run, and the settings of links.
+
+Every step of a broker is committed, so its disk holds its whole state when it crashes. A broker that crashes for good
+without [heal] is *abandoned*: links to it lose what is sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pleach.core.messages import Node
+from pleach.scenario import steps
+from pleach.scenario.machines import make_machine, tree_of
+from pleach.scenario.stabilise_settings import fault_detail
+from pleach.sim.links import SimLink
+from pleach.trace import NETWORK, RecordKind
+
+if TYPE_CHECKING:
+    from pleach.sim.run import ScenarioRun
+
+LOSES_ALL = 2.0  # above any draw
+
+
+class SimOutages:
+    def __init__(self, run: ScenarioRun) -> None:
+        self.disks: dict[Node, bytes] = {}  # states of brokers that are down
+        self._run = run
+        self._abandoned: dict[Node, None] = {}
+        self._backups: dict[tuple[Node, float], bytes] = {}
+        self._latencies = run.scenario.latency.by_link()
+        self._losses = run.scenario.loss.by_link()
+
+    def is_down(self, broker: Node) -> bool:
+        healing = self._run.healing
+        return broker in self.disks or (healing is not None and healing.is_dead(broker))
+
+    # Links ---------------------------------------------------------------------------------------------------
+
+    def configure(self, link: SimLink) -> None:
+        """Give a new link the latency and the loss that the scenario has for it."""
+        ends, scenario = (link.sender, link.receiver), self._run.scenario
+        latency = self._latencies.get(ends, scenario.latency.default)
+        link.set_latency((latency.low, latency.high))
+        link.loss = LOSES_ALL if link.receiver in self._abandoned else self._losses.get(ends, scenario.loss.default)
+
+    def change_link(self, step: steps.Cut | steps.Heal | steps.Slow, ends: tuple[Node, Node]) -> None:
+        run, sim = self._run, self._run.sim
+        if not sim.has_link(*ends):
+            run.refuse(step, f"there is no link {ends[0]}-{ends[1]}")
+            return
+        detail = run.faults.outage(str(type(step).__struct_config__.tag))
+        run.record(RecordKind.FAULT, NETWORK, peer="-".join(ends), detail=detail)
+        match step:
+            case steps.Cut():
+                sim.cut(*ends)
+            case steps.Heal():
+                sim.heal(*ends)
+            case steps.Slow(latency=latency):
+                for link in sim.links_between(*ends):
+                    link.set_latency((latency.low, latency.high))
+
+    # Brokers -------------------------------------------------------------------------------------------------
+
+    def take_crash(self, step: steps.Crash) -> None:
+        broker, run = step.broker, self._run
+        if broker not in run.brokers:
+            run.refuse(step, f"there is no broker {broker} any more")
+        elif self.is_down(broker):
+            run.refuse(step, f"broker {broker} is down already")
+        elif step.for_good and run.healing:
+            run.healing.die(broker)
+            run.operations.died(broker)
+        else:
+            self.crash(broker)
+            if step.for_good:
+                self._abandon(broker)
+
+    def take_restart(self, step: steps.Restart) -> None:
+        broker, healing = step.broker, self._run.healing
+        if broker in self.disks:
+            self.restart(step)
+        elif healing and healing.has_died(broker):
+            reason = f"broker {broker} is fenced: its stand-in has a newer epoch; join as a new broker"
+            self._run.refuse(step, reason)
+        else:
+            self._run.refuse(step, f"broker {broker} is not down")
+
+    def crash(self, broker: Node) -> None:
+        run = self._run
+        run.record(RecordKind.FAULT, broker, detail=run.faults.outage("crash"))
+        self.disks[broker] = run.brokers[broker].capture()
+        if run.healing:
+            run.healing.crashed(broker)
+        run.sim.crash(broker)
+
+    def _abandon(self, broker: Node) -> None:
+        self._abandoned[broker] = None
+        for node in (*self._run.brokers, *self._run.clients):
+            for link in self._run.sim.links_between(node, broker)[:1]:
+                self._run.sim.take_in_flight(link)
+                link.loss = LOSES_ALL
+
+    def restart(self, step: steps.Restart) -> None:
+        run, broker, disk = self._run, step.broker, self.disks.pop(step.broker)
+        if step.state_from is None:
+            run.record(RecordKind.FAULT, broker, detail=run.faults.outage("restart"))
+        else:
+            detail = fault_detail(run.scenario, f"restart state_from={step.state_from:g}")
+            run.record(RecordKind.FAULT, broker, detail=detail)
+            disk = self._backups[broker, step.state_from]
+        fresh = make_machine(run.scenario, tree_of(run.scenario), broker)
+        fresh.restore(disk)
+        run.brokers[broker] = fresh
+        run.sim.restart(broker, run.wrapped(fresh))
+        run.sim.perform(broker, fresh.resume(now=run.sim.now))
+        if run.healing:
+            run.healing.restarted(broker)
+
+    def back_up(self, broker: Node, at: float) -> None:
+        """Copy the broker's disk; that of a broker that is down is the one it crashed with."""
+        disk = self.disks[broker] if broker in self.disks else self._run.brokers[broker].capture()
+        self._backups[broker, at] = disk
