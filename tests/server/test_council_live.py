@@ -7,7 +7,7 @@ import pytest
 
 import pleach
 from pleach.core.links.frames import Aside
-from pleach.core.messages import Attach, encode
+from pleach.core.messages import Attach, Bulletin, encode, wire_tag
 from pleach.core.optimise.council_settings import CouncilSettings
 from pleach.core.optimise.distances import PROCESSING_MILLISECONDS
 from pleach.server.council import LOAD_MAX, Load
@@ -75,7 +75,7 @@ def test_a_relay_that_wants_nothing_is_passed_by(tmp_path, is_dry):
     told(story())
 
 
-@pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x92\xa8Bulletin\x01", encode(Attach())])
+@pytest.mark.parametrize("payload", [b"", b"\xc1", bytes([0x92, 0xCC, wire_tag(Bulletin), 1]), encode(Attach())])
 def test_what_is_neither_bulletin_nor_motion_is_ignored(tmp_path, payload):
     async def story():
         async with chain(tmp_path, improve=QUICK, heartbeat=PATIENT) as running:

@@ -1,15 +1,22 @@
 """What strangers, ghosts and slow clients can do to a broker: nothing that the others notice."""
 
 import json
+import math
 import random
 import re
 import signal
 import socket
+import time
 
 import pytest
 
+from pleach.core import messages
 from pleach.core.effects import Observed
+from pleach.core.events.event import Event, EventId
+from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Ack, Bye, ByeReason, Data, FrameReader, Hello, encode_frame
+from pleach.core.messages import Along, Forward, Mark, Marked, Publish, Said, Sent, encode
+from pleach.core.messages.runs import encode_event, encode_run
 from support.live.broker_process import RawClient, address, clients, eventually, processes, pump
 
 EPOCH = 1_700_000_000_000_000_000
@@ -111,6 +118,53 @@ def test_frames_out_of_place_end_that_connection_only(broker):
         answer(broker.ready["client"], hello("v") + encode_frame(Data(7, b"")))
         s.publish(calm=1)
         eventually(lambda: len(s.delivered()) == 1, pumping=[s])
+
+
+@pytest.fixture(scope="module")
+def rebuilding(tmp_path_factory):
+    """A broker that rebuilds its tables, with a neighbour that each test plays itself."""
+    place = tmp_path_factory.mktemp("rebuilding")
+    settings = place / "b.toml"
+    settings.write_text('[stabilise]\nkind = "rebuild"\nrefresh = 0.5\nperiod = 5.0\n')
+    with processes() as start:
+        yield start("b", place, "--neighbour", "a", "--config", settings)
+
+
+ODD_EVENTS = {
+    "a number that is none": Event(EventId("p", 0, 1), {"odd": math.nan}),
+    "a nested map": Event(EventId("p", 0, 1), {"odd": {"odd": 1}}),
+    "a list": Event(EventId("p", 0, 1), {"odd": [1]}),
+    "an id that is none": Event(EventId("p", 0, 0), {"odd": 1}),
+}
+WRAPPED = {
+    "along a tree": lambda event: encode(Along("a", Forward(event))),
+    "marked": lambda event: encode(Marked("1", Mark.FLOOD, "a", Forward(event))),
+    "alone": lambda event: encode(Forward(event)),
+    "in a run": lambda event: encode_run(Forward, 2, 2 * encode_event(event)),
+    "of a client": lambda event: encode(Said("p", Publish(event))),
+    "in a testimony": lambda event: encode(messages.Testimony("a", "x", [], [], [], [Sent(event)])),
+}
+
+
+@pytest.mark.parametrize("wrapped", WRAPPED)
+@pytest.mark.parametrize("odd", ODD_EVENTS)
+def test_an_event_of_a_neighbour_that_is_none_ends_that_connection_only(rebuilding, odd, wrapped):
+    with clients(RawClient("calm", rebuilding)) as (s,):
+        s.do(s.machine.subscribe("all", parse_filter("EXISTS odd"), network_wide=False))
+        eventually(lambda: s.seen(Observed.SUBSCRIBE_ACK), pumping=[s])
+        refused = rebuilding.log().count("EventError")
+        frames = answer(
+            rebuilding.ready["peer"],
+            hello("a", time.time_ns()) + encode_frame(Data(1, WRAPPED[wrapped](ODD_EVENTS[odd]))),
+        )
+        assert isinstance(frames[0], Hello)
+        eventually(lambda: rebuilding.log().count("EventError") == refused + 1, pumping=[s])
+        assert rebuilding.get("/healthz")[0] == 200
+        s.publish(odd=1)
+        eventually(s.delivered, pumping=[s])
+        assert [event.attributes for event in s.delivered()] == [{"odd": 1}]
+        s.do(s.machine.detach())
+        pump(s)
 
 
 def test_a_client_cannot_tell_a_broker_that_it_is_a_ghost(broker):

@@ -10,7 +10,7 @@ from pleach.core.effects import Observed
 from pleach.core.events.language import parse_filter
 from pleach.core.links.frames import Ack, Bye, ByeReason, FrameReader, encode_frame
 from pleach.core.links.session import Session, SessionState
-from pleach.core.messages import Advertise, Subscribe, decode, encode
+from pleach.core.messages import Advertise, Subscribe, decode, encode, wire_tag
 from pleach.net.connection import Connection, Handlers
 from pleach.server.stalled_consumers import SECONDS_MAX, StalledConsumers
 from support.live import hostile
@@ -88,7 +88,7 @@ def test_filters_that_a_client_library_sends_are_read(text):
 )
 def test_a_filter_that_takes_long_to_parse_ends_the_connection(broker, text):
     """One message of 1 KB kept a broker busy for minutes."""
-    data = greeting_of("hostile") + b"".join(raw_messages(["Subscribe", "s", text, True]))
+    data = greeting_of("hostile") + b"".join(raw_messages([wire_tag(Subscribe), "s", text, True]))
     with stranger(broker.ready["client"]) as connection:
         connection.sendall(data)
         while _received(connection):

@@ -50,7 +50,6 @@ UNSAID = {
     "core/overlay/exchange",
     "core/overlay/healing",
     "core/overlay/membership",
-    "core/overlay/swaplink",
     "core/ring",
     "core/routing",
     "core/stabilise",

@@ -23,7 +23,7 @@ from pleach.core.messages import Node
 from pleach.errors import StoreError
 
 FILE = "client.db"
-VERSION = 3
+VERSION = 4
 
 SCHEMA = """
 CREATE TABLE client (name TEXT PRIMARY KEY, broker TEXT NOT NULL, epoch INTEGER NOT NULL, state BLOB NOT NULL,

@@ -1,11 +1,13 @@
-"""One broker: the layers composed into a pure state machine, `handle(sender, message, now) → effects`.
+"""One broker: its layers composed into a pure state machine, `handle(sender, message, now) → effects`.
 
     network driver  ◀─▶  seam (overlay/)  ◀─▶  router (routing/)  ◀─▶  table
                            ▲
-                     protocols: machines, each of which owns the messages of one reconfiguration
+                     machines: one for each protocol, which owns the messages of that protocol
 
-The broker reads no clock, opens no socket and draws no random number. It knows which machine owns which message; what
-a protocol does is written in its own module, and adding one does not touch this file.
+Rule 1: the broker reads no clock, opens no socket and draws no random number.
+Rule 2: each message type has one owner: routing (through the seam), or a machine. Adding a protocol does not touch this
+        file.
+Rule 3: what a machine answers (`Reaction`) is carried out here: its effects first, then what its released links held.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ MachineMaker: TypeAlias = Callable[[BrokerContext], ProtocolMachine]
 
 
 class BrokerState(msgspec.Struct, frozen=True, array_like=True):
-    """All of a broker as plain data: for its disk, for the explorer's hash, for crash tests."""
+    """All of a broker as plain data, for its disk and for the explorer's hash."""
 
     router: RouterState
     clients: dict[Node, ClientState]
@@ -62,9 +64,10 @@ class BrokerState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Broker:
-    """`machines`: makers of the protocols that this broker takes part in. `address`: where it listens for brokers.
+    """`machines`: makers of the protocols that this broker takes part in, besides remote requests and components.
 
-    `make_router`: makes the routing layer, which may keep more than one table. `components`: what it can host, by kind.
+    `address`: where it listens for brokers. `make_router`: makes the routing layer, which may keep more than one table.
+    `components`: what it can host, by kind.
     """
 
     def __init__(
@@ -109,11 +112,11 @@ class Broker:
         return self._context.address
 
     def listens_at(self, address: str, client_address: str, life: int = 0) -> None:
-        """Where other brokers and clients find this one, and which of its lives, in the words of the driver."""
+        """Where other brokers and clients find this one. `life`: counts how often it has started without its memory."""
         self._context.address, self._context.client_address, self._context.life = address, client_address, life
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Sequence[Effect]:
-        """Take in one message; returns what to do about it, in order."""
+        """Handle one message; returns its effects, in order."""
         if message.__class__ is Forward and self.seam.is_idle and sender in self.router.neighbours:
             effects: Sequence[Effect] = self.sessions.forward(message, sender)
         else:
@@ -136,7 +139,7 @@ class Broker:
         return self._settle(machine.handle(sender, message, now=now), now)
 
     def handle_run(self, sender: Node, run: Run) -> Passed | None:
-        """Events that only pass through, as `handle` for each; None where that is not all there is to them."""
+        """As `handle` for each event of a run that is only passed on; None where more is to be done."""
         if not self.seam.is_idle or self.hosting.is_waiting:
             return None
         passed: Passed | None = None
@@ -147,21 +150,21 @@ class Broker:
         return None if self._residents and passed and self._is_for_residents(passed) else passed
 
     def handle_timer(self, name: str, *, now: float) -> Sequence[Effect]:
-        """A timer is due; the name of the machine that set it stands before the first colon."""
+        """A timer is due. Its name begins with that of the machine that set it, and a colon."""
         machine = self._machines[name.partition(":")[0]]
         effects = self._settle(machine.handle_timer(name, now=now), now)
         return self._deliver_local(effects, now) if self._residents else effects
 
     def resume(self, *, now: float) -> Sequence[Effect]:  # noqa: ARG002
-        """To be called once at the start, or after `restore` and what followed it: what goes by a clock goes (on)."""
+        """To be called once, at the start or after `restore`: sets the timers of all machines."""
         return [effect for machine in self._machines.values() for effect in machine.resume()]
 
     # Components ----------------------------------------------------------------------------------------------
 
     def _deliver_local(self, effects: Sequence[Effect], now: float) -> Sequence[Effect]:
-        """Components hear at once what is for them, and are heard; returns what is for others.
+        """Components handle at once what is for them, and what they say is handled; returns what is for others.
 
-        Behind what led to it: on every link the cause of what a component publishes comes first.
+        What they cause is appended: on every link the cause of what a component publishes comes first.
         """
         left = self.hosting.taken(effects)
         for _ in range(TURNS_MAX):
@@ -171,8 +174,8 @@ class Broker:
             left += self.hosting.taken(self._handle(said.component, said.message, now))
         return [*left, SetTimer(GO_ON, 0.0)] if self.hosting.is_waiting else left
 
-    def _told_at_home(self, effects: Sequence[Effect]) -> Sequence[Effect]:
-        """As `_deliver_local`, for what no message has led to: confirmations are not answered."""
+    def _confirm_local(self, effects: Sequence[Effect]) -> Sequence[Effect]:
+        """As `_deliver_local`, for effects that contain nothing but confirmations, to which components say nothing."""
         return self.hosting.taken(effects) if self._residents else effects
 
     def _is_for_residents(self, passed: Passed) -> bool:
@@ -184,7 +187,7 @@ class Broker:
         if sender in self.router.neighbours or sender in self.seam.peers:
             return self._arrive(sender, message)
         if (isinstance(message, Marked) or self.seam.has_forsaken(sender)) and sender not in self.sessions:
-            return ()  # left over from an operation that was given up; it has come another way
+            return ()  # of an operation that was given up: it has come another way
         raise ProtocolError(self.name, sender, message, "the sender is no neighbour")
 
     def _arrive(self, sender: Node, message: Passing) -> Sequence[Effect]:
@@ -211,7 +214,7 @@ class Broker:
     # Reconfigurations ----------------------------------------------------------------------------------------
 
     def machine(self, kind: type[MachineKind]) -> MachineKind | None:
-        """The protocol of this kind, if this broker takes part in it."""
+        """The machine of this class, if this broker has one."""
         return next((machine for machine in self._machines.values() if isinstance(machine, kind)), None)
 
     @property
@@ -223,14 +226,14 @@ class Broker:
         return next((m.operation for m in self._machines.values() if m.operation), "")
 
     def _settle(self, handled: Reaction, now: float) -> Sequence[Effect]:
-        """Carry out what a machine answered, and what it asks for in turn."""
+        """Carry out what a machine answered, and begin what it requests."""
         effects = self._carry_out(handled)
         if handled.request is not None:
             effects += self._handle(OPERATOR, handled.request, now)
         return effects
 
     def _carry_out(self, handled: Reaction) -> list[Effect]:
-        """Its effects first, then what its released links held."""
+        """Rule 3."""
         self._join_seam()
         if handled.forsaken is not None:
             self.seam.forsake(*handled.forsaken)
@@ -245,13 +248,13 @@ class Broker:
         return effects
 
     def _join_seam(self) -> None:
-        self._passage = RunForwarding(self.sessions)  # a protocol may have changed all that it rests on
+        self._passage = RunForwarding(self.sessions)  # a protocol may have changed the tables
         under_way = [each for m in self._machines.values() if (each := m.under_way) is not None]
         assert len(under_way) <= 1, "a broker takes part in one reconfiguration at a time"
         self.seam.join(under_way[0] if under_way else None)
 
     def links(self) -> dict[Node, str]:
-        """The brokers that this one has links to just now, with their addresses as far as they are known."""
+        """The brokers that this one has links to, with their addresses as far as they are known."""
         linked = sorted({*self.router.neighbours, *self.seam.peers} - {*self.sessions.clients})
         return {node: self._context.addresses.get(node, "") for node in linked}
 
@@ -260,27 +263,27 @@ class Broker:
     def connect(self, neighbour: Node) -> Sequence[Effect]:
         """A link to a new neighbour is up."""
         self._passage.forget()
-        return self._told_at_home(self._context.answered(self.router.connect(neighbour)))
+        return self._confirm_local(self._context.answered(self.router.connect(neighbour)))
 
     def disconnect(self, neighbour: Node) -> Sequence[Effect]:
         """The link to a neighbour is gone for good, and with it what the neighbour had asked for."""
         self._passage.forget()
-        return self._told_at_home(self._context.answered(self.router.disconnect(neighbour)))
+        return self._confirm_local(self._context.answered(self.router.disconnect(neighbour)))
 
     def peer_reset(self, peer: Node) -> Sequence[Effect]:
-        """A neighbour has lost its memory: start over with it. A client has: it starts anew, without subscriptions."""
+        """A neighbour or a client has lost its memory: start over with it, without what it had subscribed to."""
         was_neighbour = peer in self.router.neighbours
-        settled = self._carry_out(join(*(each.peer_reset(peer) for each in self._context.reset_hooks)))
+        settled = self._carry_out(join(*(hook(peer) for hook in self._context.reset_hooks)))
         if was_neighbour and peer in self.router.neighbours:
-            return [*self._told_at_home(settled), *self.disconnect(peer), *self.connect(peer)]
+            return [*self._confirm_local(settled), *self.disconnect(peer), *self.connect(peer)]
         if peer in self.sessions:
             settled += self._arrive(peer, Detach())
-        return self._told_at_home(settled)
+        return self._confirm_local(settled)
 
     # State ---------------------------------------------------------------------------------------------------
 
     def is_changed_by(self, sender: Node, message: Message) -> bool:  # noqa: ARG002
-        """Events only pass through, unless a reconfiguration holds them, or a component gets them."""
+        """Events change nothing, unless a reconfiguration holds them or a component gets them."""
         if not (message.__class__ in UNMARKED_EVENTS and self.seam.is_idle):
             return True
         return bool(self._residents) and self.hosting.is_concerned(message.event)  # type: ignore[attr-defined]
@@ -301,6 +304,6 @@ class Broker:
         self.sessions.restore(state.clients)
         self.seam.restore(state.held)
         for name, machine in self._machines.items():
-            if name in state.machines:  # else it is a protocol that came later, and is idle
+            if name in state.machines:  # else it was added since, and is idle
                 machine.restore(state.machines[name])
         self._join_seam()

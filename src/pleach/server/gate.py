@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pleach.core.broker import Broker
 from pleach.core.effects import Effect, Passed, Send
-from pleach.core.events.event import Event, EventId, checked
+from pleach.core.events.event import EventId
 from pleach.core.messages import (
     CLIENT_REQUESTS,
     OPERATOR,
@@ -26,21 +26,16 @@ from pleach.core.messages import (
     Forward,
     Halted,
     Layer,
-    Marked,
     Message,
     Muster,
     Node,
-    Pooled,
     Presence,
     Publish,
     PublishRefused,
     Returning,
-    Said,
-    Sent,
     StandFor,
     Subscribe,
     Switch,
-    Testimony,
 )
 from pleach.core.messages.runs import Run
 from pleach.core.mobility.machine import Mobility
@@ -134,7 +129,6 @@ class Gate:
                 self.publishers[sender] = None
                 return self._route(sender, message, now)
             case Forward(event):
-                checked(event)  # once, here: matching relies on it
                 if self.witness is not None and sender not in self._guests:
                     self.witness.got(sender, [event.id])
                 return self._route(sender, message, now)
@@ -145,8 +139,6 @@ class Gate:
                 self._note_attached(sender, is_attached=isinstance(message, Attach))
                 return self._pass_on(sender, message, now)
             case _:
-                for event in _events_within(message):
-                    checked(event)
                 return self._pass_on(sender, message, now)
 
     def _pass_on(self, sender: Node, message: Message, now: float) -> Sequence[Effect]:
@@ -263,19 +255,6 @@ class Gate:
 
     def restore(self, data: bytes) -> None:
         self.broker.restore(data)
-
-
-def _events_within(message: Message) -> Sequence[Event]:
-    """Events of others that a message brings along."""
-    match message:
-        case Marked(message=Forward(event)) | Said(request=Publish(event)):
-            return [event]
-        case Testimony(entries=entries):
-            return [entry.event for entry in entries if isinstance(entry, Sent)]
-        case Pooled(testimonies=testimonies):
-            return [event for each in testimonies for event in _events_within(each)]
-        case _:
-            return ()
 
 
 def _name(message: Subscribe | Advertise) -> str:

@@ -36,7 +36,7 @@ from pleach.server.outboxes import OutboxChange, Outboxes, decode_recipients, en
 
 DATABASE, LOCK = "pleach.db", "pleach.lock"
 APPLICATION = 0x504C_4348  # "PLCH" in the file's header: a store, and not some other database
-VERSION = 3
+VERSION = 4
 PAGE_BYTES = 4_096
 BYTES_MIN = 1_048_576  # the smallest quota: the schema, and room to work in
 RESERVE_PAGES = 16  # of the quota, kept for batches that only confirm: they free more than they take

@@ -24,6 +24,7 @@ from pleach.core.messages import (
     Subscribed,
     Unadvertise,
     decode,
+    wire_tag,
 )
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import EventError, ProtocolError
@@ -147,7 +148,7 @@ class TestRefusals:
         assert [type(m) for m in sent(client.handle("b", Advertised("n"), now=0.0))] == [Publish]
 
     def test_an_older_broker_does_not_say_the_layer(self):
-        assert decode(b"\x93\xa7Refused\xa1n\xa3why") == Refused("n", "why")
+        assert decode(bytes([0x93, wire_tag(Refused)]) + b"\xa1n\xa3why") == Refused("n", "why")
 
     def test_a_client_that_moves_by_itself_does_not_wait_for_what_was_refused(self):
         client = ClientMachine("c", "b")

@@ -40,6 +40,7 @@ from pleach.core.messages import (
     Unsubscribed,
     Withdraw,
     encode,
+    wire_tag,
 )
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import PleachError
@@ -259,9 +260,9 @@ def test_what_was_for_a_former_connection_does_not_go_out_on_the_next():
         b"\xc1",
         encode(Published(EventId("c", 0, 1))),  # only brokers say this
         encode(Marked("1", Mark.FLOOD, "a", Forward(Event(EventId("c", 0, 1), {})))),
-        msgspec.msgpack.encode(["Subscribe", "s", "price >", True]),
-        msgspec.msgpack.encode(["Subscribe", "s", 7, True]),
-        b"\x93\xa7Refused\xa1\xff\xa1a",  # bad UTF-8
+        msgspec.msgpack.encode([wire_tag(Subscribe), "s", "price >", True]),
+        msgspec.msgpack.encode([wire_tag(Subscribe), "s", 7, True]),
+        bytes([0x93, wire_tag(Refused)]) + b"\xa1\xff\xa1a",  # bad UTF-8
         PUBLISH.replace(b"\x81\xa5price\x01", b"\x81\xa5price" + b"\x91" * 3_000 + b"\x01"),  # nested too deeply
     ],
 )

@@ -56,7 +56,7 @@ def said_to(batch: Batch, peer):
 
 
 def confirmed(messages):
-    return [each for message in messages if isinstance(message, Published) for each in message.events]
+    return [each for message in messages if isinstance(message, Published) for each in message.event_ids]
 
 
 def test_a_run_is_confirmed_once_its_frames_and_its_events():

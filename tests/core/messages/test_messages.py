@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pleach.core import messages
 from pleach.core.events.event import Event, EventId
 from pleach.core.events.language import parse_filter
-from pleach.core.messages import AnyMessage, Forward, Layer, Publish, council, decode, encode
-from pleach.core.messages.requests import Way
+from pleach.core.messages import AnyMessage, Forward, Layer, Message, Publish, council, decode, encode
+from pleach.core.messages.requests import NodePath
+from pleach.errors import EventError
 
 FILTERS = [
     parse_filter(text)
@@ -22,17 +22,21 @@ FILTERS = [
 ]
 names = st.text(max_size=8).filter(lambda text: text.isprintable())
 values = st.one_of(
-    names, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.binary(max_size=8)
+    names,
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.binary(max_size=8),
 )
-event_ids = st.builds(EventId, names, st.integers(0, 2**31), st.integers(1, 2**62))
-events = st.builds(Event, event_ids, st.dictionaries(names, values, max_size=5), st.binary(max_size=20))
+event_ids = st.builds(EventId, names.filter(bool), st.integers(0, 2**31), st.integers(1, 2**62))
+attributes = st.dictionaries(names.filter(bool), values, max_size=5)
+events = st.builds(Event, event_ids, attributes, st.binary(max_size=20))
 
 OF_TYPE = {
     "str": names,
     "int": st.integers(0, 2**40),
     "bool": st.booleans(),
     "Filter": st.sampled_from(FILTERS),
-    "Event": events,
     "EventId": event_ids,
     "Layer": st.sampled_from(Layer),
     "float": st.floats(0.0, 1e9),
@@ -42,34 +46,38 @@ OF_TYPE = {
 BOUNDED = {council.Natural: st.integers(0, 2**32), council.Level: st.integers(0, 31)}
 
 
-def made(kind):
+def made(kind, events=events):
     fields = msgspec.structs.fields(kind)
-    return st.builds(kind, *(of_type(field.type) for field in fields))
+    return st.builds(kind, *(of_type(field.type, events) for field in fields))
 
 
-def of_type(kind):
+def of_type(kind, events):
     """What a field of this type may hold: containers, unions and structs are made of their parts."""
-    if kind == Way:
+    if kind is Event:
+        return events
+    if kind == NodePath:
         return st.lists(names, min_size=1, max_size=3)
-    if kind == council.Way:
+    if kind == council.BrokerPath:
         return st.lists(made(council.BrokerOnPath), min_size=1, max_size=3)
     if get_origin(kind) is Annotated:
-        return of_type(get_args(kind)[0]) if kind not in BOUNDED else BOUNDED[kind]
-    parts = get_args(kind)
+        return of_type(get_args(kind)[0], events) if kind not in BOUNDED else BOUNDED[kind]
+    parts = [st.none() if part is types.NoneType else of_type(part, events) for part in parts_of(kind)]
     match get_origin(kind):
         case builtins.list:
-            return st.lists(of_type(parts[0]), max_size=3)
+            return st.lists(parts[0], max_size=3)
         case builtins.dict:
-            return st.dictionaries(of_type(parts[0]), of_type(parts[1]), max_size=3)
-        case builtins.tuple if parts[-1] is Ellipsis:
-            return st.lists(of_type(parts[0]), max_size=3).map(tuple)
+            return st.dictionaries(*parts, max_size=3)
         case builtins.tuple:
-            return st.tuples(*map(of_type, parts))
+            return st.tuples(*parts)
         case types.UnionType:
-            return st.one_of(*(st.none() if part is types.NoneType else of_type(part) for part in parts))
+            return st.one_of(*parts)
     if kind.__name__ in OF_TYPE:
         return OF_TYPE[kind.__name__]
-    return st.sampled_from(kind) if issubclass(kind, Enum) else made(kind)
+    return st.sampled_from(kind) if issubclass(kind, Enum) else made(kind, events)
+
+
+def parts_of(kind):
+    return [] if get_origin(kind) is Annotated else get_args(kind)
 
 
 @given(st.one_of(*(made(kind) for kind in get_args(AnyMessage))))
@@ -87,14 +95,96 @@ def test_values_keep_their_types(event):
     }
 
 
-def test_every_message_type_has_one_name_on_the_wire():
-    tags = [kind.__struct_config__.tag for kind in get_args(AnyMessage)]
-    assert len(tags) == len(set(tags))
-    declared = [m for m in vars(messages).values() if isinstance(m, type) and issubclass(m, messages.Message)]
-    assert set(declared) - {messages.Message} == set(get_args(AnyMessage))
+# Events within messages ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data", [b"", b"\x00", b"\x91\xa4Nope", encode(Forward(Event(EventId("p", 0, 1), {})))[:-2]])
+def carries(kind):
+    """Whether a value of this type may have an event in it, by the types of its fields."""
+    if kind is Event:
+        return True
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return any(carries(field.type) for field in msgspec.structs.fields(kind))
+    return any(map(carries, get_args(kind)))
+
+
+def events_within(value):
+    """All events in a value, found by looking at every field."""
+    match value:
+        case Event():
+            return [value]
+        case msgspec.Struct():
+            return [event for name in value.__struct_fields__ for event in events_within(getattr(value, name))]
+        case list() | tuple():
+            return [event for each in value for event in events_within(each)]
+    return []
+
+
+def with_event(kind, event):
+    """The simplest value of a type that has the event in it."""
+    if kind is Event:
+        return event
+    match get_origin(kind):
+        case builtins.list:
+            return [with_event(get_args(kind)[0], event)]
+        case types.UnionType:
+            return with_event(next(filter(carries, get_args(kind))), event)
+    fields = msgspec.structs.fields(kind)
+    return kind(*(with_event(f.type, event) if carries(f.type) else simplest(f.type) for f in fields))
+
+
+def simplest(kind):
+    kind = get_origin(kind) or kind
+    return next(iter(kind)) if issubclass(kind, Enum) else kind()
+
+
+CARRIERS = [kind for kind in get_args(AnyMessage) if carries(kind)]
+ODD_EVENTS = {
+    "a list": Event(EventId("p", 0, 1), {"n": [1]}),
+    "a map": Event(EventId("p", 0, 1), {"n": {"x": 1}}),
+    "nothing": Event(EventId("p", 0, 1), {"n": None}),
+    "not a number": Event(EventId("p", 0, 1), {"n": float("nan")}),
+    "infinity": Event(EventId("p", 0, 1), {"n": float("-inf")}),
+    "a large integer": Event(EventId("p", 0, 1), {"n": 2**63}),
+    "an empty name": Event(EventId("p", 0, 1), {"": 1}),
+    "a long name": Event(EventId("p", 0, 1), {"n" * 257: 1}),
+    "many attributes": Event(EventId("p", 0, 1), {f"k{n}": n for n in range(257)}),
+    "a large payload": Event(EventId("p", 0, 1), {"n": 1}, bytes(1_048_576)),
+    "no publisher": Event(EventId("", 0, 1), {"n": 1}),
+    "an incarnation below 0": Event(EventId("p", -1, 1), {"n": 1}),
+    "no sequence": Event(EventId("p", 0, 0), {"n": 1}),
+}
+
+
+def test_these_messages_carry_events():
+    assert {kind.__name__ for kind in CARRIERS} == {
+        *("Publish", "Forward", "Deliver", "Marked", "Along", "Coloured", "OnBehalf", "Said"),
+        *("Bereaved", "Testimony", "Pooled"),
+    }
+    assert {kind for kind in get_args(AnyMessage) if kind.events is not Message.events} == {*CARRIERS}
+
+
+@given(st.one_of(*map(made, CARRIERS)))
+def test_a_message_knows_its_events(message):
+    assert [*message.events] == events_within(message)
+
+
+@pytest.mark.parametrize("odd", ODD_EVENTS)
+@pytest.mark.parametrize("kind", CARRIERS)
+def test_an_event_that_is_none_is_refused_whatever_wraps_it(kind, odd):
+    event = ODD_EVENTS[odd]
+    message = with_event(kind, event)
+    assert [*message.events] == events_within(message) == [event]
+    data = encode(message)
+    if kind is Publish:  # the broker answers it
+        assert encode(decode(data)) == data
+    else:
+        with pytest.raises(EventError):
+            decode(data)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x00", b"\x91\x7f", b"\x91\xa6Attach", encode(Forward(Event(EventId("p", 0, 1), {})))[:-2]]
+)
 def test_what_is_no_message_is_refused(data):
     with pytest.raises(msgspec.DecodeError):
         decode(data)

@@ -19,6 +19,7 @@ from pleach.core.messages.runs import (
     is_run,
     messages_in,
 )
+from pleach.errors import EventError
 
 KINDS = (Publish, Forward, Deliver)
 VALUES = st.text(max_size=5) | st.integers(-(2**63), 2**63 - 1) | st.booleans() | st.binary(max_size=5)
@@ -86,6 +87,43 @@ WRONG = {
 def test_what_is_no_run_is_refused(payload):
     with pytest.raises(msgspec.DecodeError):
         decode_all(payload)
+
+
+ODD_IDS = {
+    "no publisher": ("", 0, 1),
+    "no sequence": ("p", 0, 0),
+    "an incarnation below 0": ("p", -1, 1),
+    "more than 63 bits": ("p", 2**63, 1),
+    "a long name": ("p" * 4_097, 0, 1),
+    "a name of many bytes": ("ä" * 2_049, 0, 1),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_IDS)
+def test_the_ids_of_a_neighbours_events_are_validated(odd):
+    """What is passed on is not looked at again: one that is refused later would cut an honest neighbour off."""
+    run = Run(run_of(Forward, [event(1), Event(EventId(*ODD_IDS[odd]), {"x": 1})]))
+    for read in (run.glimpses, run.messages):
+        with pytest.raises(EventError):
+            read()
+
+
+@pytest.mark.parametrize("name", ["p" * 4_096, "ä" * 2_048, "ä" * 1_025, "\N{GRINNING FACE}" * 1_024])
+def test_a_long_name_is_allowed(name):
+    events = [event(1), Event(EventId(name, 0, 1), {"x": 1})]
+    run = Run(run_of(Forward, events))
+    assert [glimpse.id for glimpse in run.glimpses()] == [each.id for each in events]
+    assert run.messages() == [Forward(each) for each in events]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_events_of_a_run_are_validated_as_those_of_messages(kind):
+    run = Run(run_of(kind, [event(1), Event(EventId("p", 7, 2), {"x": [1]})]))
+    if kind is Publish:  # the broker answers each of them
+        assert len(run.messages()) == 2
+    else:
+        with pytest.raises(EventError):
+            run.messages()
 
 
 def test_no_message_looks_like_a_run():

@@ -11,8 +11,9 @@ import itertools
 import msgspec
 import pytest
 
-from pleach.core.overlay.swaplink.events import SwapPhase, Swapping, SwapRole
-from pleach.core.overlay.swaplink.failures import SwapFate, fate
+from pleach.core.overlay.swaplink.failures import fate
+from pleach.core.overlay.swaplink.state import Swapping
+from pleach.core.overlay.swaplink.transitions import SwapFate, SwapPhase, SwapRole
 from pleach.scenario.load import parse_scenario
 from pleach.scenario.steps import Crash
 from support.overlay.dying_brokers import SETTINGS, Worse

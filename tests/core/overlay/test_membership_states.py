@@ -1,11 +1,13 @@
-"""Every state of a change of membership meets every message from everyone: the table says who may say what, and when.
+"""AddBroker and RemoveBroker, states × messages: each of them from everybody in every (role, phase) of TRANSITIONS.
 
+What the table has is handled and leads to its phase; whatever else is refused with ProtocolError, and changes nothing.
 Clients are not trusted: whatever one says, its broker stays, and so does the operation.
 """
 
 from __future__ import annotations
 
 from itertools import product
+from types import MappingProxyType
 from typing import get_args
 
 import pytest
@@ -34,8 +36,16 @@ from pleach.core.messages import (
     RequestRemove,
     Said,
 )
-from pleach.core.overlay.membership.handover import EXPECTED, MembershipPhase, MembershipRole, Speaker
+from pleach.core.overlay.membership import state as membership_state
 from pleach.core.overlay.membership.machine import Membership
+from pleach.core.overlay.membership.transitions import (
+    BEGINNINGS,
+    PAPER,
+    TRANSITIONS,
+    MembershipPhase,
+    MembershipRole,
+    Speaker,
+)
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import ProtocolError
 
@@ -52,16 +62,16 @@ MESSAGES = (
     ClientLeft("1", "k"),
     Left("1"),
 )
-BEGINNINGS = {RequestAdd, RequestRemove, Connect, RemoveReq}  # these are answered, not raised
-STATES = sorted({(part, phase) for part, phase, _ in EXPECTED})
-SENDERS = {Speaker.PARTNER: "n", Speaker.CLIENT: "k"}
+REQUESTS = (RequestAdd("2", "m"), RequestRemove("2", "b"), Connect("2"), RemoveReq("2"))
+STATES = sorted({(role, phase) for role, phase, _, _ in PAPER if phase})
+SENDERS = {"n": Speaker.PARTNER, "k": Speaker.CLIENT, "a stranger": Speaker.OTHER}
 
 
-def broker_in(part, phase):
+def broker_in(role, phase):
     """`n` is the partner, `k` a client, which is on its way if clients are."""
-    is_joining = part is MembershipRole.JOINING
+    is_joining = role is MembershipRole.JOINING
     broker = Broker("b", RoutingConfig("simple"), neighbours=() if is_joining else ["n"], machines=[Membership])
-    match part:
+    match role:
         case MembershipRole.JOINING:
             broker.handle(OPERATOR, RequestAdd("1", "n", "there:1"), now=0.0)
             broker.handle("k", Attach(), now=0.0)
@@ -78,34 +88,89 @@ def broker_in(part, phase):
     return broker
 
 
+def reached(broker):
+    """The phase that a change of membership has at a broker."""
+    change = broker.machine(Membership)._state.change
+    return MembershipPhase.IDLE if change is None else change.phase
+
+
 def sent(effects):
     return [(e.to, e.message) for e in effects if isinstance(e, Send)]
 
 
 def test_all_messages_and_states_are_tried():
-    assert {type(message) for message in MESSAGES} | BEGINNINGS == set(get_args(MembershipMessage))
-    for part, phase in STATES:
-        change = broker_in(part, phase).machine(Membership)._state.change
-        assert (change.part, change.phase) == (part, phase)
+    assert {type(message) for message in (*MESSAGES, *REQUESTS)} == set(get_args(MembershipMessage))
+    assert {type(message) for message in REQUESTS} == set(BEGINNINGS)
+    for role, phase in STATES:
+        change = broker_in(role, phase).machine(Membership)._state.change
+        assert (change.role, change.phase) == (role, phase)
 
 
-@pytest.mark.parametrize("sender", ["n", "k", "a stranger"])
-@pytest.mark.parametrize(("state", "message"), list(product(STATES, MESSAGES)), ids=lambda x: type(x).__name__)
-def test_what_does_not_fit_changes_nothing(state, message, sender):
-    broker = broker_in(*state)
-    speaker = EXPECTED.get((*state, type(message)))
-    if speaker and SENDERS[speaker] == sender:
-        before = broker.capture()
-        broker.handle(sender, message, now=0.0)
-        assert broker.capture() != before
-        return
+def expected(state_of, message, sender, table=TRANSITIONS):
+    """The phase that the table has for this; None where it is refused. A farewell that nobody waits for is ignored."""
+    role, phase = state_of
+    speaker = SENDERS[sender]
+    if isinstance(message, Farewell) and state_of == (MembershipRole.LEAVING, MembershipPhase.CLOSED):
+        speaker = Speaker.CLIENT
+    if sender == "k" and (role, phase) == (MembershipRole.INHERITING, MembershipPhase.ASKED):
+        speaker = Speaker.OTHER  # it is not on its way yet
+    return table.get((role, phase, type(message), speaker))
+
+
+def check(state_of, message, sender, table=TRANSITIONS):
+    broker = broker_in(*state_of)
     before = broker.capture()
-    if isinstance(message, Farewell) and speaker:  # of one that is not waited for, or not any more
-        assert broker.handle(sender, message, now=0.0) == []
-    else:
+    following = expected(state_of, message, sender, table)
+    if following is None:
         with pytest.raises(ProtocolError):
             broker.handle(sender, message, now=0.0)
+        assert broker.capture() == before
+        return
+    broker.handle(sender, message, now=0.0)
+    is_last = isinstance(message, Farewell) and sender == "k"
+    assert reached(broker) is (MembershipPhase.IDLE if is_last else following)
+    is_ignored = isinstance(message, Farewell) and not is_last
+    assert isinstance(message, BEGINNINGS) or (broker.capture() == before) == is_ignored
+
+
+@pytest.mark.parametrize("sender", SENDERS)
+@pytest.mark.parametrize(
+    ("state_of", "message"), list(product(STATES, (*MESSAGES, *REQUESTS))), ids=lambda x: type(x).__name__
+)
+def test_a_message_is_in_the_table_or_refused(state_of, message, sender):
+    check(state_of, message, sender)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda x: type(x).__name__)
+def test_nothing_but_requests_begins_a_change(message):
+    broker = Broker("b", RoutingConfig("simple"), neighbours=["n"], machines=[Membership])
+    before = broker.capture()
+    with pytest.raises(ProtocolError):
+        broker.handle("n", message, now=0.0)
     assert broker.capture() == before
+
+
+STEPS = [key for key in PAPER if key[1]]
+
+
+@pytest.mark.parametrize(
+    "key", STEPS, ids=lambda key: "-".join(getattr(part, "name", "") or part.__name__ for part in key)
+)
+def test_a_key_that_is_missing_is_noticed(key, monkeypatch):
+    """The mutant: the suite reads the right table, the machine one that lacks a key."""
+    monkeypatch.setattr(
+        membership_state, "TRANSITIONS", MappingProxyType({k: v for k, v in TRANSITIONS.items() if k != key})
+    )
+    [message] = [message for message in MESSAGES if type(message) is key[2]]
+    with pytest.raises(ProtocolError):
+        check(key[:2], message, "k" if key[3] is Speaker.CLIENT else "n")
+
+
+def test_a_key_too_many_is_noticed(monkeypatch):
+    key = (MembershipRole.LEAVING, MembershipPhase.HANDED, RemoveNack, Speaker.PARTNER)
+    monkeypatch.setattr(membership_state, "TRANSITIONS", MappingProxyType({**TRANSITIONS, key: MembershipPhase.IDLE}))
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        check(key[:2], RemoveNack("1", "no"), "n")
 
 
 @pytest.mark.parametrize("message", [m for m in MESSAGES if not isinstance(m, Said | Farewell)])

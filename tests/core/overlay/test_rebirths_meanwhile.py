@@ -197,3 +197,17 @@ def test_one_of_a_swap(broker, seed):
     assert are_linked[0] == are_linked[1]
     deliveries = world.deliveries()
     assert len(set(deliveries)) == len(deliveries)
+
+
+def test_c_closes_for_an_a_that_forgets_after_b_had_it_from_a_itself():
+    """c has not heard of b's close(ab) when it hears of a: its own comes to b after the swap is over there."""
+    world = World(CHAIN, AROUND)
+    world.ask("a", RequestSwap("1", "a", "b", "c"))
+    for ends in (("a", "b"), ("b", "c"), ("c", "b"), ("b", "a"), ("a", "b"), ("b", "c"), ("c", "a"), ("a", "b")):
+        world.hand_over(*ends)
+    assert "b" not in world.locked
+    world.reborn_broker("a")
+    world.hand_over("c", "b")
+    assert world.errors == []
+    world.drain()
+    assert world.locked == {}

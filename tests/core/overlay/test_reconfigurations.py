@@ -49,7 +49,7 @@ def test_the_published_protocol_breaks_nothing_but_causal_order(setting):
     """The error in S0 property 5: on the same seeds, where causal order is promised.
 
     `judge_changing_tree` spares this protocol the blame for causal order alone; that it deserves some is shown in
-    test_swap_published.py.
+    tests/papers/test_s0_properties.py.
     """
     for seed in seeds_of(setting, SEEDS_PUBLISHED):
         judgement = judge_changing_tree(seed, exchange="swaplink-published")

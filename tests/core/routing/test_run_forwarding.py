@@ -55,7 +55,7 @@ def per_peer(effects):
     for effect in effects:
         assert isinstance(effect, Send)
         message = effect.message
-        parts = [Published(each) for each in message.events] if isinstance(message, Published) else [message]
+        parts = [Published(each) for each in message.event_ids] if isinstance(message, Published) else [message]
         got.setdefault(effect.to, []).extend(parts)
     return got
 

@@ -50,6 +50,7 @@ from pleach.core.messages import (
     Unsubscribe,
     Withdraw,
     encode,
+    wire_tag,
 )
 from support.live.hostile_wire import (
     LINGER_SECONDS_MAX,
@@ -245,7 +246,7 @@ async def hostile_filters(rng: Random, target: Target) -> None:
         ["a = 1"],
         b"\xff\xfe",
     ]
-    await say(target.client, greeting(rng), *raw_messages(["Subscribe", "s", rng.choice(texts), True]))
+    await say(target.client, greeting(rng), *raw_messages([wire_tag(Subscribe), "s", rng.choice(texts), True]))
 
 
 @act
@@ -265,7 +266,7 @@ async def hostile_events(rng: Random, target: Target) -> None:
         7,
     ]
     event_id = [rng.choice([name, target.victim, ""]), rng.choice([1, -1, 2**64 - 1]), rng.choice([1, 0, -5])]
-    published = ["Publish", [event_id, rng.choice(attributes), rng.choice([b"", b"x" * 2_000_000, "text", 7])]]
+    published = [wire_tag(Publish), [event_id, rng.choice(attributes), rng.choice([b"", b"x" * 2_000_000, "text", 7])]]
     await say(target.client, greeting(rng, name), *raw_messages(published))
 
 
@@ -282,9 +283,9 @@ async def a_flood_of_subscriptions(rng: Random, target: Target) -> None:
 
 
 async def subscribe_a_lot(rng: Random, target: Target, count: int) -> None:
-    asked = (["Subscribe", f"s{n}", f"hostile = {n}", True] for n in range(count))
+    asked = ([wire_tag(Subscribe), f"s{n}", f"hostile = {n}", True] for n in range(count))
     async with connected(target.client) as connection:
-        await send(connection, greeting(rng), b"".join(raw_messages(*asked, ["Detach"])))
+        await send(connection, greeting(rng), b"".join(raw_messages(*asked, [wire_tag(Detach)])))
         await hear_out(connection, LINGER_SECONDS_MAX)
 
 

@@ -305,7 +305,7 @@ class ClientMachine:
             raise ProtocolError(self.name, sender, message, f"it confirms {message.count} events")
         if not self.is_observed:
             return []
-        return [Observe(Observed.PUBLISH_ACK, event_id=str(event_id)) for event_id in message.events]
+        return [Observe(Observed.PUBLISH_ACK, event_id=str(event_id)) for event_id in message.event_ids]
 
     def _reach(self, subscription: str) -> str:
         """What the trace has to know of a confirmation: `local` where it came early, by wish."""

@@ -6,9 +6,9 @@ within an incarnation, and takes a higher incarnation when it has lost count.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -71,12 +71,15 @@ def check_attributes(attributes: Mapping[str, Any]) -> int:
         raise EventError(f"{len(attributes)} attributes; at most {ATTRIBUTES_MAX} are allowed")
     size = 0
     for name, value in attributes.items():
-        # What is nearly always there is seen to be good at a glance.
+        # Short tests first for what nearly all attributes are.
         if not (name.__class__ is str and name.isascii() and 0 < len(name) <= ATTRIBUTE_NAME_BYTES_MAX):
             _check_name(name)
-        if value.__class__ is str and value.isascii():
+        kind = value.__class__
+        if kind is str and value.isascii():
             size += len(name) + len(value)
-        elif value.__class__ is int and INTEGER_MIN <= value <= INTEGER_MAX:
+        elif (
+            (kind is int and INTEGER_MIN <= value <= INTEGER_MAX) or (kind is float and isfinite(value)) or kind is bool
+        ):
             size += len(name) + 8
         else:
             _check_value(name, value)
@@ -115,7 +118,7 @@ def _check_value(name: str, value: object) -> None:
             if not INTEGER_MIN <= value <= INTEGER_MAX:
                 raise EventError(f"attribute {name!r}: {value} does not fit 64 bits; send it as a string or float")
         case float():
-            if not math.isfinite(value):
+            if not isfinite(value):
                 raise EventError(f"attribute {name!r} is {value}: a finite number is wanted; leave it out instead")
         case _:
             kind = type(value).__name__

@@ -20,7 +20,7 @@ import msgspec
 from pleach.errors import FrameError
 
 FRAME_BYTES_MAX = 4 * 1_048_576  # larger than the largest event, with room for its envelope
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 PROBE_PATH_MAX = 1_000  # brokers in a row
 
 # Roles in a Hello, besides that of readers (reading.py).

@@ -1,16 +1,29 @@
-"""What all messages share."""
+"""What all messages share: names, the base class, and how wire tags are given out.
+
+A message's `tag` stands for its type on the wire. Rule 1: a tag is never changed and never given out again, so that a
+class can be renamed and old captures can be read. Rule 2: a tag lies in the range of its area. Tags below 128 take one
+byte, so the areas with much traffic come first. `tests/core/messages/test_tags.py` pins all of them.
+
+    1–15     clients to brokers        64–79    SwapLink           144–159  healing, neighbour reports
+    16–31    brokers to clients        80–111   link exchange      160–175  rebuilt tables
+    32–47    routing                   112–127  membership         176–191  coloured overlay
+    48–63    operators' requests       128–143  client movement    192–223  ring;  224–239  council
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
+from pleach.core.events.event import Event
+
 CONFIRMED_TOGETHER_MAX = 1_024  # events that one message confirms
 
 Node: TypeAlias = str  # the name of a broker or a client; one name space for both
-Life: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # of a node with its memory: its epoch. 0: not known
+Life: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # a node's epoch; 0: not known
 OPERATOR: Final = ""  # the sender of requests that come from nobody in the network
 
 
@@ -21,5 +34,26 @@ class Layer(IntEnum):
     ADVERTISEMENTS = 1
 
 
-class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
+class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Base of all messages."""
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """The events that the message carries, in order, also those within messages that it wraps."""
+        return ()
+
+
+class EventMessage(Message, frozen=True):
+    """Nothing but an event."""
+
+    event: Event
+
+    @property
+    def events(self) -> Sequence[Event]:
+        return (self.event,)
+
+
+def wire_tag(kind: type[Message]) -> int:
+    tag = kind.__struct_config__.tag
+    assert isinstance(tag, int), f"{kind.__name__} has no wire tag"
+    return tag

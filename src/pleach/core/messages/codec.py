@@ -8,9 +8,10 @@ from typing import Any, TypeAlias, TypeVar, get_args
 
 import msgspec
 
+from pleach.core.events.event import checked
 from pleach.core.events.filter import Filter
 from pleach.core.events.language import parse_asked, parse_internal
-from pleach.core.messages.base import Message
+from pleach.core.messages.base import Message, wire_tag
 from pleach.core.messages.clients import Advertise, ClientReply, ClientRequest, Deliver, Publish, Subscribe
 from pleach.core.messages.coloured import ColouredMessage
 from pleach.core.messages.council import CouncilMessage
@@ -75,22 +76,26 @@ def _text(kind: type, value: Any) -> str:
     return value
 
 
-ASKED: tuple[type[Message], ...] = (Subscribe, Advertise, Returning)
+# Messages whose filters a client has written. Only the client decoder knows their tags, and it knows no others: such a
+# tag in a longer encoding than the one byte that `decode` looks at comes to the other decoder, and is refused.
+_CLIENT_FILTERS: tuple[type[Message], ...] = (Subscribe, Advertise, Returning)
+_CLIENT_TAGS = frozenset(bytes([wire_tag(kind)]) for kind in _CLIENT_FILTERS)
+_TAG_AT = slice(1, 2)  # behind the head of an array of at most 15 fields
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_to_wire)
-_NOT_ASKED: Any = reduce(or_, (kind for kind in get_args(AnyMessage) if kind not in ASKED))
-_decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(_NOT_ASKED, dec_hook=_from_wire)
-_asked: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(reduce(or_, ASKED), dec_hook=_from_client)
+_others: Any = reduce(or_, (kind for kind in get_args(AnyMessage) if kind not in _CLIENT_FILTERS))
+_decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(_others, dec_hook=_from_wire)
+_client_decoder: msgspec.msgpack.Decoder[AnyMessage] = msgspec.msgpack.Decoder(
+    reduce(or_, _CLIENT_FILTERS), dec_hook=_from_client
+)
 
-# How messages begin whose filters are a client's own; the other decoder does not know them, however they are written.
-_ASKED = frozenset(_encoder.encode(kind.__name__) for kind in ASKED)
-_ASKED_AT = slice(1, 11)
-assert {len(beginning) for beginning in _ASKED} == {10}
-
-# How messages that are nothing but an event begin on the wire: one becomes another by a change of its beginning.
+# Messages that are nothing but an event are these two bytes and the event: one becomes another by a change of them.
 EVENT_PREFIXES: dict[type[Message], bytes] = {
-    kind: b"\x92" + _encoder.encode(kind.__name__) for kind in (Publish, Forward, Deliver)
+    kind: bytes([0x92, wire_tag(kind)]) for kind in (Publish, Forward, Deliver)
 }
+
+# Messages that carry events which `decode` validates.
+_VALIDATED = frozenset(kind for kind in get_args(AnyMessage) if kind.events is not Message.events) - {Publish}
 
 Plain = TypeVar("Plain")
 
@@ -100,11 +105,18 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> AnyMessage:
-    """The inverse of `encode`; raises msgspec.DecodeError, or FilterError, for what is no message."""
+    """The inverse of `encode`, for what a peer sends; raises msgspec.DecodeError, FilterError or EventError.
+
+    The events of the result are valid, but for that of a `Publish`: the broker answers it by `PublishRefused`.
+    """
     try:
-        return (_asked if data[_ASKED_AT] in _ASKED else _decoder).decode(data)
-    except (UnicodeDecodeError, RecursionError) as error:  # what msgspec lets through as it is
+        message = (_client_decoder if data[_TAG_AT] in _CLIENT_TAGS else _decoder).decode(data)
+    except (UnicodeDecodeError, RecursionError) as error:  # msgspec does not convert these
         raise msgspec.DecodeError(f"not a message: {error}") from None
+    if message.__class__ in _VALIDATED:
+        for event in message.events:
+            checked(event)
+    return message
 
 
 def pack(state: Any) -> bytes:

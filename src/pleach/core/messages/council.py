@@ -34,12 +34,12 @@ class BrokerOnPath(msgspec.Struct, frozen=True, array_like=True, gc=False):
     level: Level
 
 
-Way: TypeAlias = Annotated[list[BrokerOnPath], msgspec.Meta(min_length=1, max_length=RADIUS_MAX + 1)]
+BrokerPath: TypeAlias = Annotated[list[BrokerOnPath], msgspec.Meta(min_length=1, max_length=RADIUS_MAX + 1)]
 Links: TypeAlias = Annotated[list[Amount], msgspec.Meta(max_length=RADIUS_MAX + 1)]
 Touched: TypeAlias = Annotated[dict[Natural, Natural], msgspec.Meta(max_length=TOUCHED_MAX)]
 
 
-class Bulletin(Message, frozen=True):
+class Bulletin(Message, frozen=True, tag=224):
     """From the first broker of the way to the last. S1's broadcast.
 
     `summary`: a Bloom filter of its clients' events. `address`: where it listens. `links`: what those of the way cost.
@@ -47,18 +47,18 @@ class Bulletin(Message, frozen=True):
 
     summary: bytes
     address: str
-    way: Way
+    way: BrokerPath
     links: Links
 
 
-class Motion(Message, frozen=True):
+class Motion(Message, frozen=True, tag=225):
     """From the first broker of the way, which wants a link to the last one. S1's request.
 
     `links`: what those of the cycle cost, the new one last. `window`, `level`: of which events it speaks.
     `touched`: those, each with the brokers that it touches (ledger.py): bit i stands for the i-th of the way.
     """
 
-    way: Way
+    way: BrokerPath
     links: Links
     window: Amount
     level: Level

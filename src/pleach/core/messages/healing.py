@@ -7,6 +7,7 @@ driver ── StandFor ──▶ stand-in ◀── Testimony ── neighbours 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -17,13 +18,13 @@ from pleach.core.messages.base import Message, Node
 from pleach.core.messages.swaplink import TableEntries
 
 
-class Got(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
+class Got(msgspec.Struct, frozen=True, tag=1, array_like=True, gc=False):
     """The event came over the link from the broker that is dead now."""
 
     event: EventId
 
 
-class Sent(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Sent(msgspec.Struct, frozen=True, tag=2, array_like=True):
     """The event was sent to that broker, which has not confirmed it."""
 
     event: Event
@@ -32,14 +33,18 @@ class Sent(msgspec.Struct, frozen=True, tag=True, array_like=True):
 JournalEntry: TypeAlias = Got | Sent
 
 
-class StandFor(Message, frozen=True):
+def _unconfirmed(entries: list[JournalEntry]) -> list[Event]:
+    return [entry.event for entry in entries if isinstance(entry, Sent)]
+
+
+class StandFor(Message, frozen=True, tag=144):
     """Stand in for the dead broker of your name. `parent`: its neighbour towards the root, if it had one."""
 
     neighbours: list[Node]
     parent: Node = ""
 
 
-class Bereaved(Message, frozen=True):
+class Bereaved(Message, frozen=True, tag=145):
     """A neighbour is dead for good and has a stand-in; `marks` and `entries` are the journal of the link to it.
 
     `heard`: see `Testimony`.
@@ -50,8 +55,12 @@ class Bereaved(Message, frozen=True):
     entries: list[JournalEntry]
     heard: list[EventId] = msgspec.field(default_factory=list)
 
+    @property
+    def events(self) -> Sequence[Event]:
+        return _unconfirmed(self.entries)
 
-class Testimony(Message, frozen=True):
+
+class Testimony(Message, frozen=True, tag=146):
     """All that the neighbour `witness` knows of the dead broker `about`.
 
     told, has   what the dead broker had in its tables from the witness, and the witness from it
@@ -72,19 +81,27 @@ class Testimony(Message, frozen=True):
     is_linked: bool = True
     beyond: Node = ""
 
+    @property
+    def events(self) -> Sequence[Event]:
+        return _unconfirmed(self.entries)
 
-class Served(Message, frozen=True):
+
+class Served(Message, frozen=True, tag=147):
     """To a witness: the stand-in serves, and has taken over what the testimony said."""
 
 
-class Pooled(Message, frozen=True):
+class Pooled(Message, frozen=True, tag=148):
     """What a stand-in has gathered, for one next to it: the dead brokers, their neighbours, and the testimonies."""
 
     members: list[tuple[Node, list[Node]]]
     testimonies: list[Testimony]
 
+    @property
+    def events(self) -> Sequence[Event]:
+        return [event for testimony in self.testimonies for event in testimony.events]
 
-class Returning(Message, frozen=True):
+
+class Returning(Message, frozen=True, tag=9):
     """A client of the dead broker is there: what it has, and per publisher the highest event that it got.
 
     `heard`: see `Testimony`.

@@ -10,7 +10,7 @@ from pleach.core.events.filter import Filter
 from pleach.core.messages.base import Message, Node
 
 
-class RequestHost(Message, frozen=True):
+class RequestHost(Message, frozen=True, tag=60):
     """Have a component begin here. `incarnation`: sets its events apart from those of another one that had its name."""
 
     operation: str
@@ -21,7 +21,7 @@ class RequestHost(Message, frozen=True):
     incarnation: int = 0
 
 
-class RequestUnhost(Message, frozen=True):
+class RequestUnhost(Message, frozen=True, tag=61):
     """Have a component end here, with all that it has."""
 
     operation: str

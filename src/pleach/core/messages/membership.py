@@ -2,56 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
 
+from pleach.core.events.event import Event
 from pleach.core.events.filter import Filter
 from pleach.core.messages.base import Layer, Life, Message, Node
-from pleach.core.messages.clients import (
-    Advertise,
-    Attach,
-    Detach,
-    Publish,
-    Renewed,
-    Subscribe,
-    Unadvertise,
-    Unsubscribe,
-)
+from pleach.core.messages.clients import ClientRequest
 from pleach.core.messages.requests import RequestAdd, RequestRemove
 from pleach.core.messages.swaplink import TableEntries
 
 
-class Connect(Message, frozen=True):
+class Connect(Message, frozen=True, tag=112):
     """A new broker b asks a to be its neighbour. `address`: where b listens."""
 
     operation: str
     address: str = ""
 
 
-class ConnectAck(Message, frozen=True):
+class ConnectAck(Message, frozen=True, tag=113):
     """a has taken b on; with all that b has to know."""
 
     operation: str
     told: list[TableEntries] = msgspec.field(default_factory=list)
 
 
-class ConnectNack(Message, frozen=True):
+class ConnectNack(Message, frozen=True, tag=114):
     operation: str
     reason: str
 
 
-class RemoveReq(Message, frozen=True):
+class RemoveReq(Message, frozen=True, tag=115):
     """b, a leaf, asks its neighbour a to let it go."""
 
     operation: str
 
 
-class RemoveAck(Message, frozen=True):
+class RemoveAck(Message, frozen=True, tag=116):
     operation: str
 
 
-class RemoveNack(Message, frozen=True):
+class RemoveNack(Message, frozen=True, tag=117):
     """`is_busy`: it may be asked again later."""
 
     operation: str
@@ -70,14 +63,14 @@ class HandedClient(msgspec.Struct, frozen=True, array_like=True, gc=False):
     waiting: list[tuple[Layer, str]]
 
 
-class Handover(Message, frozen=True):
+class Handover(Message, frozen=True, tag=118):
     """b → a: b's clients. From now on b passes to a whatever they still send to it."""
 
     operation: str
     clients: list[HandedClient]
 
 
-class CloseAB(Message, frozen=True):
+class CloseAB(Message, frozen=True, tag=119):
     """a → b, close(ab): a serves the clients itself, at `address`; nothing more for them comes by way of b.
 
     `life`: that of a; a later one does not know them.
@@ -88,7 +81,7 @@ class CloseAB(Message, frozen=True):
     life: Life = 0
 
 
-class Redirect(Message, frozen=True):
+class Redirect(Message, frozen=True, tag=120):
     """b → client, close(ab): the last that b has for it. The client goes to `broker`, which listens at `address`.
 
     `life`: that of `broker` which knows it.
@@ -99,25 +92,29 @@ class Redirect(Message, frozen=True):
     life: Life = 0
 
 
-class Farewell(Message, frozen=True):
+class Farewell(Message, frozen=True, tag=121):
     """client → b, close(ba): the last that the client sends to b."""
 
 
-class Said(Message, frozen=True):
+class Said(Message, frozen=True, tag=122):
     """b → a: what a client still sent to b."""
 
     client: Node
-    request: Attach | Detach | Publish | Subscribe | Unsubscribe | Advertise | Unadvertise | Renewed
+    request: ClientRequest
+
+    @property
+    def events(self) -> Sequence[Event]:
+        return self.request.events
 
 
-class ClientLeft(Message, frozen=True):
+class ClientLeft(Message, frozen=True, tag=123):
     """b → a, close(ba) for one client: nothing more of it comes by way of b."""
 
     operation: str
     client: Node
 
 
-class Left(Message, frozen=True):
+class Left(Message, frozen=True, tag=124):
     """b → a: b has no clients any more, and is gone."""
 
     operation: str

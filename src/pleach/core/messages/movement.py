@@ -13,12 +13,12 @@ import msgspec
 from pleach.core.events.event import EventId
 from pleach.core.messages.base import Life, Message, Node
 from pleach.core.messages.membership import HandedClient
-from pleach.core.messages.requests import RequestMove, Way
+from pleach.core.messages.requests import NodePath, RequestMove
 
 # Between brokers ------------------------------------------------------------------------------------------------
 
 
-class Negotiate(Message, frozen=True):
+class Negotiate(Message, frozen=True, tag=128):
     """May this client come? Again with the same operation: it has changed its mind meanwhile about what it wants.
 
     `path`: from its broker to the one that is asked. `delay_ms_max`: as in `RequestMove`. `component`: of which kind it
@@ -27,12 +27,12 @@ class Negotiate(Message, frozen=True):
 
     operation: str
     client: HandedClient
-    path: Way
+    path: NodePath
     delay_ms_max: int = 0
     component: str = ""
 
 
-class Approve(Message, frozen=True):
+class Approve(Message, frozen=True, tag=129):
     """It may: what it wants is installed all the way beside what its own broker has. `address`: where it shall go.
 
     `life`: that of the target; a later one does not know the client.
@@ -43,7 +43,7 @@ class Approve(Message, frozen=True):
     life: Life = 0
 
 
-class Reject(Message, frozen=True):
+class Reject(Message, frozen=True, tag=130):
     """It stays where it is, and nothing of it is left on the way. `is_busy`: ask again later."""
 
     operation: str
@@ -51,7 +51,7 @@ class Reject(Message, frozen=True):
     is_busy: bool = False
 
 
-class MoveState(Message, frozen=True):
+class MoveState(Message, frozen=True, tag=131):
     """The client as it is now that it has halted. `delivered`: what it has got since the negotiation began.
 
     `component`: all that it is, if it lives in its broker.
@@ -63,13 +63,13 @@ class MoveState(Message, frozen=True):
     component: bytes = b""
 
 
-class MoveAck(Message, frozen=True):
+class MoveAck(Message, frozen=True, tag=132):
     """The client is the target's."""
 
     operation: str
 
 
-class MoveCommit(Message, frozen=True):
+class MoveCommit(Message, frozen=True, tag=133):
     """The source has taken back what it had told for the client; everyone on the way is free again.
 
     `is_sure`: else a broker on the way says it, since the one before it has lost its memory. The source may still say
@@ -80,7 +80,7 @@ class MoveCommit(Message, frozen=True):
     is_sure: bool = True
 
 
-class MoveAbort(Message, frozen=True):
+class MoveAbort(Message, frozen=True, tag=134):
     """The source has given up: take back what is installed beside, and say so (`Reject`).
 
     `path`: given where a broker on the way has lost its memory, and passes this on without knowing of the movement.
@@ -93,17 +93,17 @@ class MoveAbort(Message, frozen=True):
 # Between a client and its broker ---------------------------------------------------------------------------------
 
 
-class Halt(Message, frozen=True):
+class Halt(Message, frozen=True, tag=135):
     """Say nothing more (but `Halted`), until `Resume`."""
 
     operation: str
 
 
-class Halted(Message, frozen=True):
+class Halted(Message, frozen=True, tag=136):
     operation: str
 
 
-class Resume(Message, frozen=True):
+class Resume(Message, frozen=True, tag=137):
     """Go on: at `broker`, which listens at `address`, or (if it is the sender itself) where you are.
 
     `life`: that of `broker` which knows you.

@@ -26,7 +26,7 @@ class StandInAddress(msgspec.Struct, frozen=True, array_like=True):
     client: str
 
 
-class NeighbourReport(Message, frozen=True):
+class NeighbourReport(Message, frozen=True, tag=152):
     """Who the sender's neighbours are, with where each is found, and which of them is towards the root, if any.
 
     `beyond`: per neighbour, where the operators of those behind it go, as they know of its stand-in, should it die too.
@@ -45,7 +45,7 @@ class NeighbourReport(Message, frozen=True):
         return bool(self.neighbours) and all(place.peer for place in self.neighbours.values())
 
 
-class FallbackBrokers(Message, frozen=True):
+class FallbackBrokers(Message, frozen=True, tag=153):
     """Where a client may ask for its broker, should that one die: at the broker's neighbours."""
 
     addresses: list[str]

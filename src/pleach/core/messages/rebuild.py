@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import TypeAlias
 
+from pleach.core.events.event import Event
 from pleach.core.messages.base import Message, Node
 from pleach.core.messages.routing import Forward, Install, Installed, Settle, Withdraw
 
@@ -20,19 +22,19 @@ class Parity(IntEnum):
         return Parity(1 - self)
 
 
-class Switch(Message, frozen=True):
+class Switch(Message, frozen=True, tag=160):
     """The sender has emptied this table and builds it anew. From the neighbour towards the root: do so too."""
 
     parity: Parity
 
 
-class Anew(Message, frozen=True):
+class Anew(Message, frozen=True, tag=161):
     """What follows is all that the sender has to say for this table, in this round."""
 
     parity: Parity
 
 
-class InTable(Message, frozen=True):
+class InTable(Message, frozen=True, tag=162):
     """What one table says to the same table of a neighbour. `tree`: whose, where there is one for each broker."""
 
     tree: Node
@@ -40,14 +42,18 @@ class InTable(Message, frozen=True):
     message: Install | Withdraw | Installed | Settle
 
 
-class Along(Message, frozen=True):
+class Along(Message, frozen=True, tag=163):
     """An event on its way down the tree of the broker that it was published at."""
 
     tree: Node
     message: Forward
 
+    @property
+    def events(self) -> Sequence[Event]:
+        return self.message.events
 
-class Muster(Message, frozen=True):
+
+class Muster(Message, frozen=True, tag=164):
     """From the neighbour towards the root, where rounds wait for evidence: say when all is said again for this table.
 
     `wave`: with advertisements it is asked twice in a round. `root`: who asks, by way of the sender.
@@ -58,7 +64,7 @@ class Muster(Message, frozen=True):
     root: Node = ""
 
 
-class Whole(Message, frozen=True):
+class Whole(Message, frozen=True, tag=165):
     """The answer, and said without being asked for the first wave: this table has all, at the sender and below it."""
 
     parity: Parity

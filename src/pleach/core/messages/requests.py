@@ -8,10 +8,10 @@ import msgspec
 
 from pleach.core.messages.base import Message, Node
 
-Way: TypeAlias = Annotated[list[Node], msgspec.Meta(min_length=1)]  # at the first broker it begins
+NodePath: TypeAlias = Annotated[list[Node], msgspec.Meta(min_length=1)]  # at the first broker it begins
 
 
-class RequestSwap(Message, frozen=True):
+class RequestSwap(Message, frozen=True, tag=48):
     """Turn a–b–c into a–c–b. `is_published`: by SwapLink as S0 prints it.
 
     `is_patient`: where brokers are busy, they are asked again later. Else the request is refused then.
@@ -29,7 +29,7 @@ class RequestSwap(Message, frozen=True):
         return self.a
 
 
-class RequestExchange(Message, frozen=True):
+class RequestExchange(Message, frozen=True, tag=49):
     """Replace a link of the tree by another one.
 
     `path`: from one end of the new link to the other, in the tree as it is. What goes is the link after `path[cut]`.
@@ -37,7 +37,7 @@ class RequestExchange(Message, frozen=True):
     """
 
     operation: str
-    path: Way
+    path: NodePath
     cut: int
     protocol: str
     is_patient: bool = True
@@ -47,7 +47,7 @@ class RequestExchange(Message, frozen=True):
         return self.path[0]
 
 
-class RequestAdd(Message, frozen=True):
+class RequestAdd(Message, frozen=True, tag=50):
     """To a broker without neighbours: join the tree at `to`, which listens at `address`."""
 
     operation: str
@@ -55,7 +55,7 @@ class RequestAdd(Message, frozen=True):
     address: str = ""
 
 
-class RequestRemove(Message, frozen=True):
+class RequestRemove(Message, frozen=True, tag=51):
     """Take a broker that is a leaf out of the tree; its clients go to its neighbour.
 
     `absent`: clients that are not connected, and need not be waited for if they still are not when it leaves.
@@ -70,7 +70,7 @@ class RequestRemove(Message, frozen=True):
         return self.broker
 
 
-class RequestMove(Message, frozen=True):
+class RequestMove(Message, frozen=True, tag=52):
     """Have a client go to another broker. `path`: from its broker to that one, in the tree as it is.
 
     `delay_ms_max`: how long a message takes at most from one end to the other; 0: nobody knows. Where it is known, no
@@ -79,7 +79,7 @@ class RequestMove(Message, frozen=True):
 
     operation: str
     client: Node
-    path: Way
+    path: NodePath
     delay_ms_max: int = 0
 
     @property
@@ -92,20 +92,20 @@ SoughtRequest: TypeAlias = (
 )  # begins at a certain broker, and finds it
 
 
-class Seek(Message, frozen=True):
+class Seek(Message, frozen=True, tag=53):
     """Pass a request on to the broker where it begins, wherever in the tree that is."""
 
     request: SoughtRequest
 
 
-class Sought(Message, frozen=True):
+class Sought(Message, frozen=True, tag=54):
     """The answer to `Seek`: whether the broker is in this direction, and has the request."""
 
     operation: str
     is_found: bool
 
 
-class Presence(Message, frozen=True):
+class Presence(Message, frozen=True, tag=55):
     """From the driver of a broker whose links may be down: who of its peers cannot be reached now, and who can again.
 
     Where state is leased (stabilise/), nothing runs out of those who are away, and nothing is renewed to them.

@@ -21,7 +21,7 @@ class Peer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     address: str = ""
 
 
-class FindOwner(Message, frozen=True):
+class FindOwner(Message, frozen=True, tag=192):
     """Passed on from host to host until it is at the owner of `key`, who answers `origin`.
 
     `is_last`: the sender takes the receiver for the owner; if it is not, it is one further back.
@@ -34,7 +34,7 @@ class FindOwner(Message, frozen=True):
     is_last: bool = False
 
 
-class AskHop(Message, frozen=True):
+class AskHop(Message, frozen=True, tag=193):
     """Who is next on the way to the owner of `key`, other than those in `avoid`, who did not answer?"""
 
     key: int
@@ -44,13 +44,13 @@ class AskHop(Message, frozen=True):
     is_last: bool = False
 
 
-class NextHop(Message, frozen=True):
+class NextHop(Message, frozen=True, tag=194):
     ticket: int
     peer: Peer
     is_last: bool
 
 
-class KeyOwner(Message, frozen=True):
+class KeyOwner(Message, frozen=True, tag=195):
     """From the owner itself. It has the keys behind `low`, up to its own."""
 
     ticket: int
@@ -59,7 +59,7 @@ class KeyOwner(Message, frozen=True):
     hops: int = 0
 
 
-class FindPlace(Message, frozen=True):
+class FindPlace(Message, frozen=True, tag=196):
     """A host that joins: passed on until it is at the one behind which `origin` belongs."""
 
     ticket: int
@@ -67,7 +67,7 @@ class FindPlace(Message, frozen=True):
     hops: int = 0
 
 
-class RingPlace(Message, frozen=True):
+class RingPlace(Message, frozen=True, tag=197):
     """`predecessor` is the one before you; these were its own successors, and hosts that it knows farther away."""
 
     ticket: int
@@ -76,37 +76,37 @@ class RingPlace(Message, frozen=True):
     fingers: list[Peer]
 
 
-class RingPlaceTaken(Message, frozen=True):
+class RingPlaceTaken(Message, frozen=True, tag=198):
     """Another host has the same key."""
 
     ticket: int
     owner: Peer
 
 
-class AskRing(Message, frozen=True):
+class AskRing(Message, frozen=True, tag=199):
     ticket: int
     origin: Peer
 
 
-class RingState(Message, frozen=True):
+class RingState(Message, frozen=True, tag=200):
     ticket: int
     predecessor: Peer
     successors: list[Peer]
 
 
-class Notify(Message, frozen=True):
+class Notify(Message, frozen=True, tag=201):
     """The sender takes the receiver for its successor."""
 
     candidate: Peer
 
 
-class RingLeave(Message, frozen=True):
+class RingLeave(Message, frozen=True, tag=202):
     """The sender is gone once this is read: what a failure is, without the wait. This was the host before it."""
 
     predecessor: Peer
 
 
-class TreeLink(Message, frozen=True):
+class TreeLink(Message, frozen=True, tag=203):
     """The sender takes the receiver for its parent in the tree, or for a child; answered."""
 
     ticket: int
@@ -114,25 +114,25 @@ class TreeLink(Message, frozen=True):
     is_parent: bool
 
 
-class TreeLinkAnswer(Message, frozen=True):
+class TreeLinkAnswer(Message, frozen=True, tag=204):
     """Whether the other side takes it for the same."""
 
     ticket: int
     agrees: bool
 
 
-class TreeUnlink(Message, frozen=True):
+class TreeUnlink(Message, frozen=True, tag=205):
     """The sender does not take the receiver for a neighbour in the tree any more."""
 
 
-class Knock(Message, frozen=True):
+class Knock(Message, frozen=True, tag=206):
     """From a driver, not a host: who is there, and can one join the tree of brokers at you? Answered by members."""
 
     ticket: int
     origin: Peer
 
 
-class Greeting(Message, frozen=True):
+class Greeting(Message, frozen=True, tag=207):
     """`is_open`: it is in the tree, and others may join it there. `terms`: what all brokers must have in common."""
 
     ticket: int

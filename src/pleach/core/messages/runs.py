@@ -5,22 +5,27 @@
     └──────┴────────┴──────┴───────────┴───────┴───────┴───
 
 A run stands for as many messages, in order, and means what they mean. 0xC1 begins no MessagePack value, and so no
-message: a payload tells by its first byte which it is. A broker that only passes a run on reads its ids and, for new
-ones, its attributes; the rest goes on in the bytes that it came in. A run of one travels as the message itself.
+message: the first byte of a payload says which it is. A run of one event travels as the message itself.
+
+Rule 1: a broker that forwards a run decodes the ids and, where it has not seen them before, the attributes; it sends
+        the events on in the bytes that they came in.
+Rule 2: what a neighbour sends is validated before it is sent on: ids by `glimpses`, attributes and sizes by whoever
+        asks for those (core/routing/passage.py), or all of it by `messages`. A client's `Publish` is validated where
+        it is answered.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from pleach.core.events.event import Event
+from pleach.core.events.event import INTEGER_MAX, PUBLISHER_BYTES_MAX, Event, checked
 from pleach.core.messages import EVENT_PREFIXES, Deliver, Forward, Message, Node, Publish, decode
 
-RUN_EVENTS_MAX = 256  # what a run takes at a stretch; other links wait for no more than this
-RUN_BYTES_MAX = 65_536  # of its events; what is larger travels alone, and no joining makes a frame too large
+RUN_EVENTS_MAX = 256  # bounds how long other links wait while a run is handled
+RUN_BYTES_MAX = 65_536  # of its events; a larger event travels alone, so that no frame becomes too large
 
 EventKind: TypeAlias = type[Publish] | type[Forward] | type[Deliver]
 
@@ -33,26 +38,37 @@ _CODES: dict[EventKind, int] = {kind: code for code, kind in _KINDS.items()}
 
 
 class Glimpse(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a broker sees of an event that only passes through."""
+    """What a broker decodes of an event that it only forwards."""
 
     id: tuple[str, int, int]
     attributes: msgspec.Raw
     payload: bytes = b""
 
 
+class _ValidGlimpse(Glimpse, frozen=True):
+    """With an id that is valid, and a name so short that its bytes need not be counted."""
+
+    id: tuple[
+        Annotated[str, msgspec.Meta(min_length=1, max_length=PUBLISHER_BYTES_MAX // 4)],
+        Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)],
+        Annotated[int, msgspec.Meta(ge=1, le=INTEGER_MAX)],
+    ]
+
+
 _glimpses = msgspec.msgpack.Decoder(list[Glimpse])
+_valid_glimpses: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(list[_ValidGlimpse])
 _events = msgspec.msgpack.Decoder(list[Event])
 _pieces = msgspec.msgpack.Decoder(list[msgspec.Raw])
 _encode_event = msgspec.msgpack.Encoder().encode
 
 
 class Run:
-    """A payload of several events, read as far as somebody asks for it."""
+    """A payload of several events, decoded as far as it is asked for."""
 
     __slots__ = ("_array", "_pieces", "_rest", "count", "kind")
 
     def __init__(self, payload: bytes) -> None:
-        """Raises msgspec.DecodeError where the beginning is that of no run."""
+        """Raises msgspec.DecodeError where the head is not that of a run."""
         if not _HEAD.size < len(payload) <= _HEAD.size + RUN_BYTES_MAX:
             raise msgspec.DecodeError(f"a run of {len(payload):,} bytes")
         _, code, array, self.count = _HEAD.unpack_from(payload)
@@ -64,17 +80,29 @@ class Run:
         self._pieces: list[msgspec.Raw] | None = None
 
     def glimpses(self) -> list[Glimpse]:
-        return _glimpses.decode(self._array)
+        """Raises msgspec.DecodeError or EventError where a neighbour's events have no valid ids."""
+        if self.kind is not Forward:
+            return _glimpses.decode(self._array)
+        try:
+            return _valid_glimpses.decode(self._array)  # type: ignore[no-any-return]
+        except msgspec.ValidationError:
+            self.messages()  # raises, unless a publisher's name is just unusually long
+            return _glimpses.decode(self._array)
 
     def events(self) -> list[Event]:
+        """Not validated: for a client, whose broker has done that."""
         return _events.decode(self._array)
 
     def messages(self) -> list[Message]:
-        """What the run stands for."""
-        return [self.kind(event) for event in self.events()]
+        """What the run stands for, validated as by `decode`."""
+        events = self.events()
+        if self.kind is not Publish:
+            for event in events:
+                checked(event)
+        return [self.kind(event) for event in events]
 
     def bytes_of(self, start: int, end: int) -> bytes:
-        """Some of the events, back to back."""
+        """Some of the events, encoded, one behind the other."""
         if end - start == self.count:
             return self._rest
         if self._pieces is None:
@@ -83,7 +111,7 @@ class Run:
 
 
 class Span(NamedTuple):
-    """Events of a run, from `start` up to `end`, that go to the same receivers."""
+    """Events of a run, from `start` up to `end` (exclusive), that go to the same receivers."""
 
     start: int
     end: int
@@ -100,17 +128,17 @@ def encode_event(event: Event) -> bytes:
 
 
 def encode_run(kind: EventKind, count: int, events: bytes) -> bytes:
-    """The payload for events that are encoded already, back to back."""
+    """The payload for events that are already encoded, one behind the other."""
     if count == 1:
         return EVENT_PREFIXES[kind] + events
     return _HEAD.pack(_MARK[0], _CODES[kind], _ARRAY, count) + events
 
 
 def messages_in(payload: bytes) -> int:
-    """How many messages a payload of our own stands for."""
+    """How many messages a payload stands for that this process has made."""
     return int.from_bytes(payload[_COUNT_AT]) if payload[:1] == _MARK else 1
 
 
 def decode_all(payload: bytes) -> list[Message]:
-    """The messages of a payload; raises msgspec.DecodeError for what is none."""
+    """The messages of a payload; raises as `decode` does."""
     return Run(payload).messages() if is_run(payload) else [decode(payload)]

@@ -18,7 +18,7 @@ class TableEntries(msgspec.Struct, frozen=True, array_like=True, gc=False):
     entries: list[tuple[str, Filter]]
 
 
-class Lock(Message, frozen=True):
+class Lock(Message, frozen=True, tag=64):
     """1, 2: a → b → c. `address`: where a listens, for c to open the new link. `is_published`: as S0 prints it."""
 
     operation: str
@@ -29,13 +29,13 @@ class Lock(Message, frozen=True):
     is_published: bool = False
 
 
-class LockAck(Message, frozen=True):
+class LockAck(Message, frozen=True, tag=65):
     """3, 4: c → b → a. Also close(c→b→a): the last that c sends to a by way of b."""
 
     operation: str
 
 
-class LockNack(Message, frozen=True):
+class LockNack(Message, frozen=True, tag=66):
     """b or c does not take part. `is_busy`: it may later."""
 
     operation: str
@@ -43,19 +43,19 @@ class LockNack(Message, frozen=True):
     is_busy: bool = False
 
 
-class Abort(Message, frozen=True):
+class Abort(Message, frozen=True, tag=67):
     """b has given the swap up, before it passed on `Swap`: back to the old tree."""
 
     operation: str
 
 
-class Aborted(Message, frozen=True):
+class Aborted(Message, frozen=True, tag=68):
     """c → b → a, after `Abort`: nothing that was flooded follows."""
 
     operation: str
 
 
-class Swap(Message, frozen=True):
+class Swap(Message, frozen=True, tag=69):
     """5, 6: a → b → c. Also close(a→b→c). 7: c → a, on the new link.
 
     From b to c it carries what c cannot know: the sides of a and b apart, and how a's table differs from what c
@@ -72,19 +72,19 @@ class Swap(Message, frozen=True):
     is_settled: bool = True
 
 
-class Open(Message, frozen=True):
+class Open(Message, frozen=True, tag=70):
     """8: a → c, open(acb): from now on a's traffic to b comes here."""
 
     operation: str
 
 
-class Close(Message, frozen=True):
+class Close(Message, frozen=True, tag=71):
     """9: a → b and 10: b → c, close(ab), for c also open(bca). 11: b → a and 12: a → c, close(ba)."""
 
     operation: str
 
 
-class Forgot(Message, frozen=True):
+class Forgot(Message, frozen=True, tag=72):
     """b → a or c: the third of them, `broker`, has lost its memory. If they had not met before they cannot tell."""
 
     operation: str

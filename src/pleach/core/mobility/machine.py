@@ -85,7 +85,7 @@ class Mobility:
         self._admit = admit or up_to(CLIENTS_MAX)
         self._state = MobilityState()
         self._moving: MovementSeam | None = None
-        context.reset_hooks.append(self)
+        context.on_peer_reset(self.peer_reset)
 
     @property
     def under_way(self) -> MovementSeam | None:

@@ -11,7 +11,7 @@ from pleach.core.messages import ClientReply, HandedClient, Layer, Node, Request
 from pleach.core.mobility.phases import PathPhase, SourcePhase, TargetPhase
 
 
-class SourceMovement(msgspec.Struct, tag=True):
+class SourceMovement(msgspec.Struct, tag="source"):
     """At the source."""
 
     request: RequestMove
@@ -42,7 +42,7 @@ class SourceMovement(msgspec.Struct, tag=True):
         return self.request.path[-1]
 
 
-class TargetMovement(msgspec.Struct, tag=True):
+class TargetMovement(msgspec.Struct, tag="target"):
     """At the target. `before`: the neighbour towards the source."""
 
     operation: str
@@ -57,7 +57,7 @@ class TargetMovement(msgspec.Struct, tag=True):
         return self.handed.name
 
 
-class PathMovement(msgspec.Struct, tag=True):
+class PathMovement(msgspec.Struct, tag="path"):
     """At a broker in between."""
 
     operation: str

@@ -1,14 +1,13 @@
-"""Which protocol to exchange a link with, where nobody says: the rule behind `auto`.
+"""The choice of a protocol for the exchange of a link, where nobody names one: the rule behind `auto`.
 
-Only two lose, double and reorder nothing: SwapLinks, and advanced coordinated reconfiguration. What each costs is
-measured by `lab/exchanges/swap_or_cycle.py`, whose report has the table and says whether it bears out the rule;
-docs/how-to/reweave.md has what follows. In short, at once is two to three times as fast and sends no event twice. But
-where causal order is kept, events wait meanwhile, and wait longer the longer the cycle is; swaps delay hardly any.
-Events come first.
+Only two protocols lose, double and reorder nothing: SwapLinks, and advanced coordinated reconfiguration (an exchange at
+once). `lab/exchanges/swap_or_cycle.py` measures what each costs; docs/how-to/reweave.md has the consequences.
 
-Where brokers that die are replaced, it is swaps always: a swap is undone or completed when one of its three dies, but a
-whole cycle stays locked, and its brokers cannot testify for a stand-in (docs/protocols/healing.md). There a protocol
-for cycles is refused, too, where somebody names it.
+Rule 1: an exchange at once is two to three times as fast and sends no event twice. But where causal order is kept,
+        events wait meanwhile, the longer the longer the cycle is; swaps delay hardly any. Delay of events counts more.
+Rule 2: where brokers that die are replaced, it is always swaps: a swap is undone or completed when one of its three
+        dies, but a whole cycle stays locked, and its brokers cannot testify for a stand-in (docs/protocols/healing.md).
+        There a protocol for cycles is refused also where it is named.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ CHOICES: tuple[str, ...] = (*EXCHANGES, AUTO)
 
 BY_SWAPS: Final = "swaplink"
 AT_ONCE: Final = "advanced-coordinated"
-INSTEAD: Final = f"take {BY_SWAPS}, or leave it to {AUTO}"  # of what does not fit
+INSTEAD: Final = f"take {BY_SWAPS}, or leave it to {AUTO}"  # the remedy where a protocol does not fit
 ONE_SWAP: Final = 3  # brokers
-CAUSAL_BROKERS_MAX: Final = 5  # at once: up to here the longest wait is 16 ms against 3 with swaps (docs/results)
+CAUSAL_BROKERS_MAX: Final = 5  # at once: up to this length the longest wait is 16 ms, with swaps 3 (docs/results)
 
 
 class Circumstances(NamedTuple):
-    """What counts for the choice, beside the length of the cycle. `ordering`: what the network keeps.
+    """What the choice depends on besides the length of the cycle. `ordering`: the order that the network keeps.
 
-    `heals`: a broker that dies gets a stand-in, while the tree lives on.
+    `heals`: a broker that dies gets a stand-in.
     """
 
     ordering: str = "causal"
@@ -52,7 +51,7 @@ class Recommendation(NamedTuple):
 
 
 def recommended(brokers: int, circumstances: Circumstances) -> Recommendation:
-    """`brokers`: on the cycle that both links make."""
+    """`brokers`: how many are on the cycle that both links make."""
     ordering, is_hierarchical, heals = circumstances
     if is_hierarchical:
         return Recommendation(BY_SWAPS, "with hierarchical routing links are exchanged by swaps only")
@@ -74,14 +73,14 @@ def recommended(brokers: int, circumstances: Circumstances) -> Recommendation:
 
 
 def why_not(protocol: str, circumstances: Circumstances) -> str:
-    """Why a protocol does not fit; empty if it does. `INSTEAD` says what would."""
+    """Why a protocol does not fit; empty if it does. `INSTEAD` is the remedy."""
     if circumstances.heals and protocol in CYCLES:
         return f"a broker that dies would leave the cycle of {protocol} locked for good, and could not be healed"
     return ""
 
 
 def check_fits(protocol: str, circumstances: Circumstances) -> None:
-    """Raises PlanError for one that does not."""
+    """Raises PlanError for a protocol that does not fit."""
     if reason := why_not(protocol, circumstances):
         raise PlanError(f"{reason}; {INSTEAD}")
 

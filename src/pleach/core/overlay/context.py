@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import Node
@@ -12,44 +12,37 @@ from pleach.core.overlay.seam import Reaction
 from pleach.core.routing.clients import ClientTable
 from pleach.core.routing.rewiring import Rewiring
 from pleach.core.routing.router import Router, RoutingConfig, RoutingOutcome
-from pleach.errors import ComponentError
 
 
 class Between(NamedTuple):
-    """Who stands between a broker and a dead peer. `had_all`: what was sent to the peer straight has passed it, too."""
+    """The broker between this one and a dead peer, if any. `had_all`: what went to the peer straight has passed it."""
 
     node: Node = ""
     had_all: bool = False
 
 
 class PeerDeathHook(Protocol):
-    """A protocol that goes on without a broker that is dead for good: see healing/stand_in.py, which tells it."""
+    """A protocol that goes on without a broker that is dead for good (healing/stand_in.py tells it)."""
 
     def peer_died(self, peer: Node) -> Reaction:
-        """The peer is dead, and nothing more comes from it: undo or complete what is under way with it."""
+        """Undo or complete what is under way with the peer. Nothing more comes from it."""
         ...
 
     @property
     def operation(self) -> str: ...
 
     def is_open(self, peer: Node) -> bool:
-        """Whether another one has still to say what becomes of an operation with the dead peer."""
+        """Whether another broker has still to decide on an operation with the dead peer."""
         ...
 
     def between(self, peer: Node) -> Between:
-        """Who stands between this broker and the peer, should they turn out not to be linked; `node` is empty else."""
+        """Which broker is between this one and the peer, should they turn out not to be linked."""
         ...
 
 
-class PeerResetHook(Protocol):
-    """A protocol that waits for others, and goes on without what one of them has forgotten."""
-
-    def peer_reset(self, peer: Node) -> Reaction:
-        """The peer, a neighbour or a client, has lost its memory: what it was told, or had to say, is void.
-
-        It is told before routing starts over with the peer.
-        """
-        ...
+# A peer, neighbour or client, has lost its memory: what it was told, or had to say, is void. The hooks are called
+# before routing starts over with the peer.
+PeerResetHook: TypeAlias = Callable[[Node], Reaction]
 
 
 class RouterMaker(Protocol):
@@ -65,7 +58,7 @@ class ComponentHost(Protocol):
     def running(self) -> Sequence[Node]: ...
 
     def kind_of(self, client: Node) -> str:
-        """Empty for a client that is none of them."""
+        """Empty for a client that is no component."""
         ...
 
     def why_not(self, kind: str) -> str:
@@ -81,28 +74,11 @@ class ComponentHost(Protocol):
         ...
 
 
-class NoComponents:
-    """No components."""
-
-    running: Sequence[Node] = ()
-
-    def kind_of(self, client: Node) -> str:  # noqa: ARG002
-        return ""
-
-    def why_not(self, kind: str) -> str:  # noqa: ARG002
-        return "it hosts no components"
-
-    def pack(self, client: Node) -> bytes:  # noqa: ARG002
-        return b""
-
-    def take_in(self, client: Node, state: bytes) -> None:  # noqa: ARG002
-        raise ComponentError(client, self.why_not(""))
-
-
 @dataclass
 class BrokerContext:
-    """The layers of one broker; they are replaced as a whole when it is restored, so ask for them each time.
+    """The layers of one broker, and the hooks of its protocols.
 
+    `router` and `sessions` are replaced when the broker is restored: read them each time.
     `locked_for`: the operation that the broker is locked for, whichever protocol carries it out; empty if it is free.
     """
 
@@ -114,23 +90,29 @@ class BrokerContext:
     make_router: RouterMaker = Router
     client_address: str = ""
     life: int = 0  # of this broker with its memory, as the driver counts them
-    addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one has to dial
-    component_host: ComponentHost = field(default_factory=NoComponents)
-    awaited: tuple[Node, ...] = ()  # clients on their way here: routing wants for them what they want already
+    addresses: dict[Node, str] = field(default_factory=dict)  # of brokers that this one dials
+    component_host: ComponentHost = field(init=False)  # set by the broker before it makes its machines
+    awaited: tuple[Node, ...] = ()  # clients that are moving here: routing has their subscriptions already
     death_hooks: list[PeerDeathHook] = field(default_factory=list)
     reset_hooks: list[PeerResetHook] = field(default_factory=list)
-    on_settled: Callable[[], Sequence[Effect]] = tuple  # what to send first when an operation with a dead peer is over
+    on_settled: Callable[[], Sequence[Effect]] = tuple  # what to send first once an operation with a dead peer is over
+
+    def on_peer_death(self, hook: PeerDeathHook) -> None:
+        self.death_hooks.append(hook)
+
+    def on_peer_reset(self, hook: PeerResetHook) -> None:
+        self.reset_hooks.append(hook)
 
     def reset(self) -> None:
-        """Begin anew, in no tree and without clients."""
+        """Start over, in no tree and without clients."""
         self.router = self.make_router(self.router.config)
         self.sessions = ClientTable(self.router)
         self.addresses = {}
 
     def rewire(self, rewiring: Rewiring) -> list[Effect]:
-        """Have the routing layer take over changed links; returns all that it wants sent, to clients too."""
+        """Let the routing layer take over changed links; returns all that it sends, also to clients."""
         return [*self.answered(self.router.rewire(rewiring))]
 
     def answered(self, outcome: RoutingOutcome) -> list[Send]:
-        """What an outcome of routing has sent: to neighbours, and to the clients whose requests are in effect now."""
+        """What routing sends: to neighbours, and to the clients whose requests are in effect now."""
         return [*outcome.sends, *self.sessions.settle(outcome.due)]

@@ -1,4 +1,4 @@
-"""Which protocols there are: one line each. Brokers take part in all of them; each operation is carried out by one."""
+"""The registry of reconfiguration protocols. Brokers take part in all of them; each operation is carried out by one."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pleach.core.overlay.membership.machine import Membership
 from pleach.core.overlay.seam import ProtocolMachine
 from pleach.core.overlay.swaplink.machine import SwapLink
 
-# As S1 prints it: with all of its errors, and with each alone.
+# Advanced coordinated reconfiguration as S1 prints it: with all of its errors, and with each alone.
 PRINTED = "advanced-coordinated-printed"
 MISPRINTS = {PRINTED: frozenset(Misprint)} | {f"{PRINTED}-{e.name.lower()}": frozenset((e,)) for e in Misprint}
 
-# Those that move one end of a link by one hop, and exchange links by plans of such swaps …
+# Protocols that move one end of a link by one hop; other exchanges are plans of such swaps.
 SWAPS = ("swaplink", "swaplink-published")
-# … and those that exchange any link for any other, all along the cycle.
+# Protocols that exchange any link for any other, along the whole cycle.
 CYCLES: Mapping[str, PartMaker] = MappingProxyType(
     {
         "strawman": Strawman,
@@ -41,7 +41,7 @@ CYCLES: Mapping[str, PartMaker] = MappingProxyType(
         **{name: partial(AdvancedCoordinatedPrinted, errors=errors) for name, errors in MISPRINTS.items()},
     }
 )
-# Those of which a timer is one of the steps.
+# Protocols that have a timer among their steps.
 WAITING = frozenset(("strawman", "deferred", "informed", *MISPRINTS))
 EXCHANGES: tuple[str, ...] = (*SWAPS, *CYCLES)
 
@@ -52,7 +52,7 @@ def machines(ordering: str) -> Sequence[Callable[[BrokerContext], ProtocolMachin
 
 
 def swap_request(protocol: str, operation: str, a: Node, b: Node, c: Node) -> RequestSwap | RequestExchange:
-    """Turn a–b–c into a–c–b, in the words of the protocol: for some it is the exchange on the smallest cycle."""
+    """Turn a–b–c into a–c–b, as a request of the protocol: for CYCLES it is the exchange on the smallest cycle."""
     if protocol in CYCLES:
         return RequestExchange(operation, [a, b, c], 0, protocol)
     return RequestSwap(operation, a, b, c, is_published=protocol == "swaplink-published")

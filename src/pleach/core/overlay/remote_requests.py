@@ -1,14 +1,12 @@
-"""Requests that are made at another broker than the one where they begin: sought in the whole tree, and answered.
+"""Requests made at another broker than the one where they begin: that broker is searched for in the whole tree.
 
     asked ── Seek ──▶ … ──▶ every broker but those behind the one that is sought
     asked ◀── Sought ── …   found, or (from everywhere) not found: then the request is refused
 
-On a tree this takes two messages per link at most. Nobody needs to know where anybody else is. A link that is exchanged
-meanwhile may take an answer with it, so that everyone who waits for one waits for a bounded time.
-
-While the tree changes, a Seek may come to its target by two ways. Both are answered, which does no harm: who has had
-one answer waits for no other. The request is taken once: a swap that waits for its turn behind itself would be refused
-in the end though it was done, and a client would be moved again.
+Rule 1: a search takes at most two messages per link. No broker needs to know where another one is.
+Rule 2: a broker waits for an answer for a bounded time, since a link that is exchanged meanwhile may lose it.
+Rule 3: while the tree changes, a Seek may reach its target on two ways. Both are answered; the second answer is
+        ignored. The request is begun once: else a swap would be put off behind itself, and a client moved twice.
 """
 
 from __future__ import annotations
@@ -24,14 +22,14 @@ from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.seam import Reaction, Reconfiguration, join
 
 SEARCH_SECONDS = 10.0
-SEARCH: Final = "remote_requests:"  # the timers, by operation
+SEARCH: Final = "remote_requests:"  # prefix of timers; the operation follows
 
 NOTHING = Reaction()
-TAKEN_MAX = 256  # operations that were taken here: far more than can be sought at once
+TAKEN_MAX = 256  # operations remembered for rule 3: far more than are sought at once
 
 
 class RequestSearch(msgspec.Struct):
-    """`asker`: who wants to know. `waiting`: neighbours that have not answered yet."""
+    """`asker`: who gets the answer. `waiting`: neighbours that have not answered yet."""
 
     asker: Node
     begins_at: Node
@@ -39,7 +37,7 @@ class RequestSearch(msgspec.Struct):
 
 
 class RemoteRequestsState(msgspec.Struct):
-    """`taken`: operations that were sought and found here, the oldest first."""
+    """`taken`: operations that have begun here after a search, the oldest first."""
 
     searches: dict[str, RequestSearch] = {}
     taken: list[str] = []
@@ -53,7 +51,7 @@ class RemoteRequests:
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._state = RemoteRequestsState()
-        context.reset_hooks.append(self)
+        context.on_peer_reset(self.peer_reset)
 
     @property
     def under_way(self) -> Reconfiguration | None:
@@ -100,20 +98,20 @@ class RemoteRequests:
         return Reaction([CancelTimer(SEARCH + operation), *answer])
 
     def peer_reset(self, peer: Node) -> Reaction:
-        """It has forgotten that it was asked, and cannot have found anybody who has not begun."""
+        """The peer has forgotten that it was asked: it counts as an answer that nothing was found."""
         asked = [operation for operation, search in self._state.searches.items() if peer in search.waiting]
         return join(*(self._sought(peer, operation, is_found=False) for operation in asked))
 
     def _answer(self, asker: Node, operation: str, *, missing: Node = "") -> list[Effect]:
-        """`missing`: who is sought, and not in this direction; empty: found."""
+        """`missing`: the broker that is sought and not in this direction; empty if it was found."""
         if asker in self._context.router.neighbours:
             return [Send(asker, Sought(operation, is_found=not missing))]
         if asker != OPERATOR:
-            return []  # the link was exchanged meanwhile; whoever began the search has a deadline of its own
+            return []  # the link was exchanged meanwhile; the broker that began the search has a deadline of its own
         return [Concluded(operation, f"there is no broker {missing} in the tree")] if missing else []
 
     def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
-        """An answer has not come; whoever waits for ours waits no longer than we did."""
+        """An answer has not come in time. Brokers that wait for ours have a deadline of their own."""
         operation = name.removeprefix(SEARCH)
         search = self._state.searches.pop(operation, None)
         if search is None or search.asker != OPERATOR:

@@ -1,7 +1,7 @@
-"""Requests that meet a locked broker are tried again: a bounded number of times, after waits that grow.
+"""Back-off of requests that meet a locked broker: they are tried again a bounded number of times, after growing waits.
 
-Nobody waits while it holds a lock, so there is no deadlock. Opposed requests must not meet again and again either: how
-long each waits depends on its name and on how often it was put off, which is no accident, but different for each.
+No broker waits while it holds a lock, so there is no deadlock. Nor is there livelock: the wait depends on the name of
+the operation and on the attempt, so that opposed requests wait for different times, yet for the same in every run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pleach.core.messages import RequestExchange, RequestMove, RequestRemove, Re
 from pleach.core.timing import jitter
 
 RETRIES_MAX = 8
-RETRY_SECONDS = 0.05  # doubles with each attempt, times something between 0.5 and 1.5
+RETRY_SECONDS = 0.05  # doubles with each attempt, times a factor between 0.5 and 1.5
 RETRIES_SECONDS_MAX = 1.5 * RETRY_SECONDS * 2 ** (RETRIES_MAX + 1)  # all of them together
 
 Request: TypeAlias = RequestSwap | RequestRemove | RequestExchange | RequestMove
@@ -24,12 +24,12 @@ Request: TypeAlias = RequestSwap | RequestRemove | RequestExchange | RequestMove
 class PostponedRequest(msgspec.Struct, frozen=True):
     """`attempts`: how often the request was put off."""
 
-    request: RequestSwap | RequestRemove | RequestExchange | RequestMove
+    request: Request
     attempts: int
 
 
 class Retries(msgspec.Struct):
-    """The requests of one machine that wait. Its timers are named `prefix` and the operation."""
+    """The postponed requests of one machine. The name of a timer is `prefix` and the operation."""
 
     prefix: str
     waiting: dict[str, PostponedRequest] = {}

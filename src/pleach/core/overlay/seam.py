@@ -1,19 +1,18 @@
-"""The seam between the network and routing, where reconfigurations work.
+"""The seam between the network and routing: where a reconfiguration changes what happens to pub/sub messages.
 
-Every pub/sub message passes here twice: when it arrives, before routing sees it, and when it leaves, after routing
-has decided where it goes. A reconfiguration under way may let it pass (perhaps in the name of another sender, or
-with a mark taken off), hold it, or drop it on arrival; and choose other receivers or put a mark on it on departure
-(S0 §II, S0 §IV-A).
+Every pub/sub message passes the seam twice: when it arrives, before routing sees it, and when it leaves, after routing
+has decided where it goes. On arrival the reconfiguration under way lets it pass (perhaps in the name of another sender,
+or without its mark), holds it, or drops it; on departure it chooses other receivers, or marks it (S0 §II, S0 §IV-A).
 
 Rule 1: without a reconfiguration the seam changes nothing and costs one test.
 Rule 2: held messages of a link stay in order. Where the reconfiguration keeps causal order, no event overtakes a held
         one of its link either.
 Rule 3: what is held is state, and survives a restart.
-Rule 4: what was marked for an operation that was given up has come another way, however late it comes over the link
-        that the operation had opened, and whatever that link is by then.
-Rule 5: events do not wait for routing messages, nor these for events: what a subscriber is promised it is promised by
-        confirmations, not by order. But what was held goes on in the order in which it came: an advertisement that is
-        taken back takes the subscriptions with it by which the events before it find their way.
+Rule 4: what was marked for an operation that was given up is dropped: it has come another way. This holds however late
+        it comes over the link that the operation had opened, also where another operation has opened that link again.
+Rule 5: events do not wait for routing messages, nor these for events: a subscriber relies on confirmations, not on
+        order. But what was held goes on in the order in which it came: a withdrawn advertisement removes subscriptions
+        by which the events before it are routed.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ import msgspec
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import EVENTS_TO_BROKERS, ClientRequest, Mark, Marked, Message, Node, PubSub, encode
 
-Passing: TypeAlias = PubSub | Marked | ClientRequest  # what comes by the seam
-FORSAKEN_MAX = 256  # operations that were given up, each after a lease: far more than can be late at once
+Passing: TypeAlias = PubSub | Marked | ClientRequest  # what passes the seam
+FORSAKEN_MAX = 256  # operations given up, one per lease at most: far more than can be late at once
 
 
 class Pass(NamedTuple):
-    """Give this message to routing, as if `sender` had sent it. `first`: to be sent before anything it leads to."""
+    """Give this message to routing, as if `sender` had sent it. `first`: what to send before all that routing sends."""
 
     sender: Node
     message: PubSub | ClientRequest
@@ -45,7 +44,7 @@ class Hold(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """It has been seen already, or is not wanted here any more. `instead`: what to send for it, if anything."""
+    """Do not give it to routing. `instead`: what to send for it, if anything."""
 
     reason: str
     instead: Sequence[Send] = ()
@@ -55,29 +54,30 @@ Verdict: TypeAlias = Pass | Hold | Drop
 
 
 class Reconfiguration(Protocol):
-    """A protocol under way at this broker, as the seam sees it."""
+    """A reconfiguration under way at this broker, as the seam sees it."""
 
     @property
     def keeps_causal_order(self) -> bool: ...
 
     @property
     def peers(self) -> frozenset[Node]:
-        """From whom pub/sub messages may come now, though they are no neighbours."""
+        """Brokers that may send pub/sub messages though they are not neighbours (yet, or any more)."""
         ...
 
     def arriving(self, sender: Node, message: Passing) -> Verdict: ...
 
     def leaving(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
-        """What to send instead. `cause` is the message that led to `sends`, as it arrived, and `source` who sent it."""
+        """What to send instead of `sends`, which are routing's answer to `cause`, as that came from `source`."""
         ...
 
 
 class Reaction(NamedTuple):
-    """What a machine answers: effects for the driver, and links whose held messages go on now, or are not wanted.
+    """What a machine answers: effects for the driver, and what happens to held messages.
 
-    `request`: what an operator has asked for elsewhere, and begins here. `forsaken`: an operation that is given up,
-    and at the other end of the link that was opened for it. `void`: links whose held routing messages are not wanted;
-    their events go on.
+    `released`: links whose held messages go on now. `discarded`: links whose held messages are dropped. `void`: links
+    whose held routing messages are dropped; their events stay held. `request`: what an operator has requested at
+    another broker, and begins here. `forsaken`: an operation that is given up, and the peer at the other end of the
+    link that was opened for it (rule 4).
     """
 
     effects: Sequence[Effect] = ()
@@ -89,7 +89,7 @@ class Reaction(NamedTuple):
 
 
 def join(*parts: Reaction) -> Reaction:
-    """One answer for several, in order. At most one of them begins or gives up something."""
+    """One reaction for several, in order. At most one of them requests or forsakes something."""
     return Reaction(
         [effect for each in parts for effect in each.effects],
         [link for each in parts for link in each.released],
@@ -105,7 +105,7 @@ class ProtocolMachine(Protocol):
 
     @property
     def name(self) -> str:
-        """Unique among the machines of a broker; the machine's timers are named `name:…`."""
+        """Unique among the machines of a broker. The names of the machine's timers begin with it and a colon."""
         ...
 
     @property
@@ -113,12 +113,12 @@ class ProtocolMachine(Protocol):
 
     @property
     def under_way(self) -> Reconfiguration | None:
-        """What takes part at the seam just now; None while idle."""
+        """The reconfiguration that the seam asks; None while idle."""
         ...
 
     @property
     def operation(self) -> str:
-        """What this broker is locked for by this machine; empty where it is free."""
+        """The operation for which this machine has locked the broker; empty if it has not."""
         ...
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction: ...
@@ -126,7 +126,7 @@ class ProtocolMachine(Protocol):
     def handle_timer(self, name: str, *, now: float) -> Reaction: ...
 
     def resume(self) -> Sequence[Effect]:
-        """After a restart: set again the timers that were set, open again the links that were open."""
+        """At the start, or after a restart: the timers to set."""
         ...
 
     def capture(self) -> bytes: ...
@@ -136,17 +136,17 @@ class ProtocolMachine(Protocol):
 
 class HeldState(msgspec.Struct, frozen=True, array_like=True):
     held: dict[Node, list[Passing]]
-    earlier: dict[Node, list[Passing]]  # states of earlier versions: what goes on in front of that
+    earlier: dict[Node, list[Passing]]  # written by earlier versions only: precedes `held`
     forsaken: tuple[tuple[str, Node], ...] = ()
 
 
 @dataclass
 class Held:
-    """What waits of one link, in the order in which it came."""
+    """The held messages of one link, in the order in which they came."""
 
     messages: list[Passing] = field(default_factory=list)
-    events: int = 0  # so many of them
-    bytes: int = 0  # as they would be on the wire
+    events: int = 0  # how many of them are events
+    bytes: int = 0  # their size on the wire
 
     def add(self, message: Passing) -> None:
         self.messages.append(message)
@@ -154,24 +154,24 @@ class Held:
         self.bytes += len(encode(message))
 
     def has_alike(self, message: Passing) -> bool:
-        """Whether an event waits, if this is one; else whether anything else does."""
+        """Whether an event is held, if this is an event; else whether another routing message or request is."""
         return self.events > 0 if _is_event(message) else self.events < len(self.messages)
 
 
 class Seam:
-    """Asks the reconfiguration under way, and keeps what it holds."""
+    """Asks the reconfiguration under way, and keeps what is held."""
 
     def __init__(self) -> None:
         self._reconfiguration: Reconfiguration | None = None
         self._held: dict[Node, Held] = {}
         self._forsaken: dict[tuple[str, Node], None] = {}
-        self.held_total = 0  # messages that were ever held, and
-        self.flooded_total = 0  # copies that were sent to both others of a swap: for people who watch, no state
-        self.discarded: Counter[Node] = Counter()  # how often what a link held was not wanted: the same
-        self.is_idle = True  # nothing under way, nothing held: messages need not come by
+        self.held_total = 0  # counters for metrics, not captured: messages held …
+        self.flooded_total = 0  # … messages flooded in swaps …
+        self.discarded: Counter[Node] = Counter()  # … and by link, how often its held messages were dropped
+        self.is_idle = True  # nothing is under way, nothing held: messages need not pass the seam
 
     def join(self, reconfiguration: Reconfiguration | None) -> None:
-        """Who has a say from now on."""
+        """The reconfiguration to ask from now on."""
         self._reconfiguration = reconfiguration
         self._note_idle()
 
@@ -191,7 +191,7 @@ class Seam:
         return sum(held.bytes for held in self._held.values())
 
     def arrive(self, sender: Node, message: Passing) -> Verdict:
-        """What becomes of an arriving message; what is to be held is held."""
+        """What to do with an arriving message; if it is to be held, the seam holds it."""
         verdict = Hold() if self._is_behind(sender, message) else self._judge(sender, message)
         if isinstance(verdict, Hold):
             self._hold(sender, message)
@@ -211,7 +211,7 @@ class Seam:
         return left
 
     def take_released(self, link: Node) -> list[Passing]:
-        """What the link held, in order. The caller lets each arrive again, so that a new hold holds the rest."""
+        """What the link held, in order. The caller lets each message arrive again, so that it may be held again."""
         held = self._held.pop(link, None)
         self._note_idle()
         return held.messages if held else []
@@ -232,7 +232,7 @@ class Seam:
         return link in self._held
 
     def _is_behind(self, sender: Node, message: Passing) -> bool:
-        """Whether it has to wait in line, whatever the reconfiguration says of it (rule 2)."""
+        """Whether it has to wait behind held messages, whatever the reconfiguration says (rule 2)."""
         held = self._held.get(sender)
         if held is None or not held.has_alike(message):
             return False
@@ -241,7 +241,7 @@ class Seam:
         )
 
     def forsake(self, operation: str, peer: Node) -> None:
-        """Nothing is wanted any more that the peer has marked for this operation (rule 4)."""
+        """Drop from now on what the peer has marked for this operation (rule 4)."""
         self._forsaken[operation, peer] = None
         if len(self._forsaken) > FORSAKEN_MAX:
             del self._forsaken[next(iter(self._forsaken))]
@@ -276,8 +276,8 @@ def _is_event(message: Passing) -> bool:
 def stale(sender: Node, message: Passing) -> Verdict:
     """What a mark means once its operation is over here, or was given up.
 
-    A flooded event from where it came among the three is an event like any other. A copy of one has come, or will come,
-    on the straight way as well. What is relayed is an event like any other too, once the old path is closed.
+    A flooded event that comes straight from the broker that flooded it is an event like any other. A copy is dropped:
+    the event itself has come, or will. A relayed event is one like any other, since the old path is closed.
     """
     if not isinstance(message, Marked):
         return Pass(sender, message)

@@ -1,6 +1,6 @@
 """Messages of the ring as UDP datagrams: one each, small, and lost if need be.
 
-    ["pleach-ring-1", sender, receiver, message]        in the project's codec; the receiver is "" where nobody knows it
+    ["pleach-ring-2", sender, receiver, message]        in the project's codec; the receiver is "" where nobody knows it
 
 Rule 1: whoever sends is a stranger. What is too long, not one of these, for somebody else, or tells of hosts that
         cannot be is counted and ignored: nothing is kept of it, and nothing is answered.
@@ -26,7 +26,7 @@ from pleach.errors import FrameError, SettingsError
 from pleach.net.addresses import Address, parse_address
 from pleach.server.metrics import Counters
 
-FORMAT: Final = "pleach-ring-1"
+FORMAT: Final = "pleach-ring-2"
 DATAGRAM_BYTES_MAX: Final = 60_000  # what UDP bears is little more
 ADDRESS_CHARACTERS_MAX: Final = 64
 
@@ -36,7 +36,7 @@ Said: TypeAlias = RingMessage | DoorMessage
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
-    format: Literal["pleach-ring-1"]
+    format: Literal["pleach-ring-2"]
     sender: Node
     to: Node
     message: Said

@@ -77,7 +77,7 @@ class ExchangeMachine:
         self._rebirths = PeerResets(context)
         self._state = ExchangeState()
         self._part: ExchangePart | None = None
-        context.reset_hooks.append(self)
+        context.on_peer_reset(self.peer_reset)
 
     @property
     def under_way(self) -> Reconfiguration | None:

@@ -1,4 +1,4 @@
-"""AddBroker(a, b) and RemoveBroker(b): a new leaf, and a leaf less (S0 §IV-B, §IV-C; docs/protocols/membership.md).
+"""AddBroker(a, b) and RemoveBroker(b): the messages of S0 §IV-B and §IV-C (docs/protocols/membership.md).
 
 AddBroker                              RemoveBroker
   b                a                     client           b                a
@@ -9,9 +9,10 @@ AddBroker                              RemoveBroker
                                           │ farewell ─────▶│ clientLeft ───▶│ takes what the client sends straight
                                           │                │ left ─────────▶│ link a–b is gone
 
-In S0 a calls the clients. Real clients dial, so b tells them where to go; `redirect` is the last that b has for a
-client, and so is close(ab) for it, as `farewell` is close(ba). Between handover and farewell b passes on what its
-clients still send, and a answers: nothing that a client asked for is lost or done twice.
+In S0 a calls the clients. Real clients dial, so b tells them where to go; `redirect` is the last message that b has for
+a client, and so is close(ab) for it, as `farewell` is close(ba). Between handover and farewell b passes on what its
+clients still send, and a answers: nothing that a client asked for is lost or done twice. b keeps its tables until it is
+gone, and what its clients have said since it handed them over, so that it can take them back (failures.py).
 """
 
 from __future__ import annotations
@@ -43,19 +44,11 @@ from pleach.core.messages import (
     pack,
     unpack,
 )
-from pleach.core.overlay.context import Between, BrokerContext
-from pleach.core.overlay.membership.handover import (
-    Changing,
-    HandoverSeam,
-    MembershipPhase,
-    MembershipRole,
-    MembershipState,
-    confirm,
-    note,
-    tables_of,
-    why_not,
-)
-from pleach.core.overlay.membership.leaver import Leaver
+from pleach.core.overlay.context import BrokerContext
+from pleach.core.overlay.membership.failures import MembershipFailures
+from pleach.core.overlay.membership.handover import HandoverSeam, confirm, tables_of
+from pleach.core.overlay.membership.state import Changing, MembershipPart, MembershipState
+from pleach.core.overlay.membership.transitions import MembershipPhase, MembershipRole, Speaker
 from pleach.core.overlay.seam import Reaction
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.rewiring import NO_TABLES, NewLink, Rewiring, packed, unpacked
@@ -70,9 +63,14 @@ class Membership:
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
-        self._state = MembershipState()
-        context.death_hooks.append(self)
-        context.reset_hooks.append(self)
+        self._part = MembershipPart(context)
+        failures = MembershipFailures(self._part)
+        context.on_peer_death(failures)
+        context.on_peer_reset(failures.peer_reset)
+
+    @property
+    def _state(self) -> MembershipState:
+        return self._part.state
 
     @property
     def under_way(self) -> HandoverSeam | None:
@@ -80,7 +78,7 @@ class Membership:
 
     @property
     def operation(self) -> str:
-        return "" if self._state.change is None else self._state.change.operation
+        return self._part.operation
 
     @property
     def left(self) -> Node:
@@ -88,35 +86,25 @@ class Membership:
         return self._state.left
 
     @property
-    def is_leaving(self) -> bool:
-        """Whether this broker's clients are handed over, or about to be."""
-        return self._state.change is not None and self._state.change.part is MembershipRole.LEAVING
+    def heir_of(self) -> Node:
+        return self._state.heir_of
 
     @property
-    def heir_of(self) -> Node:
-        """The broker whose clients are this one's by now, and which is about to leave; else empty."""
-        match self._state.change:
-            case Changing(part=MembershipRole.INHERITING, phase=MembershipPhase.CLOSED, partner=partner):
-                return partner
-        return ""
+    def is_leaving(self) -> bool:
+        """Whether this broker's clients are handed over, or about to be."""
+        return self._state.change is not None and self._state.change.role is MembershipRole.LEAVING
 
     @property
     def handed_to(self) -> Node:
         """The broker to which this one has handed its clients; else empty."""
-        match self._state.change:
-            case Changing(
-                part=MembershipRole.LEAVING, phase=MembershipPhase.HANDED | MembershipPhase.CLOSED, partner=partner
-            ):
-                return partner
-        return ""
+        change = self._state.change
+        return change.partner if change and self.is_leaving and change.phase > MembershipPhase.ASKED else ""
 
     @property
     def departing(self) -> tuple[Node, ...]:
         """Clients that have been told where to go, and have not said farewell."""
-        match self._state.change:
-            case Changing(part=MembershipRole.LEAVING, phase=MembershipPhase.CLOSED, clients=clients):
-                return tuple(clients)
-        return ()
+        change = self._state.change
+        return tuple(change.clients) if change and self.is_leaving and change.phase is MembershipPhase.CLOSED else ()
 
     @property
     def unawaited(self) -> frozenset[Node]:
@@ -133,17 +121,17 @@ class Membership:
                 return self._connect(sender, message)
             case RemoveReq():
                 return self._remove_req(sender, message)
-        if isinstance(message, Farewell) and self._is_noted(sender):
-            return NOTHING
+            case Farewell() if self._is_noted(sender):
+                return NOTHING
         change = self._state.change
-        reason = why_not(change, sender, message) if change else "no broker is being added or removed here"
+        reason = change.why_not(sender, message) if change else "no broker is being added or removed here"
         if change is None or reason:
             raise ProtocolError(self._context.name, sender, message, reason)
-        match change.part:
+        match change.role:
             case MembershipRole.JOINING:
                 return self._while_joining(change, message)
             case MembershipRole.LEAVING:
-                return Leaver(self._context, self._state).handle(change, sender, message)
+                return self._while_leaving(change, sender, message)
             case MembershipRole.INHERITING:
                 return self._while_inheriting(change, message)
 
@@ -160,7 +148,7 @@ class Membership:
         return pack(self._state)
 
     def restore(self, state: bytes) -> None:
-        self._state = unpack(state, MembershipState)
+        self._part.state = unpack(state, MembershipState)
 
     def _is_noted(self, client: Node) -> bool:
         """Whether nothing more is to be done about a farewell.
@@ -191,9 +179,10 @@ class Membership:
             return Reaction([Concluded(request.operation, "a broker cannot be its own neighbour")])
         self._context.addresses[request.to] = request.address
         self._state.left, self._state.is_turned_away = "", False
-        begun = self._begin(Changing(request.operation, MembershipRole.JOINING, request.to))
+        joining = Changing(request.operation, MembershipRole.JOINING, request.to)
+        begun = self._part.begin(joining, RequestAdd, Speaker.OTHER)
         connect = Connect(request.operation, self._context.address)
-        return Reaction([*begun, LinkUp(request.to, request.address), Send(request.to, connect)])
+        return Reaction([begun, LinkUp(request.to, request.address), Send(request.to, connect)])
 
     def _connect(self, sender: Node, message: Connect) -> Reaction:
         """At a. Nobody is locked: many may join at once, also during a swap (S0 §IV-B)."""
@@ -210,14 +199,14 @@ class Membership:
 
     def _outside(self) -> str:
         """Why nobody can join the tree here; empty where one can."""
-        if self._state.change is not None and self._state.change.part is not MembershipRole.INHERITING:
+        if self._state.change is not None and self._state.change.role is not MembershipRole.INHERITING:
             return "is itself on its way"
         if self._state.left:
             return "has left the tree"
         return "could not join the tree itself" if self._state.is_turned_away else ""
 
     def _while_joining(self, change: Changing, message: Message) -> Reaction:
-        self._end()
+        self._part.advance(change, type(message))
         clients = list(change.clients)
         match message:
             case ConnectAck(_, told):
@@ -247,8 +236,60 @@ class Membership:
             reason = f"{name} is locked for operation {busy}"
             return Reaction(self._state.retries.put_off(request, attempts, reason))
         self._state.attempts = attempts
-        begun = self._begin(Changing(request.operation, MembershipRole.LEAVING, neighbours[0], absent=request.absent))
-        return Reaction([*begun, Send(neighbours[0], RemoveReq(request.operation))])
+        leaving = Changing(request.operation, MembershipRole.LEAVING, neighbours[0], absent=request.absent)
+        begun = self._part.begin(leaving, RequestRemove, Speaker.OTHER)
+        return Reaction([begun, Send(neighbours[0], RemoveReq(request.operation))])
+
+    def _while_leaving(self, change: Changing, sender: Node, message: Message) -> Reaction:
+        match message:
+            case RemoveAck():
+                return self._hand_over(change)
+            case RemoveNack(_, reason, is_busy):
+                self._part.advance(change, RemoveNack)
+                request = RequestRemove(change.operation, self._context.name, change.absent)
+                if is_busy:
+                    return Reaction(self._state.retries.put_off(request, self._state.attempts, reason))
+                return Reaction([Concluded(change.operation, reason)])
+            case CloseAB(_, address, life):
+                change.partner_address, change.partner_life, change.passed_on = address, life, {}
+                return self._send_on(change)
+            case Farewell():
+                return Reaction([*self._let_go(change, sender), *self._leave_if_alone(change)])
+        raise AssertionError(message)
+
+    def _send_on(self, change: Changing) -> Reaction:
+        """close(ab): clients are told where to go, but those who were sent on before a lost its memory."""
+        redirects = [Send(client, change.redirect()) for client, is_told in change.clients.items() if not is_told]
+        change.clients = dict.fromkeys(change.clients, True)
+        gone = [client for client, is_gone in self._state.sent_on.items() if is_gone and client in change.clients]
+        left = [effect for client in gone for effect in self._let_go(change, client)]
+        noted = self._part.advance(change, CloseAB)
+        return Reaction([*noted, *redirects, *left, *self._leave_if_alone(change)])
+
+    def _let_go(self, change: Changing, client: Node) -> list[Effect]:
+        del change.clients[client]
+        return [Send(change.partner, ClientLeft(change.operation, client)), LinkDown(client, is_client=True)]
+
+    def _hand_over(self, change: Changing) -> Reaction:
+        """All that the clients have is a's from now on; b keeps its tables to deliver what a sent before."""
+        self._context.router.suspend([change.partner])
+        sessions = self._context.sessions
+        handed = [sessions.hand_over(client) for client in sessions.clients]
+        for client in handed:
+            sessions.leave_unanswered(client)  # a answers
+        change.waiting = {client.name: client.waiting for client in handed}
+        change.clients = {client.name: client.name in self._state.sent_on for client in handed}
+        noted = self._part.advance(change, RemoveAck)
+        return Reaction([Send(change.partner, Handover(change.operation, handed)), *noted])
+
+    def _leave_if_alone(self, change: Changing) -> list[Effect]:
+        if change.clients:
+            return []
+        self._part.end()
+        self._context.reset()
+        self._state.left, self._state.sent_on = change.partner, {}
+        left = Send(change.partner, Left(change.operation))
+        return [left, LinkDown(change.partner), Concluded(change.operation)]
 
     # RemoveBroker, at a --------------------------------------------------------------------------------------
 
@@ -259,8 +300,9 @@ class Membership:
         if sender not in self._context.router.neighbours:
             reason = f"{self._context.name} and {sender} are no neighbours"
             return Reaction([Send(sender, RemoveNack(message.operation, reason))])
-        begun = self._begin(Changing(message.operation, MembershipRole.INHERITING, sender))
-        return Reaction([*begun, Send(sender, RemoveAck(message.operation))])
+        inheriting = Changing(message.operation, MembershipRole.INHERITING, sender)
+        begun = self._part.begin(inheriting, RemoveReq, Speaker.PARTNER)
+        return Reaction([begun, Send(sender, RemoveAck(message.operation))])
 
     def _while_inheriting(self, change: Changing, message: Message) -> Reaction:
         match message:
@@ -272,7 +314,7 @@ class Membership:
                 del change.clients[client]
                 return Reaction(released=[client])
             case Left():
-                self._end()
+                self._part.advance(change, Left)
                 return Reaction([LinkDown(change.partner)])
         raise AssertionError(message)
 
@@ -287,78 +329,10 @@ class Membership:
         links = [LinkUp(client.name, is_client=True) for client in clients]
         close = Send(change.partner, CloseAB(change.operation, self._context.client_address, self._context.life))
         confirmed = [effect for client in clients for effect in confirm(self._context, client.name, client.waiting)]
-        return Reaction([*links, close, *self._enter(MembershipPhase.CLOSED), *rewired, *confirmed])
+        return Reaction([*links, close, *self._part.advance(change, Handover), *rewired, *confirmed])
 
     def _said(self, change: Changing, client: Node, request: ClientRequest) -> Reaction:
         """A client said something to b after the handover; a newcomer at b is one of those on their way, too."""
         links = [] if client in change.clients else [LinkUp(client, is_client=True)]
         change.clients[client] = False
         return Reaction([*links, *self._context.sessions.handle(client, request)])
-
-    # Deaths --------------------------------------------------------------------------------------------------
-
-    def peer_died(self, peer: Node) -> Reaction:
-        """The partner is dead. Before clients change hands nothing has happened; after that the heir has them all."""
-        change = self._state.change
-        if change is None or change.partner != peer:
-            return NOTHING
-        assert not self.handed_to, "who has handed its clients to a dead broker begins anew, too"
-        self._end()
-        died, clients = Concluded(change.operation, f"{peer} died meanwhile"), list(change.clients)
-        match change.part:
-            case MembershipRole.JOINING:
-                self._state.is_turned_away = True
-                return Reaction([died], released=clients)
-            case MembershipRole.LEAVING:
-                return Reaction([died])
-            case MembershipRole.INHERITING:
-                return Reaction([LinkDown(peer)] if change.phase is MembershipPhase.CLOSED else [], released=clients)
-
-    def is_open(self, peer: Node) -> bool:  # noqa: ARG002
-        return False
-
-    def between(self, peer: Node) -> Between:
-        """Nobody is: an heir stands in the place of the dead broker itself."""
-        return Between(self._context.name if peer == self.heir_of else "")
-
-    # Rebirths ------------------------------------------------------------------------------------------------
-
-    def peer_reset(self, peer: Node) -> Reaction:
-        """The partner knows of nothing. Before clients are sent on all is undone; after that it has to learn it again.
-
-        What it has taken from us we still have: b keeps its tables until it is gone, and knows what was said since.
-        """
-        change = self._state.change
-        if change is None or change.partner != peer:
-            self._state.sent_on.pop(peer, None)  # a client in another life, which nobody has sent on
-            return NOTHING
-        self._end()
-        forgotten = Concluded(change.operation, f"{peer} has lost its memory meanwhile; ask again")
-        match change.part, change.phase:
-            case MembershipRole.JOINING, _:
-                self._state.is_turned_away = True
-                return Reaction([LinkDown(peer), forgotten], released=list(change.clients))
-            case MembershipRole.LEAVING, phase:
-                leaver = Leaver(self._context, self._state)
-                if phase is MembershipPhase.CLOSED or self._state.sent_on:
-                    return leaver.begin_again(change)
-                return Reaction([*leaver.take_back(change), forgotten])
-            case MembershipRole.INHERITING, MembershipPhase.CLOSED:  # with nothing in it: its clients are ours
-                return Reaction(
-                    self._context.answered(self._context.router.connect(peer)), released=list(change.clients)
-                )
-        return NOTHING
-
-    # Parts ---------------------------------------------------------------------------------------------------
-
-    def _begin(self, change: Changing) -> list[Effect]:
-        self._state.change = change
-        return [note(change)]
-
-    def _enter(self, phase: MembershipPhase) -> list[Effect]:
-        assert self._state.change is not None
-        self._state.change.phase = phase
-        return [note(self._state.change)]
-
-    def _end(self) -> None:
-        self._state.change = None

@@ -1,89 +1,41 @@
-"""Events during a swap: while a–b, b–c and a–c are all open, and while paths change (S0 §IV-A).
+"""What one of the three brokers of a swap does with events and routing messages at the seam (S0 §IV-A).
 
-In states 2 and 3 an event from outside the three goes to both others with the `flood` mark, and what is flooded is not
-sent on among the three. FIFO on each side of a triangle is not causal order, though (docs/protocols/swaplink.md): so
-the corrected protocol also
+In states 2 and 3 an event from outside the three goes to both others with the `flood` mark, and a flooded event is not
+sent on among the three. While a path changes, its receiver holds what comes on the new path (paths.py).
 
-  (i)   passes a flooded event, when it comes straight from where it came among the three, to the third broker before
-        it is delivered, and drops the copy that comes second;
-  (ii)  lets a, on the new routing already, do so for what b floods, until close(ba);
-  (iii) lets no event overtake a held one of its link, where causal order is kept.
+FIFO on each side of a triangle is not causal order (docs/protocols/swaplink.md). So the corrected protocol has three
+rules more, which the published one has not:
 
-Since all that is flooded passes by b as well, b can give the swap up until it has sent `Swap` on to c: a and c then
-forget the link between them.
+Rule 1: a broker that gets a flooded event straight from the one that flooded it passes a copy to the third before it
+        delivers the event, and drops whichever comes second.
+Rule 2: a does so for what b floods also when it is on the new routing already, until close(ba).
+Rule 3: where causal order is kept, no event overtakes a held one of its link.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import IntEnum
-
-import msgspec
 
 from pleach.core.effects import Send
 from pleach.core.messages import Forward, Install, Mark, Marked, Node, Publish, PublishRefused, Withdraw
 from pleach.core.overlay.seam import Drop, Hold, Pass, Passing, Verdict, stale
+from pleach.core.overlay.swaplink.failures import waits_for_decision
+from pleach.core.overlay.swaplink.paths import CHANGE_PATHS
+from pleach.core.overlay.swaplink.state import Swapping
+from pleach.core.overlay.swaplink.transitions import SwapPhase, SwapRole
 from pleach.core.routing.renewal_relay import UNANSWERED
 
 
-class SwapRole(IntEnum):
-    A = 0
-    B = 1
-    C = 2
-
-
-class SwapPhase(IntEnum):
-    """The states of S0 §IV-A; ADOPTED is its state 0 with the new configuration, until all paths are closed."""
-
-    LOCKED = 1  # old routing; other reconfigurations are refused
-    FLOODING = 2
-    SWAPPING = 3  # flooding goes on; everybody is in state 2 or 3
-    ADOPTED = 4
-    ABORTING = 5  # old routing again, until nothing that was flooded is under way
-
-
-class Swapping(msgspec.Struct):
-    """One swap at one of its three brokers."""
-
-    operation: str
-    a: Node
-    b: Node
-    c: Node
-    role: SwapRole
-    is_corrected: bool
-    phase: SwapPhase = SwapPhase.LOCKED
-    closed_ab: bool = False  # as far as this broker has been told
-    closed_ba: bool = False
-    seen: dict[str, None] = {}  # flooded events that came here
-    owed: dict[str, None] = {}  # of these, those of c of which so far only a copy came
-    dead: list[Node] = []  # of the other two
-    waiting: dict[Node, None] = {}  # links that wait for what becomes of the swap without them
-
-    @property
-    def is_flooding(self) -> bool:
-        return self.phase in (SwapPhase.FLOODING, SwapPhase.SWAPPING)
-
-    @property
-    def is_over(self) -> bool:
-        """Its paths are closed here, and what was copied has come on the straight way too."""
-        closed = (self.closed_ba, self.closed_ab, self.closed_ab and self.closed_ba)[self.role]
-        return self.phase is SwapPhase.ADOPTED and closed and not self.owed
-
-    @property
-    def others(self) -> tuple[Node, Node]:
-        return ((self.b, self.c), (self.a, self.c), (self.a, self.b))[self.role]
-
-
 class Triangle:
-    """How one of the three treats what arrives and leaves, as its phase has it.
+    """How one of the three treats what arrives and leaves, by its role and phase.
 
     `end_if_over`: called when an event has come that the swap may have waited for.
     """
 
-    def __init__(self, swap: Swapping, end_if_over: Callable[[], None], *, keeps_causal_order: bool) -> None:
+    def __init__(self, swap: Swapping, end_if_over: Callable[[], None], *, ordering: str) -> None:
         self._swap = swap
         self._end_if_over = end_if_over
-        self.keeps_causal_order = keeps_causal_order
+        self.keeps_causal_order = swap.is_corrected and ordering == "causal"
 
     @property
     def peers(self) -> frozenset[Node]:
@@ -111,33 +63,20 @@ class Triangle:
         return stale(sender, message)
 
     def _marked(self, sender: Node, message: Marked) -> Verdict:
-        if message.operation != self._swap.operation:
-            return stale(sender, message)
-        if message.mark is Mark.RELAY:
-            return Pass(sender, message.message) if self._is_closed_before(sender) else Hold()
-        if self._waits_for_close(sender):
-            return Hold()
-        return self._flooded(sender, message)
-
-    def _is_closed_before(self, relay: Node) -> bool:
-        """Whether the path is closed that what `relay` relays would overtake."""
         swap = self._swap
-        assert relay == swap.c, "only c relays"
-        return swap.closed_ba if swap.role is SwapRole.A else swap.closed_ab
+        if message.operation != swap.operation:
+            return stale(sender, message)
+        if self._waits_for_close(sender, message.mark):
+            return Hold()
+        if message.mark is Mark.RELAY:
+            return Pass(sender, message.message)
+        return Hold() if waits_for_decision(swap, sender) else self._flooded(sender, message)
 
-    def _waits_for_close(self, sender: Node) -> bool:
-        """The first two ChangePaths: on the new link nothing overtakes what went by way of b."""
-        match self._swap:
-            case Swapping(role=SwapRole.A, phase=SwapPhase.LOCKED):
-                return sender == self._swap.c
-            case Swapping(role=SwapRole.C, phase=SwapPhase.FLOODING):
-                return sender == self._swap.a
-            case Swapping(role=SwapRole.A, phase=SwapPhase.SWAPPING, b=b, dead=dead) if b in dead:
-                return sender == self._swap.c  # if the swap is undone it comes by the stand-in of b
-            case Swapping(role=SwapRole.B, phase=SwapPhase.SWAPPING, dead=dead) if dead:
-                self._swap.waiting[sender] = None
-                return True  # if the swap is undone it is to be passed on as ever
-        return False
+    def _waits_for_close(self, sender: Node, mark: Mark) -> bool:
+        """Whether it has come on the new path of a ChangePath whose old path is not closed."""
+        swap = self._swap
+        ends = swap.role, swap.role_of(sender)
+        return any(path.ends_at(*ends, mark) and not swap.is_closed(path) for path in CHANGE_PATHS)
 
     def _flooded(self, sender: Node, message: Marked) -> Verdict:
         swap = self._swap
@@ -157,7 +96,7 @@ class Triangle:
         return Pass(sender, message.message, self._copies(sender, message) if is_straight else ())
 
     def _copies(self, sender: Node, message: Marked) -> Sequence[Send]:
-        """Rules (i) and (ii). Over a–b nothing is sent any more once the sender has closed it."""
+        """Rules 1 and 2. Over a–b nothing is sent any more once the sender has closed it."""
         swap = self._swap
         third = next(node for node in swap.others if node != sender)
         is_open = swap.is_flooding or (swap.role is SwapRole.A and third == swap.c)
@@ -170,7 +109,7 @@ class Triangle:
         return Pass(sender, message)
 
     def _routing(self, sender: Node, message: Passing) -> Verdict:
-        """Tables change hands once what went before has arrived: what comes from c waits for that."""
+        """What c tells is held until the tables of a and b are the new ones, and all that went before has come."""
         swap = self._swap
         match swap.role, swap.phase:
             case SwapRole.A, SwapPhase.ADOPTED if not swap.closed_ba:
@@ -180,14 +119,14 @@ class Triangle:
         return Pass(sender, message)  # type: ignore[arg-type]
 
     def _late(self, message: Passing) -> Verdict:
-        """What b told a before it passed on `Swap` is part of what a has from c now; nobody waits for an answer."""
+        """What b told a before 6 belongs to what a has from c now; nobody waits for an answer to it."""
         c = self._swap.c
         match message:
             case Install(layer, _, owner, wanted):
                 return Pass(c, Install(layer, UNANSWERED, owner, wanted))
             case Withdraw():
                 return Pass(c, message)
-        return Drop("the link is closing, and both ends ask again over the new one")
+        return Drop("the link is closing; both ends ask again over the new one")
 
     # Leaving -------------------------------------------------------------------------------------------------
 
@@ -222,14 +161,14 @@ class Triangle:
         return [send for send in sends if send.to not in self._swap.others]
 
     def _relayed(self, source: Node, send: Send) -> Send:
-        """c marks what it relays, until the receiver has said that the old path is closed."""
+        """c marks what it relays until the receiver has said that the old path is closed."""
         swap = self._swap
-        if swap.role is not SwapRole.C or not isinstance(send.message, Forward):
+        if not isinstance(send.message, Forward):
             return send
-        is_closed = swap.closed_ab if source == swap.a else swap.closed_ba
-        if is_closed or send.to not in swap.others:
-            return send
-        return Send(send.to, Marked(swap.operation, Mark.RELAY, source, send.message))
+        way = swap.role, swap.role_of(source), swap.role_of(send.to)
+        if any(path.is_relayed_by(*way) and not swap.is_closed(path) for path in CHANGE_PATHS):
+            return Send(send.to, Marked(swap.operation, Mark.RELAY, source, send.message))
+        return send
 
 
 def _is_refused(sends: Sequence[Send]) -> bool:

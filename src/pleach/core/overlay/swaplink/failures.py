@@ -1,71 +1,232 @@
-"""What becomes of a swap if one of its brokers dies for good (docs/protocols/healing.md).
+"""What S0 does not have (its brokers do not fail): leases, deaths, brokers that lose their memory.
 
-Once c is on the new routing the swap is completed, before that it is undone. Whoever can tell decides, and says so:
+Until b has passed on `Swap` (6), all that a and c have flooded has come by b as well: so b can give the swap up, and a
+and c drop the link between them. b does so when a or c has not answered within a lease (not in the published protocol).
+
+If one of the three dies for good (docs/protocols/healing.md), the swap is completed once c is on the new routing, and
+undone before that. The broker that can tell decides, by FATES and OUTCOMES, and tells the others:
 
     dead   decides                                              the others
-    a      b, until it has passed `swap` on: undone;            wait for what b or c says
+    a      b, until it has passed `Swap` on: undone;            wait for what b or c says
            then c, which has got it: completed
-    b      c: on the new routing, or not                        a waits for `swap` or `abort` from c
-    c      b, until it has passed `swap` on: undone;            b waits for `close` or `abort` from a
+    b      c: on the new routing, or not                        a waits for `Swap` or `Abort` from c
+    c      b, until it has passed `Swap` on: undone;            b waits for `Close` or `Abort` from a
            then a, which has heard of c, or never will
-    two    the third, for itself: undone but where it has adopted the new routing
+    two    the third, for itself: undone unless it has adopted the new routing
 
-All that the dead one has sent has arrived when its neighbours are told. Meanwhile events from outside wait: which way
-they go is open.
+All that the dead broker has sent has arrived when its neighbours are told of its death. Until the swap is decided,
+events from outside are held: their way depends on it.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Sequence
+from typing import Final
 
-from pleach.core.overlay.swaplink.events import SwapPhase, Swapping, SwapRole
+from pleach.core.effects import CancelTimer, Effect, LinkDown, Send, SetTimer
+from pleach.core.messages import Abort, Aborted, Close, Forgot, LockNack, Message, Node
+from pleach.core.overlay.context import Between
+from pleach.core.overlay.seam import Reaction, join
+from pleach.core.overlay.swaplink import sides
+from pleach.core.overlay.swaplink.state import SwapPart, Swapping, note
+from pleach.core.overlay.swaplink.transitions import FATES, SwapFate, SwapPhase, SwapRole
 
+LEASE_SECONDS = 10.0
+LEASE: Final = "swaplink:lease"
 
-class SwapFate(StrEnum):
-    WAIT = "wait"  # another one decides
-    UNDO = "undo"
-    GIVE_UP = "give up"  # b: as when a lease is over
-    ASK = "ask"  # a: b gives up, and says so
-    COMPLETE = "complete"  # as if the dead one had closed its paths
-    END = "end"  # it was being undone, and only the dead one's answer is missing
+NOTHING = Reaction()
 
 
 def fate(swap: Swapping) -> SwapFate:
-    match swap.role:
-        case SwapRole.A:
-            return _at_a(swap)
-        case SwapRole.B:
-            return _at_b(swap)
-        case SwapRole.C:
-            return _at_c(swap)
+    deaths = FATES[swap.role, swap.phase]
+    if len(swap.dead) > 1:
+        return deaths.both
+    return deaths.first if swap.dead[0] == swap.others[0] else deaths.second
 
 
-def _at_a(swap: Swapping) -> SwapFate:
-    is_b_dead, is_c_dead = swap.b in swap.dead, swap.c in swap.dead
-    match swap.phase:
-        case SwapPhase.LOCKED:
-            return SwapFate.UNDO if is_b_dead else SwapFate.WAIT
-        case SwapPhase.ADOPTED:
-            return SwapFate.COMPLETE
-        case SwapPhase.ABORTING:
-            return SwapFate.END if is_b_dead else SwapFate.WAIT
-    if is_b_dead:
-        return SwapFate.UNDO if is_c_dead else SwapFate.WAIT
-    return SwapFate.ASK
+def lease(swap: Swapping) -> list[Effect]:
+    """How long b waits for the next answer. In the published protocol it waits for ever."""
+    return [SetTimer(LEASE, LEASE_SECONDS)] if swap.is_corrected else []
 
 
-def _at_b(swap: Swapping) -> SwapFate:
-    match swap.phase:
-        case SwapPhase.LOCKED | SwapPhase.FLOODING:
-            return SwapFate.GIVE_UP
-        case SwapPhase.ADOPTED:
-            return SwapFate.COMPLETE
-        case SwapPhase.ABORTING:
-            return SwapFate.END if swap.c in swap.dead else SwapFate.WAIT
-    return SwapFate.UNDO if len(swap.dead) > 1 else SwapFate.WAIT
+def waits_for_decision(swap: Swapping, sender: Node) -> bool:
+    """Whether a flooded event is held until it is decided what becomes of the swap; at b its link is noted.
+
+    If the swap is undone, it comes to a by the stand-in of b, and b passes it on by the old routing.
+    """
+    match swap.role, swap.phase:
+        case SwapRole.A, SwapPhase.SWAPPING if swap.b in swap.dead:
+            return sender == swap.c
+        case SwapRole.B, SwapPhase.SWAPPING if swap.dead:
+            swap.waiting[sender] = None
+            return True
+    return False
 
 
-def _at_c(swap: Swapping) -> SwapFate:
-    if swap.phase is not SwapPhase.FLOODING:
-        return SwapFate.COMPLETE
-    return SwapFate.UNDO if swap.b in swap.dead else SwapFate.WAIT
+class SwapFailures:
+    """The peer hooks of SwapLink, and its messages that S0 does not have."""
+
+    def __init__(self, part: SwapPart) -> None:
+        self._part = part
+
+    @property
+    def operation(self) -> str:
+        return self._part.operation
+
+    def is_open(self, peer: Node) -> bool:
+        swap = self._part.state.swap
+        return swap is not None and peer in swap.others and swap.is_flooding
+
+    def between(self, peer: Node) -> Between:
+        """Once the swap is completed, c is between a and b. Once it is undone, b is between a and c, as before."""
+        swap = self._part.state.swap
+        if swap is None:
+            return Between()
+        match swap.role, peer:
+            case (SwapRole.A, swap.b) | (SwapRole.B, swap.a):
+                return Between(swap.c)
+            case (SwapRole.A, swap.c) | (SwapRole.C, swap.a):
+                return Between(swap.b, had_all=True)
+        return Between()
+
+    # Giving up -----------------------------------------------------------------------------------------------
+
+    def lease_over(self) -> Reaction:
+        swap = self._part.state.swap
+        return self._give_up(swap) if swap is not None and swap.is_leased else NOTHING
+
+    def _give_up(self, swap: Swapping) -> Reaction:
+        """At b: a or c has not answered within its lease, or is dead. What it says of this swap later is void.
+
+        The swap is not tried again: a and b would be locked for another lease at once.
+        """
+        abort, was_locked = Abort(swap.operation), swap.phase is SwapPhase.LOCKED
+        noted = self._part.decide(swap, SwapFate.GIVE_UP)
+        if was_locked:
+            reason = _died(swap) or f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
+            return Reaction([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason))])
+        return Reaction([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, abort), *noted])
+
+    def handle(self, swap: Swapping, sender: Node, message: Message) -> Reaction:
+        was_swapping = swap.phase is SwapPhase.SWAPPING
+        noted = self._part.advance(swap, type(message), swap.role_of(sender))
+        match message, swap.role:
+            case Forgot(_, broker), _:
+                return NOTHING if broker in swap.dead else self.peer_died(broker)
+            case Abort(), SwapRole.A if sender == swap.b:
+                reason = _died(swap) or f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up"
+                resumed = self._resume([swap.b])
+                undone = self._part.undone_at_a(swap, reason, is_busy=False)
+                return undone._replace(effects=[*noted, *resumed, *undone.effects])
+            case Abort(), SwapRole.A:
+                return self._undo(swap)
+            case Abort(), _:
+                return join(Reaction([Send(sender, Aborted(swap.operation))]), self._undo(swap))
+            case Aborted(), SwapRole.A if was_swapping:
+                return self._undo(swap)  # c is dead, and b has given it up
+        return _ended(swap)
+
+    def _undo(self, swap: Swapping) -> Reaction:
+        """Back to the old tree, at once: the swap has ended here."""
+        noted = note(swap, SwapPhase.ABORTING)
+        suspended = {SwapRole.A: [swap.b], SwapRole.B: [swap.a, swap.c], SwapRole.C: [swap.b]}[swap.role]
+        resumed = self._resume([node for node in suspended if node not in swap.dead])
+        match swap.role:
+            case SwapRole.A:
+                undone = self._part.undone_at_a(swap, _died(swap), is_busy=False)
+                return undone._replace(effects=[noted, *resumed, *undone.effects])
+            case SwapRole.C:
+                forsaken = (swap.operation, swap.a)
+                return Reaction([LinkDown(swap.a), noted, *resumed], discarded=[swap.a], forsaken=forsaken)
+        return Reaction([noted, *resumed])
+
+    def _resume(self, neighbours: Sequence[Node]) -> list[Effect]:
+        context = self._part.context
+        return context.rewire(sides.old(context.router, neighbours)) if neighbours else []
+
+    # Deaths --------------------------------------------------------------------------------------------------
+
+    def peer_died(self, peer: Node) -> Reaction:
+        """The peer is dead for good, and nothing more comes from it."""
+        swap = self._part.state.swap
+        if swap is None or peer not in swap.others:
+            return NOTHING
+        swap.dead = sorted({*swap.dead, peer})
+        handled = self.spare_the_dead(swap, self.face_death(swap))
+        self._part.end_if_over()
+        return handled
+
+    def peer_reset(self, peer: Node) -> Reaction:
+        """As if it had died: it says nothing more of the swap, and what it had sent and is not here yet is void.
+
+        b, which both others have for a neighbour, always hears of it, and tells the third if that one decides.
+        """
+        swap = self._part.state.swap
+        if swap is None or (swap.role is SwapRole.A and swap.phase is SwapPhase.LOCKED and peer == swap.c):
+            return NOTHING  # a cannot know whether b has asked c before or after
+        outlived = self.peer_died(peer)
+        is_under_way = swap is self._part.state.swap
+        if not is_under_way or swap.role is not SwapRole.B or peer not in swap.dead or fate(swap) is not SwapFate.WAIT:
+            return outlived
+        third = swap.c if peer == swap.a else swap.a
+        return join(outlived, Reaction([Send(third, Forgot(swap.operation, peer))]))
+
+    def face_death(self, swap: Swapping) -> Reaction:
+        """What follows from the deaths known here, if any, in the phase that the swap is in now."""
+        if not swap.dead:
+            return NOTHING
+        match fate(swap):
+            case SwapFate.WAIT:
+                return NOTHING
+            case SwapFate.UNDO:
+                self._part.decide(swap, SwapFate.UNDO)
+                told = Reaction([Send(swap.a, Abort(swap.operation))] if swap.role is SwapRole.C else [])
+                return join(told, self._undo(swap))
+            case SwapFate.GIVE_UP:
+                given_up = self._give_up(swap)
+                if swap.phase is not SwapPhase.ABORTING or swap.c not in swap.dead:
+                    return given_up
+                self._part.decide(swap, SwapFate.END)
+                return join(given_up, _ended(swap))
+            case SwapFate.ASK:
+                return Reaction([*self._part.decide(swap, SwapFate.ASK), Send(swap.b, Abort(swap.operation))])
+            case SwapFate.COMPLETE:
+                return self._complete(swap)
+            case SwapFate.END:
+                self._part.decide(swap, SwapFate.END)
+                return _ended(swap)
+
+    def _complete(self, swap: Swapping) -> Reaction:
+        """As if the dead had closed its paths, and sent straight what came as a copy."""
+        if swap.c in swap.dead:
+            swap.owed.clear()
+        match swap.role:
+            case SwapRole.A if swap.b in swap.dead and not swap.closed_ba:
+                return self._part.done_at_a(swap)
+            case SwapRole.C:
+                noted: list[Effect] = []
+                if swap.b in swap.dead and not swap.closed_ab:
+                    swap.closed_ab, noted = True, self._part.advance(swap, Close, SwapRole.B)
+                swap.closed_ba = swap.closed_ba or swap.a in swap.dead
+                return Reaction([*noted, *([] if swap.closed_ab else [Send(swap.b, Close(swap.operation))])])
+        return NOTHING
+
+    def spare_the_dead(self, swap: Swapping | None, handled: Reaction) -> Reaction:
+        """Nothing is sent to the dead. What was held for the decision goes on once there is one."""
+        if swap is None or not swap.dead:
+            return handled
+        effects = [each for each in handled.effects if not (isinstance(each, Send) and each.to in swap.dead)]
+        if swap is self._part.state.swap and swap.is_flooding:
+            return handled._replace(effects=effects)
+        waiting, swap.waiting = sorted(swap.waiting), {}
+        effects += self._part.context.on_settled()
+        return handled._replace(effects=effects, released=[*handled.released, *waiting])
+
+
+def _ended(swap: Swapping) -> Reaction:
+    """Nothing that was flooded is under way any more; b tells a so."""
+    return Reaction([Send(swap.a, Aborted(swap.operation))] if swap.role is SwapRole.B else [])
+
+
+def _died(swap: Swapping) -> str:
+    return f"{' and '.join(swap.dead)} died meanwhile, or lost its memory" if swap.dead else ""

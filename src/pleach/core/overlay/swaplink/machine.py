@@ -1,4 +1,4 @@
-"""SwapLink(a, b, c): the tree a–b–c becomes a–c–b while events flow (S0 §IV-A; docs/protocols/swaplink.md).
+"""SwapLink(a, b, c): the messages of S0 §IV-A, figure 5, numbered as in docs/protocols/swaplink.md.
 
      a              b              c
      1 lock ───────▶│2 lock ──────▶│ opens a–c; floods from here on
@@ -10,9 +10,9 @@
      │◀──── close(ba) 11                    │
      12 close(ba) ────────────────▶│        a–b is gone; all are unlocked
 
-`swaplink` is the corrected protocol (events.py), `swaplink-published` the one of the paper; a request says which, and
-`lock` tells the others. Beyond S0, who is busy is asked again later, and b gives up a swap whose a or c stalls for
-longer than a lease (not in the published protocol, which assumes that no broker fails).
+Which message is legal when, and the phase that it leads to, is in transitions.py. `swaplink` is the corrected protocol
+(events.py), `swaplink-published` the one of the paper; a request says which, and `lock` tells the others. Beyond S0, a
+request that meets a locked broker is made again later (retries.py), and a swap survives failures (failures.py).
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ from typing import get_args
 
 from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, LinkUp, Send
 from pleach.core.messages import (
-    Abort,
-    Aborted,
     Close,
-    Forgot,
     Lock,
     LockAck,
     LockNack,
@@ -40,10 +37,11 @@ from pleach.core.messages import (
 )
 from pleach.core.overlay.context import Between, BrokerContext
 from pleach.core.overlay.seam import Reaction, join
-from pleach.core.overlay.swaplink import tables as swap_tables
-from pleach.core.overlay.swaplink.events import SwapPhase, Swapping, SwapRole, Triangle
-from pleach.core.overlay.swaplink.failures import SwapFate, fate
-from pleach.core.overlay.swaplink.state import LEASE, LEASE_SECONDS, SwapLinkState, SwapPart, died
+from pleach.core.overlay.swaplink import sides
+from pleach.core.overlay.swaplink.events import Triangle
+from pleach.core.overlay.swaplink.failures import LEASE, SwapFailures, lease
+from pleach.core.overlay.swaplink.state import SwapLinkState, SwapPart, Swapping, note
+from pleach.core.overlay.swaplink.transitions import LATE, TRANSITIONS, SwapPhase, SwapRole
 from pleach.errors import ProtocolError
 
 NOTHING = Reaction()
@@ -55,310 +53,213 @@ class SwapLink:
 
     def __init__(self, context: BrokerContext, *, ordering: str) -> None:
         self._context = context
-        self._part = SwapPart(context, ordering)
-        context.death_hooks.append(self)
-        context.reset_hooks.append(self)
+        self._ordering = ordering
+        self._part = SwapPart(context)
+        self._failures = SwapFailures(self._part)
+        context.on_peer_death(self._failures)
+        context.on_peer_reset(self._failures.peer_reset)
 
     @property
     def under_way(self) -> Triangle | None:
-        return self._part.triangle
+        swap = self._part.state.swap
+        return None if swap is None else Triangle(swap, self._part.end_if_over, ordering=self._ordering)
 
     @property
     def operation(self) -> str:
-        swap = self._part.state.swap
-        return swap.operation if swap is not None else ""
+        return self._part.operation
+
+    def between(self, peer: Node) -> Between:
+        return self._failures.between(peer)
 
     def handle(self, sender: Node, message: Message, *, now: float) -> Reaction:  # noqa: ARG002
         swap = self._part.state.swap
-        handled = self._spared(swap, self._handle(sender, message))
+        handled = self._failures.spare_the_dead(swap, self._handle(swap, sender, message))
         self._part.end_if_over()
         return handled
 
-    def _handle(self, sender: Node, message: Message) -> Reaction:
+    def _handle(self, swap: Swapping | None, sender: Node, message: Message) -> Reaction:
         match message:
             case RequestSwap():
                 return self._requested(message, attempts=0)
             case Lock():
                 return self._lock(sender, message)
-            case LockNack():
-                return self._lock_nack(message)
-        swap = self._part.state.swap
-        if swap is not None and message.operation == swap.operation:  # type: ignore[attr-defined]
-            return self._go_on(swap, sender, message)
-        if isinstance(message, Abort | Aborted | LockAck | Swap | Forgot):
-            return NOTHING  # of a swap that was given up
-        return self._unexpected(sender, message)
+        if swap is None or message.operation != swap.operation:  # type: ignore[attr-defined]
+            if type(message) in LATE:
+                return NOTHING
+            raise self._refused(sender, message, "no such swap is under way here")
+        if (swap.role, swap.phase, type(message), swap.role_of(sender)) not in TRANSITIONS:
+            raise self._refused(sender, message, f"the swap is at {swap.role.name}, {swap.phase.name}")
+        return self._step(swap, sender, message)
 
-    def _go_on(self, swap: Swapping, sender: Node, message: Message) -> Reaction:
+    def _step(self, swap: Swapping, sender: Node, message: Message) -> Reaction:
         match message:
             case LockAck():
-                return self._lock_ack(swap)
+                return self._pass_lock_ack(swap) if swap.role is SwapRole.B else self._send_swap(swap)
+            case LockNack():
+                return self._lock_nack(swap, message)
             case Swap():
-                return self._swap(swap, sender, message)
+                return self._swap(swap, message)
             case Open():
-                return NOTHING  # a's events follow, and c routes them as its tables say
+                return NOTHING  # 8: a's events follow, and c routes them as its tables say
             case Close():
                 return self._close(swap, sender)
-            case Abort():
-                return self._abort(swap, sender)
-            case Aborted():
-                return self._part.aborted(swap)
-            case Forgot(_, broker):
-                return NOTHING if broker in swap.dead else self.peer_died(broker)
-        return self._unexpected(sender, message)
+        return self._failures.handle(swap, sender, message)
 
     def handle_timer(self, name: str, *, now: float) -> Reaction:  # noqa: ARG002
         if name == LEASE:
-            return self._part.give_up()
+            return self._failures.lease_over()
         waiting = self._part.state.retries.take(name)
         if waiting is None or not isinstance(waiting.request, RequestSwap):
             return NOTHING
         return self._requested(waiting.request, attempts=waiting.attempts)
 
     def resume(self) -> Sequence[Effect]:
-        timers = self._part.state.retries.timers()
         swap = self._part.state.swap
-        if swap is not None and swap.role is SwapRole.B and swap.phase in (SwapPhase.LOCKED, SwapPhase.FLOODING):
-            timers += self._part.lease()
-        return timers
+        leases = lease(swap) if swap is not None and swap.is_leased else []
+        return [*self._part.state.retries.timers(), *leases]
 
     def capture(self) -> bytes:
         return pack(self._part.state)
 
     def restore(self, state: bytes) -> None:
         self._part.state = unpack(state, SwapLinkState)
-        self._part.triangle = None if self._part.state.swap is None else self._part.make_triangle(self._part.state.swap)
 
-    # 0: a request --------------------------------------------------------------------------------------------
+    # State 0: a request --------------------------------------------------------------------------------------
 
     def _requested(self, request: RequestSwap, *, attempts: int) -> Reaction:
-        router = self._context.router
+        router, state = self._context.router, self._part.state
         if len({request.a, request.b, request.c}) < 3:
-            return _refused(request.operation, "a swap takes three different brokers")
+            return _rejected(request.operation, "a swap takes three different brokers")
         if request.b not in router.neighbours:
-            return _refused(request.operation, f"{request.a} and {request.b} are not linked")
+            return _rejected(request.operation, f"{request.a} and {request.b} are not linked")
         if request.c in router.neighbours:
-            return _refused(request.operation, f"{request.a} and {request.c} are linked already")
+            return _rejected(request.operation, f"{request.a} and {request.c} are linked already")
         if busy := self._context.locked_for():
-            return Reaction(
-                self._part.state.retries.put_off(request, attempts, f"{request.a} is locked for operation {busy}")
-            )
-        self._part.state.begun += 1
-        self._part.state.request, self._part.state.attempts = request, attempts
-        name = f"{request.operation}~{self._part.state.begun}"  # what is late of a former attempt must not fit this one
+            return Reaction(state.retries.put_off(request, attempts, f"{request.a} is locked for operation {busy}"))
+        state.begun += 1
+        state.request, state.attempts = request, attempts
+        name = f"{request.operation}~{state.begun}"  # what is late of a former attempt must not fit this one
         lock = Lock(name, request.a, request.b, request.c, self._context.address, request.is_published)
-        return Reaction([*self._part.begin(lock, SwapRole.A), LinkUp(request.c), Send(request.b, lock)])
+        swap = self._part.begin(lock, SwapRole.A, RequestSwap, None)
+        return Reaction([note(swap, SwapPhase.LOCKED), LinkUp(request.c), Send(request.b, lock)])
 
-    # 1–4: locks ----------------------------------------------------------------------------------------------
+    # States 1 and 2: locks, 1 to 4 ---------------------------------------------------------------------------
 
     def _lock(self, sender: Node, lock: Lock) -> Reaction:
+        """1, 2."""
         if busy := self._context.locked_for():
             reason = f"{self._context.name} is locked for operation {busy}"
             return Reaction([Send(sender, LockNack(lock.operation, reason, is_busy=True))])
-        router = self._context.router
-        if self._context.name == lock.b and lock.c not in router.neighbours:
-            return Reaction([Send(sender, LockNack(lock.operation, f"{lock.b} and {lock.c} are not linked"))])
-        if self._context.name == lock.b:
-            return Reaction([*self._part.begin(lock, SwapRole.B), Send(lock.c, lock), *self._part.lease()])
-        effects = self._part.begin(lock, SwapRole.C)
+        match self._context.name, sender:
+            case lock.b, lock.a:
+                return self._lock_b(lock)
+            case lock.c, lock.b:
+                return self._lock_c(lock)
+        raise self._refused(sender, lock, "the sender or the receiver has no part in this swap")
+
+    def _lock_b(self, lock: Lock) -> Reaction:
+        if lock.c not in self._context.router.neighbours:
+            return Reaction([Send(lock.a, LockNack(lock.operation, f"{lock.b} and {lock.c} are not linked"))])
+        swap = self._part.begin(lock, SwapRole.B, Lock, SwapRole.A)
+        return Reaction([note(swap, SwapPhase.LOCKED), Send(lock.c, lock), *lease(swap)])
+
+    def _lock_c(self, lock: Lock) -> Reaction:
+        """c opens a–c, which takes it from state 1 to 2: it floods from here on. 3 is also close(cba)."""
+        swap = self._part.begin(lock, SwapRole.C, Lock, SwapRole.B)
         self._context.addresses[lock.a] = lock.address
-        router.suspend([lock.b])
-        return Reaction(
-            [
-                *effects,
-                LinkUp(lock.a, lock.address),
-                Send(lock.b, LockAck(lock.operation)),
-                *self._part.enter(SwapPhase.FLOODING),
-            ]
-        )
+        self._context.router.suspend([lock.b])
+        opened: list[Effect] = [LinkUp(lock.a, lock.address), Send(lock.b, LockAck(lock.operation))]
+        return Reaction([note(swap, SwapPhase.LOCKED), *opened, note(swap, SwapPhase.FLOODING)])
 
-    def _lock_ack(self, swap: Swapping) -> Reaction:
-        if swap.phase is not SwapPhase.LOCKED:
-            return NOTHING
-        if swap.role is SwapRole.B:
-            return Reaction(
-                [*self._part.enter(SwapPhase.FLOODING), Send(swap.a, LockAck(swap.operation)), *self._part.lease()]
-            )
+    def _pass_lock_ack(self, swap: Swapping) -> Reaction:
+        """3, at b."""
+        noted = self._part.advance(swap, LockAck, SwapRole.C)
+        return Reaction([*noted, Send(swap.a, LockAck(swap.operation)), *lease(swap)])
+
+    def _send_swap(self, swap: Swapping) -> Reaction:
+        """4, at a: close(cba). What c has flooded over a–c goes on now. 5 is also close(abc)."""
         self._context.router.suspend([swap.b])
-        return Reaction([Send(swap.b, Swap(swap.operation)), *self._part.enter(SwapPhase.SWAPPING)], released=[swap.c])
+        noted = self._part.advance(swap, LockAck, SwapRole.B)
+        return Reaction([Send(swap.b, Swap(swap.operation)), *noted], released=[swap.c])
 
-    def _lock_nack(self, message: LockNack) -> Reaction:
-        swap = self._part.state.swap
-        if swap is None or swap.operation != message.operation or swap.phase is not SwapPhase.LOCKED:
-            return NOTHING
-        self._part.end()
+    def _lock_nack(self, swap: Swapping, message: LockNack) -> Reaction:
         if swap.role is SwapRole.B:
+            self._part.advance(swap, LockNack, SwapRole.C)
             return Reaction([CancelTimer(LEASE), Send(swap.a, message)])
-        return self._part.undone(swap, message.reason, is_busy=message.is_busy)
+        self._part.advance(swap, LockNack, SwapRole.B)
+        return self._part.undone_at_a(swap, message.reason, is_busy=message.is_busy)
 
-    # 5–7: tables ---------------------------------------------------------------------------------------------
+    # State 3: tables, 5 to 7 ---------------------------------------------------------------------------------
 
-    def _swap(self, swap: Swapping, sender: Node, message: Swap) -> Reaction:
-        match swap.role, swap.phase:
-            case SwapRole.B, SwapPhase.FLOODING:
-                return self._pass_tables(swap)
-            case SwapRole.C, SwapPhase.FLOODING:
-                return self._adopt_at_c(swap, message)
-            case SwapRole.A, SwapPhase.SWAPPING:
+    def _swap(self, swap: Swapping, message: Swap) -> Reaction:
+        match swap.role:
+            case SwapRole.A:
                 return self._adopt_at_a(swap)
-            case SwapRole.B, SwapPhase.ABORTING:
-                return NOTHING
-        return self._unexpected(sender, message)
+            case SwapRole.B:
+                return self._pass_tables(swap)
+            case SwapRole.C:
+                return self._adopt_at_c(swap, message)
 
     def _pass_tables(self, swap: Swapping) -> Reaction:
+        """5, at b, which knows a's side for good now."""
+        noted = self._part.advance(swap, Swap, SwapRole.A)
+        if swap.phase is SwapPhase.ABORTING:
+            return NOTHING
         self._context.router.suspend([swap.a, swap.c])
-        message = swap_tables.sides_for_c(self._context.router, swap)
+        message = sides.sides_for_c(self._context.router, swap)
         self._part.state.side_b = message.side_b
-        return Reaction([CancelTimer(LEASE), Send(swap.c, message), *self._part.enter(SwapPhase.SWAPPING)])
+        return Reaction([CancelTimer(LEASE), Send(swap.c, message), *noted])
 
     def _adopt_at_c(self, swap: Swapping, message: Swap) -> Reaction:
-        rewiring = swap_tables.new_at_c(self._context.router, swap, message)
-        effects = [
-            Send(swap.a, Swap(swap.operation)),
-            *self._part.enter(SwapPhase.SWAPPING),
-            *self._context.rewire(rewiring),
-        ]
-        return join(Reaction(effects, released=[swap.a]), self._face_death(swap))
+        """6: close(abc). What a has flooded over a–c goes on now."""
+        rewiring = sides.new_at_c(self._context.router, swap, message)
+        noted = self._part.advance(swap, Swap, SwapRole.B)
+        effects = [Send(swap.a, Swap(swap.operation)), *noted, *self._context.rewire(rewiring)]
+        return join(Reaction(effects, released=[swap.a]), self._failures.face_death(swap))
 
     def _adopt_at_a(self, swap: Swapping) -> Reaction:
-        rewired = self._context.rewire(swap_tables.new_at_a(self._context.router, swap))
-        closing: list[Effect] = [Send(swap.c, Open(swap.operation)), Send(swap.b, Close(swap.operation))]
-        return join(Reaction([*closing, *self._part.enter(SwapPhase.ADOPTED), *rewired]), self._face_death(swap))
+        """7. 8 is open(acb), 9 close(ab)."""
+        rewired = self._context.rewire(sides.new_at_a(self._context.router, swap))
+        closing = [Send(swap.c, Open(swap.operation)), Send(swap.b, Close(swap.operation))]
+        noted = self._part.advance(swap, Swap, SwapRole.C)
+        return join(Reaction([*closing, *noted, *rewired]), self._failures.face_death(swap))
 
-    # 8–12: the old link --------------------------------------------------------------------------------------
+    # State 0, new configuration: the old link, 8 to 12 -------------------------------------------------------
 
     def _close(self, swap: Swapping, sender: Node) -> Reaction:
-        match swap.role, sender:
-            case SwapRole.B, swap.a | swap.c:  # c says it for an a that is dead
-                return self._adopt_at_b(swap)
-            case SwapRole.A, swap.b:
-                return self._closed_at_a(swap)
-            case SwapRole.C, swap.b:
-                swap.closed_ab = True
-                return Reaction(self._part.enter(SwapPhase.ADOPTED))
-            case SwapRole.C, swap.a:
-                swap.closed_ba = True
-                return NOTHING
-        return self._unexpected(sender, Close(swap.operation))
+        match swap.role:
+            case SwapRole.A:
+                return self._part.done_at_a(swap)
+            case SwapRole.B:
+                return self._adopt_at_b(swap, sender)
+            case SwapRole.C:
+                return self._closed_at_c(swap, sender)
 
-    def _closed_at_a(self, swap: Swapping) -> Reaction:
-        swap.closed_ba = True
-        closed = Send(swap.c, Close(swap.operation))
-        return Reaction([closed, LinkDown(swap.b), Concluded(self._part.request().operation)], released=[swap.c])
-
-    def _adopt_at_b(self, swap: Swapping) -> Reaction:
+    def _adopt_at_b(self, swap: Swapping, sender: Node) -> Reaction:
+        """9: close(ab). 10 is close(ab) and open(bca), 11 close(ba). From c it comes for an a that is dead."""
+        if swap.closed_ab:
+            return NOTHING
         swap.closed_ab = True
-        rewired = self._context.rewire(swap_tables.new_at_b(self._context.router, swap, self._part.state.side_b))
+        rewired = self._context.rewire(sides.new_at_b(self._context.router, swap, self._part.state.side_b))
         closing: list[Effect] = [
             Send(swap.c, Close(swap.operation)),
             Send(swap.a, Close(swap.operation)),
             LinkDown(swap.a),
         ]
-        return Reaction([*closing, *self._part.enter(SwapPhase.ADOPTED), *rewired], released=[swap.c])
+        noted = self._part.advance(swap, Close, swap.role_of(sender))
+        return Reaction([*closing, *noted, *rewired], released=[swap.c])
 
-    # Giving up -----------------------------------------------------------------------------------------------
+    def _closed_at_c(self, swap: Swapping, sender: Node) -> Reaction:
+        """10 from b: close(ab); 12 from a: close(ba). c stops marking what it relays on that path."""
+        if sender == swap.b:
+            swap.closed_ab = True
+        else:
+            swap.closed_ba = True
+        return Reaction(self._part.advance(swap, Close, swap.role_of(sender)))
 
-    def _abort(self, swap: Swapping, sender: Node) -> Reaction:
-        if swap.role is SwapRole.A and sender == swap.b:
-            noted, resumed = self._part.enter(SwapPhase.ABORTING), self._part.resume([swap.b])
-            reason = died(swap) or f"{swap.a} was silent for {LEASE_SECONDS:g} s, and {swap.b} gave up"
-            undone = self._part.undone(swap, reason, is_busy=False)
-            return undone._replace(effects=[*noted, *resumed, *undone.effects])
-        answer = Send(sender, Aborted(swap.operation))
-        return join(Reaction([answer]), self._part.undo(swap)) if swap.role is not SwapRole.A else self._part.undo(swap)
-
-    # Deaths --------------------------------------------------------------------------------------------------
-
-    def peer_died(self, peer: Node) -> Reaction:
-        """The peer is dead for good, and nothing more comes from it."""
-        swap = self._part.state.swap
-        if swap is None or peer not in swap.others:
-            return NOTHING
-        swap.dead = sorted({*swap.dead, peer})
-        handled = self._spared(swap, self._face_death(swap))
-        self._part.end_if_over()
-        return handled
-
-    def peer_reset(self, peer: Node) -> Reaction:
-        """As if it had died: it says nothing more of the swap, and what it had sent and is not here yet is void.
-
-        b, which both others have for a neighbour, always hears of it, and tells the third if that one decides.
-        """
-        swap = self._part.state.swap
-        if swap is None or (swap.role is SwapRole.A and swap.phase is SwapPhase.LOCKED and peer == swap.c):
-            return NOTHING  # a cannot know whether b has asked c before or after
-        outlived = self.peer_died(peer)
-        if swap.role is not SwapRole.B or peer not in swap.dead or fate(swap) is not SwapFate.WAIT:
-            return outlived
-        third = swap.c if peer == swap.a else swap.a
-        return join(outlived, Reaction([Send(third, Forgot(swap.operation, peer))]))
-
-    def is_open(self, peer: Node) -> bool:
-        swap = self._part.state.swap
-        return swap is not None and peer in swap.others and swap.is_flooding
-
-    def between(self, peer: Node) -> Between:
-        """Once the swap is completed, c is between a and b. Once it is undone, b is between a and c, as ever."""
-        swap = self._part.state.swap
-        if swap is None:
-            return Between()
-        match swap.role, peer:
-            case (SwapRole.A, swap.b) | (SwapRole.B, swap.a):
-                return Between(swap.c)
-            case (SwapRole.A, swap.c) | (SwapRole.C, swap.a):
-                return Between(swap.b, had_all=True)
-        return Between()
-
-    def _face_death(self, swap: Swapping) -> Reaction:
-        if not swap.dead:
-            return NOTHING
-        match fate(swap):
-            case SwapFate.WAIT:
-                return NOTHING
-            case SwapFate.UNDO:
-                told = Reaction([Send(swap.a, Abort(swap.operation))] if swap.role is SwapRole.C else [])
-                return join(told, self._part.undo(swap))
-            case SwapFate.GIVE_UP:
-                given_up = self._part.give_up()
-                is_over = swap.c in swap.dead and self._part.state.swap is not None
-                return join(given_up, self._part.aborted(swap)) if is_over else given_up
-            case SwapFate.ASK:
-                return Reaction([Send(swap.b, Abort(swap.operation))])
-            case SwapFate.COMPLETE:
-                return self._complete(swap)
-            case SwapFate.END:
-                return self._part.aborted(swap)
-
-    def _complete(self, swap: Swapping) -> Reaction:
-        """As if the dead had closed its paths, and sent straight what came as a copy."""
-        if swap.c in swap.dead:
-            swap.owed.clear()
-        match swap.role:
-            case SwapRole.A if swap.b in swap.dead and not swap.closed_ba:
-                return self._closed_at_a(swap)
-            case SwapRole.C:
-                swap.closed_ba = swap.closed_ba or swap.a in swap.dead
-                swap.closed_ab = swap.closed_ab or swap.b in swap.dead
-                noted = self._part.enter(SwapPhase.ADOPTED) if swap.closed_ab else []
-                return Reaction([*noted, *([] if swap.closed_ab else [Send(swap.b, Close(swap.operation))])])
-        return NOTHING
-
-    def _spared(self, swap: Swapping | None, handled: Reaction) -> Reaction:
-        """Nothing is sent to the dead. What waited for the outcome goes on once it is there."""
-        if swap is None or not swap.dead:
-            return handled
-        effects = [each for each in handled.effects if not (isinstance(each, Send) and each.to in swap.dead)]
-        if swap is self._part.state.swap and swap.is_flooding:
-            return handled._replace(effects=effects)
-        waiting, swap.waiting = sorted(swap.waiting), {}
-        effects += self._context.on_settled()
-        return handled._replace(effects=effects, released=[*handled.released, *waiting])
-
-    # Parts ---------------------------------------------------------------------------------------------------
-
-    def _unexpected(self, sender: Node, message: Message) -> Reaction:
-        raise ProtocolError(self._context.name, sender, message, "it does not fit the state of the swap here")
+    def _refused(self, sender: Node, message: Message, reason: str) -> ProtocolError:
+        return ProtocolError(self._context.name, sender, message, reason)
 
 
-def _refused(operation: str, reason: str) -> Reaction:
+def _rejected(operation: str, reason: str) -> Reaction:
     return Reaction([Concluded(operation, reason)])

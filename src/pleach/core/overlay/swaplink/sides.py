@@ -1,25 +1,26 @@
-"""The routing tables of the three brokers of a swap, before and after it (S0 §IV-A, "state 3").
+"""The routing tables of the three brokers of a swap, before and after it (S0 §IV-A, state 3).
 
-In a–b–c, what b has from a is a's side; c has the sides of a and b mixed, and is the only one that lacks knowledge.
-So b sends c both sides apart. Everything else the three know or can compute, each for itself and all alike, since
-reductions are functions of sets:
+In a–b–c, what b has from a is a's side. c has the sides of a and b mixed, and is the only broker that lacks knowledge:
+so b sends it both sides separately. The three know or can compute everything else, each for itself and with the same
+result, since reductions are functions of sets:
 
     a  from c: what it had from b                      c has of a: what b had of a
     b  from c: the sides of a and c, reduced           c has of b: b's side, as b sent it
     c  from a: a's side, from b: b's side              a has of c: the sides of b and c, reduced (b says where not)
 
-Whatever the far side then should have beyond or instead of this is told it over the new link, entry by entry: it is
-what changed during the swap, and what a policy reduces differently when the tree is another one.
+Then each tells its new neighbour, entry by entry, the difference to what that one should have: what changed during the
+swap, and what a policy reduces differently in another tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pleach.core.messages import Layer, Node
+from pleach.core.messages import Layer, Node, Swap, TableEntries
+from pleach.core.overlay.swaplink.state import Swapping
 from pleach.core.routing.entries import Entry
-from pleach.core.routing.rewiring import Tables
+from pleach.core.routing.rewiring import NewLink, Rewiring, Tables, packed, unpacked
 from pleach.core.routing.router import Router
 
 ADVERTISEMENTS, SUBSCRIPTIONS = Layer.ADVERTISEMENTS, Layer.SUBSCRIPTIONS
@@ -110,3 +111,65 @@ def without(tables: Tables, others: Tables) -> dict[Layer, frozenset[Entry]]:
 
 def with_all(tables: Tables, others: Tables) -> dict[Layer, frozenset[Entry]]:
     return {layer: frozenset(tables[layer]) | frozenset(others[layer]) for layer in Layer}
+
+
+# How each of the three takes over the new tree ----------------------------------------------------------------------
+
+
+def sides_for_c(router: Router, swap: Swapping) -> Swap:
+    """6, at b: the sides of a and b separately, and how what a has differs from what c would expect."""
+    direction = _direction_at_b(router, swap)
+    side_a, side_c = received(router, swap.a), received(router, swap.c)
+    side_b = side_of_b(direction, swap.a, swap.c)
+    expected, actual = expected_at_a(direction, (side_a, side_b, side_c)), told(router, swap.a)
+    return Swap(
+        swap.operation,
+        packed(side_a),
+        packed(side_b),
+        known_at_a=packed(without(actual, expected)),
+        unknown_at_a=packed(without(expected, actual)),
+        root_is_behind_a=direction.root_is_behind_a,
+        is_settled=router.is_settled([swap.a]),
+    )
+
+
+def _direction_at_b(router: Router, swap: Swapping) -> Direction:
+    return Direction(router, router.parent == swap.a, router.parent == swap.c)
+
+
+def new_at_c(router: Router, swap: Swapping, message: Swap) -> Rewiring:
+    """6, at c."""
+    direction = Direction(router, message.root_is_behind_a, router.parent != swap.b)
+    side_a, side_b, side_c = unpacked(message.side_a), unpacked(message.side_b), told(router, swap.b)
+    expected = expected_at_a(direction, (side_a, side_b, side_c))
+    at_a = with_all(without(expected, unpacked(message.unknown_at_a)), unpacked(message.known_at_a))
+    return Rewiring(
+        links={
+            swap.a: NewLink(received=side_a, told=at_a),
+            swap.b: NewLink(received=side_b, told=expected_at_b(direction, side_a, side_c)),
+        },
+        parent=swap.a if message.root_is_behind_a else router.parent,
+        settle=not message.is_settled,
+    )
+
+
+def new_at_a(router: Router, swap: Swapping) -> Rewiring:
+    """7, at a."""
+    link = NewLink(received=received(router, swap.b), told=told(router, swap.b), beyond=[swap.b])
+    parent = swap.c if router.parent == swap.b else router.parent
+    return Rewiring(gone=(swap.b,), links={swap.c: link}, parent=parent)
+
+
+def new_at_b(router: Router, swap: Swapping, side_b: Sequence[TableEntries]) -> Rewiring:
+    """9, at b. `side_b`: as b has sent it to c."""
+    side_a, side_c = received(router, swap.a), received(router, swap.c)
+    both = expected_at_b(_direction_at_b(router, swap), side_a, side_c)
+    link = NewLink(received=both, told=unpacked(side_b), beyond=[swap.a])
+    parent = swap.c if router.parent == swap.a else router.parent
+    return Rewiring(gone=(swap.a,), links={swap.c: link}, parent=parent)
+
+
+def old(router: Router, neighbours: Sequence[Node]) -> Rewiring:
+    """The swap is undone: the links stay as they were, and are told what was not told while they were suspended."""
+    links = {n: NewLink(received(router, n), told(router, n), is_same=True) for n in neighbours}
+    return Rewiring(links=links, parent=router.parent)

@@ -1,26 +1,71 @@
-"""What one of the three brokers of a swap keeps of it, and how it goes back to the old tree."""
+"""One swap at one of its three brokers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from pleach.core.effects import CancelTimer, Concluded, Effect, LinkDown, Observe, Send, SetTimer, phase_seen
-from pleach.core.messages import Abort, Aborted, Lock, LockNack, Node, RequestSwap, TableEntries
+from pleach.core.effects import Concluded, Effect, LinkDown, Observe, Send, phase_seen
+from pleach.core.messages import Close, Lock, Message, Node, RequestSwap, TableEntries
 from pleach.core.overlay.context import BrokerContext
 from pleach.core.overlay.retries import Retries
 from pleach.core.overlay.seam import Reaction
-from pleach.core.overlay.swaplink import tables as swap_tables
-from pleach.core.overlay.swaplink.events import SwapPhase, Swapping, SwapRole, Triangle
+from pleach.core.overlay.swaplink.paths import AB, ABC, BA, CBA, ChangePath
+from pleach.core.overlay.swaplink.transitions import OUTCOMES, TRANSITIONS, Sender, SwapFate, SwapPhase, SwapRole
 
-LEASE_SECONDS = 10.0
-
-LEASE: Final = "swaplink:lease"
 RETRY: Final = "swaplink:retry:"
 
-NOTHING = Reaction()
+
+class Swapping(msgspec.Struct):
+    """A swap as one of the three sees it. `closed_ab`, `closed_ba`: whether that `close` has come by here."""
+
+    operation: str
+    a: Node
+    b: Node
+    c: Node
+    role: SwapRole
+    is_corrected: bool  # else it is the published protocol: no copies, no order behind held events, no lease
+    phase: SwapPhase = SwapPhase.IDLE
+    closed_ab: bool = False
+    closed_ba: bool = False
+    seen: dict[str, None] = {}  # flooded events that have come here
+    owed: dict[str, None] = {}  # those of c of which only a copy has come so far
+    dead: list[Node] = []  # which of the other two
+    waiting: dict[Node, None] = {}  # links that wait for what becomes of the swap without the dead
+
+    @property
+    def is_flooding(self) -> bool:
+        return self.phase in (SwapPhase.FLOODING, SwapPhase.SWAPPING)
+
+    @property
+    def is_leased(self) -> bool:
+        """Whether this is b, and waits for c or a: it may still give up."""
+        return self.role is SwapRole.B and self.phase in (SwapPhase.LOCKED, SwapPhase.FLOODING)
+
+    def is_closed(self, path: ChangePath) -> bool:
+        """Whether close(path.old) has come by here."""
+        closed = {
+            CBA: self.phase > SwapPhase.LOCKED,
+            ABC: self.phase > SwapPhase.FLOODING,
+            AB: self.closed_ab,
+            BA: self.closed_ba,
+        }
+        return closed[path]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the broker has closed its paths, and every event of which it has a copy has come straight, too."""
+        awaited = {SwapRole.A: (BA,), SwapRole.B: (AB,), SwapRole.C: (AB, BA)}[self.role]
+        return self.phase is SwapPhase.ADOPTED and all(map(self.is_closed, awaited)) and not self.owed
+
+    @property
+    def others(self) -> tuple[Node, Node]:
+        return ((self.b, self.c), (self.a, self.c), (self.a, self.b))[self.role]
+
+    def role_of(self, node: Node) -> Sender:
+        """None for a broker that is none of the three."""
+        return {self.a: SwapRole.A, self.b: SwapRole.B, self.c: SwapRole.C}.get(node)
 
 
 class SwapLinkState(msgspec.Struct):
@@ -33,102 +78,68 @@ class SwapLinkState(msgspec.Struct):
 
 
 class SwapPart:
-    """`triangle`: what has a say at the seam while a swap is under way."""
+    """The swap under way at one broker. Its phase changes here, by the tables of transitions.py, and nowhere else."""
 
-    def __init__(self, context: BrokerContext, ordering: str) -> None:
-        self._context = context
-        self._ordering = ordering
+    def __init__(self, context: BrokerContext) -> None:
+        self.context = context
         self.state = SwapLinkState()
-        self.triangle: Triangle | None = None
 
-    def begin(self, lock: Lock, role: SwapRole) -> list[Effect]:
+    @property
+    def operation(self) -> str:
+        return "" if self.state.swap is None else self.state.swap.operation
+
+    def begin(self, lock: Lock, role: SwapRole, message: type[Message], sender: Sender) -> Swapping:
         swap = Swapping(lock.operation, lock.a, lock.b, lock.c, role, is_corrected=not lock.is_published)
+        swap.phase = TRANSITIONS[role, SwapPhase.IDLE, message, sender]
         self.state.swap = swap
-        self.triangle = self.make_triangle(swap)
-        return [_note(swap)]
+        return swap
 
-    def make_triangle(self, swap: Swapping) -> Triangle:
-        keeps_causal_order = swap.is_corrected and self._ordering == "causal"
-        return Triangle(swap, self.end_if_over, keeps_causal_order=keeps_causal_order)
+    def advance(self, swap: Swapping, message: type[Message], sender: Sender) -> list[Effect]:
+        return self._enter(swap, TRANSITIONS[swap.role, swap.phase, message, sender])
 
-    def undone(self, swap: Swapping, reason: str, *, is_busy: bool) -> Reaction:
-        """At a: the link to c is not wanted any more, nor what came over it; unless c has joined here meanwhile."""
+    def decide(self, swap: Swapping, fate: SwapFate) -> list[Effect]:
+        return self._enter(swap, OUTCOMES[swap.role, swap.phase, fate])
+
+    def _enter(self, swap: Swapping, phase: SwapPhase) -> list[Effect]:
+        if phase is swap.phase:
+            return []
+        swap.phase = phase
+        if phase is SwapPhase.IDLE:
+            self._end()
+            return []
+        return [note(swap, phase)]
+
+    def end_if_over(self) -> None:
+        """To be called after whatever a swap may have waited for last: a message, a death, or an event."""
+        if self.state.swap is not None and self.state.swap.is_over:
+            self._end()
+
+    def _end(self) -> None:
+        self.state.swap = None
+        self.state.side_b = []
+
+    def request(self) -> RequestSwap:
+        assert self.state.request is not None, "only a is asked"
+        return self.state.request
+
+    def done_at_a(self, swap: Swapping) -> Reaction:
+        """11: all that b has sent a is here. a tells c so (12), and drops a–b."""
+        swap.closed_ba = True
+        closed = Send(swap.c, Close(swap.operation))
+        return Reaction([closed, LinkDown(swap.b), Concluded(self.request().operation)], released=[swap.c])
+
+    def undone_at_a(self, swap: Swapping, reason: str, *, is_busy: bool) -> Reaction:
+        """The link to c is dropped with all that came over it, unless c has joined here meanwhile."""
         request = self.request()
         if is_busy:
             outcome = self.state.retries.put_off(request, self.state.attempts, reason)
         else:
             outcome = [Concluded(request.operation, reason)]
         forsaken = (swap.operation, swap.c)
-        if swap.c in self._context.router.neighbours:
+        if swap.c in self.context.router.neighbours:
             return Reaction(outcome, released=[swap.c], forsaken=forsaken)
         return Reaction([LinkDown(swap.c), *outcome], discarded=[swap.c], forsaken=forsaken)
 
-    def give_up(self) -> Reaction:
-        """At b: a or c has not answered within its lease, or is dead. What it says of this swap later is void.
 
-        Not tried again: a and b would be locked for another lease at once.
-        """
-        swap = self.state.swap
-        if swap is None or swap.role is not SwapRole.B or swap.phase not in (SwapPhase.LOCKED, SwapPhase.FLOODING):
-            return NOTHING
-        abort = Abort(swap.operation)
-        if swap.phase is SwapPhase.LOCKED:
-            self.end()
-            reason = died(swap) or f"{swap.c} has not answered {swap.b} for {LEASE_SECONDS:g} s"
-            return Reaction([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, LockNack(swap.operation, reason))])
-        return Reaction([CancelTimer(LEASE), Send(swap.c, abort), Send(swap.a, abort), *self.enter(SwapPhase.ABORTING)])
-
-    def undo(self, swap: Swapping) -> Reaction:
-        """Back to the old tree, at once."""
-        noted = self.enter(SwapPhase.ABORTING)
-        suspended = {SwapRole.A: [swap.b], SwapRole.B: [swap.a, swap.c], SwapRole.C: [swap.b]}[swap.role]
-        resumed = self.resume([node for node in suspended if node not in swap.dead])
-        self.end()
-        match swap.role:
-            case SwapRole.A:
-                undone = self.undone(swap, died(swap), is_busy=False)
-                return undone._replace(effects=[*noted, *resumed, *undone.effects])
-            case SwapRole.C:
-                forsaken = (swap.operation, swap.a)
-                return Reaction([LinkDown(swap.a), *noted, *resumed], discarded=[swap.a], forsaken=forsaken)
-        return Reaction([*noted, *resumed])
-
-    def aborted(self, swap: Swapping) -> Reaction:
-        if swap.role is SwapRole.A and swap.phase is SwapPhase.SWAPPING:
-            return self.undo(swap)  # c is dead, and b has let go of it
-        self.end()
-        return Reaction([Send(swap.a, Aborted(swap.operation))] if swap.role is SwapRole.B else [])
-
-    def resume(self, neighbours: Sequence[Node]) -> list[Effect]:
-        return self._context.rewire(swap_tables.old(self._context.router, neighbours)) if neighbours else []
-
-    def enter(self, phase: SwapPhase) -> list[Effect]:
-        assert self.state.swap is not None
-        self.state.swap.phase = phase
-        return [_note(self.state.swap)]
-
-    def end(self) -> None:
-        self.state.swap = None
-        self.state.side_b = []
-        self.triangle = None
-
-    def end_if_over(self) -> None:
-        """To be called after whatever may be the last that a swap has waited for: a message, a death, or an event."""
-        if self.state.swap is not None and self.state.swap.is_over:
-            self.end()
-
-    def request(self) -> RequestSwap:
-        assert self.state.request is not None, "only a is asked"
-        return self.state.request
-
-    def lease(self) -> list[Effect]:
-        assert self.state.swap is not None
-        return [SetTimer(LEASE, LEASE_SECONDS)] if self.state.swap.is_corrected else []
-
-
-def _note(swap: Swapping) -> Observe:
-    return phase_seen("swap", swap.operation, f"{swap.role.name.lower()} {swap.phase.name.lower()}")
-
-
-def died(swap: Swapping) -> str:
-    return f"{' and '.join(swap.dead)} died meanwhile, or lost its memory" if swap.dead else ""
+def note(swap: Swapping, phase: SwapPhase) -> Observe:
+    return phase_seen("swap", swap.operation, f"{swap.role.name.lower()} {phase.name.lower()}")

@@ -1,4 +1,4 @@
-"""S0 §VI: what the three operations cost on the wire, by type of message.
+"""S0 §VI (evaluation): what the three primitives cost on the wire, by type of message.
 
 Published: 12 messages and less than 0.25 KB for a swap where no subscriptions travel (Fig. 12a); nearly all of the rest
 in `swap` where they do (Fig. 12b); no traffic for AddBroker in the existing network; 0.11 KB for RemoveBroker and what
@@ -19,7 +19,7 @@ from pleach.trace import RecordKind, judge
 from support.overlay.traffic import Defaults, cost_of_swaps, traffic
 
 KB = 1024
-SWAP_MESSAGES = {"Lock": 2, "LockAck": 2, "Swap": 3, "Open": 1, "Close": 4}  # 12 of them, as in S0 §V
+SWAP_MESSAGES = {"Lock": 2, "LockAck": 2, "Swap": 3, "Open": 1, "Close": 4}  # 12 of them, as in figure 5
 SWAP_BYTES_MAX = 0.25 * KB
 REMOVE_BYTES_MAX = 0.11 * KB
 SWAP = Swap(at=1.0, brokers=("a", "b", "c"))
@@ -87,7 +87,7 @@ def test_most_of_the_cost_is_swap_in_a_small_default_scenario():
 
 
 def test_every_extra_copy_is_of_a_flooded_event_and_load_alone_makes_them():
-    """Correction (i) of events.py: at most one copy per flooded message, none without load, none as published."""
+    """Rule 1 of swaplink/events.py: at most one copy per flooded message, none without load, none as published."""
     copies = {}
     for gap in (None, 0.01, 0.001):
         for exchange in ("swaplink", "swaplink-published"):
