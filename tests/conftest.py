@@ -10,11 +10,16 @@ from collections import Counter
 from types import ModuleType
 
 import pytest
+from hypothesis import settings
 
 # Where Python may not keep what it compiles, each of the hundreds of processes that tests start compiles the package.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-CASES_MAX = 8  # of one test function, in a quick run
+# How long an example takes is the machine's business: other tests run beside it.
+settings.register_profile("usual", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=25)
+
+CASES_MAX = 4  # of one test function, in a quick run
 LEFT_OUT = ("live", "spark", "browser", "heavy", "slow")  # of a quick run
 STARTERS = ("subprocess", "support.live.", "support.docs.page_scripts", "pleach.harness.run", "pleach.bench")
 IN_THIS_PROCESS = tuple(f"support.live.{name}" for name in ("timed_node", "tiny_broker", "recovery_bounds"))
@@ -22,6 +27,10 @@ IN_THIS_PROCESS = tuple(f"support.live.{name}" for name in ("timed_node", "tiny_
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="no processes, no Spark, no browser, few cases of each test")
+
+
+def pytest_configure(config):
+    settings.load_profile("quick" if config.getoption("--quick") else "usual")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,9 +10,6 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from support.overlay.judged import Watched
-from support.overlay.mishaps import Journey
-from support.overlay.stations import ADD, BROKERS, LINKS, REMOVE, SWAP, links_after, station
 
 from pleach.core.overlay.plans import Topology, transform
 from pleach.scenario.model import Ordering
@@ -20,6 +17,9 @@ from pleach.scenario.steps import AddBroker, RemoveBroker, Swap
 from pleach.trace import Rule
 from support.overlay.answering_clients import chorus
 from support.overlay.delays import ROUNDING, deliveries, world
+from support.overlay.faults_at_messages import Journey
+from support.overlay.judgement import Watched
+from support.overlay.small_networks import ADD, BROKERS, LINKS, REMOVE, SWAP, links_after, station
 from support.overlay.three import Three
 from support.thorough import FACTOR
 

@@ -10,19 +10,13 @@ from pleach.scenario.load import load_scenario
 from pleach.sim.run import run_scenario
 from pleach.trace import write_trace
 from support.live.broker_process import ENVIRONMENT, PLEACH, eventually
-from support.web.chromium import Watched, opened
+from support.web.chromium import Watched
 from support.web.nine_brokers import Load, nine_brokers
 
 pytestmark = pytest.mark.browser
 
 LINKS = (("fra1", "fra2"), ("fra1", "iad1"), ("iad1", "iad2"))
 HOSTILE = ("<img src=x onerror=alert(1)>", "__proto__", "a'\"&lt;script&gt;")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with opened() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

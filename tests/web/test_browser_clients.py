@@ -8,7 +8,7 @@ import pytest
 
 import pleach
 from support.live.broker_process import eventually, processes
-from support.web.chromium import Watched, opened
+from support.web.chromium import Watched
 
 pytestmark = pytest.mark.browser
 
@@ -42,12 +42,6 @@ def running_loop():
         loop.call_soon_threadsafe(loop.stop)
         thread.join(30)
         loop.close()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with opened() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

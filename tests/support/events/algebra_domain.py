@@ -24,8 +24,9 @@ FEW_VALUES = [None, True, False, 0, 0.5, 1, 1.5, 2, "", "a", "ab", "b", "ba", "b
 
 
 def examples(count: int) -> settings:
+    """`count` in a usual run, less in a quick one (tests/conftest.py)."""
     return settings(
-        max_examples=count * FACTOR,
+        max_examples=count * FACTOR * settings.default.max_examples // 100,
         deadline=None,
         derandomize=FACTOR == 1,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from statistics import quantiles
@@ -27,7 +27,7 @@ import msgspec
 import pleach
 from pleach.errors import SessionLostError
 from support.live.broker_process import BrokerProcess, processes
-from support.live.hostile import resident_bytes
+from support.live.hostile import SAMPLE_SECONDS, resident_bytes, watch
 from support.python_process import command, environment
 
 FAST = 10
@@ -36,7 +36,6 @@ GROWTH_BYTES_MAX = 48 * 1_048_576  # besides the outboxes: sockets' buffers, the
 COPIES_OF_OUTBOX = 3  # the session's, the connection's, and what is on its way to a disk
 END_SECONDS_MAX = 120.0
 LOOK_EVENTS = 100  # between two looks at whether the fast consumers keep up
-SAMPLE_SECONDS = 0.1
 P99_RATIO_MAX = 2.0
 
 
@@ -143,13 +142,6 @@ class Stream:
         self.published += 1
         future: asyncio.Future[Any] = await self._client.publish_windowed(attributes, PAYLOAD)
         return future
-
-
-async def watch(broker: BrokerProcess, verdict: Verdict) -> None:
-    while broker.process.poll() is None:
-        with suppress(OSError):
-            verdict.peak_bytes = max(verdict.peak_bytes, resident_bytes(broker.process.pid))
-        await asyncio.sleep(SAMPLE_SECONDS)
 
 
 async def until_fast_keep_up(broker: BrokerProcess, limit: int) -> None:

@@ -7,7 +7,8 @@ from argparse import ArgumentParser, Namespace
 
 import msgspec
 
-from support.live.move_ways import CLIENTS, FAMILY, PAUSE_SECONDS, SECONDS, WORKLOADS, Cell, Plan, Workload, compared
+from pleach.lab.s4.movers import CoveringWorkload
+from support.live.move_ways import CLIENTS, FAMILY, PAUSE_SECONDS, SECONDS, WORKLOADS, Cell, Plan, compared
 from support.long_runs.output import say
 
 
@@ -16,7 +17,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--clients", type=int, default=CLIENTS)
     parser.add_argument("--family", type=int, default=FAMILY, help="subscriptions of which one may cover the others")
     parser.add_argument("--pause", type=float, default=PAUSE_SECONDS, help="between two movements of a client")
-    parser.add_argument("--workloads", nargs="+", type=Workload, choices=WORKLOADS, default=WORKLOADS)
+    parser.add_argument("--workloads", nargs="+", type=CoveringWorkload, choices=WORKLOADS, default=WORKLOADS)
     parser.add_argument("--json", action="store_true", help="one object per line")
 
 
