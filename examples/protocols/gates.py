@@ -1,17 +1,19 @@
-"""Gates: every broker of the cycle keeps new events out until the old link has gone (docs/tutorials/own-protocol.md).
+"""Gates: every broker of the cycle holds new events until the old link has gone (docs/tutorials/own-protocol.md).
 
 u          …          x ──r── y          …          v
-│──── begin ─ … ─────▶│──────▶│──── … ─ begin ─────▶│        each closes its gate: what is not on the cycle waits
-│◀─── … ── begun ─────│◀──────│◀──── begun ─ … ─────│        … and what was on it has left it
-│ ─────────── activate, flush …: as `coordinated` ──────────    no event is there to be lost, doubled, overtaken
+│──── begin ─ … ─────▶│──────▶│──── … ─ begin ─────▶│        each closes its gate: events from off the cycle wait
+│◀─── … ── begun ─────│◀──────│◀──── begun ─ … ─────│        … and those that were on the cycle have left it
+│ ─────────── activate, flush …: as `coordinated` ──────────    no event is on the cycle that could go both ways
 """
 
 from __future__ import annotations
 
 from pleach.core.effects import Effect, Send
 from pleach.core.messages import EVENTS_TO_BROKERS, Begin, Begun, Message, Node
+from pleach.core.overlay.exchange.contract import Start, table
 from pleach.core.overlay.exchange.coordinated import Coordinated
-from pleach.core.overlay.exchange.crossing import CrossingSeam, Ends
+from pleach.core.overlay.exchange.crossing import Between, CrossingSeam, Ends, NewEnd, OldEnd
+from pleach.core.overlay.exchange.cycle import Role
 from pleach.core.overlay.seam import Hold, Passing, Reaction, Verdict
 
 
@@ -22,46 +24,44 @@ class GateEnds(Ends):
 
 class Gate(CrossingSeam):
     keeps_causal_order = True
-    ends: GateEnds
-    inside: frozenset[Node]
+    state: GateEnds
 
     def arriving(self, sender: Node, message: Passing) -> Verdict:
-        if self.ends.is_closed and type(message) in EVENTS_TO_BROKERS and sender not in self.inside:
-            self.ends.waiting = tuple(sorted({*self.ends.waiting, sender}))
+        if self.state.is_closed and type(message) in EVENTS_TO_BROKERS and sender not in self.cycle.path:
+            self.state.waiting = tuple(sorted({*self.state.waiting, sender}))
             return Hold()
         return super().arriving(sender, message)
 
 
 class Gates(Coordinated):
-    ends: GateEnds
+    State = GateEnds
+    Seam = Gate
+    state: GateEnds
+    TRANSITIONS = table(
+        (Role.U, NewEnd.CLOSED, Start),
+        (Role.U, NewEnd.CLOSED, Begun, NewEnd.LINKED),
+        (Role.V, NewEnd.CLOSED, Begin),
+        *((Role.X | Role.Y, OldEnd.IN_USE, cause) for cause in (Begin, Begun)),
+        *((Role.HEAD | Role.TAIL, Between.LOCKED, cause) for cause in (Begin, Begun)),
+        beside=Coordinated.TRANSITIONS,
+    )
 
-    def _fresh(self) -> GateEnds:
-        return GateEnds()
-
-    def _at_seam(self) -> Gate:
-        gate = Gate(self.cycle, self.name, self.ends)
-        gate.ends, gate.inside = self.ends, frozenset(self.cycle.path)
-        return gate
-
-    def begin(self, _lock_seconds: float, /) -> Reaction:
+    def _begin(self, _lock_seconds: float) -> Reaction:
         return Reaction(self._close())
 
-    def handle(self, sender: Node, message: Message) -> Reaction:
+    def _react(self, sender: Node, message: Message) -> Reaction:
         match message:
             case Begin():
                 return Reaction(self._close())
             case Begun() if self.name == self.cycle.u:
-                return super().begin(0.0)
+                return super()._begin(0.0)
             case Begun():
-                return Reaction([Send(self._beside(-1), message)])
-        handled = super().handle(sender, message)
-        return handled._replace(released=self.ends.waiting) if self.is_over else handled
+                return Reaction([Send(self.cycle.before(self.name), message)])
+        handled = super()._react(sender, message)
+        return handled._replace(released=self.state.waiting) if self.is_over else handled
 
     def _close(self) -> list[Effect]:
-        self.ends.is_closed = True
+        self.state.is_closed = True
         if self.name == self.cycle.v:
-            return [Send(self._beside(-1), Begun(self.cycle.operation))]
-        return [Send(self._beside(+1), Begin(self.cycle.operation))]
-
-    def _beside(self, step: int) -> Node:
-        return self.cycle.path[self.cycle.path.index(self.name) + step]
+            return [Send(self.cycle.before(self.name), Begun(self.cycle.operation))]
+        return [Send(self.cycle.after(self.name), Begin(self.cycle.operation))]

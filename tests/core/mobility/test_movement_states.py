@@ -9,12 +9,14 @@ import msgspec
 import pytest
 
 from pleach.core.broker import Broker
+from pleach.core.client.machine import ClientMachine
 from pleach.core.effects import Concluded, Send
 from pleach.core.events.language import parse_filter
 from pleach.core.messages import (
     OPERATOR,
     Approve,
     Attach,
+    Halt,
     Halted,
     HandedClient,
     Install,
@@ -31,9 +33,21 @@ from pleach.core.messages import (
     decode,
     encode,
 )
+from pleach.core.mobility import machine
 from pleach.core.mobility.machine import TOWARDS_SOURCE, Mobility, MobilityState
 from pleach.core.mobility.movements import PathMovement, SourceMovement, TargetMovement
-from pleach.core.mobility.phases import TRANSITIONS, Late, PathPhase, SourcePhase, TargetPhase
+from pleach.core.mobility.phases import (
+    CLIENT_TRANSITIONS,
+    TRANSITIONS,
+    AfterReborn,
+    BeforeReborn,
+    ClientPhase,
+    ClientReborn,
+    Late,
+    PathPhase,
+    SourcePhase,
+    TargetPhase,
+)
 from pleach.core.mobility.source import TIMER
 from pleach.core.routing.router import RoutingConfig
 from pleach.errors import ProtocolError
@@ -72,9 +86,9 @@ def broker_in(phase):
         broker.handle("k", Attach(), now=0.0)
         broker.handle("k", Subscribe("s", WANTED), now=0.0)
     state = MobilityState({"1": movement_in(phase)})
-    machine = broker.machine(Mobility)
-    machine._state = state
-    machine.restore(machine.capture())
+    movements = broker.machine(Mobility)
+    movements._state = state
+    movements.restore(movements.capture())
     broker.restore(broker.capture())
     return broker
 
@@ -110,11 +124,79 @@ def test_what_the_table_has_leads_where_it_says_and_nothing_else_is_taken(phase,
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_what_does_not_come_in_time(phase):
+    """Where the table has no such row, no timer is set."""
     broker = broker_in(phase)
     if (phase, Late) not in TRANSITIONS:
+        assert not [e for e in broker.resume(now=0.0) if getattr(e, "name", "").startswith(TIMER)]
         return
     broker.handle_timer(f"{TIMER}1", now=0.0)
     assert phase_of(broker) in TRANSITIONS[phase, Late]
+
+
+PEERS = {"k": ClientReborn, "left": BeforeReborn, "right": AfterReborn}
+
+
+@pytest.mark.parametrize(("phase", "peer"), list(product(PHASES, PEERS)))
+def test_a_peer_that_loses_its_memory(phase, peer):
+    """It changes the movement where the table has it, and no other movement."""
+    broker = broker_in(phase)
+    before = broker.machine(Mobility).capture()
+    broker.machine(Mobility).peer_reset(peer)
+    if (phase, PEERS[peer]) in TRANSITIONS:
+        assert phase_of(broker) in TRANSITIONS[phase, PEERS[peer]]
+    else:
+        assert broker.machine(Mobility).capture() == before
+
+
+MESSAGE_ROWS = [row for row in TRANSITIONS if row[1] in {type(message) for message in MESSAGES}]
+BY_TYPE = {type(message): message for message in MESSAGES}
+
+
+@pytest.mark.parametrize("row", MESSAGE_ROWS, ids=lambda row: f"{row[0]}-{row[1].__name__}")
+def test_a_table_that_lacks_a_row_or_has_a_wrong_one_is_noticed(row, monkeypatch):
+    phase, message = row[0], BY_TYPE[row[1]]
+    monkeypatch.setattr(machine, "TRANSITIONS", {each: after for each, after in TRANSITIONS.items() if each != row})
+    with pytest.raises(ProtocolError, match="does not fit"):
+        broker_in(phase).handle(sender_of(message, phase), message, now=0.0)
+    monkeypatch.setattr(machine, "TRANSITIONS", {**TRANSITIONS, row: ("somewhere else",)})
+    with pytest.raises(AssertionError):
+        broker_in(phase).handle(sender_of(message, phase), message, now=0.0)
+
+
+# The client -------------------------------------------------------------------------------------------------------
+
+TO_CLIENTS = (Halt("1"), Resume("1", "here"))
+
+
+@pytest.mark.parametrize(("phase", "message"), list(product(ClientPhase, TO_CLIENTS)), ids=str)
+def test_a_client_changes_its_phase_as_the_table_says(phase, message):
+    client = client_in(phase)
+    client.handle("here", message, now=0.0)
+    assert client._state.phase is CLIENT_TRANSITIONS[phase, type(message)]
+
+
+@pytest.mark.parametrize(("phase", "message"), list(product(ClientPhase, MESSAGES)), ids=lambda x: type(x).__name__)
+def test_a_client_refuses_what_is_for_brokers(phase, message):
+    client = client_in(phase)
+    before = client.capture()
+    with pytest.raises(ProtocolError, match="brokers do not send this to clients"):
+        client.handle("here", message, now=0.0)
+    assert client.capture() == before
+
+
+def test_every_phase_of_a_client_is_in_its_table():
+    assert set(CLIENT_TRANSITIONS) == set(product(ClientPhase, map(type, TO_CLIENTS)))
+
+
+def client_in(phase):
+    client = ClientMachine("k", "here")
+    client.attach()
+    if phase is ClientPhase.HALTED:
+        client.handle("here", Halt("1"), now=0.0)
+    return client
+
+
+# Restarts ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -328,7 +328,7 @@ class Mobility:
     def _joined(self, handled: Reaction) -> Reaction:
         """Who has a say at the seam may be another one now, and who is on the way here."""
         self._context.awaited = tuple(m.client for m in self.movements if isinstance(m, TargetMovement))
-        moving = MovementSeam(self.movements)
+        moving = MovementSeam(self.movements, None if self._moving is None else self._moving.weights)
         self._moving = None if moving.is_idle else moving
         return handled
 
@@ -351,6 +351,7 @@ class Mobility:
 
     def restore(self, state: bytes) -> None:
         self._state = unpack(state, MobilityState)
+        self._moving = None
         self._joined(NOTHING)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pleach.core.effects import Send
+from pleach.core.events.event import Event
 from pleach.core.messages import CLIENT_REQUESTS, Deliver, Forward, Message, Node, Publish, encode
 from pleach.core.mobility.movements import Movement, PathMovement, SourceMovement, TargetMovement
 from pleach.core.mobility.phases import SourcePhase, TargetPhase
@@ -20,20 +21,29 @@ from pleach.core.overlay.seam import Hold, Passing, Verdict, stale
 
 
 class MovementSeam:
+    """`weights`: bytes of what waits for each movement, by operation; without it they are computed. It is kept up."""
+
     keeps_causal_order = True
     peers: frozenset[Node] = frozenset()
 
-    def __init__(self, movements: Iterable[Movement]) -> None:
+    def __init__(self, movements: Iterable[Movement], weights: dict[str, int] | None = None) -> None:
         self._leaving: dict[Node, SourceMovement] = {}
         self._entering: dict[Node, TargetMovement] = {}
-        self.kept_bytes = 0  # of what is queued or kept for clients, as it would be on the wire
+        self.weights: dict[str, int] = {}
         for movement in movements:
-            self.kept_bytes += sum(map(_weight, _waiting(movement)))
+            if waiting := _waiting(movement):
+                known = (weights or {}).get(movement.operation)
+                self.weights[movement.operation] = sum(map(_weight, waiting)) if known is None else known
             match movement:
                 case SourceMovement(phase=phase) if phase is not SourcePhase.ABORTING:
                     self._leaving[movement.client] = movement
                 case TargetMovement(phase=TargetPhase.APPROVED):
                     self._entering[movement.client] = movement
+
+    @property
+    def kept_bytes(self) -> int:
+        """What is queued or kept for clients, as it would be on the wire."""
+        return sum(self.weights.values())
 
     @property
     def is_idle(self) -> bool:
@@ -61,29 +71,32 @@ class MovementSeam:
             return self._goes_to_leaver(leaving, send)
         if (entering := self._entering.get(send.to)) and isinstance(send.message, Forward):
             entering.queued.append(send.message.event)
-            self.kept_bytes += _weight(send.message)
+            self._note(entering, send.message)
             return False
         return True
 
     def _goes_to_leaver(self, leaving: SourceMovement, send: Send) -> bool:
         if leaving.phase is SourcePhase.PREPARED:
             leaving.kept.append(send.message)  # type: ignore[arg-type]
-            self.kept_bytes += _weight(send.message)
+            self._note(leaving, send.message)
             return False
         if isinstance(send.message, Deliver):
             leaving.delivered.append(send.message.event.id)
         return True
 
+    def _note(self, movement: SourceMovement | TargetMovement, message: Message) -> None:
+        self.weights[movement.operation] = self.weights.get(movement.operation, 0) + len(encode(message))
 
-def _waiting(movement: Movement) -> Iterable[Message]:
+
+def _waiting(movement: Movement) -> Sequence[Message | Event]:
     match movement:
         case SourceMovement(kept=kept):
             return kept
         case TargetMovement(queued=queued):
-            return map(Forward, queued)
+            return queued
         case PathMovement():
             return ()
 
 
-def _weight(message: Message) -> int:
-    return len(encode(message))
+def _weight(waiting: Message | Event) -> int:
+    return len(encode(Forward(waiting) if isinstance(waiting, Event) else waiting))

@@ -1,15 +1,17 @@
-"""The states of a movement in each of its roles, and what leads from one to the other (S4 Fig. 4).
+"""The phases of a movement in each of its roles, and the transitions between them (S4 Fig. 4).
 
     source   NEGOTIATING ─ approve ─▶ HALTING ─ halted ─▶ PREPARED ─ ack ─▶ committed
-                                        └─ halted, has changed its mind ─▶ AMENDING ─ approve ─▶ PREPARED
+                                        └─ halted, has changed its requests ─▶ AMENDING ─ approve ─▶ PREPARED
     target   APPROVED ─ state ─▶ COMMITTED ─ commit ─▶ over
     path     LOCKED ─ approve ─▶ SHADOWED ─ state ─▶ CARRIED ─ ack ─▶ ANSWERED ─ commit ─▶ over
     client   RUNNING ─ halt ─▶ HALTED ─ resume ─▶ RUNNING
 
-Before it has sent the state the source may give up (ABORTING); until that has come the target may, and so decides. If
-the client loses its memory meanwhile, whoever would be at the target is nobody any more, and is taken back there. A
-phase changes only along these tables. What is not in them is a fault of whoever sent it. No two roles have a state of
-the same name.
+The source may give up (ABORTING) until it has sent the state; from then on the target decides, which may refuse until
+the state has come. If the client loses its memory meanwhile, the target drops the client that it expected or took over.
+
+Rule 1: a phase changes only along these tables; this is asserted.
+Rule 2: a message that the table does not have for a phase is a fault of its sender (`ProtocolError`).
+Rule 3: no two roles have a phase of the same name, so that the phase alone is the key.
 """
 
 from __future__ import annotations
@@ -19,17 +21,31 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from pleach.core.messages import Approve, Halted, Message, MoveAbort, MoveAck, MoveCommit, MoveState, Negotiate, Reject
+from pleach.core.messages import (
+    Approve,
+    Halt,
+    Halted,
+    Message,
+    MoveAbort,
+    MoveAck,
+    MoveCommit,
+    MoveState,
+    Negotiate,
+    Reject,
+    Resume,
+)
 
 
 class SourcePhase(StrEnum):
     """At the broker that the client leaves."""
 
     NEGOTIATING = "negotiating"  # the target has not answered; the client goes on as always
-    HALTING = "halting"  # the target would have it; the client is asked to say nothing more
-    AMENDING = "amending"  # it has halted, and wants something else than was negotiated: the target is asked again
-    PREPARED = "prepared"  # the state is on its way: what comes for the client is kept, should it stay
-    ABORTING = "aborting"  # given up; the client stays, and goes on. Once the target has said so, too, it is over
+    HALTING = "halting"  # the target has approved; the client is asked to send nothing more
+    AMENDING = (
+        "amending"  # it has halted, but its requests are not those that were negotiated: the target is asked again
+    )
+    PREPARED = "prepared"  # the state is on its way: what comes for the client is kept, in case it stays
+    ABORTING = "aborting"  # given up: the client stays, and goes on. The movement is over when the target confirms it
 
 
 class TargetPhase(StrEnum):
@@ -54,19 +70,19 @@ class ClientPhase(StrEnum):
 
 
 class Late:
-    """Stands for a message that has not come in time."""
+    """The input of a timer: a message has not come in time."""
 
 
 class ClientReborn:
-    """Stands for the news that the client has lost its memory: it is another one."""
+    """The input of `peer_reset` where the client has lost its memory."""
 
 
 class BeforeReborn:
-    """Stands for the news that the broker before this one, towards the source, has lost its memory."""
+    """The same where the broker before this one, towards the source, has."""
 
 
 class AfterReborn:
-    """The same for the one after it, towards the target."""
+    """The same where the broker after this one, towards the target, has."""
 
 
 Phase: TypeAlias = SourcePhase | TargetPhase | PathPhase
@@ -118,4 +134,10 @@ TRANSITIONS: Mapping[tuple[Phase, Input], tuple[Phase | None, ...]] = MappingPro
         (_P.ANSWERED, Reject): (OVER,),
         (_P.ANSWERED, MoveCommit): (OVER,),
     }
+)
+
+# Of a client. A component that a target has taken over and has to give back ends by `Resume`, without a `Halt` there.
+CLIENT_TRANSITIONS: Mapping[tuple[ClientPhase, type[Message]], ClientPhase] = MappingProxyType(
+    {(phase, Halt): ClientPhase.HALTED for phase in ClientPhase}
+    | {(phase, Resume): ClientPhase.RUNNING for phase in ClientPhase}
 )

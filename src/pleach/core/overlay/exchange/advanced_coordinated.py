@@ -21,258 +21,423 @@ the exchange is told over a as one difference at the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum, StrEnum, auto
 
 import msgspec
 
 from pleach.core.effects import Effect, LinkDown, Send
 from pleach.core.messages import (
+    EVENTS_TO_BROKERS,
     Begin,
     EndOfRelay,
+    Forward,
+    Install,
     Layer,
+    Mark,
+    Marked,
     Message,
     Node,
     RelayRouting,
     RelayTables,
     Separator,
     TableEntries,
-    pack,
-    unpack,
+    Withdraw,
 )
-from pleach.core.overlay.context import BrokerContext
-from pleach.core.overlay.exchange.colours import ColourSeam, CyclePlace
-from pleach.core.overlay.exchange.contract import NOTHING, note
-from pleach.core.overlay.exchange.cycle import Cycle
+from pleach.core.overlay.exchange.contract import NOTHING, Input, Start, TablePart, note, table
+from pleach.core.overlay.exchange.cycle import Cycle, Role
 from pleach.core.overlay.exchange.failures import OldLink
-from pleach.core.overlay.seam import Reaction, Reconfiguration
+from pleach.core.overlay.seam import Drop, Hold, Pass, Passing, Reaction, Reconfiguration, Verdict, stale
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.entries import Entry
+from pleach.core.routing.relays import UNANSWERED
 from pleach.core.routing.rewiring import NewLink, Rewiring, packed, unpacked
-from pleach.errors import ProtocolError
 
 
-class AdvancedState(msgspec.Struct):
-    place: CyclePlace
+class OwnSide(StrEnum):
+    """How far the separator of a broker's own side is."""
+
+    BLACK = "black"  # it has not turned this broker gray
+    GRAY = "gray"
+    RETURNED = "gray, separator returned"  # it has come back from r: no black event of this side follows
+
+
+class OtherSide(StrEnum):
+    """How far the separator of the other side is, and what comes over r ahead of it."""
+
+    COMING = "coming"
+    RELAYING = "relaying"  # at an end of r: what comes over r is relayed
+    ENDED = "relaying ended"  # at an end of a: nothing more is relayed
+    PASSED = "passed"  # the separator has passed: no black event of the other side follows
+    PASSED_EARLY = "passed before the end of relaying"  # at an end of a, only as S1 prints it
+
+
+class RunForwarding(Enum):
+    """A separator, by its side and its way: the inputs that the table has for it."""
+
+    RELAYED = auto()  # of the own side, on its way to a
+    TO_OLD = auto()  # of the own side, from a to r
+    TO_NEW = auto()  # of the own side, back from r
+    OTHER = auto()  # of the other side
+
+
+OF_NEW, OF_OLD, OF_NONE = Role.U | Role.V, Role.X | Role.Y, Role.HEAD | Role.TAIL
+
+
+class ColourState(msgspec.Struct):
+    """The state of one broker of the cycle."""
+
+    own: OwnSide = OwnSide.BLACK
+    other: OtherSide = OtherSide.COMING
     told_over_new: list[TableEntries] = []  # at an end of a: what the far side had of this one when r was suspended
-    is_settled: bool = True
+    is_settled: bool = True  # no confirmation was outstanding on r then
+
+    @property
+    def other_passed(self) -> bool:
+        return self.other in (OtherSide.PASSED, OtherSide.PASSED_EARLY)
+
+    @property
+    def is_clear(self) -> bool:
+        """No black event comes to this broker any more."""
+        return self.own is OwnSide.RETURNED and self.other_passed
 
 
-class AdvancedCoordinated:
-    """One broker's part (see `contract.Part`)."""
+class ColourSeam:
+    """Events and routing messages on the cycle (S1 Algorithms 7 and 8)."""
 
-    def __init__(self, context: BrokerContext, cycle: Cycle, ordering: str) -> None:
-        self._context = context
-        self._ordering = ordering
-        self.cycle = cycle
-        self._state = self._fresh(CyclePlace(cycle, context.name, context.router.config.advertisements))
-        self.seam = self._at_seam()
+    keeps_causal_order = True  # what waits at a waits in line
 
-    def _fresh(self, place: CyclePlace) -> AdvancedState:
-        return AdvancedState(place)
+    def __init__(
+        self, cycle: Cycle, name: Node, state: ColourState, ordering: str, *, has_advertisements: bool
+    ) -> None:
+        self._cycle, self._name, self._state = cycle, name, state
+        self._ordering, self._has_advertisements = ordering, has_advertisements
+        self._over_new, self._over_old = cycle.across_new(name), cycle.across_old(name)
+        around = (cycle.towards_new(name), cycle.towards_old(name), self._over_new, self._over_old)
+        self.peers = frozenset(node for node in around if node is not None)
+
+    # Receiving (Algorithm 7) ---------------------------------------------------------------------------------
+
+    def arriving(self, sender: Node, message: Passing) -> Verdict:
+        if sender == self._over_new:
+            return self._over_the_new_link(sender, message)
+        is_relaying = self._state.other is OtherSide.RELAYING
+        if sender == self._over_old and is_relaying and not _is_event(message):
+            return self._relayed(message)
+        return stale(sender, message)
+
+    def _over_the_new_link(self, sender: Node, message: Passing) -> Verdict:
+        """Routing messages wait for what is relayed. Where advertisements are used they do not overtake events either:
+
+        an advertisement that is withdrawn takes the subscriptions with it by which events before it are routed.
+        """
+        is_ended = self._state.other in (OtherSide.ENDED, OtherSide.PASSED)
+        queues = self._queues_events
+        waits = queues if _is_event(message) else not is_ended or (self._has_advertisements and queues)
+        return Hold() if waits else stale(sender, message)
+
+    def _relayed(self, message: Passing) -> Verdict:
+        if not isinstance(message, Install | Withdraw):
+            return Drop("both ends ask again over the new link")
+        if isinstance(message, Install):
+            message = Install(message.layer, UNANSWERED, message.owner, message.filter)
+        if self._over_new is not None:  # this broker is an end of r and of a
+            return Pass(self._over_new, message)
+        following = self._cycle.towards_new(self._name)
+        assert following is not None
+        return Drop("relayed", [Send(following, RelayRouting(self._cycle.operation, message))])
+
+    @property
+    def _queues_events(self) -> bool:
+        """At an end of a: whether events from the other end wait (rules 6 and 7).
+
+        With advertisements they wait at least until the subscriptions that those of the other side call for are here.
+        """
+        own_returned = self._state.own is OwnSide.RETURNED
+        match self._ordering:
+            case "none":
+                return self._has_advertisements and not own_returned
+            case "fifo":
+                return not self._state.other_passed or (self._has_advertisements and not own_returned)
+        return not self._state.is_clear
+
+    @property
+    def releasable(self) -> list[Node]:
+        """The link a, at one of its ends, once what waits there may go on. What must wait still is held again."""
+        is_ended = self._state.other in (OtherSide.ENDED, OtherSide.PASSED)
+        return [self._over_new] if self._over_new is not None and (is_ended or not self._queues_events) else []
+
+    # Sending (Algorithm 8) -----------------------------------------------------------------------------------
+
+    def leaving(self, source: Node, cause: Passing, sends: Sequence[Send]) -> Sequence[Send]:
+        if not _is_event(cause):
+            return sends
+        is_gray = self._is_gray(source, cause)
+        return [coloured for send in sends if (coloured := self._coloured(send, is_gray=is_gray)) is not None]
+
+    def _is_gray(self, source: Node, cause: Passing) -> bool:
+        """An event that came over a is gray; one that comes onto the cycle here has the colour of this broker."""
+        if source == self._over_new:
+            return True
+        if source in self.peers:
+            return isinstance(cause, Marked) and cause.operation == self._cycle.operation
+        return self._state.own is not OwnSide.BLACK
+
+    def _coloured(self, send: Send, *, is_gray: bool) -> Send | None:
+        if not isinstance(send.message, Forward) or send.to not in self.peers:
+            return send
+        if send.to == self._over_new:
+            return send if is_gray else None
+        if send.to == self._over_old:
+            return None if is_gray else send
+        if not is_gray:
+            return send
+        return Send(send.to, Marked(self._cycle.operation, Mark.GRAY, self._name, send.message))
+
+
+class AdvancedCoordinated(TablePart):
+    """One broker's part (`contract.ExchangePart`)."""
+
+    TRANSITIONS = table(
+        (Role.U, OtherSide.COMING, Start),
+        (Role.X, OwnSide.BLACK, Start, OwnSide.RETURNED),  # u = x: what is relayed is handled at once
+        (Role.X, OtherSide.COMING, Start, OtherSide.RELAYING),
+        (Role.HEAD, OtherSide.COMING, Begin),
+        (OF_OLD, OtherSide.COMING, Begin, OtherSide.RELAYING),
+        (OF_NEW | OF_NONE, OwnSide.BLACK, RelayTables),
+        (Role.U | Role.HEAD, OtherSide.COMING, RelayRouting),  # x tells nothing over r before y has `Begin`
+        (OF_NONE, OwnSide.BLACK, Passage.RELAYED),
+        (OF_NEW, OwnSide.BLACK, Passage.RELAYED, OwnSide.GRAY),
+        (OF_NONE, OwnSide.BLACK, Passage.TO_OLD, OwnSide.GRAY),
+        (OF_OLD, OwnSide.BLACK, Passage.TO_OLD, OwnSide.RETURNED),
+        (OF_NEW | OF_NONE, OwnSide.GRAY, Passage.TO_NEW, OwnSide.RETURNED),
+        (OF_OLD, OtherSide.RELAYING, Passage.OTHER, OtherSide.PASSED),
+        (OF_NONE, OtherSide.COMING, EndOfRelay),
+        (OF_NEW, OtherSide.COMING, EndOfRelay, OtherSide.ENDED),
+        (OF_NONE, OtherSide.COMING, Passage.OTHER, OtherSide.PASSED),
+        (OF_NEW, OtherSide.ENDED, Passage.OTHER, OtherSide.PASSED),
+    )
+    State = ColourState
+    state: ColourState
+    seam: Reconfiguration
 
     def _at_seam(self) -> Reconfiguration:
-        return ColourSeam(self._state.place, self._ordering)
+        return self._colouring(ColourSeam)
+
+    def _colouring(self, seam: type[ColourSeam]) -> ColourSeam:
+        has_advertisements = self._context.router.config.advertisements
+        return seam(self.cycle, self.name, self.state, self._ordering, has_advertisements=has_advertisements)
+
+    def phases(self) -> set[tuple[Role, StrEnum]]:
+        return {(role, phase) for role in self.cycle.roles(self.name) for phase in (self.state.own, self.state.other)}
 
     @property
     def is_over(self) -> bool:
-        return self._state.place.is_clear
+        return self.state.is_clear
 
     @property
     def old_link(self) -> OldLink:
-        """Its separator is the last of an end of r over it."""
-        place = self._state.place
-        if not place.own_passed:
+        """Its separator is the last message of an end of r over it."""
+        if self.state.own is not OwnSide.RETURNED:
             return OldLink.THERE
-        return OldLink.GONE if place.other_passed else OldLink.LEFT
+        return OldLink.GONE if self.state.other_passed else OldLink.LEFT
 
-    def begin(self, _lock_seconds: float, /) -> Reaction:
-        return self._begin(self._state.place)
+    def _input(self, sender: Node, message: Message) -> Input | None:
+        cycle, over_old = self.cycle, self._over_old
+        cause = self._passage(sender, message) if isinstance(message, Separator) else type(message)
+        if cause is Begin:
+            is_expected = sender == cycle.before(self.name)
+        elif cause is Passage.TO_OLD:
+            is_expected = sender == cycle.towards_new(self.name)
+        else:
+            is_expected = sender == (over_old if cause is Passage.OTHER and over_old else cycle.towards_old(self.name))
+        return cause if is_expected else None
 
-    def handle(self, sender: Node, message: Message) -> Reaction:
-        place = self._state.place
+    def _passage(self, sender: Node, message: Separator) -> Passage | None:
+        if message.origin != self.cycle.end_at_old(self.name):
+            is_other = message.origin in (self.cycle.x, self.cycle.y) and not message.is_relayed
+            return Passage.OTHER if is_other else None
+        if message.is_relayed:
+            return Passage.RELAYED
+        return Passage.TO_OLD if sender == self.cycle.towards_new(self.name) else Passage.TO_NEW
+
+    def _react(self, sender: Node, message: Message) -> Reaction:
         match message:
             case Begin():
-                return self._begin(place)
+                return self._begun()
             case RelayTables():
-                return self._relay_tables(place, message)
+                return self._relay_tables(message)
             case RelayRouting():
-                return self._relay_routing(place, message)
+                return self._relay_routing(message)
             case Separator():
-                return self._separator(place, sender, message)
+                return self._separator(sender, message)
             case EndOfRelay():
-                return self._end_of_relay(place, message)
-        raise ProtocolError(self._context.name, sender, message, "it does not fit the state of the exchange")
-
-    def due(self) -> Reaction:
-        return NOTHING  # it sets no timer
-
-    def resume(self) -> Sequence[Effect]:
-        return ()
-
-    def capture(self) -> bytes:
-        return pack(self._state)
-
-    def restore(self, state: bytes) -> None:
-        self._state = unpack(state, type(self._state))
-        self.seam = self._at_seam()
+                return self._end_of_relay(message)
+        raise AssertionError(message)  # a row that nothing handles
 
     # Begin (Algorithm 3) -------------------------------------------------------------------------------------
 
-    def _begin(self, place: CyclePlace) -> Reaction:
-        """Along the cycle to x, and over r to y."""
-        cycle, name = place.cycle, self._context.name
-        begin = Begin(cycle.operation)
-        if name == cycle.x:
-            return Reaction([Send(cycle.y, begin), *self._relay_all(place)])
-        if name == cycle.y:
-            return Reaction(self._relay_all(place))
-        return Reaction([Send(cycle.towards_old(name) or "", begin)])
+    def _begin(self, _lock_seconds: float) -> Reaction:
+        return self._begun()
 
-    def _relay_all(self, place: CyclePlace) -> list[Effect]:
+    def _begun(self) -> Reaction:
+        """Along the cycle to x, and over r to y."""
+        cycle = self.cycle
+        begin = Begin(cycle.operation)
+        if self.name == cycle.x:
+            return Reaction([Send(cycle.y, begin), *self._relay_all()])
+        if self.name == cycle.y:
+            return Reaction(self._relay_all())
+        return Reaction([Send(cycle.towards_old(self.name) or "", begin)])
+
+    def _relay_all(self) -> list[Effect]:
         """At an end of r: from now on nothing is told over r, and what still comes is for the end of a."""
-        router = self._context.router
-        far = place.cycle.across_old(self._context.name) or ""
+        router, far = self._context.router, self._over_old
         is_settled = router.is_settled([far])
         router.suspend([far])
-        place.is_relaying = True
+        if self.state.other is OtherSide.COMING:
+            self.state.other = OtherSide.RELAYING
         received, told = sides.received(router, far), sides.told(router, far)
-        tables = RelayTables(place.cycle.operation, packed(received), packed(told), is_settled)
-        separator = Separator(place.cycle.operation, self._context.name, is_relayed=True)
-        return [*self._to_new(place, tables), *self._to_new(place, separator)]
+        tables = RelayTables(self.cycle.operation, packed(received), packed(told), is_settled)
+        separator = Separator(self.cycle.operation, self.name, is_relayed=True)
+        return [*self._to_new(tables), *self._to_new(separator)]
 
-    def _to_new(self, place: CyclePlace, message: Message) -> list[Effect]:
+    def _to_new(self, message: Message) -> list[Effect]:
         """Towards the end of a on this side, hop by hop; at that end it is handled at once."""
-        following = place.cycle.towards_new(self._context.name)
+        following = self.cycle.towards_new(self.name)
         if following is not None:
             return [Send(following, message)]
-        return list(self.handle(self._context.name, message).effects)
+        return list(self._react(self.name, message).effects)
 
-    def _relay_tables(self, place: CyclePlace, message: RelayTables) -> Reaction:
-        cycle, name = place.cycle, self._context.name
-        far = cycle.across_new(name)
-        if far is None:
-            return Reaction(self._to_new(place, message))
-        self._state.told_over_new, self._state.is_settled = message.told, message.is_settled
+    def _relay_tables(self, message: RelayTables) -> Reaction:
+        if not self._over_new:
+            return Reaction(self._to_new(message))
+        self.state.told_over_new, self.state.is_settled = message.told, message.is_settled
         link = NewLink(unpacked(message.received), unpacked(message.told), is_suspended=True)
-        return Reaction(self._context.rewire(Rewiring(links={far: link}, parent=self._context.router.parent)))
+        parent = self._context.router.parent
+        return Reaction(self._context.rewire(Rewiring(links={self._over_new: link}, parent=parent)))
 
-    def _relay_routing(self, place: CyclePlace, message: RelayRouting) -> Reaction:
-        far = place.cycle.across_new(self._context.name)
-        if far is None:
-            return Reaction(self._to_new(place, message))
-        return Reaction(self._context.answered(self._context.router.handle(far, message.message)))
+    def _relay_routing(self, message: RelayRouting) -> Reaction:
+        if not self._over_new:
+            return Reaction(self._to_new(message))
+        return Reaction(self._context.answered(self._context.router.handle(self._over_new, message.message)))
 
     # Separator (Algorithm 4) and end (Algorithm 5) -----------------------------------------------------------
 
-    def _separator(self, place: CyclePlace, sender: Node, message: Separator) -> Reaction:
-        cycle, name = place.cycle, self._context.name
-        if message.origin not in cycle.side(name):
-            return self._of_the_other_side(place, message)
-        if message.is_relayed and cycle.across_new(name) is None:
-            return Reaction(self._to_new(place, message))
-        if message.is_relayed or sender == cycle.towards_new(name):
-            return self._turn_gray(place, message)
-        return self._passed_back(place, message)
+    def _separator(self, sender: Node, message: Separator) -> Reaction:
+        match self._passage(sender, message):
+            case Passage.OTHER:
+                return self._of_the_other_side(message)
+            case Passage.RELAYED if not self._over_new:
+                return Reaction(self._to_new(message))
+            case Passage.RELAYED | Passage.TO_OLD:
+                return self._turn_gray(message)
+        return self._passed_back(message)
 
-    def _turn_gray(self, place: CyclePlace, message: Separator) -> Reaction:
+    def _turn_gray(self, message: Separator) -> Reaction:
         """This broker and all between it and a know the way over a."""
-        cycle, name = place.cycle, self._context.name
-        place.is_gray = True
-        self._doubt_what_was_told(place)
-        separator = Separator(cycle.operation, message.origin)
-        asked = self._ask_the_other_way(place)
-        following = cycle.towards_old(name)
+        self.state.own = OwnSide.GRAY
+        self._doubt_what_was_told()
+        separator = Separator(self.cycle.operation, message.origin)
+        asked = self._ask_the_other_way()
+        following = self.cycle.towards_old(self.name)
         if following is not None:
-            return Reaction([note(place.cycle, "gray"), *asked, Send(following, separator)])
-        far = cycle.across_old(name) or ""
-        stopped = self._stop_using(far)
-        passed = self._passed_back(place, separator)
-        effects = [note(place.cycle, "gray"), *asked, *stopped, Send(far, separator), *passed.effects]
+            return Reaction([note(self.cycle, "gray"), *asked, Send(following, separator)])
+        stopped = self._stop_using_old()
+        passed = self._passed_back(separator)
+        effects = [note(self.cycle, "gray"), *asked, *stopped, Send(self._over_old, separator), *passed.effects]
         return Reaction(effects, passed.released)
 
-    def _ask_the_other_way(self, place: CyclePlace) -> list[Send]:
-        """What waits for answers that would come over r is to be confirmed by the brokers there, over a."""
-        cycle, name = place.cycle, self._context.name
-        awaited = cycle.towards_old(name) or cycle.across_old(name) or ""
-        return self._context.router.ask_also(awaited, cycle.way_around(name))
+    def _ask_the_other_way(self) -> list[Send]:
+        """Requests that wait for confirmations over r are to be confirmed by the brokers there, over a."""
+        awaited = self.cycle.towards_old(self.name) or self._over_old
+        return self._context.router.ask_also(awaited, self.cycle.way_around(self.name))
 
-    def _doubt_what_was_told(self, place: CyclePlace) -> None:
-        """Towards a it was told what came over r: with the same from this side nothing is told, and v is not told yet.
+    def _doubt_what_was_told(self) -> None:
+        """What came over r was told towards a long ago. If a client of this side wants the same, nothing is told again,
 
-        At a, link a itself is suspended, so that requests wait for it anyway.
+        although v does not know of it yet. So such requests are confirmed all the way around. At an end of a, a itself
+        is suspended, and requests wait for it anyway.
         """
-        if place.cycle.towards_new(self._context.name) is not None:
-            self._context.router.doubt(place.cycle.way_around(self._context.name))
+        if not self._over_new:
+            self._context.router.doubt(self.cycle.way_around(self.name))
 
-    def _passed_back(self, place: CyclePlace, message: Separator) -> Reaction:
-        """The separator is on its way back from r: nothing black of this side follows it."""
-        place.own_passed = True
-        return self._go_on(place, message)
+    def _passed_back(self, message: Separator) -> Reaction:
+        """The separator is on its way back from r: no black event of this side follows it."""
+        self.state.own = OwnSide.RETURNED
+        return self._go_on(message)
 
-    def _of_the_other_side(self, place: CyclePlace, message: Separator) -> Reaction:
-        """It came over r, or along this side: nothing black of the other side follows it."""
-        cycle, name = place.cycle, self._context.name
-        place.other_passed = True
-        ended = [] if cycle.across_old(name) is None else self._end_relaying(place)
-        going_on = self._go_on(place, message)
+    def _of_the_other_side(self, message: Separator) -> Reaction:
+        """It came over r, or along this side: no black event of the other side follows it."""
+        has_begun = self.state.other is OtherSide.RELAYING
+        self.state.other = self._passed()
+        ended = self._end_relaying(has_begun=has_begun) if self._over_old else []
+        going_on = self._go_on(message)
         return Reaction([*ended, *going_on.effects], going_on.released)
 
-    def _end_relaying(self, place: CyclePlace) -> list[Effect]:
-        place.is_relaying = False
-        return self._to_new(place, EndOfRelay(place.cycle.operation))
+    def _passed(self) -> OtherSide:
+        """The phase once the other side's separator has passed."""
+        return OtherSide.PASSED
 
-    def _go_on(self, place: CyclePlace, message: Separator) -> Reaction:
-        """Pass a separator on towards a. After both of them this broker has no more to do with the exchange."""
-        following = place.cycle.towards_new(self._context.name)
+    def _end_relaying(self, *, has_begun: bool) -> list[Effect]:  # noqa: ARG002
+        return self._to_new(EndOfRelay(self.cycle.operation))
+
+    def _go_on(self, message: Separator) -> Reaction:
+        """Pass a separator on towards a. After both of them the exchange is over at this broker."""
+        following = self.cycle.towards_new(self.name)
         effects: list[Effect] = [] if following is None else [Send(following, message)]
-        if place.is_clear:
-            effects = [*self._leave_old(place), *effects, *self._finish(place)]
-        return Reaction(effects, place.releasable(self._ordering))
+        if self.state.is_clear:
+            effects = [*self._leave_old(), *effects, *self._finish()]
+        return Reaction(effects, self._releasable)
 
-    def _end_of_relay(self, place: CyclePlace, message: EndOfRelay) -> Reaction:
-        if place.cycle.across_new(self._context.name) is None:
-            return Reaction(self._to_new(place, message))
-        place.is_ended = True
+    @property
+    def _releasable(self) -> list[Node]:
+        return self._colouring(ColourSeam).releasable
+
+    def _end_of_relay(self, message: EndOfRelay) -> Reaction:
+        if not self._over_new:
+            return Reaction(self._to_new(message))
+        if self.state.other in (OtherSide.COMING, OtherSide.RELAYING):
+            self.state.other = OtherSide.ENDED
         return NOTHING
 
     # Tables at the ends of both links --------------------------------------------------------------------------
 
-    def _stop_using(self, far: Node) -> list[Effect]:
+    def _stop_using_old(self) -> list[Effect]:
         """At an end of r, when its side is gray: forget the subscriptions that led black events of this side over r.
 
-        Advertisements stay until the other side is gray too: they call for the subscriptions that lead its black events
-        on, on this side.
+        Advertisements stay until the other side is gray too: they call for the subscriptions by which black events of
+        the other side are routed on this side.
         """
-        router = self._context.router
+        router, far = self._context.router, self._over_old
         received = {**sides.received(router, far), Layer.SUBSCRIPTIONS: frozenset[Entry]()}
         link = NewLink(received, sides.told(router, far), is_same=True, is_suspended=True)
         return self._context.rewire(Rewiring(links={far: link}, parent=router.parent))
 
-    def _leave_old(self, place: CyclePlace) -> list[Effect]:
-        """At an end of r: nobody uses it any more. What waited for answers over it has asked the other way round."""
-        far = place.cycle.across_old(self._context.name)
-        if far is None:
+    def _leave_old(self) -> list[Effect]:
+        """At an end of r: no broker uses it any more. Requests that waited for it have been asked the other way."""
+        if not self._over_old:
             return []
-        return self._context.rewire(Rewiring(gone=(far,), parent=self._context.router.parent))
+        return self._context.rewire(Rewiring(gone=(self._over_old,), parent=self._context.router.parent))
 
-    def _open_new(self, place: CyclePlace) -> list[Effect]:
+    def _open_new(self) -> list[Effect]:
         """At an end of a: the tables on this side are those of the new tree; tell the far side what is new to it."""
-        router, cycle = self._context.router, place.cycle
-        far = cycle.across_new(self._context.name)
-        if far is None:
+        router, far = self._context.router, self._over_new
+        if not far:
             return []
-        told, beyond = unpacked(self._state.told_over_new), cycle.side(far)[1:]
+        told, beyond = unpacked(self.state.told_over_new), self.cycle.side(far)[1:]
         link = NewLink(sides.received(router, far), told, beyond=beyond, is_same=True)
-        return self._context.rewire(
-            Rewiring(links={far: link}, parent=router.parent, settle=not self._state.is_settled)
-        )
+        return self._context.rewire(Rewiring(links={far: link}, parent=router.parent, settle=not self.state.is_settled))
 
     # The end -------------------------------------------------------------------------------------------------
 
-    def _finish(self, place: CyclePlace) -> list[Effect]:
-        """Both separators have passed: nothing of the exchange follows them."""
-        self._context.router.trust(place.cycle.towards_new(self._context.name) or "")
-        return [*self._open_new(place), *self._close_old(place)]
+    def _finish(self) -> list[Effect]:
+        """Both separators have passed: no message of the exchange follows them."""
+        self._context.router.trust(self.cycle.towards_new(self.name) or "")
+        return [*self._open_new(), *self._close_old()]
 
-    def _close_old(self, place: CyclePlace) -> list[Effect]:
-        far = place.cycle.across_old(self._context.name)
-        return [] if far is None else [LinkDown(far)]
+    def _close_old(self) -> list[Effect]:
+        return [LinkDown(self._over_old)] if self._over_old else []
+
+
+def _is_event(message: Passing) -> bool:
+    return message.__class__ in EVENTS_TO_BROKERS

@@ -5,36 +5,38 @@
     │──── begin ────▶ …  ▶│ ─ begin ▶│                  │        x, then y: after the delay, forgets what came over r
 
 A long delay means fewer events lost, more delivered twice; a short one the reverse. Ideal is the time in which the
-subscriptions over a arrive where those over r are withdrawn, which nobody knows.
+subscriptions over a arrive where those over r are withdrawn; no broker knows it.
 """
 
 from __future__ import annotations
 
 from pleach.core.effects import Effect
-from pleach.core.messages import Activate, Begin, Message, Node
-from pleach.core.overlay.context import BrokerContext
-from pleach.core.overlay.exchange.cycle import Cycle
-from pleach.core.overlay.exchange.part import LinkExchange
+from pleach.core.messages import Activate, Begin, Done, Message, Node
+from pleach.core.overlay.exchange.contract import Start, table
+from pleach.core.overlay.exchange.crossing import Between, NewEnd, OldEnd
+from pleach.core.overlay.exchange.cycle import Role
+from pleach.core.overlay.exchange.part import DONE_AT_NEW, OF_OLD, REMOVAL_AFTER_DELAY, LinkExchange
 from pleach.core.overlay.seam import Reaction
-
-DELAY_SECONDS = 0.25  # in which subscriptions pass ten links of 25 ms
 
 
 class Deferred(LinkExchange):
-    def __init__(self, context: BrokerContext, cycle: Cycle, ordering: str, *, delay: float = DELAY_SECONDS) -> None:
-        super().__init__(context, cycle, ordering)
-        self._delay = delay
+    TRANSITIONS = table(
+        (Role.U, NewEnd.CLOSED, Start, NewEnd.LINKED),
+        (Role.X, OldEnd.IN_USE, Start, OldEnd.TIMED),  # u = x
+        (Role.HEAD, Between.LOCKED, Begin, Between.BEGUN),
+        (OF_OLD, OldEnd.IN_USE, Begin, OldEnd.TIMED),
+        (Role.V, NewEnd.CLOSED, Activate, NewEnd.LINKED, NewEnd.OPEN),
+        (Role.HEAD, Between.BEGUN, Done),
+        (Role.TAIL, Between.LOCKED, Done),
+        (Role.V, NewEnd.CLOSED, Done),
+        beside={**REMOVAL_AFTER_DELAY, **DONE_AT_NEW},
+    )
 
-    def begin(self, _lock_seconds: float, /) -> Reaction:
-        return Reaction([*self._activate(), *self._begin()])
+    def _begin(self, _lock_seconds: float) -> Reaction:
+        return Reaction([*self._activate(), *self._begun()])
 
-    def handle(self, sender: Node, message: Message) -> Reaction:
-        match message:
-            case Activate():
-                return Reaction(self._connect())
-            case Begin():
-                return Reaction(self._begin())
-        return super().handle(sender, message)
+    def _react(self, sender: Node, message: Message) -> Reaction:
+        return Reaction(self._begun()) if isinstance(message, Begin) else super()._react(sender, message)
 
-    def _begin(self) -> list[Effect]:
-        return [*self._pass_begin(), *(self._remove_after(self._delay) if self._over_old else [])]
+    def _begun(self) -> list[Effect]:
+        return [*self._pass_begin(), *(self._remove_later() if self._over_old else [])]

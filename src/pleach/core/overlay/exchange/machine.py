@@ -60,7 +60,6 @@ class ExchangeState(msgspec.Struct):
     asked_at: float = 0.0
     flushed: dict[str, None] = {}  # by other exchanges, while this one is under way
     address: str = ""  # u's
-    is_new_open: bool = False  # at an end of a: the other one has opened it, too
     forgetful: Node = ""  # at an end of r: who has lost its memory, so that others ask how this ends
     kept: dict[str, Kept] = {}  # of exchanges that this broker is not in
     retries: Retries = msgspec.field(default_factory=lambda: Retries(RETRY))
@@ -117,6 +116,8 @@ class ExchangeMachine:
         if not cycle.are_beside(name, sender):
             raise ProtocolError(name, sender, message, "the sender is not beside this broker on the cycle")
         if not isinstance(message, LockCycle | CycleRefused):
+            if name == cycle.u and self._state.phase is ExchangePhase.LOCKED:
+                raise ProtocolError(name, sender, message, "the exchange has not begun: not all are locked")
             return
         if self._state.phase is ExchangePhase.BEGUN:
             raise ProtocolError(name, sender, message, "the exchange has begun: all are locked")
@@ -189,7 +190,6 @@ class ExchangeMachine:
         if cycle.v == self._context.name:
             self._context.addresses[cycle.u] = lock.address
             taken = self._take_part(cycle, lock.address)
-            self._state.is_new_open = True
             return Reaction([*taken, LinkUp(cycle.u, lock.address), Send(cycle.u, lock)])
         following = lock.path[lock.path.index(self._context.name) + 1]
         if following not in self._context.router.neighbours:
@@ -200,7 +200,6 @@ class ExchangeMachine:
     def _begin(self, now: float) -> Reaction:
         assert self._part is not None
         self._state.phase = ExchangePhase.BEGUN
-        self._state.is_new_open = True
         lock_seconds = max(0.0, now - self._state.asked_at)  # clocks begin anew when a broker does
         return self._ended_if_over(self._part, self._part.begin(lock_seconds))
 
@@ -243,7 +242,7 @@ class ExchangeMachine:
     def _end(self) -> None:
         self._state.cycle, self._state.phase = None, ExchangePhase.LOCKED
         self._state.flushed = {}
-        self._state.is_new_open, self._state.forgetful = False, ""
+        self._state.forgetful = ""
         self._part = None
 
     def _pass_flush(self, sender: Node, message: Flush) -> Reaction:
@@ -327,7 +326,8 @@ class ExchangeMachine:
         return self._rebirths.answer(asker, end)
 
     def _concluded(self, sender: Node, message: CycleEnded) -> Reaction:
-        handled = self._rebirths.conclude(sender, message, is_new_open=self._state.is_new_open)
+        is_new_open = self._context.name == message.path[-1] or self._state.phase is ExchangePhase.BEGUN
+        handled = self._rebirths.conclude(sender, message, is_new_open=is_new_open)
         self._keep(message.operation, Kept(message))
         self._end()
         cycle = Cycle.of(message)

@@ -1,4 +1,4 @@
-"""What the protocols without colours have in common (S1 §4.4.1, S2): how the new link comes and the old one goes.
+"""What the protocols without colours share (S1 §4.4.1, S2): how routing begins to use a, and ceases to use r.
 
     u          …          x ──r── y          …          v
     │                     │── removed ▶│                │        each end of r, when its protocol says so: it forgets
@@ -6,93 +6,144 @@
     │◀─────── done ───────│       │─────── done ───────▶│        both have: r is gone, and this side is unlocked
     │◀───────────────────── done ───────────────────────│        u has both: the exchange is done
 
-Events that still come over r are passed on. Behind `done` nothing follows that came over r, so that from there on
-nothing can cross a twice.
+Events that still come over r are passed on. No message that came over r follows `done` on any link, so that nothing can
+cross a twice afterwards. `Done` ends the exchange at a broker; at u the second one does.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from enum import StrEnum
+from typing import ClassVar
 
 from pleach.core.effects import Effect, LinkDown, Send, SetTimer
-from pleach.core.messages import Activate, Begin, Done, Message, Node, Removed, TableEntries, pack, unpack
-from pleach.core.overlay.context import BrokerContext
-from pleach.core.overlay.exchange.contract import PART, note
-from pleach.core.overlay.exchange.crossing import CrossingSeam, Ends
-from pleach.core.overlay.exchange.cycle import Cycle
+from pleach.core.messages import (
+    Activate,
+    Begin,
+    Begun,
+    Done,
+    Flush,
+    Message,
+    Node,
+    Reconfigure,
+    RelayTables,
+    Removed,
+    TableEntries,
+)
+from pleach.core.overlay.exchange.contract import PART, Input, TablePart, TimerDue, note, table
+from pleach.core.overlay.exchange.crossing import (
+    LEFT_BY_FAR,
+    LINKED,
+    WAITING,
+    Between,
+    CrossingSeam,
+    Ends,
+    NewEnd,
+    OldEnd,
+)
+from pleach.core.overlay.exchange.cycle import Role
 from pleach.core.overlay.exchange.failures import OldLink
-from pleach.core.overlay.seam import Reaction, Reconfiguration
+from pleach.core.overlay.seam import Reaction
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.rewiring import NewLink, Rewiring, unpacked
-from pleach.errors import ProtocolError
+
+DELAY_SECONDS = 0.25  # before r is removed, where a protocol waits: subscriptions pass ten links of 25 ms in it
+
+OF_NEW, OF_OLD, OF_NONE = Role.U | Role.V, Role.X | Role.Y, Role.HEAD | Role.TAIL
+
+# Rows that several protocols have.
+DONE_AT_NEW = table(
+    (Role.U, NewEnd.LINKED, Done, NewEnd.LINKED, NewEnd.OPEN),
+    (Role.U, NewEnd.OPEN, Done),
+    (Role.V, NewEnd.LINKED, Done, NewEnd.OPEN),
+)
+REMOVAL_AFTER_DELAY = table(
+    (OF_OLD, OldEnd.TIMED, TimerDue, OldEnd.REMOVED),
+    (OF_OLD, OldEnd.TIMED, Removed, OldEnd.TIMED_LEFT_BY_FAR),
+    (OF_OLD, OldEnd.TIMED_LEFT_BY_FAR, TimerDue, OldEnd.GONE),
+    (OF_OLD, OldEnd.REMOVED, Removed, OldEnd.GONE),
+)
 
 
-class LinkExchange(ABC):
-    """A part (see `contract.Part`) but for what differs: each protocol says when to link and when to remove."""
+class LinkExchange(TablePart):
+    """A part (`contract.ExchangePart`) without what differs: each protocol says when to link and when to remove."""
 
-    ends: Ends
-
-    def __init__(self, context: BrokerContext, cycle: Cycle, _ordering: str) -> None:
-        self._context = context
-        self.cycle = cycle
-        self.ends = self._fresh()
-        self.seam: Reconfiguration = self._at_seam()
-
-    def _fresh(self) -> Ends:
-        return Ends()
+    State = Ends
+    Seam: ClassVar[type[CrossingSeam]] = CrossingSeam
+    state: Ends
 
     def _at_seam(self) -> CrossingSeam:
-        return CrossingSeam(self.cycle, self.name, self.ends)
+        return self.Seam(self.cycle, self.name, self.state)
 
-    @property
-    def name(self) -> Node:
-        return self._context.name
+    def phases(self) -> set[tuple[Role, StrEnum]]:
+        state = self.state
+        return {
+            (role, state.new if role in OF_NEW else state.old if role in OF_OLD else state.between)
+            for role in self.cycle.roles(self.name)
+        }
 
     @property
     def is_over(self) -> bool:
-        return self.ends.is_over
+        needed = 2 if self.name == self.cycle.u else 1
+        return len(self.state.done) >= needed and self._passes_done
 
     @property
     def old_link(self) -> OldLink:
-        if not self.ends.is_removed:
-            return OldLink.THERE
-        return OldLink.GONE if self.ends.is_left else OldLink.LEFT
+        return {OldEnd.REMOVED: OldLink.LEFT, OldEnd.GONE: OldLink.GONE}.get(self.state.old, OldLink.THERE)
 
-    @abstractmethod
-    def begin(self, lock_seconds: float, /) -> Reaction: ...
-
-    def handle(self, sender: Node, message: Message) -> Reaction:
+    def _input(self, sender: Node, message: Message) -> Input | None:
+        cycle, own = self.cycle, self.cycle.end_at_old(self.name)
         match message:
-            case Removed() if sender == self._over_old:
+            case Flush():
+                return Flush  # it goes through the whole tree of a side
+            case Done(origin=origin) if origin in self.state.done or origin not in (own, self._end_beyond_new):
+                return None
+            case Begin():
+                expected: Node | None = cycle.before(self.name)
+            case Begun():
+                expected = cycle.after(self.name)
+            case Removed():
+                expected = self._over_old
+            case RelayTables():
+                expected = cycle.towards_old(self.name)
+            case Reconfigure() if own == cycle.x:
+                expected = cycle.towards_old(self.name)
+            case Done(origin=origin) if origin == own:
+                expected = cycle.towards_old(self.name)
+            case _:
+                expected = cycle.towards_new(self.name) or self._over_new
+        return type(message) if sender == expected else None
+
+    @property
+    def _end_beyond_new(self) -> Node:
+        """At u: the end of r from which `Done` comes over a."""
+        return self.cycle.y if self.name == self.cycle.u else ""
+
+    def _react(self, sender: Node, message: Message) -> Reaction:  # noqa: ARG002
+        match message:
+            case Activate():
+                return Reaction(self._connect())
+            case Removed():
                 return Reaction(self._left())
             case Done(origin=origin):
                 return Reaction(self._done(origin))
-        raise ProtocolError(self.name, sender, message, "it does not fit the state of the exchange")
+        raise AssertionError(message)  # a row that nothing handles
 
-    def due(self) -> Reaction:
+    def _due(self) -> Reaction:
         return Reaction(self._remove())
 
     def resume(self) -> Sequence[Effect]:
-        is_waiting = self.ends.remove_after and not self.ends.is_removed
-        return [SetTimer(PART, self.ends.remove_after)] if is_waiting else []
-
-    def capture(self) -> bytes:
-        return pack(self.ends)
-
-    def restore(self, state: bytes) -> None:
-        self.ends = unpack(state, type(self.ends))
-        self.seam = self._at_seam()
+        return [SetTimer(PART, DELAY_SECONDS)] if self.state.old in WAITING else []
 
     # The new link --------------------------------------------------------------------------------------------
 
     def _activate(self) -> list[Effect]:
-        """At u: tell v, in front of all else, that it is to connect too."""
+        """At u: tell v, ahead of everything else, that it is to connect too."""
         return [Send(self.cycle.v, Activate(self.cycle.operation)), *self._connect()]
 
     def _connect(self) -> list[Effect]:
         """At an end of a: tell the far end all that it has to know, as any new neighbour."""
-        self.ends.is_linked = True
+        self.state.new = NewEnd.LINKED
         return [*self._context.answered(self._context.router.connect(self._over_new)), *self._pass_done()]
 
     def _tell_what_is_new(self, told: Sequence[TableEntries], *, is_settled: bool) -> list[Effect]:
@@ -106,73 +157,67 @@ class LinkExchange(ABC):
 
     def _pass_begin(self) -> list[Effect]:
         """From u along the cycle to x, and over r to y; what these do about it is the protocol's."""
+        self.state.between = Between.BEGUN
         following = {self.cycle.x: self.cycle.y, self.cycle.y: None}.get(self.name, self.cycle.towards_old(self.name))
         return [] if following is None else [Send(following, Begin(self.cycle.operation))]
 
     def _remove(self) -> list[Effect]:
         """At an end of r: act as if the far end had unsubscribed from all (S1 §4.4.1), and send it nothing more."""
-        if self.ends.is_removed:
-            return []
-        self.ends.is_removed = True
+        is_left = self.state.old in LEFT_BY_FAR
+        self.state.old = OldEnd.REMOVED
         router, far = self._context.router, self._over_old
         asked = router.ask_also(far, self.cycle.way_around(self.name)) if self._knows_the_way else []
         gone = self._context.rewire(Rewiring(gone=(far,), parent=router.parent))
         noted = note(self.cycle, "the old link is removed here")
-        return [noted, *asked, *gone, Send(far, Removed(self.cycle.operation)), *self._leave_if_removed()]
+        removed = [noted, *asked, *gone, Send(far, Removed(self.cycle.operation))]
+        return [*removed, *(self._leave() if is_left else [])]
 
-    def _remove_after(self, seconds: float) -> list[Effect]:
-        self.ends.remove_after = seconds
-        return [SetTimer(PART, seconds)]
+    def _remove_later(self) -> list[Effect]:
+        self.state.old = OldEnd.TIMED
+        return [SetTimer(PART, DELAY_SECONDS)]
 
     @property
     def _knows_the_way(self) -> bool:
-        """Whether this end of r can be sure of a neighbour on the way around."""
+        """Whether the next broker on the way around is a neighbour already."""
         return self.cycle.way_around(self.name)[0] in self._context.router.neighbours
 
     def _left(self) -> list[Effect]:
-        """The far end has forgotten this one, and would drop what it is told: tell it nothing until it is removed."""
-        self.ends.is_left = True
-        if not self.ends.is_removed:
-            self._context.router.suspend([self._over_old])
-        return self._leave_if_removed()
+        """The far end has forgotten this one, and would drop what it is told: tell it nothing until r is removed."""
+        if self.state.old is OldEnd.REMOVED:
+            return self._leave()
+        self.state.old = OldEnd.TIMED_LEFT_BY_FAR if self.state.old is OldEnd.TIMED else OldEnd.LEFT_BY_FAR
+        self._context.router.suspend([self._over_old])
+        return []
 
-    def _leave_if_removed(self) -> list[Effect]:
-        if not (self.ends.is_removed and self.ends.is_left):
-            return []
+    def _leave(self) -> list[Effect]:
+        self.state.old = OldEnd.GONE
         return [LinkDown(self._over_old), *self._done(self.name)]
 
     # The end -------------------------------------------------------------------------------------------------
 
     def _done(self, origin: Node) -> list[Effect]:
-        """The end of r on this side is done; at u: or the other one is."""
-        self.ends.done.append(origin)
+        """r is gone at its end on this side; at u: or at the other one."""
+        self.state.done.append(origin)
         return self._pass_done()
 
+    @property
+    def _passes_done(self) -> bool:
+        """At an end of a: once a is linked, so that u can rely on it."""
+        return self.cycle.towards_new(self.name) is not None or self.state.new in LINKED
+
     def _pass_done(self) -> list[Effect]:
-        """Pass on what was heard of it; at v once a is linked too, so that u can rely on it."""
-        cycle, ends = self.cycle, self.ends
-        following = cycle.towards_new(self.name)
-        if following is None and not ends.is_linked:
+        """Pass on where r is gone, as far as this broker may."""
+        cycle, state = self.cycle, self.state
+        if not self._passes_done:
             return []
-        if following is None and cycle.end_at_old(self.name) in ends.done and not ends.is_opened:
-            ends.is_opened = True
+        if self._over_new and cycle.end_at_old(self.name) in state.done and state.new is not NewEnd.OPEN:
+            state.new = NewEnd.OPEN
             return [*self._open(), *self._pass_done()]
         if self.name == cycle.u:
-            ends.is_over = len(ends.done) == 2
             return []
-        ends.is_over = bool(ends.done)
-        return [Send(following or cycle.u, Done(cycle.operation, origin)) for origin in ends.done]
+        following = cycle.towards_new(self.name) or cycle.u
+        return [Send(following, Done(cycle.operation, origin)) for origin in state.done]
 
     def _open(self) -> list[Effect]:
         """At an end of a: the tables of this side are those of the new tree."""
         return []
-
-    # Parts ---------------------------------------------------------------------------------------------------
-
-    @property
-    def _over_new(self) -> Node:
-        return self.cycle.across_new(self.name) or ""
-
-    @property
-    def _over_old(self) -> Node:
-        return self.cycle.across_old(self.name) or ""

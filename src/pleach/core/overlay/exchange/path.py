@@ -8,16 +8,17 @@
     │                     │    removes                  │        these unsubscriptions stay on the tail path
     │◀─────── done ───────│       │─────── done ───────▶│        v tells u what is new since P_add (reconciliation)
 
-S2 §4.3.2 in the words of our tables: `add` changes both ends of a link of the head path alike, without a subscription
-being sent. The one before keeps what the next tells it until that acknowledges the message; then both know what the
-next had told when it came, T, and take reduce(T ∪ P_add) for told. Three deviations: subscriptions towards the new link
-that the change of tables uncovers travel with P_del; v withdraws what P_add had too much when it tells what is new, not
-before; and r lets through what y still sends, where in S2 it is broken from the beginning.
+S2 §4.3.2, in terms of our tables: `add` changes both ends of a link of the head path alike, and no subscription is sent
+there. The broker before keeps what the next one tells it until that acknowledges the message. Then both know what the
+next one had told when the message came, T, and take reduce(T ∪ P_add) for told. Three deviations: subscriptions towards
+the new link that the change of tables uncovers travel with P_del; v withdraws what P_add had too much when it tells
+what is new, not before; and what y still sends over r is passed on, where in S2 r is broken from the beginning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 import msgspec
 
@@ -25,6 +26,7 @@ from pleach.core.effects import Effect, Send
 from pleach.core.messages import (
     Activate,
     Begin,
+    Done,
     Install,
     Layer,
     Message,
@@ -36,9 +38,10 @@ from pleach.core.messages import (
     TableEntries,
     Withdraw,
 )
-from pleach.core.overlay.exchange.crossing import CrossingSeam, Ends
-from pleach.core.overlay.exchange.cycle import Cycle
-from pleach.core.overlay.exchange.part import LinkExchange
+from pleach.core.overlay.exchange.contract import Start, table
+from pleach.core.overlay.exchange.crossing import Between, CrossingSeam, Ends, NewEnd, OldEnd
+from pleach.core.overlay.exchange.cycle import Role
+from pleach.core.overlay.exchange.part import DONE_AT_NEW, LinkExchange
 from pleach.core.overlay.seam import Drop, Passing, Reaction, Verdict
 from pleach.core.overlay.swaplink import sides
 from pleach.core.routing.entries import Entry
@@ -47,63 +50,82 @@ from pleach.core.routing.rewiring import NO_TABLES, NewLink, Rewiring, Tables, p
 
 class PathEnds(Ends):
     add: list[TableEntries] = msgspec.field(default_factory=list)  # P_add
-    is_settled: bool = True
-    awaited: Node = ""  # the next broker of the head path, until it has acknowledged
-    had: list[TableEntries] = msgspec.field(
-        default_factory=list
-    )  # what that one had told when this broker sent the message …
-    late: list[Install | Withdraw] = msgspec.field(default_factory=list)  # … and what it told since, not knowing of it
+    is_settled: bool = True  # no confirmation was outstanding on r when P_add was taken
+    # While AWAITING: what the next broker had told when the message was sent, and what it has told since.
+    had: list[TableEntries] = msgspec.field(default_factory=list)
+    late: list[Install | Withdraw] = msgspec.field(default_factory=list)
 
 
 class PathCrossing(CrossingSeam):
-    def __init__(self, cycle: Cycle, name: Node, ends: PathEnds) -> None:
-        super().__init__(cycle, name, ends)
-        self._path = ends
+    state: PathEnds
 
     def arriving(self, sender: Node, message: Passing) -> Verdict:
-        if sender == self._path.awaited and isinstance(message, Install | Withdraw):
-            self._path.late.append(message)
-            return Drop("kept until the sender acknowledges")
-        if sender == self._path.awaited and isinstance(message, Settle):
-            return Drop("the sender will ask again")
+        if self.state.between is Between.AWAITING and sender == self.cycle.towards_new(self.name):
+            if isinstance(message, Install | Withdraw):
+                self.state.late.append(message)
+                return Drop("kept until the sender acknowledges")
+            if isinstance(message, Settle):
+                return Drop("the sender will ask again")
         return super().arriving(sender, message)
 
 
 class Path(LinkExchange):
-    ends: PathEnds
+    TRANSITIONS = table(
+        (Role.U, NewEnd.CLOSED, Start, NewEnd.CLOSED, NewEnd.LINKED),
+        (Role.X, OldEnd.IN_USE, Start, OldEnd.REMOVED),  # u = x
+        (Role.HEAD, Between.LOCKED, Begin, Between.BEGUN),
+        (Role.X, OldEnd.IN_USE, Begin, OldEnd.REMOVED),
+        (Role.X, Between.LOCKED, Begin, Between.AWAITING),
+        (Role.HEAD, Between.BEGUN, Reconfigure, Between.AWAITING),
+        (Role.HEAD | Role.X, Between.AWAITING, Reconfigured, Between.RECONFIGURED),
+        (Role.U, NewEnd.CLOSED, Reconfigure, NewEnd.LINKED),
+        (Role.V, NewEnd.CLOSED, Activate, NewEnd.LINKED),
+        (Role.V, NewEnd.LINKED, Reconfigure, NewEnd.LINKED, NewEnd.OPEN),
+        (Role.TAIL, Between.LOCKED, Reconfigure, Between.BEGUN),
+        (Role.Y, OldEnd.IN_USE, Reconfigure, OldEnd.REMOVED),
+        (Role.Y, OldEnd.IN_USE, Removed, OldEnd.LEFT_BY_FAR),
+        (Role.Y, OldEnd.LEFT_BY_FAR, Reconfigure, OldEnd.GONE),
+        (Role.X | Role.Y, OldEnd.REMOVED, Removed, OldEnd.GONE),
+        (Role.HEAD, Between.AWAITING, Done),
+        (Role.HEAD, Between.RECONFIGURED, Done),
+        (Role.TAIL, Between.BEGUN, Done),
+        beside=DONE_AT_NEW,
+    )
+    State = PathEnds
+    Seam = PathCrossing
+    state: PathEnds
 
-    def _fresh(self) -> Ends:
-        return PathEnds()
+    def phases(self) -> set[tuple[Role, StrEnum]]:
+        """x awaits an acknowledgement as the brokers between do, unless it is u."""
+        is_awaiting_too = self.cycle.roles(self.name) is Role.X
+        return super().phases() | ({(Role.X, self.state.between)} if is_awaiting_too else set())
 
-    def _at_seam(self) -> CrossingSeam:
-        return PathCrossing(self.cycle, self.name, self.ends)
+    def _begin(self, _lock_seconds: float) -> Reaction:
+        return self._begun()
 
-    def begin(self, _lock_seconds: float, /) -> Reaction:
-        return self._begin()
-
-    def _begin(self) -> Reaction:
+    def _begun(self) -> Reaction:
         return Reaction(self._start() if self.name == self.cycle.x else self._pass_begin())
 
-    def handle(self, sender: Node, message: Message) -> Reaction:
+    def _react(self, sender: Node, message: Message) -> Reaction:
         match message:
             case Begin():
-                return self._begin()
+                return self._begun()
             case Reconfigure() if self.cycle.end_at_new(self.name) == self.cycle.u:
                 return Reaction(self._on_head(sender, message))
             case Reconfigure():
                 return Reaction(self._on_tail(message))
-            case Reconfigured() if sender == self.ends.awaited:
+            case Reconfigured():
                 return Reaction(self._acknowledged())
             case Activate(told=told, is_settled=is_settled):
                 return self._activated(told, is_settled=is_settled)
-        return super().handle(sender, message)
+        return super()._react(sender, message)
 
     # The head path -------------------------------------------------------------------------------------------
 
     def _start(self) -> list[Effect]:
-        """At x, the initiator: what led over r leads along the path from now on."""
+        """At x, the initiator: events that went over r go along the path from now on."""
         router, y = self._context.router, self.cycle.y
-        self.ends.is_removed = True
+        self.state.old = OldEnd.REMOVED
         add, is_settled = packed(sides.received(router, y)), router.is_settled([y])
         message = Reconfigure(self.cycle.operation, add, [], is_settled)
         removed = Send(y, Removed(self.cycle.operation))
@@ -123,7 +145,7 @@ class Path(LinkExchange):
         """Put P_add on the link to the next broker, then take over what the one before has told."""
         router = self._context.router
         following, link = self._next(unpacked(message.add))
-        self.ends.add = message.add
+        self.state.add = message.add
         links = {**(links or {}), following: link}
         effects = self._context.rewire(Rewiring(gone=gone, links=links, parent=router.parent))
         for change in message.changes:
@@ -134,13 +156,13 @@ class Path(LinkExchange):
         return self._sent_on(following, message, effects)
 
     def _next(self, add: dict[Layer, frozenset[Entry]]) -> tuple[Node, NewLink]:
-        router, ends = self._context.router, self.ends
+        router, state = self._context.router, self.state
         following = self.cycle.towards_new(self.name)
         if following is None:
-            ends.is_linked = True
+            state.new = NewEnd.LINKED
             return self.cycle.v, NewLink(add, NO_TABLES, is_suspended=True)
         received = sides.received(router, following)
-        ends.awaited, ends.had = following, packed(received)
+        state.between, state.had = Between.AWAITING, packed(received)
         told, beyond = sides.told(router, following), self.cycle.way_around(self.name)[1:]
         return following, NewLink(sides.with_all(received, add), told, beyond=beyond, is_same=True)
 
@@ -161,10 +183,10 @@ class Path(LinkExchange):
         return [Send(following, Reconfigure(operation, message.add, changes, message.is_settled)), *others]
 
     def _acknowledged(self) -> list[Effect]:
-        """The next broker knows: what it told before counts as told before P_add was added."""
-        router, ends, following = self._context.router, self.ends, self.ends.awaited
-        received = self._expected(_with_late(unpacked(ends.had), ends.late), unpacked(ends.add))
-        ends.awaited, ends.had, ends.late = "", [], []
+        """The next broker has the message: what it told before counts as told before P_add was added."""
+        router, state, following = self._context.router, self.state, self.cycle.towards_new(self.name) or ""
+        received = self._expected(_with_late(unpacked(state.had), state.late), unpacked(state.add))
+        state.between, state.had, state.late = Between.RECONFIGURED, [], []
         beyond = self.cycle.way_around(self.name)[1:]
         link = NewLink(received, sides.told(router, following), beyond=beyond, is_same=True)
         return [*self._context.rewire(Rewiring(links={following: link}, parent=router.parent)), *self._pass_done()]
@@ -178,8 +200,8 @@ class Path(LinkExchange):
 
     def _activated(self, told: list[TableEntries], *, is_settled: bool) -> Reaction:
         """At v. It tells nothing over a yet: its table has what came over r, which is to go."""
-        ends, u = self.ends, self.cycle.u
-        ends.add, ends.is_settled, ends.is_linked = told, is_settled, True
+        state, u = self.state, self.cycle.u
+        state.add, state.is_settled, state.new = told, is_settled, NewEnd.LINKED
         link = NewLink(NO_TABLES, unpacked(told), is_suspended=True)
         linked = self._context.rewire(Rewiring(links={u: link}, parent=self._context.router.parent))
         return Reaction(linked, released=[u])
@@ -187,20 +209,22 @@ class Path(LinkExchange):
     def _on_tail(self, message: Reconfigure) -> list[Effect]:
         if self.name == self.cycle.y:
             return self._remove()
+        self.state.between = Between.BEGUN
         following = self.cycle.towards_old(self.name) or ""
         asked = self._context.router.ask_also(following, self.cycle.way_around(self.name))
         return [*asked, Send(following, message)]
 
     # The end -------------------------------------------------------------------------------------------------
 
-    def _pass_done(self) -> list[Effect]:
-        return [] if self.ends.awaited else super()._pass_done()
+    @property
+    def _passes_done(self) -> bool:
+        return self.state.between is not Between.AWAITING and super()._passes_done
 
     def _open(self) -> list[Effect]:
         """At v, reconciliation: what P_add lacks, or has too much."""
         if self.name == self.cycle.u:
             return []
-        return self._tell_what_is_new(self.ends.add, is_settled=self.ends.is_settled)
+        return self._tell_what_is_new(self.state.add, is_settled=self.state.is_settled)
 
 
 def _with_late(had: dict[Layer, frozenset[Entry]], late: Sequence[Install | Withdraw]) -> dict[Layer, frozenset[Entry]]:

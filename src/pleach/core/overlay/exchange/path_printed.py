@@ -1,13 +1,13 @@
-"""The reconfiguration path with one step of it as S2 prints it, which fails: to compare with, not to use.
+"""The reconfiguration path with one step as S2 prints it, which fails: for comparisons, not for use.
 
 S2 §4.3.2: when RECMSG comes over the new link, v sends an unsubscription for each subscription that P_add has and its
 table has not; at the end it compares the copy of P_add that it kept with its table, and sends the subscriptions that
-the copy lacks. Who unsubscribes before the message comes and subscribes again after it is in both: the other side has
-taken the subscription out of its tables, and is never told of the new one. In path.py v does both at the end.
+the copy lacks. A subscription that ends before the message comes and begins again after it is in both: the other side
+has removed it from its tables, and is never told of the new one. In path.py v does both at the end.
 
-S2 §2 tells equal patterns once, and knows no advertisements. With `covering`, or with advertisements, this fails for a
-second reason, for which S2 is not to blame: v's table has not what filters of the other side cover on the way to it,
-nor what nobody there advertises.
+S2 §2 forwards equal patterns once, and has no advertisements. With `covering`, or with advertisements, this variant
+fails for a second reason, which is not in S2: v's table lacks filters that others of its side cover, and those that
+match no advertisement of the other side.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PathPrinted(Path):
         return [*at_once, *super()._on_tail(message)]
 
     def _withdrawn_at_once(self) -> list[Effect]:
-        router, u, add = self._context.router, self.cycle.u, unpacked(self.ends.add)
+        router, u, add = self._context.router, self.cycle.u, unpacked(self.state.add)
         return [
             Send(u, Withdraw(layer, entry.owner, entry.filter))
             for layer in Layer

@@ -4,10 +4,10 @@
     │──── begin ────▶ …  ▶│ ─ begin ▶│                  │        x, then y: forgets all that came over r
     │ ─────────────────── activate ──────────────────▶ │         u, then v: tells the far end all that it knows
 
-The ends of a and those of r act on their own, and at the same time: nobody waits for subscriptions to arrive before
-those that they replace are withdrawn, nor for these before new ones lead events both ways. Brokers have no common
-clock. That `begin` did not run along the cycle just before the subscriptions, which would be coordination, u waits
-about as long as it takes to r: a share of the time that the lock took for the whole cycle.
+The ends of a and those of r act independently, and at the same time: no end waits for subscriptions to arrive before
+those that they replace are withdrawn, nor the reverse. Brokers have no common clock. If u subscribed at once, `begin`
+would run along the cycle just ahead of the subscriptions, which would be coordination. So u waits about as long as
+`begin` takes to r: a share of the time that the lock took for the whole cycle.
 """
 
 from __future__ import annotations
@@ -15,32 +15,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pleach.core.effects import Effect, SetTimer
-from pleach.core.messages import Activate, Begin, Message, Node
-from pleach.core.overlay.exchange.contract import PART
-from pleach.core.overlay.exchange.part import LinkExchange
+from pleach.core.messages import Activate, Begin, Done, Message, Node, Removed
+from pleach.core.overlay.exchange.contract import PART, Start, TimerDue, table
+from pleach.core.overlay.exchange.crossing import Between, NewEnd, OldEnd
+from pleach.core.overlay.exchange.cycle import Role
+from pleach.core.overlay.exchange.part import DONE_AT_NEW, OF_OLD, LinkExchange
 from pleach.core.overlay.seam import Reaction
 
 
 class Strawman(LinkExchange):
-    def begin(self, lock_seconds: float, /) -> Reaction:
+    TRANSITIONS = table(
+        (Role.U, NewEnd.CLOSED, Start, NewEnd.TIMED),
+        (Role.X, OldEnd.IN_USE, Start, OldEnd.REMOVED),  # u = x
+        (Role.HEAD, Between.LOCKED, Begin, Between.BEGUN),
+        (OF_OLD, OldEnd.IN_USE, Begin, OldEnd.REMOVED),
+        (OF_OLD, OldEnd.REMOVED, Removed, OldEnd.GONE),
+        (Role.U, NewEnd.TIMED, TimerDue, NewEnd.LINKED, NewEnd.OPEN),
+        (Role.V, NewEnd.CLOSED, Activate, NewEnd.LINKED, NewEnd.OPEN),
+        (Role.HEAD, Between.BEGUN, Done),
+        (Role.TAIL, Between.LOCKED, Done),
+        (Role.U, NewEnd.TIMED, Done),
+        (Role.V, NewEnd.CLOSED, Done),
+        beside=DONE_AT_NEW,
+    )
+
+    def _begin(self, lock_seconds: float) -> Reaction:
         to_the_middle_of_r = (self.cycle.cut + 0.5) / len(self.cycle.path)
-        self.ends.link_after = lock_seconds * to_the_middle_of_r
-        return Reaction([*self.resume(), *self._begin()])
+        self.state.new, self.state.link_after = NewEnd.TIMED, lock_seconds * to_the_middle_of_r
+        return Reaction([*self.resume(), *self._begun()])
 
-    def handle(self, sender: Node, message: Message) -> Reaction:
-        match message:
-            case Activate():
-                return Reaction(self._connect())
-            case Begin():
-                return Reaction(self._begin())
-        return super().handle(sender, message)
+    def _react(self, sender: Node, message: Message) -> Reaction:
+        return Reaction(self._begun()) if isinstance(message, Begin) else super()._react(sender, message)
 
-    def due(self) -> Reaction:
+    def _due(self) -> Reaction:
         return Reaction(self._activate())
 
     def resume(self) -> Sequence[Effect]:
-        after, is_linked = self.ends.link_after, self.ends.is_linked
-        return [] if after is None or is_linked else [SetTimer(PART, after)]
+        return [SetTimer(PART, self.state.link_after)] if self.state.new is NewEnd.TIMED else []
 
-    def _begin(self) -> list[Effect]:
+    def _begun(self) -> list[Effect]:
         return [*self._pass_begin(), *(self._remove() if self._over_old else [])]
