@@ -71,7 +71,7 @@ class OtherSide(StrEnum):
     PASSED_EARLY = "passed before the end of relaying"  # at an end of a, only as S1 prints it
 
 
-class RunForwarding(Enum):
+class Passage(Enum):
     """A separator, by its side and its way: the inputs that the table has for it."""
 
     RELAYED = auto()  # of the own side, on its way to a
