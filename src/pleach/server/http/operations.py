@@ -1,4 +1,4 @@
-"""Reconfigurations over HTTP: an operator asks this broker for one, and hears how it ended.
+"""Reconfigurations over HTTP: an operator asks this broker for one, and is told how it ended.
 
 POST /overlay/swap     {"a": "a", "b": "b", "c": "c"}               at a: a–b–c becomes a–c–b
 POST /overlay/exchange {"path": ["a", "b", "c", "d"], "cut": 1, "protocol": "path"}   at a: link b–c becomes a–d
@@ -9,18 +9,19 @@ POST /overlay/move     {"client": "me", "path": ["a", "b", "c"]}    at a, which 
 
 GET /overlay/operations, /overlay/operations/NAME                   the last ones that this broker was asked for
 
-200 done · 400 not a request · 409 refused, and nothing has changed · 504 not over yet: ask for it by its name later.
+200 done · 400 malformed · 409 refused, and nothing has changed · 504 not over yet: ask for it by its name later.
 A request may name its `operation`: asked twice under one name, it is carried out once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Annotated, TypeAlias
 
 import msgspec
 
+from pleach.core.broker import Broker
 from pleach.core.messages import (
     HostingRequest,
     Node,
@@ -36,10 +37,12 @@ from pleach.core.overlay.registry import swap_request
 from pleach.errors import ProtocolError, SettingsError
 from pleach.net.addresses import parse_address
 from pleach.operate.operation import OperationState, OperationStatus, asked_name, fresh_name
-from pleach.server.http.page import HttpResponse, decoded, failure, json_page
-from pleach.server.node import BrokerNode
-from pleach.server.operations import described
-from pleach.server.settings import NAME_BYTES_MAX
+from pleach.server.absence import AbsentClients
+from pleach.server.http.page import Action, HttpResponse, failure, json_page, posted
+from pleach.server.links import LinkTable
+from pleach.server.operations import Operations, described
+from pleach.server.peer_directory import PeerDirectory
+from pleach.server.settings import NAME_BYTES_MAX, BrokerSettings
 
 TIMEOUT_SECONDS = 60.0
 TIMEOUT_SECONDS_MAX = 600.0
@@ -100,8 +103,21 @@ class RemoveBody(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class OperationPages:
-    def __init__(self, node: BrokerNode) -> None:
-        self._node = node
+    def __init__(
+        self,
+        broker: Broker,
+        directory: PeerDirectory,
+        links: LinkTable,
+        operations: Operations,
+        absent: AbsentClients,
+        settings: Callable[[], BrokerSettings],
+    ) -> None:
+        self._broker = broker
+        self._directory = directory
+        self._links = links
+        self._operations = operations
+        self._absent = absent
+        self._settings = settings
 
     @property
     def pages(self) -> Mapping[str, Callable[[], HttpResponse]]:
@@ -112,118 +128,96 @@ class OperationPages:
         return {"/overlay/operations": self._one}
 
     @property
-    def actions(self) -> Mapping[str, Callable[[bytes], Awaitable[HttpResponse]]]:
+    def actions(self) -> Mapping[str, Action]:
         return {
-            "/overlay/swap": self._swap,
-            "/overlay/exchange": self._exchange,
-            "/overlay/expect": self._expect,
-            "/overlay/add": self._add,
-            "/overlay/remove": self._remove,
-            "/overlay/move": self._move,
+            "/overlay/swap": posted(SwapBody, self._swap),
+            "/overlay/exchange": posted(ExchangeBody, self._exchange),
+            "/overlay/expect": posted(ExpectBody, self._expect),
+            "/overlay/add": posted(AddBody, self._add),
+            "/overlay/remove": posted(RemoveBody, self._remove),
+            "/overlay/move": posted(MoveBody, self._move),
         }
 
     # Looking ---------------------------------------------------------------------------------------------------
 
     def _recent(self) -> HttpResponse:
-        node = self._node
         return json_page(
-            HTTPStatus.OK, {"locked_for": asked_name(node.broker.operation), "operations": list(node.operations.recent)}
+            HTTPStatus.OK,
+            {"locked_for": asked_name(self._broker.operation), "operations": list(self._operations.recent)},
         )
 
     def _one(self, name: str) -> HttpResponse:
-        node = self._node
-        if name in node.operations:
-            return json_page(HTTPStatus.OK, node.operations[name])
-        if name and name == asked_name(node.broker.operation):  # begun before a restart, or asked for elsewhere
+        if name in self._operations:
+            return json_page(HTTPStatus.OK, self._operations[name])
+        if name and name == asked_name(self._broker.operation):  # begun before a restart, or asked for elsewhere
             return json_page(HTTPStatus.OK, OperationStatus(name, "", ()))
         remedy = "the broker that was asked for it knows it, for a while; " + TREE_REMEDY
-        return failure(HTTPStatus.NOT_FOUND, remedy, f"{node.name} knows no operation {name!r}")
+        return failure(HTTPStatus.NOT_FOUND, remedy, f"{self._broker.name} knows no operation {name!r}")
 
     # Asking ----------------------------------------------------------------------------------------------------
 
-    async def _swap(self, data: bytes) -> HttpResponse:
-        body = decoded(data, SwapBody)
-        if isinstance(body, HttpResponse):
-            return body
-        if body.a != self._node.name:
+    async def _swap(self, body: SwapBody) -> HttpResponse:
+        if body.a != self._broker.name:
             return self._misdirected(body.a, f"a swap begins at its first broker, {body.a!r}")
         if body.protocol and body.protocol not in CHOICES:
             return failure(HTTPStatus.BAD_REQUEST, f"one of {', '.join(CHOICES)}", f"no protocol {body.protocol!r}")
-        protocol, name = body.protocol or self._node.settings.exchange, body.operation or fresh_name()
-        if reason := why_not(protocol, self._node.settings.circumstances):
+        protocol, name = body.protocol or self._settings().exchange, body.operation or fresh_name()
+        if reason := why_not(protocol, self._settings().circumstances):
             return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
         return await self.carry_out(swap_request(protocol, name, body.a, body.b, body.c), body.timeout)
 
-    async def _exchange(self, data: bytes) -> HttpResponse:
-        body = decoded(data, ExchangeBody)
-        if isinstance(body, HttpResponse):
-            return body
-        if body.path[0] != self._node.name:
+    async def _exchange(self, body: ExchangeBody) -> HttpResponse:
+        if body.path[0] != self._broker.name:
             return self._misdirected(body.path[0], f"an exchange begins at an end of its new link, {body.path[0]!r}")
         request = RequestExchange(body.operation or fresh_name(), body.path, body.cut, body.protocol)
         if reason := Cycle.of(request).why_not():
             return failure(HTTPStatus.BAD_REQUEST, f"the brokers from one end to the other; {TREE_REMEDY}", reason)
-        if reason := why_not(body.protocol, self._node.settings.circumstances):
+        if reason := why_not(body.protocol, self._settings().circumstances):
             return failure(HTTPStatus.CONFLICT, INSTEAD, reason)
         return await self.carry_out(request, body.timeout)
 
-    async def _expect(self, data: bytes) -> HttpResponse:
-        body = decoded(data, ExpectBody)
-        if isinstance(body, HttpResponse):
-            return body
-        node = self._node
-        if body.broker == node.name or body.broker in node.broker.sessions:
+    async def _expect(self, body: ExpectBody) -> HttpResponse:
+        if body.broker == self._broker.name or body.broker in self._broker.sessions:
             error = f"{body.broker!r} is this broker itself, or a client of it"
             return failure(HTTPStatus.CONFLICT, "nodes share one name space: give the new broker another name", error)
-        node.directory.expect(body.broker)
+        self._directory.expect(body.broker)
         return json_page(HTTPStatus.OK, {"expected": body.broker})
 
-    async def _add(self, data: bytes) -> HttpResponse:
-        body = decoded(data, AddBody)
-        if isinstance(body, HttpResponse):
-            return body
+    async def _add(self, body: AddBody) -> HttpResponse:
         try:
             parse_address(body.address, key="address")
         except SettingsError as error:
             return failure(HTTPStatus.BAD_REQUEST, error.remedy, f"address: {error.reason}")
         return await self.carry_out(RequestAdd(body.operation or fresh_name(), body.to, body.address), body.timeout)
 
-    async def _remove(self, data: bytes) -> HttpResponse:
-        body = decoded(data, RemoveBody)
-        if isinstance(body, HttpResponse):
-            return body
-        node = self._node
-        if body.broker != node.name:
+    async def _remove(self, body: RemoveBody) -> HttpResponse:
+        if body.broker != self._broker.name:
             return self._misdirected(body.broker, "a broker is asked itself to leave")
-        if body.operation in node.operations:
+        if body.operation in self._operations:
             return await self.carry_out(RequestRemove(body.operation, body.broker), body.timeout)
-        absent = [client for client in node.broker.sessions.clients if not self._is_here(client)]
+        absent = [client for client in self._broker.sessions.clients if not self._is_here(client)]
         if absent and not body.detach_absent:
             return _absent_page(absent)
         return await self.carry_out(RequestRemove(body.operation or fresh_name(), body.broker, absent), body.timeout)
 
-    async def _move(self, data: bytes) -> HttpResponse:
-        body = decoded(data, MoveBody)
-        if isinstance(body, HttpResponse):
-            return body
-        if body.path[0] != self._node.name:
+    async def _move(self, body: MoveBody) -> HttpResponse:
+        if body.path[0] != self._broker.name:
             return self._misdirected(body.path[0], f"a movement begins where the client is, at {body.path[0]!r}")
         name = body.operation or fresh_name()
         return await self.carry_out(RequestMove(name, body.client, body.path, body.delay_ms_max), body.timeout)
 
     def _is_here(self, client: Node) -> bool:
-        """Connected, or read by somebody who comes again before a broker that leaves gives it up."""
-        node = self._node
-        return node.is_up(client) or node.absence.is_here(client, node.settings.limits.leave_seconds)
+        """Connected, or read by a reader that comes again before a broker that leaves gives the client up."""
+        return self._links.is_up(client) or self._absent.is_here(client, self._settings().limits.leave_seconds)
 
     def _misdirected(self, broker: Node, error: str) -> HttpResponse:
-        known = self._node.directory.admins.get(broker)
+        known = self._directory.admins.get(broker)
         where = f", which answers at {known}" if known else "; `pleach overlay` finds it from here"
-        return failure(HTTPStatus.BAD_REQUEST, f"ask {broker}{where}", f"{error}; this is {self._node.name}")
+        return failure(HTTPStatus.BAD_REQUEST, f"ask {broker}{where}", f"{error}; this is {self._broker.name}")
 
     async def carry_out(self, request: OperatorRequest | HostingRequest, seconds: float) -> HttpResponse:
-        """Whatever is asked for under a name; once, however often it is asked for."""
-        operations, name = self._node.operations, request.operation
+        """An operation is carried out once, however often it is asked for under its name."""
+        operations, name = self._operations, request.operation
         if name in operations and described(request) != (operations[name].what, operations[name].brokers):
             return failure(HTTPStatus.CONFLICT, "choose another name", f"{name!r} stands for another operation")
         if name not in operations:

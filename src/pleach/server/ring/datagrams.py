@@ -24,7 +24,7 @@ from pleach.core.overlay.plans.topology import flaw_of_name
 from pleach.core.ring.keys import Circle
 from pleach.errors import FrameError, SettingsError
 from pleach.net.addresses import Address, parse_address
-from pleach.server.metrics import Counters
+from pleach.server.metrics import DatagramCounters
 
 FORMAT: Final = "pleach-ring-1"
 DATAGRAM_BYTES_MAX: Final = 60_000  # what UDP bears is little more
@@ -104,7 +104,9 @@ def _keys(message: Said) -> Iterator[int]:
 class DatagramSocket(asyncio.DatagramProtocol):
     """One socket. `heard`: called with a sender and what it says."""
 
-    def __init__(self, me: Node, circle: Circle, counters: Counters, heard: Callable[[Node, Said], None]) -> None:
+    def __init__(
+        self, me: Node, circle: Circle, counters: DatagramCounters, heard: Callable[[Node, Said], None]
+    ) -> None:
         self._me = me
         self._circle = circle
         self._counters = counters

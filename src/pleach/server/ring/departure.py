@@ -1,6 +1,6 @@
-"""How a broker goes for good: its links go to one of its neighbours, its clients as well, and so it is a leaf, and out.
+"""Departure of a broker from the tree: it hands its links and its clients to a neighbour, and leaves as a leaf.
 
-It plans like an operator (`pleach overlay remove`), and again where somebody else changed the tree meanwhile.
+It makes and applies the plan of `pleach overlay remove`, and again where somebody else changed the tree meanwhile.
 """
 
 from __future__ import annotations
@@ -9,39 +9,42 @@ import asyncio
 import logging
 from typing import Final
 
+from pleach.core.broker import Broker
+from pleach.core.messages import Node
 from pleach.core.overlay.plans import remove_broker
 from pleach.errors import InvalidInputError, SurveyError
 from pleach.net.addresses import backoff
 from pleach.operate.apply import Directory, apply_plan
 from pleach.operate.survey import settled_survey
-from pleach.server.node import BrokerNode
+from pleach.server.peer_directory import PeerDirectory
 
-STEP_SECONDS_MAX: Final = 10.0  # a broker that is asked may be gone meanwhile: then the plan is made anew
+STEP_SECONDS_MAX: Final = 10.0  # a broker of the plan may have left meanwhile: then the plan is made anew
 
 log = logging.getLogger(__name__)
 
 
-async def depart(node: BrokerNode, seconds_max: float) -> str:
-    """Returns why this broker is still in the tree, or nothing. The last one of a tree stays in it."""
+async def depart(broker: Broker, directory: PeerDirectory, seconds_max: float, *, detach_absent: bool) -> str:
+    """Returns why this broker is still in the tree, or nothing. The last one of a tree stays in it.
+
+    `detach_absent`: without a disk, sessions of clients that are not connected end with the process anyway.
+    """
     clock = asyncio.get_running_loop().time
     deadline, pauses = clock() + seconds_max, backoff()
     reason = ""
-    while node.broker.router.neighbours:
-        reason = await _tried(node)
+    while broker.router.neighbours:
+        reason = await _tried(broker.name, directory.places.admin, detach_absent=detach_absent)
         if not reason or clock() > deadline:
             return reason
-        log.info("%s is still in the tree: %s", node.name, reason)
+        log.info("%s is still in the tree: %s", broker.name, reason)
         await asyncio.sleep(next(pauses))
     return ""
 
 
-async def _tried(node: BrokerNode) -> str:
+async def _tried(name: Node, admin: str, *, detach_absent: bool) -> str:
     try:
-        found = await settled_survey([node.directory.places.admin])
-        plan = remove_broker(found.topology(), node.name)
+        found = await settled_survey([admin])
+        plan = remove_broker(found.topology(), name)
     except (SurveyError, InvalidInputError) as error:
         return str(error)
-    # Without a disk, sessions of clients that are not connected end with the process, one way or the other.
-    detach_absent = not node.is_durable
     outcome = await apply_plan(plan, Directory.of(found), detach_absent=detach_absent, seconds_max=STEP_SECONDS_MAX)
     return "" if outcome.complete else "; ".join(map(str, outcome.unfinished))

@@ -18,7 +18,7 @@ from pleach.core.ring.chord import RingPhase
 from pleach.core.ring.config import RingConfig
 from pleach.core.ring.effects import Cast, JoinEnded, OwnerFound, OwnerNotFound, RingEffect, TreeNeighbours
 from pleach.core.ring.host import RingHost
-from pleach.server.metrics import Counters
+from pleach.server.metrics import DatagramCounters
 from pleach.server.ring.datagrams import DatagramSocket, Said
 
 KNOCK_SECONDS: Final = 0.5
@@ -29,7 +29,13 @@ Answer = TypeVar("Answer", Greeting, KeyOwner)
 
 class RingDriver:
     def __init__(
-        self, me: Peer, config: RingConfig, counters: Counters, *, is_open: Callable[[], bool], terms: Mapping[str, str]
+        self,
+        me: Peer,
+        config: RingConfig,
+        counters: DatagramCounters,
+        *,
+        is_open: Callable[[], bool],
+        terms: Mapping[str, str],
     ) -> None:
         """`is_open`: whether others may join the tree of brokers here. `terms`: what they must have in common."""
         self.me = me
