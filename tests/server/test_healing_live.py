@@ -132,7 +132,7 @@ def test_of_two_stand_ins_one_serves_and_the_older_is_fenced(tmp_path, newer_fir
                             assert await end_of_b(older) == EXIT_FENCED
                         await asyncio.sleep(0.005)
                     await until(lambda: phase(newer) is StandInPhase.SERVING)
-                    assert all(running.node(name).is_up("b") for name in "ac")
+                    assert all(running.node(name).links.is_up("b") for name in "ac")
 
     run(story())
 

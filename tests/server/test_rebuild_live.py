@@ -142,7 +142,7 @@ def test_a_broker_that_is_away_for_periods_is_waited_for(tmp_path, broker):
             await rounds_pass(running)
             await running.stop(broker)
             root = machine(running, "a")
-            await until(lambda: broker in running.node("a" if broker == "b" else "b").presence.away)
+            await until(lambda: broker in running.node("a" if broker == "b" else "b").features[Stabilising].away)
             asked, begun = root.musters, root.rounds
             await until(lambda: root.musters >= asked + PERIODS_OF_ASKING)
             assert root.rounds <= begun + 1, "one may have been whole before"

@@ -19,21 +19,15 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
 
 from pleach.core.links.batch import Batch
-from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import ByeReason, Hello
 from pleach.core.links.session import SessionPhase
 from pleach.core.links.upkeep import LinkPhase
 from pleach.core.messages import Node
-from pleach.server.committer import Committer
 from pleach.server.feature import Feature, HelloRefusal
-from pleach.server.gate import Gate
-from pleach.server.links import LinkTable, Port
-from pleach.server.metrics import ClientCounters
-from pleach.server.peer_directory import PeerDirectory
-from pleach.server.settings import BrokerLimits
+from pleach.server.links import Port
+from pleach.server.parts import NodeParts
 
 FORGOTTEN_AT_ONCE_MAX = 64  # in a tick: each may take back thousands of subscriptions, and the others wait
 
@@ -41,30 +35,15 @@ log = logging.getLogger(__name__)
 
 
 class AbsentClients(Feature):
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        gate: Gate,
-        directory: PeerDirectory,
-        links: LinkTable,
-        counters: ClientCounters,
-        *,
-        committer: Committer,
-        limits: Callable[[], BrokerLimits],
-        now: float,
-    ) -> None:
-        self._endpoint = endpoint
-        self._gate = gate
-        self._directory = directory
-        self._links = links
-        self._counters = counters
-        self._committer = committer
-        self._limits = limits
+    def __init__(self, parts: NodeParts) -> None:
+        self._endpoint, self._gate, self._committer = parts.endpoint, parts.gate, parts.committer
+        self._directory, self._links = parts.directory, parts.links
+        self._counters, self._limits = parts.counters.clients, parts.limits
         self._since: dict[Node, float] = {}  # clients that are kept by rule 1; the longest absent first
         self._vacant: dict[Node, None] = {}
         self._read_at: dict[Node, float] = {}  # clients without a connection whose outboxes are read
-        self._now = now
-        self._begin(now)
+        self._now = parts.clock()
+        self._begin(self._now)
 
     def _begin(self, now: float) -> None:
         """After a recovery: nobody is connected yet. A client that is attached may have published."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from pleach.core.broker import Broker, MachineMaker
-from pleach.core.links.endpoint import Endpoint
 from pleach.core.mobility.admission import up_to
 from pleach.core.mobility.machine import Mobility
 from pleach.core.overlay.healing.neighbour_info import NeighbourInfo
@@ -19,27 +17,22 @@ from pleach.core.stabilise.machine import Leases
 from pleach.core.stabilise.paced import PacedRebuild
 from pleach.server.absence import AbsentClients
 from pleach.server.backpressure import Backpressure
-from pleach.server.committer import Committer
 from pleach.server.component_kinds import factories
 from pleach.server.council import Council
 from pleach.server.dialling import Dial, Dialling
 from pleach.server.feature import Feature, Features
-from pleach.server.gate import Gate
 from pleach.server.healing.guardian import Guardian
 from pleach.server.healing.neighbour_info import NeighbourReports
 from pleach.server.healing.settings import GRACE_SECONDS
-from pleach.server.healing.stand_in_host import StandInHost
 from pleach.server.healing.witness import DeathWitness
 from pleach.server.injected_faults import InjectedFaults
 from pleach.server.leaving import Leaving
-from pleach.server.links import LinkTable
-from pleach.server.metrics import Counters
-from pleach.server.operations import Operations
-from pleach.server.peer_directory import PeerDirectory
+from pleach.server.parts import NodeParts
 from pleach.server.probes import Probes
 from pleach.server.readers import Readers
 from pleach.server.ring.member import RingMember
 from pleach.server.settings import BrokerSettings
+from pleach.server.stabilise_settings import LeaseSettings
 from pleach.server.stabilising import Stabilising
 from pleach.server.store import Store
 from pleach.server.traffic_notes import TrafficNotes
@@ -80,138 +73,39 @@ def _healers(settings: BrokerSettings) -> list[MachineMaker]:
 # The features --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class NodeParts:
-    """What features are made of; each is given only the parts that it needs."""
-
-    broker: Broker
-    gate: Gate
-    endpoint: Endpoint
-    links: LinkTable
-    directory: PeerDirectory
-    operations: Operations
-    committer: Committer
-    counters: Counters
-    settings: Callable[[], BrokerSettings]
-    clock: Callable[[], float]
-
-
 def features_of(parts: NodeParts, store: Store | None, dial: Dial | None, on_end: Callable[[str], None]) -> Features:
     """The features of a broker, in the order in which their hooks are called. `on_end`: its removal is complete."""
-    absent = _absent_clients(parts)
-    leaving = Leaving(parts.endpoint, parts.gate, absent, limits=lambda: parts.settings().limits, on_end=on_end)
-    reports = NeighbourReports(parts.broker, parts.endpoint, parts.directory, parts.links, parts.settings)
+    settings = parts.settings()
+    absent, reports = AbsentClients(parts), NeighbourReports(parts)
+    leaving = Leaving(parts, absent, on_end)
     features: list[Feature | None] = [
         parts.committer,
         parts.operations,
         Dialling(parts.directory, parts.links, dial) if dial else None,
-        _backpressure(parts, absent),
-        _stabilising(parts),
+        Backpressure(parts, absent),
+        _stabilising(parts, settings.stabilise),
         reports,
-        _guardian(parts, reports),
-        _death_witness(parts, store),
-        _ring_member(parts, leaving),
+        Guardian(parts, reports),
+        _death_witness(parts, store) if settings.heal else None,
+        RingMember(parts, settings.ring, leaving) if settings.ring else None,
         leaving,
         absent,
-        Probes(parts.broker, parts.links, parts.operations, number=time.time_ns()),
-        _council(parts),
-        Readers(parts.endpoint, parts.directory, parts.links, absent=absent, committer=parts.committer),
+        Probes(parts, number=time.time_ns()),
+        Council(parts, settings.improve) if settings.improve else None,
+        Readers(parts, absent),
         TrafficNotes(),
-        _injected_faults(parts),
+        InjectedFaults(parts) if settings.debug_faults else None,
     ]
     return Features(feature for feature in features if feature is not None)
 
 
-def _absent_clients(parts: NodeParts) -> AbsentClients:
-    return AbsentClients(
-        parts.endpoint,
-        parts.gate,
-        parts.directory,
-        parts.links,
-        parts.counters.clients,
-        committer=parts.committer,
-        limits=lambda: parts.settings().limits,
-        now=parts.clock(),
-    )
-
-
-def _backpressure(parts: NodeParts, absent: AbsentClients) -> Backpressure:
-    return Backpressure(
-        parts.broker,
-        parts.endpoint,
-        parts.directory,
-        parts.links,
-        parts.counters.clients,
-        absent=absent,
-        publishers=parts.gate.publishers,
-        limits=lambda: parts.settings().limits,
-        clock=parts.clock,
-    )
-
-
-def _stabilising(parts: NodeParts) -> Stabilising | None:
+def _stabilising(parts: NodeParts, settings: LeaseSettings | None) -> Stabilising | None:
     machine = parts.broker.machine(Leases) or parts.broker.machine(PacedRebuild)
-    settings = parts.settings().stabilise
     if machine is None or settings is None:
         return None
     return Stabilising(parts.broker, parts.endpoint, machine, settings, parts.counters, clock=parts.clock)
 
 
-def _guardian(parts: NodeParts, reports: NeighbourReports) -> Guardian:
-    host = StandInHost(parts.settings)
-    return Guardian(
-        parts.broker,
-        parts.endpoint,
-        parts.directory,
-        parts.links,
-        parts.counters.heal,
-        reports=reports,
-        host=host,
-        settings=parts.settings,
-        clock=parts.clock,
-        is_durable=parts.committer.is_durable,
-    )
-
-
-def _death_witness(parts: NodeParts, store: Store | None) -> DeathWitness | None:
-    if parts.settings().heal is None:
-        return None
+def _death_witness(parts: NodeParts, store: Store | None) -> DeathWitness:
     known = store.sightings() if store else ()
     return DeathWitness(parts.endpoint, parts.counters.heal, known, is_client=parts.links.is_client)
-
-
-def _ring_member(parts: NodeParts, leaving: Leaving) -> RingMember | None:
-    if parts.settings().ring is None:
-        return None
-    return RingMember(
-        parts.broker,
-        parts.directory,
-        parts.operations,
-        parts.counters.datagrams,
-        leaving=leaving,
-        settings=parts.settings(),
-        is_durable=parts.committer.is_durable,
-    )
-
-
-def _council(parts: NodeParts) -> Council | None:
-    settings = parts.settings()
-    if settings.improve is None:
-        return None
-    return Council(
-        parts.broker,
-        parts.endpoint.epoch,
-        parts.directory,
-        parts.links,
-        parts.operations,
-        parts.counters.improve,
-        conduct=settings.improve,
-        where=settings.circumstances,
-        clock=parts.clock,
-    )
-
-
-def _injected_faults(parts: NodeParts) -> InjectedFaults | None:
-    if not parts.settings().debug_faults:
-        return None
-    return InjectedFaults(parts.broker, parts.endpoint, parts.committer, clock=parts.clock)

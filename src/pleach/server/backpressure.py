@@ -12,21 +12,18 @@ Rule 5: above that limit new subscriptions are refused, too: each would leave mo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from pleach.core.broker import Broker
 from pleach.core.links.batch import Batch
-from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import Ping
 from pleach.core.links.session import Session
 from pleach.core.messages import Node
 from pleach.core.mobility.machine import Mobility
 from pleach.server.absence import AbsentClients
 from pleach.server.feature import Feature
-from pleach.server.links import LinkTable, PeerLink
-from pleach.server.metrics import ClientCounters, MetricSample
-from pleach.server.peer_directory import PeerDirectory
-from pleach.server.settings import BrokerLimits
+from pleach.server.links import PeerLink
+from pleach.server.metrics import MetricSample
+from pleach.server.parts import NodeParts
 
 BURST_SECONDS = 0.05
 STALLED_SECONDS_MAX = 10.0  # that publishers wait for a client that takes nothing
@@ -54,34 +51,17 @@ class StalledConsumers:
 
 
 class Backpressure(Feature):
-    def __init__(
-        self,
-        broker: Broker,
-        endpoint: Endpoint,
-        directory: PeerDirectory,
-        links: LinkTable,
-        counters: ClientCounters,
-        *,
-        absent: AbsentClients,
-        publishers: Collection[Node],
-        limits: Callable[[], BrokerLimits],
-        clock: Callable[[], float],
-    ) -> None:
-        self._broker = broker
-        self._mobility = broker.machine(Mobility)
-        self._endpoint = endpoint
-        self._directory = directory
-        self._links = links
-        self._counters = counters
+    def __init__(self, parts: NodeParts, absent: AbsentClients) -> None:
+        self._broker, self._endpoint, self._links = parts.broker, parts.endpoint, parts.links
+        self._directory, self._counters, self._limits = parts.directory, parts.counters.clients, parts.limits
+        self._publishers, self._clock = parts.gate.publishers, parts.clock
+        self._mobility = parts.broker.machine(Mobility)
         self._absent = absent
-        self._publishers = publishers
-        self._limits = limits
-        self._clock = clock
         self.outbox_bytes = 0  # of all links together
         self.of_peer: dict[Node, int] = {}
         self.is_tight = False
         self._stalled = StalledConsumers()
-        self._update(endpoint.sessions)
+        self._update(self._endpoint.sessions)
 
     @property
     def held_bytes(self) -> int:

@@ -17,7 +17,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pleach.core.links.endpoint import Batch, Endpoint, Progress
 from pleach.core.links.frames import Ack, Data, Frame, Hello
@@ -40,19 +40,6 @@ JOURNAL_ENTRIES_MAX = 10_000  # then a snapshot takes their place: reading them 
 log = logging.getLogger(__name__)
 
 
-class Disk(Protocol):
-    """A store, as far as commits need it."""
-
-    @property
-    def journal_length(self) -> int: ...
-
-    def bytes_free(self) -> int: ...
-
-    def commit(self, batch: Batch, state: bytes | None = None) -> None:
-        """All of it or nothing; `state`, captured after the batch, takes the place of the journal."""
-        ...
-
-
 class SealedBatch(NamedTuple):
     """A batch with the connections that its frames are meant for."""
 
@@ -69,7 +56,7 @@ class Committed(NamedTuple):
     full: str = ""
 
 
-def write(disk: Disk, relief: Batch | None, parts: Sequence[SealedBatch], state: bytes | None) -> Committed:
+def write(disk: Store, relief: Batch | None, parts: Sequence[SealedBatch], state: bytes | None) -> Committed:
     """Runs in the worker thread. `state`: captured after the last part, and written with it."""
     started = time.perf_counter()
     written = 0

@@ -13,12 +13,11 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median
 
 import msgspec
 
-from pleach.core.broker import Broker
 from pleach.core.effects import Effect, Passed, Send
 from pleach.core.links.frames import Aside, Frame
 from pleach.core.messages import CouncilMessage, Message, Node, encode
@@ -28,16 +27,13 @@ from pleach.core.optimise.council import Councillor, CouncilTurn
 from pleach.core.optimise.distances import KEPT, PROCESSING_MILLISECONDS, milliseconds
 from pleach.core.optimise.improvement import ImproveVerdict
 from pleach.core.optimise.seat import Seat
-from pleach.core.overlay.choice import Circumstances
 from pleach.errors import ProtocolError
 from pleach.operate.operation import fresh_name
 from pleach.server.bugs import watched
 from pleach.server.distances import ASKED_AT_ONCE_MAX, distances
 from pleach.server.feature import Feature
-from pleach.server.links import LinkTable
-from pleach.server.metrics import ImproveCounters, MetricSample
-from pleach.server.operations import Operations
-from pleach.server.peer_directory import PeerDirectory
+from pleach.server.metrics import MetricSample
+from pleach.server.parts import NodeParts
 
 MEASURE_SECONDS = 4.0  # between two measurements of the same distance
 NEVER = float("-inf")
@@ -73,31 +69,16 @@ class Council(Feature):
 
     frames = (Aside,)
 
-    def __init__(
-        self,
-        broker: Broker,
-        epoch: int,
-        directory: PeerDirectory,
-        links: LinkTable,
-        operations: Operations,
-        counters: ImproveCounters,
-        *,
-        conduct: Conduct,
-        where: Circumstances,
-        clock: Callable[[], float],
-    ) -> None:
-        self._broker = broker
-        self._epoch = epoch
-        self._directory = directory
-        self._links = links
-        self._operations = operations
-        self._counters = counters
-        self._clock = clock
+    def __init__(self, parts: NodeParts, conduct: Conduct) -> None:
+        self._broker, self._epoch, self._directory = parts.broker, parts.endpoint.epoch, parts.directory
+        self._links, self._operations = parts.links, parts.operations
+        self._counters, self._clock = parts.counters.improve, parts.clock
         self._load = Load()
         self._rounds: dict[Node, deque[float]] = {}  # the last measurements, in seconds there and back
         self._measured_at: dict[Node, float] = {}
         self._measuring: asyncio.Task[None] | None = None
-        self.councillor = Councillor(broker.name, self, conduct, now=clock(), where=where, fresh_name=fresh_name)
+        name, where = parts.broker.name, parts.settings().circumstances
+        self.councillor = Councillor(name, self, conduct, now=parts.clock(), where=where, fresh_name=fresh_name)
         self._seat = Seat(self.councillor, self)
 
     # What the councillor sees of the broker --------------------------------------------------------------------

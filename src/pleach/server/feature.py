@@ -11,6 +11,7 @@ Rule 2: hooks of messages are not called while a journal is replayed: features a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, Concatenate, NamedTuple, ParamSpec, TypeVar
 
@@ -133,6 +134,17 @@ class Features:
 
     def __init__(self, features: Iterable[Feature]) -> None:
         self._features = tuple(features)
+        self.connected = self.hooks(Feature.connected)
+        self.disconnected = self.hooks(Feature.disconnected)
+        self.annotate = self.hooks(Feature.annotate)
+        self.sealed = self.hooks(Feature.sealed)
+        self.committed = self.hooks(Feature.committed)
+        self.before_tick = self.hooks(Feature.before_tick)
+        self.tick = self.hooks(Feature.tick)
+        self.of_frames: defaultdict[type[Frame], list[Feature]] = defaultdict(list)
+        for feature in self._features:
+            for kind in feature.frames:
+                self.of_frames[kind].append(feature)
 
     def __iter__(self) -> Iterator[Feature]:
         return iter(self._features)

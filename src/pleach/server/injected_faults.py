@@ -5,21 +5,19 @@ The rules of damage are those of the simulator (faults/). Damaged state is on di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import get_args
 
-from pleach.core.broker import Broker
 from pleach.core.effects import Effect, Send
 from pleach.core.events.language import parse_filter
-from pleach.core.links.endpoint import Endpoint
 from pleach.core.messages import Message, Node, PaceMessage, Presence, PubSub, RebuildMessage
 from pleach.core.stabilise.paced import PacedRebuild
 from pleach.core.stabilise.twin import ONLY_TREE
 from pleach.faults.damage import GHOST_FILTERS, Hand, damaged, layers_of, rewound
 from pleach.faults.garbling import garbled, ghost
-from pleach.server.committer import Committer
 from pleach.server.feature import Feature
+from pleach.server.parts import NodeParts
 
 CLOCK_PARTS = ("clock", "all")
 GARBLED: frozenset[type] = frozenset((*get_args(PubSub), *get_args(RebuildMessage), *get_args(PaceMessage)))
@@ -50,11 +48,9 @@ class Garbler:
 
 
 class InjectedFaults(Feature):
-    def __init__(self, broker: Broker, endpoint: Endpoint, committer: Committer, *, clock: Callable[[], float]) -> None:
-        self._broker = broker
-        self._endpoint = endpoint
-        self._committer = committer
-        self._clock = clock
+    def __init__(self, parts: NodeParts) -> None:
+        self._broker, self._endpoint, self._committer = parts.broker, parts.endpoint, parts.committer
+        self._clock = parts.clock
         self._kept: bytes | None = None
         self.garblers: dict[Node, Garbler] = {}  # by neighbour
 

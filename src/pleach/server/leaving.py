@@ -18,7 +18,6 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import ByeReason, Hello
 from pleach.core.links.session import SessionPhase
 from pleach.core.links.upkeep import LinkPhase
@@ -26,9 +25,8 @@ from pleach.core.messages import Farewell, Node
 from pleach.core.overlay.membership.machine import Membership
 from pleach.server.absence import AbsentClients
 from pleach.server.feature import Feature, HelloRefusal
-from pleach.server.gate import Gate
 from pleach.server.links import Port
-from pleach.server.settings import BrokerLimits
+from pleach.server.parts import NodeParts
 
 END_SECONDS_MAX = 10.0
 
@@ -43,21 +41,11 @@ class ClientProgress(NamedTuple):
 
 
 class Leaving(Feature):
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        gate: Gate,
-        absent: AbsentClients,
-        *,
-        limits: Callable[[], BrokerLimits],
-        on_end: Callable[[str], None],
-    ) -> None:
+    def __init__(self, parts: NodeParts, absent: AbsentClients, on_end: Callable[[str], None]) -> None:
         """`on_end`: called, with the reason, when the process may end."""
-        self._endpoint = endpoint
-        self._gate = gate
-        self._membership = gate.broker.machine(Membership)
+        self._endpoint, self._gate, self._limits = parts.endpoint, parts.gate, parts.limits
+        self._membership = parts.broker.machine(Membership)
         self._absent = absent
-        self._limits = limits
         self._on_end = on_end
         self._progress: dict[Node, ClientProgress] = {}
         self._left_at: float | None = None

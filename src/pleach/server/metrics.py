@@ -6,73 +6,77 @@ The metrics are few, and the text format has three rules: no library is needed f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, get_type_hints
 
 import msgspec
 
-# Counters, since the process started: one group per subject. Names are unique among all groups.
+# Counters, since the process started, each with its help text: one group per subject. Names are unique among all.
 
 
 class EventCounters(msgspec.Struct):
-    publishes: int = 0
-    refused: int = 0
-    deliveries: int = 0
-    matches: int = 0
-    match_seconds: float = 0.0
+    publishes: Annotated[int, "Events that clients published and the broker accepted."] = 0
+    refused: Annotated[int, "Events that clients published and the broker refused."] = 0
+    deliveries: Annotated[int, "Events queued for clients."] = 0
+    matches: Annotated[int, "Events that were matched and routed."] = 0
+    match_seconds: Annotated[float, "Time spent matching and routing."] = 0.0
 
 
 class ClientCounters(msgspec.Struct):
-    evicted: int = 0
-    expired: int = 0
-    forgotten: int = 0
-    names_refused: int = 0
-    strangers_closed: int = 0
+    evicted: Annotated[int, "Clients that were expelled because they took their events too slowly."] = 0
+    expired: Annotated[int, "Clients that were forgotten because they were away for too long."] = 0
+    forgotten: Annotated[
+        int, "Absent clients without subscriptions that were forgotten because they were too many."
+    ] = 0
+    names_refused: Annotated[int, "Subscriptions and advertisements that were refused because a limit was reached."] = 0
+    strangers_closed: Annotated[int, "Connections that were refused or ended for what they sent, or did not send."] = 0
 
 
 class LeaseCounters(msgspec.Struct):
-    renewals_sent: int = 0
-    renewals_received: int = 0
-    lease_expired: int = 0
-    lease_restored: int = 0
+    renewals_sent: Annotated[int, "Entries that were sent to neighbours again, to renew their leases."] = 0
+    renewals_received: Annotated[int, "Entries that neighbours and clients sent again, to renew their leases."] = 0
+    lease_expired: Annotated[int, "Entries that expired although the peers that they came from are connected."] = 0
+    lease_restored: Annotated[int, "Entries that a renewal restored: they were missing, and should not have been."] = 0
 
 
 class RebuildCounters(msgspec.Struct):
-    rebuild_rounds: int = 0
-    rebuild_missing: int = 0
-    rebuild_extra: int = 0
-    rebuild_vouched: int = 0
-    rebuild_musters: int = 0
+    rebuild_rounds: Annotated[int, "Rounds in which this broker emptied a table and built it anew."] = 0
+    rebuild_missing: Annotated[int, "Entries that a table lacked, compared with the other one when complete."] = 0
+    rebuild_extra: Annotated[int, "Entries that a table had and should not have had, compared with the other one."] = 0
+    rebuild_vouched: Annotated[int, "Times that this broker answered for a client that was away, or late."] = 0
+    rebuild_musters: Annotated[int, "Times that the root asked who is late in a round, as received here."] = 0
 
 
 class HealCounters(msgspec.Struct):
-    stand_ins_started: int = 0
-    bereavements: int = 0
+    stand_ins_started: Annotated[int, "Neighbours that were dead for good and got a stand-in from this broker."] = 0
+    bereavements: Annotated[int, "Neighbours of which this broker has testified to a stand-in."] = 0
 
 
 class ImproveCounters(msgspec.Struct):
-    improve_bulletins: int = 0
-    improve_motions: int = 0
-    improve_decisions: int = 0
-    improve_changes: int = 0
+    improve_bulletins: Annotated[int, "Bulletins that this broker sent, for others to find better links."] = 0
+    improve_motions: Annotated[int, "Links that this broker proposed."] = 0
+    improve_decisions: Annotated[int, "Exchanges of a link that this broker decided for, in a dry run, too."] = 0
+    improve_changes: Annotated[int, "Changes of the tree that this broker took part in, where brokers improve it."] = 0
 
 
 class DiskCounters(msgspec.Struct):
-    commits: int = 0
-    commit_seconds: float = 0.0
-    snapshots: int = 0
+    commits: Annotated[int, "Commits to the data directory."] = 0
+    commit_seconds: Annotated[float, "Time spent in commits."] = 0.0
+    snapshots: Annotated[int, "Snapshots that replaced the journal."] = 0
 
 
 class FrameCounters(msgspec.Struct):
-    frames_in: int = 0
-    frames_out: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
+    frames_in: Annotated[int, "Frames received."] = 0
+    frames_out: Annotated[int, "Frames sent."] = 0
+    bytes_in: Annotated[int, "Bytes received."] = 0
+    bytes_out: Annotated[int, "Bytes sent."] = 0
 
 
 class DatagramCounters(msgspec.Struct):
-    datagrams_in: int = 0
-    datagrams_out: int = 0
-    datagrams_ignored: int = 0
+    datagrams_in: Annotated[int, "Messages of the ring received."] = 0
+    datagrams_out: Annotated[int, "Messages of the ring sent."] = 0
+    datagrams_ignored: Annotated[
+        int, "Datagrams that were malformed, not for this broker, or named impossible hosts."
+    ] = 0
 
 
 class Counters:
@@ -88,46 +92,16 @@ class Counters:
         self.datagrams = DatagramCounters()
 
     def flat(self) -> dict[str, float]:
-        """All counters by name, in the order of COUNTER_HELP."""
+        """All counters by name."""
         return {name: value for group in vars(self).values() for name, value in msgspec.structs.asdict(group).items()}
 
 
 COUNTER_HELP = {
-    "publishes": "Events that clients published and the broker accepted.",
-    "refused": "Events that clients published and the broker refused.",
-    "deliveries": "Events queued for clients.",
-    "matches": "Events that were matched and routed.",
-    "match_seconds": "Time spent matching and routing.",
-    "evicted": "Clients that were disconnected and detached because they took their events too slowly.",
-    "expired": "Clients that were forgotten because they were away for too long.",
-    "forgotten": "Absent clients that were forgotten because they had asked for nothing and were too many.",
-    "names_refused": "Subscriptions and advertisements that were refused because a limit was reached.",
-    "strangers_closed": "Connections that were refused or ended for what they sent, or did not send.",
-    "renewals_sent": "Entries that were sent to neighbours again, to renew their leases.",
-    "renewals_received": "Entries that neighbours and clients sent again, to renew their leases.",
-    "lease_expired": "Entries that expired although the peers that they came from are connected.",
-    "lease_restored": "Entries that a renewal brought back: they were missing, and should not have been.",
-    "rebuild_rounds": "Rounds in which this broker emptied a table and built it anew.",
-    "rebuild_missing": "Entries that a table lacked, compared with the other one once that was complete.",
-    "rebuild_extra": "Entries that a table had and should not have had, compared with the other one.",
-    "rebuild_vouched": "Times that this broker answered for a client that was away, or late, in a round.",
-    "rebuild_musters": "Times that the root asked who is late in a round, as far as this broker received it.",
-    "stand_ins_started": "Neighbours that were dead for good and got a stand-in from this broker.",
-    "bereavements": "Neighbours of which this broker has testified to a stand-in.",
-    "improve_bulletins": "Bulletins that this broker sent, for others to find better links.",
-    "improve_motions": "Links that this broker proposed.",
-    "improve_decisions": "Exchanges of a link that this broker decided for, in a dry run, too.",
-    "improve_changes": "Changes of the tree that this broker took part in, where brokers improve it.",
-    "commits": "Commits to the data directory.",
-    "commit_seconds": "Time spent in commits.",
-    "snapshots": "Snapshots that replaced the journal.",
-    "frames_in": "Frames received.",
-    "frames_out": "Frames sent.",
-    "bytes_in": "Bytes received.",
-    "bytes_out": "Bytes sent.",
-    "datagrams_in": "Messages of the ring received.",
-    "datagrams_out": "Messages of the ring sent.",
-    "datagrams_ignored": "Datagrams that were malformed, not for this broker, or named impossible hosts.",
+    field.name: str(hint.__metadata__[0])
+    for group in vars(Counters()).values()
+    for field, hint in zip(
+        msgspec.structs.fields(group), get_type_hints(type(group), include_extras=True).values(), strict=True
+    )
 }
 
 

@@ -9,9 +9,7 @@ Rule 2: a connection of a newer epoch of a peer replaces an older one, which is 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 from pleach.core.links.batch import Batch
 from pleach.core.links.endpoint import Endpoint
@@ -19,15 +17,16 @@ from pleach.core.links.frames import Aside, Bye, ByeReason, Data, Frame, Hello, 
 from pleach.core.links.session import SessionConfig, SessionPhase
 from pleach.core.messages import HostingRequest, Node, OperatorRequest
 from pleach.server.admission import Admission
-from pleach.server.assemble import NodeParts, features_of, first_broker
+from pleach.server.assemble import features_of, first_broker
 from pleach.server.committer import CommitHooks, Committer
 from pleach.server.dialling import Dial
-from pleach.server.feature import Feature, Features
+from pleach.server.feature import Feature
 from pleach.server.gate import Gate
 from pleach.server.healing.neighbour_info import NeighbourReports
 from pleach.server.links import LinkTable, PeerLink, Port, Wire
 from pleach.server.metrics import Counters
 from pleach.server.operations import Operations
+from pleach.server.parts import NodeParts
 from pleach.server.peer_directory import PeerDirectory
 from pleach.server.settings import BrokerSettings
 from pleach.server.stabilising import Stabilising
@@ -35,36 +34,6 @@ from pleach.server.store import Store
 
 EXIT_DISK, EXIT_FENCED = 70, 71
 BESIDE_SESSIONS = (Probe, Aside)  # frames for features only
-
-
-class NodeHooks(NamedTuple):
-    """The overridden hooks of all features that a node calls often."""
-
-    connected: Sequence[Callable[[Node], None]]
-    disconnected: Sequence[Callable[[Node, float], None]]
-    frames: Mapping[type[Frame], Sequence[Callable[[Node, Frame, float], None]]]
-    annotate: Sequence[Callable[[Batch], Batch]]
-    sealed: Sequence[Callable[[Batch], bool]]
-    committed: Sequence[Callable[[Batch, float], None]]
-    before_tick: Sequence[Callable[[float], None]]
-    tick: Sequence[Callable[[float], None]]
-
-    @classmethod
-    def of(cls, features: Features) -> NodeHooks:
-        frames: defaultdict[type[Frame], list[Callable[[Node, Frame, float], None]]] = defaultdict(list)
-        for feature in features:
-            for kind in feature.frames:
-                frames[kind].append(feature.frame_received)
-        return cls(
-            features.hooks(Feature.connected),
-            features.hooks(Feature.disconnected),
-            frames,
-            features.hooks(Feature.annotate),
-            features.hooks(Feature.sealed),
-            features.hooks(Feature.committed),
-            features.hooks(Feature.before_tick),
-            features.hooks(Feature.tick),
-        )
 
 
 class BrokerNode:
@@ -91,8 +60,19 @@ class BrokerNode:
         self._on_end = on_end
         self._recover(store)
         self.committer = self._make_committer(store)
-        self.features = features_of(self._parts(), store, dial, lambda reason: on_end(0, reason))
-        self._hooks = NodeHooks.of(self.features)
+        parts = NodeParts(
+            broker,
+            self.gate,
+            self.endpoint,
+            self.links,
+            self.directory,
+            self.operations,
+            self.committer,
+            self.counters,
+            lambda: self.settings,
+            clock,
+        )
+        self.features = features_of(parts, store, dial, lambda reason: on_end(0, reason))
         self._admission = Admission(broker, self.endpoint, self.directory, self.links, self.features)
         self.gate.install(self.features, self.links.is_client)
         if (stabilising := self.features.get(Stabilising)) is not None:
@@ -121,20 +101,6 @@ class BrokerNode:
         hooks = CommitHooks(self._annotate, self._sealed, self._committed, failed)
         counters, settings = self.counters.disk, lambda: self.settings
         return Committer(self.endpoint, self.links, store, counters, settings=settings, clock=self.clock, hooks=hooks)
-
-    def _parts(self) -> NodeParts:
-        return NodeParts(
-            self.broker,
-            self.gate,
-            self.endpoint,
-            self.links,
-            self.directory,
-            self.operations,
-            self.committer,
-            self.counters,
-            lambda: self.settings,
-            self.clock,
-        )
 
     # Connections ---------------------------------------------------------------------------------------------
 
@@ -170,7 +136,7 @@ class BrokerNode:
             self.endpoint.disconnected(peer)
             old.wire.close("replaced by a newer connection")
         self.endpoint.connected(peer, now=self.clock())
-        for connected in self._hooks.connected:
+        for connected in self.features.connected:
             connected(peer)
         self.committer.touch()
 
@@ -183,8 +149,8 @@ class BrokerNode:
         now = self.clock()
         if isinstance(frame, Hello) and self.links[peer].is_dialled:
             self.directory.hello_received(frame)
-        for hook in self._hooks.frames.get(frame.__class__, ()):
-            hook(peer, frame, now)
+        for feature in self.features.of_frames.get(frame.__class__, ()):
+            feature.frame_received(peer, frame, now)
         if not isinstance(frame, BESIDE_SESSIONS):
             self.endpoint.receive(peer, frame, now=now)
             self.committer.touch()
@@ -200,7 +166,7 @@ class BrokerNode:
             return
         self.committer.seal()
         self.endpoint.disconnected(peer)
-        for disconnected in self._hooks.disconnected:
+        for disconnected in self.features.disconnected:
             disconnected(peer, self.clock())
         self.links.drop(peer)
         self.committer.touch()
@@ -209,10 +175,10 @@ class BrokerNode:
 
     def tick(self) -> None:
         now = self.clock()
-        for before_tick in self._hooks.before_tick:
+        for before_tick in self.features.before_tick:
             before_tick(now)
         self.endpoint.tick(now=now)
-        for tick in self._hooks.tick:
+        for tick in self.features.tick:
             tick(now)
         self.committer.touch()
 
@@ -230,14 +196,14 @@ class BrokerNode:
     # Batches -------------------------------------------------------------------------------------------------
 
     def _annotate(self, batch: Batch) -> Batch:
-        for annotate in self._hooks.annotate:
+        for annotate in self.features.annotate:
             batch = annotate(batch)
         return batch
 
     def _sealed(self, batch: Batch) -> bool:
         for peer, reason in batch.fenced:
             self._fenced(peer, reason)
-        return sum(sealed(batch) for sealed in self._hooks.sealed) > 0
+        return sum(sealed(batch) for sealed in self.features.sealed) > 0
 
     def _fenced(self, peer: Node, reason: str) -> None:
         """Neighbours know which of two brokers of one name is the older one; from a client it means nothing."""
@@ -250,7 +216,7 @@ class BrokerNode:
         if batch.dial or batch.retired:
             self.directory.forget_clients()
         now = self.clock()
-        for committed in self._hooks.committed:
+        for committed in self.features.committed:
             committed(batch, now)
 
     # The end -------------------------------------------------------------------------------------------------

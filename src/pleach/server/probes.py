@@ -18,12 +18,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from pleach.core.broker import Broker
 from pleach.core.links.frames import PROBE_PATH_MAX, ByeReason, Frame, Hello, Probe
 from pleach.core.messages import Node
 from pleach.server.feature import Feature, HelloRefusal
-from pleach.server.links import LinkTable, Port
-from pleach.server.operations import Operations
+from pleach.server.links import Port
+from pleach.server.parts import NodeParts
 
 PROBE_SECONDS = 10.0  # between rounds of probes; and one whenever other links are up
 FOUND_SECONDS = 3 * PROBE_SECONDS  # a cycle that was not found again for this long is none any more
@@ -35,11 +34,9 @@ log = logging.getLogger(__name__)
 class Probes(Feature):
     frames = (Probe,)
 
-    def __init__(self, broker: Broker, links: LinkTable, operations: Operations, *, number: int) -> None:
+    def __init__(self, parts: NodeParts, *, number: int) -> None:
         """`number`: higher than those of former processes of this broker."""
-        self._broker = broker
-        self._links = links
-        self._operations = operations
+        self._broker, self._links, self._operations = parts.broker, parts.links, parts.operations
         self._number = number
         self._sent_at = 0.0
         self._sent: dict[int, Node] = {}  # the probes of the last round

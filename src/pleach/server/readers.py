@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import Ack, Bye, ByeReason, Extent, Frame, Hello, Ping, Read
 from pleach.core.links.reading import answer, gap, refusal
 from pleach.core.links.session import Session
 from pleach.server.absence import AbsentClients
-from pleach.server.committer import Committer
 from pleach.server.feature import Feature
-from pleach.server.links import LinkTable, Wire
-from pleach.server.peer_directory import PeerDirectory
+from pleach.server.links import Wire
+from pleach.server.parts import NodeParts
 
 READERS_MAX = 1_024
 SILENCE_SECONDS_MAX = 60.0
@@ -31,25 +29,11 @@ class _Reader:
 
 
 class Readers(Feature):
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        directory: PeerDirectory,
-        links: LinkTable,
-        *,
-        absent: AbsentClients,
-        committer: Committer,
-    ) -> None:
-        self._endpoint = endpoint
-        self._directory = directory
-        self._links = links
+    def __init__(self, parts: NodeParts, absent: AbsentClients) -> None:
+        self._name, self._endpoint, self._committer = parts.broker.name, parts.endpoint, parts.committer
+        self._directory, self._links = parts.directory, parts.links
         self._absent = absent
-        self._committer = committer
         self._readers: dict[Wire, _Reader] = {}  # the one heard last is the last
-
-    @property
-    def _name(self) -> str:
-        return self._endpoint.machine.name
 
     def admit(self, wire: Wire, hello: Hello, now: float) -> str:
         """A reader said Hello; returns why it is refused (it is told), or nothing."""

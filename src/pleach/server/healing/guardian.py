@@ -18,12 +18,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from pleach.core.broker import Broker
-from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import Bye, ByeReason, Frame, Hello
 from pleach.core.messages import NeighbourAddress, NeighbourReport, Node
 from pleach.core.overlay.healing.stand_in import StandInPhase
@@ -33,10 +31,8 @@ from pleach.server.bugs import watched
 from pleach.server.feature import Feature, HelloRefusal
 from pleach.server.healing.neighbour_info import NeighbourReports
 from pleach.server.healing.stand_in_host import StandInHost
-from pleach.server.links import LinkTable, Port
-from pleach.server.metrics import HealCounters
-from pleach.server.peer_directory import PeerDirectory
-from pleach.server.settings import BrokerSettings
+from pleach.server.links import Port
+from pleach.server.parts import NodeParts
 
 ASK_SECONDS_MAX = 1.0
 AGAIN_SECONDS = 0.5  # between two looks at the same silence
@@ -61,37 +57,20 @@ class Opinion(msgspec.Struct, frozen=True):
 class Guardian(Feature):
     frames = (Bye,)
 
-    def __init__(
-        self,
-        broker: Broker,
-        endpoint: Endpoint,
-        directory: PeerDirectory,
-        links: LinkTable,
-        counters: HealCounters,
-        *,
-        reports: NeighbourReports,
-        host: StandInHost,
-        settings: Callable[[], BrokerSettings],
-        clock: Callable[[], float],
-        is_durable: bool,
-    ) -> None:
-        self._broker = broker
-        self._endpoint = endpoint
-        self._directory = directory
-        self._links = links
-        self._counters = counters
+    def __init__(self, parts: NodeParts, reports: NeighbourReports) -> None:
+        self._broker, self._endpoint, self._links = parts.broker, parts.endpoint, parts.links
+        self._directory, self._counters = parts.directory, parts.counters.heal
+        self._settings, self._clock = parts.settings, parts.clock
         self._reports = reports
-        self.host = host
-        self._settings = settings
-        self._clock = clock
+        self.host = StandInHost(parts.settings)
         self._heard_at: dict[Node, float] = {}
         self._consulting: dict[Node, asyncio.Task[str]] = {}
         self._due: dict[Node, float] = {}
         self._logged: dict[Node, str] = {}  # the last reason why a silent neighbour got no stand-in
         self._on_leave: dict[Node, None] = {}
         self._cut_off = ""
-        if settings().heal is not None and is_durable and broker.router.neighbours:
-            self._cut_off = f"{broker.name} has not met a neighbour since it started"  # who knows of stand-ins
+        if parts.settings().heal is not None and parts.committer.is_durable and parts.broker.router.neighbours:
+            self._cut_off = f"{parts.broker.name} has not met a neighbour since it started"  # who knows of stand-ins
 
     @property
     def cut_off(self) -> str:

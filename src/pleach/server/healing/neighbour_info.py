@@ -7,40 +7,26 @@ have reported is in the machine (core/overlay/healing/neighbour_info.py), and on
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
-from pleach.core.broker import Broker
 from pleach.core.effects import Observed, Send
 from pleach.core.links.batch import Batch
-from pleach.core.links.endpoint import Endpoint
 from pleach.core.links.frames import STAND_IN, ByeReason, Hello
 from pleach.core.messages import FallbackBrokers, NeighbourAddress, NeighbourReport, Node, StandInAddress
 from pleach.core.overlay.healing.neighbour_info import NeighbourInfo
 from pleach.core.overlay.healing.stand_in import StandIn, StandInPhase
 from pleach.server.feature import Feature, HelloRefusal
-from pleach.server.links import LinkTable, Port, Wire
-from pleach.server.peer_directory import PeerDirectory
-from pleach.server.settings import BrokerSettings
+from pleach.server.links import Port, Wire
+from pleach.server.parts import NodeParts
 
 log = logging.getLogger(__name__)
 
 
 class NeighbourReports(Feature):
-    def __init__(
-        self,
-        broker: Broker,
-        endpoint: Endpoint,
-        directory: PeerDirectory,
-        links: LinkTable,
-        settings: Callable[[], BrokerSettings],
-    ) -> None:
-        self._broker = broker
-        self._endpoint = endpoint
-        self._directory = directory
-        self._links = links
-        self._settings = settings
-        self._neighbour_info = broker.machine(NeighbourInfo)
-        self._stand_in = broker.machine(StandIn)
+    def __init__(self, parts: NodeParts) -> None:
+        self._broker, self._endpoint, self._links = parts.broker, parts.endpoint, parts.links
+        self._directory, self._settings = parts.directory, parts.settings
+        self._neighbour_info = parts.broker.machine(NeighbourInfo)
+        self._stand_in = parts.broker.machine(StandIn)
         self._told: dict[Node, tuple[int, NeighbourReport]] = {}  # per neighbour: its epoch, and the last report to it
         self._fallbacks: dict[Node, tuple[Wire, FallbackBrokers]] = {}  # per client: its connection, and what was sent
 

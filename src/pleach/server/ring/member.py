@@ -18,7 +18,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
-from pleach.core.broker import Broker
 from pleach.core.links.frames import ByeReason, Hello
 from pleach.core.messages import Node, Peer
 from pleach.errors import JoinError, PleachError, SettingsError
@@ -28,14 +27,12 @@ from pleach.server.bugs import watched
 from pleach.server.feature import Feature, HelloRefusal
 from pleach.server.leaving import Leaving
 from pleach.server.links import Port
-from pleach.server.metrics import DatagramCounters
-from pleach.server.operations import Operations
-from pleach.server.peer_directory import PeerDirectory
+from pleach.server.parts import NodeParts
 from pleach.server.ring.departure import depart
 from pleach.server.ring.driver import RingDriver
 from pleach.server.ring.entrance import enter_ring, enter_tree, numeric_address
+from pleach.server.ring.settings import RingSettings
 from pleach.server.ring.steward import Steward
-from pleach.server.settings import BrokerSettings
 
 RETURN_SECONDS: Final = 5.0  # between attempts of a broker that was in the tree before
 
@@ -49,28 +46,14 @@ class Stay(StrEnum):
 
 
 class RingMember(Feature):
-    def __init__(
-        self,
-        broker: Broker,
-        directory: PeerDirectory,
-        operations: Operations,
-        counters: DatagramCounters,
-        *,
-        leaving: Leaving,
-        settings: BrokerSettings,
-        is_durable: bool,
-    ) -> None:
-        assert settings.ring is not None
+    def __init__(self, parts: NodeParts, settings: RingSettings, leaving: Leaving) -> None:
         self.stay = Stay.OUTSIDE
         self.refusal: PleachError | None = None  # why it could not join
-        self._broker = broker
-        self._directory = directory
-        self._operations = operations
-        self._counters = counters
+        self._broker, self._directory, self._operations = parts.broker, parts.directory, parts.operations
+        self._counters, self._is_durable = parts.counters.datagrams, parts.committer.is_durable
+        self._settings = settings
         self._leaving = leaving
-        self._settings = settings.ring
-        self._is_durable = is_durable
-        self._terms = {**settings.lasting, **settings.ring.terms}
+        self._terms = {**parts.settings().lasting, **settings.terms}
         self._driver: RingDriver | None = None
         self.steward: Steward | None = None  # it acts only while this broker is the root
         self._tasks: list[asyncio.Task[None]] = []
