@@ -1,4 +1,4 @@
-"""One turn of the event loop, at a client: when it ends, and who waits for what happened in it to be settled."""
+"""One turn of the event loop, at a client: when it ends, and the callers that wait until its results are settled."""
 
 from __future__ import annotations
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 
 from pleach.core.broker import Broker, MachineMaker
+from pleach.core.hosting.component import Factory
+from pleach.core.hosting.running_sum import BUILT_IN
 from pleach.core.mobility.admission import up_to
 from pleach.core.mobility.machine import Mobility
 from pleach.core.overlay.healing.neighbour_info import NeighbourInfo
@@ -15,9 +18,9 @@ from pleach.core.overlay.registry import machines
 from pleach.core.routing.router import Router
 from pleach.core.stabilise.machine import Leases
 from pleach.core.stabilise.paced import PacedRebuild
+from pleach.errors import SettingsError
 from pleach.server.absence import AbsentClients
 from pleach.server.backpressure import Backpressure
-from pleach.server.component_kinds import factories
 from pleach.server.council import Council
 from pleach.server.dialling import Dial, Dialling
 from pleach.server.feature import Feature, Features
@@ -68,6 +71,26 @@ def _healers(settings: BrokerSettings) -> list[MachineMaker]:
         return []
     grace = settings.heal.grace if settings.heal else GRACE_SECONDS
     return [NeighbourInfo, partial(StandIn, ordering=settings.ordering, grace=grace)]
+
+
+def factories(settings: BrokerSettings) -> Mapping[str, Factory]:
+    """The kinds of components that a broker can host: the built-in ones, and those of its settings.
+
+    Raises SettingsError where a kind cannot be found.
+    """
+    return {**BUILT_IN, **{kind: _found(kind, place) for kind, place in sorted(settings.components.items())}}
+
+
+def _found(kind: str, place: str) -> Factory:
+    module, _, name = place.partition(":")
+    try:
+        factory = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        remedy = "write MODULE:FACTORY of something that Python can import where the broker runs"
+        raise SettingsError(f"components.{kind}", f"{place!r} is not to be found: {error}", remedy) from None
+    if not callable(factory):
+        raise SettingsError(f"components.{kind}", f"{place!r} cannot be called", "name a class, or a function")
+    return factory  # type: ignore[no-any-return]
 
 
 # The features --------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ GET  /components                                                        the comp
 POST /components      {"name": "k", "kind": "running-sum", "subscribe": ["EXISTS amount"]}      start one here
 POST /components/end  {"name": "k"}                                     end it, and drop its state
 
-They move as clients do: POST /overlay/move. Only the settings name the code of a kind (component_kinds.py): whoever
+They move as clients do: POST /overlay/move. Only the settings name the code of a kind (assemble.py): whoever
 reaches the admin port can start a component, but cannot bring the code.
 """
 
