@@ -10,7 +10,7 @@ from pleach.core.events.language import parse_filter
 from pleach.core.messages import Layer
 from pleach.core.routing.entries import Entry
 from pleach.net.http_client import ask
-from pleach.server.injected_faults import InjectedFaults
+from pleach.server.http.faults import InjectedFaults
 from pleach.server.settings import BrokerLimits
 from pleach.server.stabilise_settings import LeaseSettings
 from pleach.server.stabilising import Stabilising

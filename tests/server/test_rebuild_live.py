@@ -12,8 +12,8 @@ from pleach.core.routing.router import RoutingConfig
 from pleach.core.stabilise.paced import PacedRebuild
 from pleach.errors import SettingsError
 from pleach.net.http_client import ask
+from pleach.server.http.faults import InjectedFaults
 from pleach.server.http.status import gauges
-from pleach.server.injected_faults import InjectedFaults
 from pleach.server.settings import load_settings
 from pleach.server.stabilise_settings import LeaseSettings, StabiliseKind, mends_within
 from pleach.server.stabilising import Stabilising

@@ -28,7 +28,7 @@ from pleach.server.healing.guardian import Guardian
 from pleach.server.healing.neighbour_info import NeighbourReports
 from pleach.server.healing.settings import GRACE_SECONDS
 from pleach.server.healing.witness import DeathWitness
-from pleach.server.injected_faults import InjectedFaults
+from pleach.server.http.faults import InjectedFaults
 from pleach.server.leaving import Leaving
 from pleach.server.parts import NodeParts
 from pleach.server.probes import Probes

@@ -23,13 +23,12 @@ from pleach.net.allowed_hosts import Hosts, why_foreign
 from pleach.server.absence import AbsentClients
 from pleach.server.healing.guardian import Guardian
 from pleach.server.http.components import ComponentPages
-from pleach.server.http.faults import FaultPages
+from pleach.server.http.faults import FaultPages, InjectedFaults
 from pleach.server.http.healing import HealingPages
 from pleach.server.http.operations import OperationPages
 from pleach.server.http.page import JSON, HttpRequest, HttpResponse, HttpStream, Mount, Site, failure, json_page
 from pleach.server.http.status import gauges, glance, status, unready
 from pleach.server.http.telemetry import TelemetryPages
-from pleach.server.injected_faults import InjectedFaults
 from pleach.server.metrics import render
 from pleach.server.node import BrokerNode
 from pleach.server.settings import host_names
@@ -51,24 +50,20 @@ def site_of(node: BrokerNode, refresh: Callable[[], None], mounts: Mapping[str, 
         code = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
         return json_page(code, {"ready": not reasons, "reasons": reasons})
 
-    def numbers() -> HttpResponse:
+    def metrics() -> HttpResponse:
         refresh()
         return HttpResponse(HTTPStatus.OK, PROMETHEUS, render(gauges(node), node.counters).encode())
 
-    def everything() -> HttpResponse:
+    def shown(content: Callable[[BrokerNode], object]) -> HttpResponse:
         refresh()
-        return json_page(HTTPStatus.OK, status(node))
-
-    def what_moves() -> HttpResponse:
-        refresh()
-        return json_page(HTTPStatus.OK, glance(node))
+        return json_page(HTTPStatus.OK, content(node))
 
     pages = {
         "/healthz": lambda: json_page(HTTPStatus.OK, {"alive": True}),
         "/readyz": ready,
-        "/metrics": numbers,
-        "/status": everything,
-        "/glance": what_moves,
+        "/metrics": metrics,
+        "/status": lambda: shown(status),
+        "/glance": lambda: shown(glance),
     }
     name, features = node.broker.name, node.features
     operations = operation_pages(node)

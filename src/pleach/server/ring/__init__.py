@@ -2,6 +2,6 @@
 
 settings.py    [ring]                                     datagrams.py   encoding and checks of UDP messages
 driver.py      a RingHost over datagrams and timers       entrance.py    into the ring, and then into the tree
-steward.py     the root makes the tree follow the ring    departure.py   out of the tree
-member.py      the feature of a broker process            operate/ring_seats.py  what each member reports of its place
+steward.py     the root makes the tree follow the ring    member.py      the feature of a broker process
+operate/ring_seats.py  what each member reports of its place
 """

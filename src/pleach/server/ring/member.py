@@ -20,20 +20,23 @@ from typing import Final
 
 from pleach.core.links.frames import ByeReason, Hello
 from pleach.core.messages import Node, Peer
-from pleach.errors import JoinError, PleachError, SettingsError
-from pleach.net.addresses import parse_address
+from pleach.core.overlay.plans import remove_broker
+from pleach.errors import InvalidInputError, JoinError, PleachError, SettingsError, SurveyError
+from pleach.net.addresses import backoff, parse_address
+from pleach.operate.apply import Directory, apply_plan
 from pleach.operate.ring_seats import RingSeat, seat_of
+from pleach.operate.survey import settled_survey
 from pleach.server.bugs import watched
 from pleach.server.feature import Feature, HelloRefusal
 from pleach.server.leaving import Leaving
 from pleach.server.links import Port
 from pleach.server.parts import NodeParts
-from pleach.server.ring.departure import depart
 from pleach.server.ring.driver import RingDriver
 from pleach.server.ring.entrance import enter_ring, enter_tree, numeric_address
 from pleach.server.ring.settings import RingSettings
 from pleach.server.ring.steward import Steward
 
+STEP_SECONDS_MAX: Final = 10.0  # a broker of the plan may have left meanwhile: then the plan is made anew
 RETURN_SECONDS: Final = 5.0  # between attempts of a broker that was in the tree before
 
 log = logging.getLogger(__name__)
@@ -160,13 +163,37 @@ class RingMember(Feature):
         return True
 
     async def _depart(self, then: Callable[[], None]) -> None:
-        reason = await depart(
-            self._broker, self._directory, self._settings.leave_seconds, detach_absent=not self._is_durable
-        )
+        reason = await self._left_tree()
         if reason:
             log.warning("stopped without leaving the tree: %s", reason)
         if not self._leaving.has_left:
             then()
+
+    async def _left_tree(self) -> str:
+        """Make and apply the plan of `pleach overlay remove`, and again where somebody else changed the tree meanwhile.
+
+        Returns why this broker is still in the tree, or nothing. The last one of a tree stays in it.
+        """
+        clock = asyncio.get_running_loop().time
+        deadline, pauses = clock() + self._settings.leave_seconds, backoff()
+        while self._broker.router.neighbours:
+            reason = await self._tried_removal()
+            if not reason or clock() > deadline:
+                return reason
+            log.info("%s is still in the tree: %s", self._broker.name, reason)
+            await asyncio.sleep(next(pauses))
+        return ""
+
+    async def _tried_removal(self) -> str:
+        try:
+            found = await settled_survey([self._directory.places.admin])
+            plan = remove_broker(found.topology(), self._broker.name)
+        except (SurveyError, InvalidInputError) as error:
+            return str(error)
+        # Without a disk, sessions of clients that are not connected end with the process anyway.
+        detach, places = not self._is_durable, Directory.of(found)
+        outcome = await apply_plan(plan, places, detach_absent=detach, seconds_max=STEP_SECONDS_MAX)
+        return "" if outcome.complete else "; ".join(map(str, outcome.unfinished))
 
     async def stop(self, *, is_fatal: bool) -> None:
         for task in self._tasks:
