@@ -11,7 +11,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from support.overlay.rebirths import World
+from support.overlay.memory_loss import World
 
 from pleach.core.effects import Concluded
 from pleach.core.messages import OPERATOR, Attach, RequestMove

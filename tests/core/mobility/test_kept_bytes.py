@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from support.overlay.rebirths import World
+from support.overlay.memory_loss import World
 
 from pleach.core.messages import RequestMove
 from pleach.core.mobility.machine import Mobility
