@@ -1,4 +1,4 @@
-"""`pleach explore`: try every order in which messages can arrive."""
+"""`pleach explore`: check every order in which messages can arrive."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def explore(
     exchange: Annotated[str, typer.Option(help=f"The protocol, instead of the file's: {', '.join(EXCHANGES)}.")] = "",
     plant: Annotated[str, typer.Option(help=f"Plant a bug: {', '.join(sorted(PLANTS))}.")] = "",
     out: Annotated[Path | None, typer.Option(help="Write the failing schedule to this file.")] = None,
-    instant_clients: Annotated[bool, typer.Option("--instant-clients", help="Client links take no time.")] = False,
-    timers: Annotated[bool, typer.Option("--timers", help="Timers may fire, at any moment.")] = False,
+    instant_clients: Annotated[bool, typer.Option("--instant-clients", help="Links of clients have no delay.")] = False,
+    timers: Annotated[bool, typer.Option("--timers", help="Timers may fire at any moment.")] = False,
     states: Annotated[int, typer.Option(min=1, help="Give up after this many states.")] = STATES_MAX,
     only: Annotated[str, typer.Option(help=f"Count one kind of failure only: {', '.join(KINDS)}.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Try every order of deliveries and actions, judge every quiet state, print the shortest failing schedule.
+    """Check every order of deliveries and actions, judge every quiet state, print the shortest failing schedule.
 
-    Times in the scenario order only what one client does. Exits with 0 if nothing fails, 1 if something does, 2 if
-    the bound came first or the scenario cannot be explored.
+    Times in the scenario only order the actions of one client. Exits with 0 if nothing fails, 1 if something does, 2 if
+    the bound was reached first or the scenario cannot be explored.
 
     Example: `pleach explore examples/chain-of-three.toml --plant overtaking-unsubscription --out schedule.json`
     then `pleach sim examples/chain-of-three.toml --schedule schedule.json`
@@ -131,12 +131,12 @@ def _show_replay(console: Console, finding: Finding, file: Path, out: Path | Non
     command = f"pleach sim {file} --schedule {out or SCHEDULE_FILE}"
     console.print(escape(command), soft_wrap=True, highlight=False)
     if finding.verdict is None:
-        console.print("(clients notice nothing of it there: only the brokers' insides are wrong)")
+        console.print("(the replay shows no violation: only internal state of brokers is wrong)")
 
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """States, depth and rate on stderr, gone when all is done."""
+    """States, depth and rate on stderr, removed at the end."""
     if quiet:
         yield None
         return

@@ -1,4 +1,4 @@
-"""How experiments look in a terminal: what there is, a campaign on its way and at its end, findings, samples."""
+"""Output of experiments in a terminal: the list, progress and end of campaigns, findings, samples."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def show_experiments(console: Console, experiments: Iterable[Experiment]) -> Non
 
 def show_ended(console: Console, ended: Ended, results: Results) -> None:
     done = ended.tasks - ended.already
-    before = f", {ended.already:,} were there already" if ended.already else ""
+    before = f", {ended.already:,} existed already" if ended.already else ""
     failed = f", [red]{len(ended.failures):,} failed[/]" if ended.failures else ""
     console.print(f"[bold]{ended.experiment}[/] ({ended.size}): {done:,} runs done{before}{failed}", highlight=False)
     for outcome in ended.failures[:FAILURES_SHOWN_MAX]:
@@ -89,12 +89,12 @@ def _table(names: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
     return table
 
 
-# On the way --------------------------------------------------------------------------------------------------
+# Progress --------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def progress_of_campaign(name: str, *, quiet: bool) -> Iterator[Callable[[Course], None]]:
-    """A bar with rate and time left on stderr, gone when the campaign is over."""
+    """A progress bar with rate and time left, on stderr, removed at the end."""
     if quiet:
         yield lambda _course: None
         return
@@ -120,7 +120,7 @@ def _course_text(course: Course) -> str:
 
 @contextmanager
 def progress_of_report(experiments: int, *, quiet: bool) -> Iterator[Callable[[T], T]]:
-    """A bar over experiments on stderr; each goes through the function when it is read."""
+    """A progress bar over experiments on stderr; the function that is yielded advances it."""
     if quiet:
         yield lambda read: read
         return

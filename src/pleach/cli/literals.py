@@ -1,4 +1,4 @@
-"""`KEY=VALUE` on a command line: values are written like the literals of a filter, and text needs no quotes."""
+"""`KEY=VALUE` arguments: values are written like the literals of a filter, and text needs no quotes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def parse_attributes(pairs: Sequence[str]) -> dict[str, Value]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key:
-            raise EventError(f"{pair!r} is no attribute: KEY=VALUE is wanted, as in price=5")
+            raise EventError(f"{pair!r} is not an attribute; write KEY=VALUE, as in price=5")
         if key in attributes:
             raise EventError(f"attribute {key!r} is given twice")
         attributes[key] = parse_value(text)
@@ -26,7 +26,7 @@ def parse_value(text: str) -> Value:
     try:
         tokens = tokens_of(text)
     except FilterError:
-        return text  # no token: a path, an address, a sentence
+        return text  # not a literal: a path, an address, a sentence
     match tokens:
         case [Token(Sort.LITERAL, value, shown), _] if shown == text:
             # A filter compares numbers by value and has 5.0 as 5; an attribute keeps the type that was written.

@@ -1,4 +1,4 @@
-"""`pleach`: the entry point. Each command lives in the module of its name; errors become one line and exit code 2."""
+"""`pleach`: the entry point. Each command is in the module of its name; errors become one line and exit code 2."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PleachCommands(GroupOnDemand):
 app = typer.Typer(
     name="pleach",
     cls=PleachCommands,
-    help="Content-based publish/subscribe whose broker tree re-weaves itself while events flow.",
+    help="Content-based publish/subscribe with a tree of brokers that is reconfigured while events flow.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -62,7 +62,7 @@ def _options(
 
 
 def run() -> None:
-    """Run a command and turn what it raises on purpose into a line on stderr."""
+    """Run a command; print a PleachError as one line on stderr."""
     try:
         app(prog_name="pleach")
     except PleachError as error:

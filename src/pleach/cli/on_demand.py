@@ -1,4 +1,4 @@
-"""Commands that are loaded when they are called: a broker need not wait for what draws figures."""
+"""Commands that are loaded when they are called, so that each starts without the modules of the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 
 class Commands(UserDict[str, Any]):
-    """Of each name the command in the module of this name: its `app`, or else the function that is called like it."""
+    """Commands by name; each is the `app` of the module of its name, or the function of its name there."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(dict.fromkeys(names))

@@ -1,4 +1,4 @@
-"""How results look in a terminal: the tree, the summary of a run, the verdict."""
+"""Output of runs in a terminal: the tree, the summary, the verdict."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def show_tree(console: Console, scenario: Scenario) -> None:
 
 
 def show_leases(console: Console, scenario: Scenario) -> None:
-    """The periods of a network that finds back by itself, and how long it may take for it."""
+    """The periods of a self-stabilising network, and how long it takes to stabilise."""
     if scenario.stabilise is None:
         return
     if is_coloured(scenario):
@@ -95,7 +95,7 @@ def show_result(console: Console, result: SimResult, path: Path | None) -> None:
 
 
 def show_verdict(console: Console, verdict: Verdict, explained: Callable[[], str]) -> None:
-    """`explained` is asked only if there is something to explain."""
+    """`explained` is called only if there are violations."""
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("published", "delivered", *(rule.value for rule in Rule)):
         table.add_column(column, justify="right")
@@ -105,7 +105,9 @@ def show_verdict(console: Console, verdict: Verdict, explained: Callable[[], str
     colour = {"clean": "green", "violated": "red"}.get(verdict.outcome.value, "yellow")
     console.print(f"verdict: [bold {colour}]{verdict.outcome.value}[/] (ordering {verdict.ordering.value})")
     if verdict.departed:
-        console.print(f"set apart: {len(verdict.departed):,} deliveries were lost with brokers that never returned")
+        console.print(
+            f"not counted: {len(verdict.departed):,} deliveries that were lost with brokers that never returned"
+        )
     if verdict.violations:
         console.print(escape(explained()), soft_wrap=True)
     elif verdict.unusable:
@@ -118,7 +120,7 @@ def explaining(verdict: Verdict, records: Sequence[Record]) -> Callable[[], str]
 
 @contextmanager
 def progress_of_run(duration: float, *, quiet: bool) -> Iterator[Callable[[float], None] | None]:
-    """A bar over virtual time, on stderr, gone when the run is over."""
+    """A progress bar over virtual time, on stderr, removed at the end."""
     if quiet:
         yield None
         return

@@ -39,7 +39,7 @@ def sim(
     """
     scenario = load_scenario(file)
     if trace:
-        load_arrow()  # what is missing is said before the work, not after it
+        load_arrow()  # a missing library is reported before the run
     console = Console()
     kinds = None if sends else frozenset(RecordKind) - {RecordKind.SEND}
     if schedule:
