@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from pleach.cli.show import EXPLAINED_MAX, explaining, show_verdict
+from pleach.cli.show import EXPLAINED_MAX, explaining, progress_bar, show_verdict
 from pleach.trace import Verdict, VerdictOutcome, judge, read_traces
 from pleach.trace.store import rows_in, trace_files
 
@@ -78,21 +77,10 @@ def _on_spark(path: Path, master: str, *, quiet: bool) -> Judged:
     load_spark()
     from pleach.spark.audit import around, job  # noqa: PLC0415
 
-    with _progress(len(job.STEPS) + 1, quiet=quiet) as on_step:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    shown = {"advance": 1, "total": len(job.STEPS) + 1}
+    with progress_bar(*columns, quiet=quiet, shown=lambda name: {"description": name, **shown}) as on_step:
         on_step("starting Spark")
         done = job.audit(spark_session(master), path, on_step=on_step)
     for verdict in done.verdicts:
         yield verdict, partial(around.explain_on_spark, done.records, verdict, EXPLAINED_MAX)
-
-
-@contextmanager
-def _progress(steps: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A progress bar on stderr, removed at the end."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
-        task = progress.add_task("", total=steps)
-
-        def on_step(name: str) -> None:
-            progress.update(task, description=name, advance=1)
-
-        yield on_step

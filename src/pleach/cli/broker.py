@@ -24,43 +24,29 @@ def broker(
     client_listen: Annotated[str | None, typer.Option(help="HOST:PORT for clients; port 0: any free port.")] = None,
     peer_listen: Annotated[str | None, typer.Option(help="HOST:PORT for neighbours.")] = None,
     admin_listen: Annotated[str | None, typer.Option(help="HOST:PORT for /healthz /readyz /metrics /status.")] = None,
-    advertise: Annotated[str | None, typer.Option(help="HOST:PORT at which other brokers reach this one.")] = None,
-    client_advertise: Annotated[str | None, typer.Option(help="HOST:PORT at which clients reach it.")] = None,
-    admin_advertise: Annotated[str | None, typer.Option(help="HOST:PORT at which operators reach it.")] = None,
+    advertise: Annotated[str | None, typer.Option(help="HOST:PORT to tell other brokers.")] = None,
+    client_advertise: Annotated[str | None, typer.Option(help="HOST:PORT to tell clients.")] = None,
+    admin_advertise: Annotated[str | None, typer.Option(help="HOST:PORT to tell operators.")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="A neighbour to dial: NAME=HOST:PORT.")] = None,
     neighbour: Annotated[list[str] | None, typer.Option(help="A neighbour that dials this broker.")] = None,
-    component: Annotated[
-        list[str] | None, typer.Option(help="A kind of component that it can host: KIND=MODULE:FACTORY.")
-    ] = None,
+    component: Annotated[list[str] | None, typer.Option(help="A component kind to host: KIND=MODULE:FACTORY.")] = None,
     welcome: Annotated[list[str] | None, typer.Option(help="A broker that may join here later; * for any.")] = None,
-    ring: Annotated[
-        bool | None, typer.Option("--ring", help="Found a ring; other brokers join it with --join.")
-    ] = None,
+    ring: Annotated[bool | None, typer.Option("--ring", help="Found a ring, for others to --join.")] = None,
     join: Annotated[str | None, typer.Option(help="Join a ring: HOST:PORT[,HOST:PORT] of members' peer ports.")] = None,
     parent: Annotated[str | None, typer.Option(help="The neighbour towards the root (hierarchical, rebuild).")] = None,
     routing: Annotated[str | None, typer.Option(help="flooding, simple, identity, covering or merging.")] = None,
     hierarchical: Annotated[bool | None, typer.Option(help="Subscriptions are sent towards the root only.")] = None,
-    advertisements: Annotated[bool | None, typer.Option(help="Publishers must advertise what they publish.")] = None,
-    merge_bound: Annotated[
-        float | None, typer.Option(help="Share of a merged filter that no subscription asks for.")
-    ] = None,
-    ordering: Annotated[
-        str | None, typer.Option(help="Order that reconfigurations keep: none, fifo or causal.")
-    ] = None,
+    advertisements: Annotated[bool | None, typer.Option(help="Publishers must advertise first.")] = None,
+    merge_bound: Annotated[float | None, typer.Option(help="Share of a merged filter that is not asked for.")] = None,
+    ordering: Annotated[str | None, typer.Option(help="Order to keep: none, fifo or causal.")] = None,
     exchange: Annotated[str | None, typer.Option(help="Default protocol of reconfigurations.")] = None,
     stabilise: Annotated[str | None, typer.Option(help="Repair of damaged tables: leases or rebuild.")] = None,
     refresh: Annotated[float | None, typer.Option(help="Repair: seconds between renewals.")] = None,
-    period: Annotated[
-        float | None, typer.Option(help="Repair: seconds until entries expire that are not renewed.")
-    ] = None,
+    period: Annotated[float | None, typer.Option(help="Repair: seconds until entries expire.")] = None,
     heal_after: Annotated[float | None, typer.Option(help="Seconds until a dead neighbour gets a stand-in.")] = None,
-    improve: Annotated[
-        bool | None, typer.Option("--improve", help="Improve the tree together with the neighbours.")
-    ] = None,
-    improve_dry_run: Annotated[
-        bool | None, typer.Option("--improve-dry-run", help="Only log the improvements.")
-    ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Keep the state here, so that it survives a crash.")] = None,
+    improve: Annotated[bool | None, typer.Option("--improve", help="Improve the tree with the neighbours.")] = None,
+    improve_dry_run: Annotated[bool | None, typer.Option("--improve-dry-run", help="Only log them.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Keep the state here, over crashes.")] = None,
     heartbeat: Annotated[float | None, typer.Option(help="Seconds between heartbeats.")] = None,
     zone: Annotated[str | None, typer.Option(help="Location, for the dashboard and for link costs.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,

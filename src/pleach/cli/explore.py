@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from time import monotonic
 from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from pleach.cli.show import progress_bar
 from pleach.core.overlay.registry import EXCHANGES
 from pleach.errors import InvalidInputError, ScheduleError
 from pleach.explore import search
@@ -58,7 +60,12 @@ def explore(
     with _progress(quiet=as_json) as on_progress:
         options = ExploreOptions(instant_clients=instant_clients, timers=timers)
         result = search.explore(
-            scenario, plant=plant, options=options, states_max=states, only=only, on_progress=on_progress
+            scenario,
+            plant=plant,
+            options=options,
+            states_max=states,
+            only=only,
+            on_progress=None if as_json else on_progress,
         )
     if out and result.finding:
         _write(out, schedule_text(result.finding.schedule))
@@ -134,22 +141,12 @@ def _show_replay(console: Console, finding: Finding, file: Path, out: Path | Non
         console.print("(the replay shows no violation: only internal state of brokers is wrong)")
 
 
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """States, depth and rate on stderr, removed at the end."""
-    if quiet:
-        yield None
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("exploring: {task.completed:,.0f} states, depth {task.fields[depth]}, {task.fields[rate]:,.0f}/s"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=None, depth=0, rate=0.0)
+def _progress(*, quiet: bool) -> AbstractContextManager[Callable[[int, int], None]]:
+    """States, depth and rate."""
+    text = TextColumn("exploring: {task.completed:,.0f} states, depth {task.fields[depth]}, {task.fields[rate]:,.0f}/s")
+    started = monotonic()
 
-        def report(states: int, depth: int) -> None:
-            elapsed = progress.tasks[task].elapsed
-            progress.update(task, completed=states, depth=depth, rate=states / elapsed if elapsed else 0.0)
+    def shown(states: int, depth: int) -> dict[str, float]:
+        return {"completed": states, "depth": depth, "rate": states / max(monotonic() - started, 1e-9)}
 
-        yield report
+    return progress_bar(SpinnerColumn(), text, TimeElapsedColumn(), quiet=quiet, shown=shown, depth=0, rate=0.0)

@@ -156,7 +156,10 @@ def report(
     if not chosen:
         raise LakeError(f"{lake}: campaign {campaign!r} has no results; `pleach lab run` makes some")
     with _session(master) as spark, progress_of_report(len(chosen), quiet=as_json) as advance:
-        measured = [advance(measured_in(spark, experiment, size, results, seeds)) for experiment, results in chosen]
+        measured = []
+        for experiment, results in chosen:
+            measured.append(measured_in(spark, experiment, size, results, seeds))
+            advance()
     entries = write_report(measured, out)
     if as_json:
         for entry in entries:

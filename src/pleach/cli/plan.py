@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from pleach.cli.arguments import AsJson, Via, check_protocol, parse_tree, places
+from pleach.cli.show import progress_bar
 from pleach.cli.tree import draw_plan
 from pleach.core.optimise.prices import Prices, read_prices
 from pleach.core.overlay.choice import AUTO, Circumstances, check_fits, planned_transformation
@@ -25,8 +24,6 @@ from pleach.spark.planner.wish import DEGREE_MAX, EXCHANGES_MAX, STARTS, STARTS_
 
 if TYPE_CHECKING:
     from pleach.spark.planner.job import Planned
-
-BAR = 100.0
 
 
 def plan(
@@ -121,23 +118,13 @@ def _planned(
     load_spark()
     from pleach.spark.planner.job import planned, traffic_of  # noqa: PLC0415
 
-    with _progress(quiet=quiet) as on_step:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    shown = lambda name, share: {"description": name, "completed": share}  # noqa: E731
+    with progress_bar(*columns, total=1.0, quiet=quiet, shown=shown) as on_step:
         on_step("starting Spark", 0.0)
         spark = spark_session(master)
         traffic = traffic_of(spark, lake, runs, current, on_step)
         return planned(spark, traffic, prices, wish, on_step)
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[str, float], None]]:
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
-        task = progress.add_task("", total=BAR)
-
-        def on_step(name: str, share: float) -> None:
-            progress.update(task, description=name, completed=BAR * share)
-
-        yield on_step
 
 
 def _show(found: Planned, made: Plan, *, as_json: bool) -> None:

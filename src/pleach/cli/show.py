@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.tree import Tree
 
@@ -118,18 +119,21 @@ def explaining(verdict: Verdict, records: Sequence[Record]) -> Callable[[], str]
     return lambda: explain(verdict, records, EXPLAINED_MAX)
 
 
+def progress_of_run(duration: float, *, quiet: bool) -> AbstractContextManager[Callable[[float], None]]:
+    """A progress bar over virtual time."""
+    columns = (TextColumn("simulating"), BarColumn(), TextColumn("{task.completed:.1f} s"), TimeRemainingColumn())
+    return progress_bar(*columns, total=duration, quiet=quiet, shown=lambda now: {"completed": min(now, duration)})
+
+
 @contextmanager
-def progress_of_run(duration: float, *, quiet: bool) -> Iterator[Callable[[float], None] | None]:
-    """A progress bar over virtual time, on stderr, removed at the end."""
-    if quiet:
-        yield None
-        return
-    columns = (
-        TextColumn("simulating"),
-        BarColumn(),
-        TextColumn("{task.completed:.1f} s"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=duration)
-        yield lambda now: progress.update(task, completed=min(now, duration))
+def progress_bar(
+    *columns: ProgressColumn,
+    shown: Callable[..., Mapping[str, Any]],
+    total: float | None = None,
+    quiet: bool = False,
+    **fields: Any,
+) -> Iterator[Callable[..., None]]:
+    """A progress bar on stderr, removed at the end. `shown`: what a call of the yielded function changes of it."""
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
+        task = progress.add_task("", total=total, **fields)
+        yield lambda *told: progress.update(task, **shown(*told))

@@ -46,7 +46,7 @@ def sim(
         result = replay(scenario, load_schedule(schedule))
     else:
         with progress_of_run(scenario.duration, quiet=as_json) as on_progress:
-            result = run_scenario(scenario, seed, kinds=kinds, on_progress=on_progress)
+            result = run_scenario(scenario, seed, kinds=kinds, on_progress=None if as_json else on_progress)
     verdict = judge(result.records)
     about: About = {"scenario": scenario.name, "seed": result.seed, OUTLINE: outline(scenario)}
     path = write_trace(result.records, trace, result.records[0].run, about=about) if trace else None
