@@ -86,7 +86,8 @@ def swap(
     def planned(found: Survey) -> Plan:
         tree = found.topology()
         named = _recommended(ONE_SWAP, found) if protocol == AUTO else protocol
-        check_fits(named, found.circumstances)
+        if named:
+            check_fits(named, found.circumstances)
         return Plan.of(tree, [SwapStep(a, b, c, named)])
 
     _change(via, planned, ChangeOptions(dry_run, as_json, timeout))

@@ -8,7 +8,7 @@ import itertools
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -17,12 +17,12 @@ import msgspec
 import typer
 
 from pleach.cli.interrupt import run_until_interrupted
-from pleach.cli.literals import parse_attributes
 from pleach.client.client import Client
 from pleach.client.connect import connect
 from pleach.core.events.cloudevents import from_json
 from pleach.core.events.event import EventId, Value, check_attributes
-from pleach.errors import EventError, InvalidInputError, PublishRefusedError, UnknownOutcomeError
+from pleach.core.events.tokens import Sort, Token, tokens_of
+from pleach.errors import EventError, FilterError, InvalidInputError, PublishRefusedError, UnknownOutcomeError
 
 EXIT_REFUSED = 1
 EXIT_INTERRUPTED = 130
@@ -163,3 +163,36 @@ async def _standard_input() -> AsyncIterator[bytes]:
     threading.Thread(target=read, args=(sys.stdin.buffer,), daemon=True).start()
     while (line := await queue.get()) != END:
         yield line
+
+
+# Attributes on the command line ------------------------------------------------------------------------------------
+
+
+def parse_attributes(pairs: Sequence[str]) -> dict[str, Value]:
+    attributes: dict[str, Value] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise EventError(f"{pair!r} is not an attribute; write KEY=VALUE, as in price=5")
+        if key in attributes:
+            raise EventError(f"attribute {key!r} is given twice")
+        attributes[key] = parse_value(text)
+    return attributes
+
+
+def parse_value(text: str) -> Value:
+    """5 is an integer, 5.0 a float, true a boolean, x'0aff' bytes, '5' and everything else text."""
+    try:
+        tokens = tokens_of(text)
+    except FilterError:
+        return text  # not a literal: a path, an address, a sentence
+    match tokens:
+        case [Token(Sort.LITERAL, value, shown), _] if shown == text:
+            # A filter compares numbers by value and has 5.0 as 5; an attribute keeps the type that was written.
+            was_float = isinstance(value, int) and not text.lstrip("+-").isdecimal()
+            literal: Value = float(text) if was_float else value
+            return literal
+        case [Token(Sort.KEYWORD, "TRUE" | "FALSE" as word, shown), _] if shown == text:
+            return bool(word == "TRUE")
+        case _:
+            return text
