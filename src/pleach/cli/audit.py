@@ -75,7 +75,7 @@ def _on_spark(path: Path, master: str, *, quiet: bool) -> Judged:
     from pleach.spark.session import load_spark, spark_session  # noqa: PLC0415 an optional part, and slow to load
 
     load_spark()
-    from pleach.spark.audit import job, violation_context  # noqa: PLC0415
+    from pleach.spark.audit import job, verdicts  # noqa: PLC0415
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     shown = {"advance": 1, "total": len(job.STEPS) + 1}
@@ -83,4 +83,4 @@ def _on_spark(path: Path, master: str, *, quiet: bool) -> Judged:
         on_step("starting Spark")
         done = job.audit(spark_session(master), path, on_step=on_step)
     for verdict in done.verdicts:
-        yield verdict, partial(violation_context.explain_on_spark, done.records, verdict, EXPLAINED_MAX)
+        yield verdict, partial(verdicts.explain_on_spark, done.records, verdict, EXPLAINED_MAX)

@@ -10,7 +10,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from pleach.bench import BENCHES, WITH_PEERS
-from pleach.bench.report import Measurement, line
+from pleach.bench.measurement import Measurement, line
 from pleach.errors import InvalidInputError
 
 EXIT_BAR_MISSED = 1
