@@ -11,7 +11,6 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from support.overlay.rebirths import World
 
 from pleach.core.effects import Concluded
 from pleach.core.messages import OPERATOR, Attach, RequestMove
@@ -22,6 +21,7 @@ from pleach.core.mobility.source import TIMER, timers
 from pleach.scenario import parse_scenario
 from pleach.sim.run import ScenarioRun
 from pleach.trace import RecordKind
+from support.overlay.memory_loss import World
 
 PATH = ["s", "p", "q", "t"]
 LINKS = [*pairwise(PATH), ("p", "o")]

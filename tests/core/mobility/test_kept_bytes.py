@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from support.overlay.rebirths import World
 
 from pleach.core.messages import RequestMove
 from pleach.core.mobility.machine import Mobility
 from pleach.core.mobility.moving import MovementSeam
+from support.overlay.memory_loss import World
 from support.thorough import FACTOR
 
 LINKS = [("s", "p"), ("p", "q"), ("q", "t"), ("p", "o")]

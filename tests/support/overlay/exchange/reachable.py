@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 import msgspec
-from pleach.scenario.assemble import make_broker, tree_of
+from pleach.scenario.machines import make_broker, tree_of
 
 from pleach.core.broker import Broker
 from pleach.core.messages import Node
